@@ -1,0 +1,25 @@
+//! The algorithms: pure steps from (state, now, cost) to (state, verdict).
+//!
+//! No atomics, no clock, no input or output. Whatever stores a limiter's state, in one word, in a
+//! table, in a simulator, runs the step that is written here and nowhere else.
+
+pub(crate) mod token_bucket;
+
+use core::ops::{Add, Sub};
+
+/// A number of ticks: a span of time, or an instant as the span since the clock's origin, counted in a
+/// unit fine enough that a nanosecond and a token are both whole numbers of it.
+///
+/// The steps are generic so that one text serves the 64-bit and the 128-bit word.
+pub(crate) trait Ticks: Copy + Ord + Add<Output = Self> + Sub<Output = Self> {
+    /// No time at all.
+    const ZERO: Self;
+}
+
+impl Ticks for u64 {
+    const ZERO: Self = 0;
+}
+
+impl Ticks for u128 {
+    const ZERO: Self = 0;
+}

@@ -1,0 +1,94 @@
+//! The token bucket, kept as one time.
+//!
+//! Source: the generic cell rate algorithm (ATM Forum, *Traffic Management Specification 4.0*, 1996;
+//! ITU-T I.371), in its virtual scheduling form, with a cost per operation and a debt.
+//!
+//! The state is the *theoretical arrival time* `tat`: the instant at which the bucket will be full
+//! again if nobody takes anything. A bucket of `burst` tokens, of which each takes `token` ticks to
+//! flow in, holds at `now`
+//!
+//! ```text
+//!            0                         if now + burst ≤ tat      in debt, or just empty
+//!   level =  now + burst − tat         if now < tat < now + burst
+//!            burst                     if tat ≤ now              full
+//!
+//!   time ──────┬──────────────────┬───────────────┬──────▶
+//!             now                tat          now + burst
+//!              ╰─ still missing ──╯╰──── level ───╯
+//! ```
+//!
+//! all in ticks (one nanosecond and one token are both whole numbers of ticks, so nothing is ever
+//! rounded). One number instead of (tokens, last refill) means that a `now` which is older than the
+//! last one sees a lower level and changes nothing for the others, and that there are no two values
+//! to keep in step.
+//!
+//! Sums cannot overflow: whoever stores `tat` sees to it that `now + burst + debt` and `tat + cost`
+//! fit, see [`crate::word`].
+
+use super::Ticks;
+
+/// Takes `cost ≤ burst` if the bucket holds it: the new state, or how many ticks are missing.
+#[inline(always)]
+pub(crate) fn take<T: Ticks>(tat: T, now: T, cost: T, burst: T) -> Result<T, T> {
+    // A branch, not `max`: with tokens in stock the new state then does not wait for the clock.
+    if tat <= now {
+        return Ok(now + cost);
+    }
+    let next = tat + cost;
+    let horizon = now + burst;
+    if next <= horizon {
+        Ok(next)
+    } else {
+        Err(next - horizon)
+    }
+}
+
+/// Takes `cost ≤ burst` whatever the level: the new state, and the instant at which it is covered.
+pub(crate) fn reserve<T: Ticks>(tat: T, now: T, cost: T, burst: T) -> (T, T) {
+    let next = tat.max(now) + cost;
+    let covered = if next > burst { next - burst } else { T::ZERO };
+    (next, covered.max(now))
+}
+
+/// Takes `cost ≤ burst + max_debt` unless the bucket is in debt: the next caller pays.
+pub(crate) fn overdraw<T: Ticks>(tat: T, now: T, cost: T, burst: T, max_debt: T) -> Result<T, T> {
+    let horizon = now + burst;
+    let next = tat.max(now) + cost;
+    let in_debt = if tat > horizon {
+        tat - horizon
+    } else {
+        T::ZERO
+    };
+    let too_deep = if next > horizon + max_debt {
+        next - (horizon + max_debt)
+    } else {
+        T::ZERO
+    };
+    match in_debt.max(too_deep) {
+        missing if missing == T::ZERO => Ok(next),
+        missing => Err(missing),
+    }
+}
+
+/// What the bucket holds; nothing while it is in debt.
+pub(crate) fn level<T: Ticks>(tat: T, now: T, burst: T) -> T {
+    let horizon = now + burst;
+    let tat = tat.max(now);
+    if horizon > tat {
+        horizon - tat
+    } else {
+        T::ZERO
+    }
+}
+
+/// Puts `amount` back, as far as there is room for it.
+pub(crate) fn give_back<T: Ticks>(tat: T, now: T, amount: T) -> T {
+    if tat <= now {
+        return tat;
+    }
+    if tat - now > amount {
+        tat - amount
+    } else {
+        now
+    }
+}

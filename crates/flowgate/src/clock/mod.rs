@@ -1,0 +1,160 @@
+//! What time it is.
+//!
+//! A limiter owns a [`Clock`]: one cheap, concrete handle that reads nanoseconds since an origin of the
+//! clock's own. Production code says nothing and gets [`Clock::system`]; tests hand in a
+//! [`ManualClock`] and never sleep.
+
+mod custom;
+mod manual;
+#[cfg(feature = "std")]
+mod os;
+#[cfg(feature = "std")]
+mod system;
+mod timestamp;
+#[cfg(all(
+    feature = "tsc",
+    target_arch = "x86_64",
+    target_os = "linux",
+    not(flowgate_loom)
+))]
+mod tsc;
+
+pub use custom::Source;
+pub use manual::ManualClock;
+pub use timestamp::Timestamp;
+
+use alloc::sync::Arc;
+use core::fmt;
+use custom::Custom;
+
+/// A source of time: the machine's, a test's, or your own.
+///
+/// A handle is a few bytes, cheap to clone, and may be shared by any number of limiters; the clones of
+/// one handle tell the same time. Instants are [`Timestamp`]s: nanoseconds since the clock's origin,
+/// which is the same for all system and OS clocks of a process.
+///
+/// A clock may stand still, jump, or run backward: no limiter grants anything extra for it.
+///
+/// ```
+/// use flowgate::{Clock, ManualClock, TokenBucket};
+/// use std::time::Duration;
+///
+/// let time = ManualClock::new();
+/// let limiter = TokenBucket::builder("1/s".parse()?).clock(&time).build()?;
+/// assert!(limiter.try_acquire().is_ok());
+/// assert!(limiter.try_acquire().is_err());
+/// time.advance(Duration::from_secs(1));
+/// assert!(limiter.try_acquire().is_ok());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Clock(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    #[cfg(feature = "std")]
+    System,
+    #[cfg(feature = "std")]
+    Os,
+    Manual(ManualClock),
+    Custom(Arc<Custom>),
+}
+
+impl Clock {
+    /// The machine's monotonic clock, read in the cheapest way that can be trusted.
+    ///
+    /// With the feature `tsc` (default), on x86-64 Linux, that is the processor's time stamp counter
+    /// (about half the cost of asking the OS), provided that the processor says it ticks at a constant rate and the kernel
+    /// itself keeps time by it. It is compared with the OS clock every second; should the two ever
+    /// differ by more than a millisecond, the process falls back to the OS clock for good. Everywhere
+    /// else this is [`Clock::os`].
+    #[cfg(feature = "std")]
+    pub const fn system() -> Self {
+        Self(Kind::System)
+    }
+
+    /// The operating system's monotonic clock, [`std::time::Instant`].
+    #[cfg(feature = "std")]
+    pub const fn os() -> Self {
+        Self(Kind::Os)
+    }
+
+    /// A clock of your own.
+    pub fn custom(source: impl Source + 'static) -> Self {
+        Self(Kind::Custom(Arc::new(Custom::new(source))))
+    }
+
+    /// The time.
+    #[inline]
+    pub fn now(&self) -> Timestamp {
+        // First, and alone inlined: what nearly every limiter runs on.
+        #[cfg(feature = "std")]
+        if let Kind::System = self.0 {
+            return Timestamp::from_nanos(system::now_ns());
+        }
+        self.now_elsewhere()
+    }
+
+    #[inline(never)]
+    fn now_elsewhere(&self) -> Timestamp {
+        match &self.0 {
+            #[cfg(feature = "std")]
+            Kind::System => Timestamp::from_nanos(system::now_ns()),
+            #[cfg(feature = "std")]
+            Kind::Os => Timestamp::from_nanos(os::now_ns()),
+            Kind::Manual(manual) => manual.now(),
+            Kind::Custom(custom) => custom.now(),
+        }
+    }
+
+    /// The time, but never less than any that this clock has told before: what a change of quota is
+    /// settled at, because accrual that was paid out at the old rate must not be paid again at the new.
+    pub(crate) fn latest(&self) -> Timestamp {
+        match &self.0 {
+            Kind::Manual(manual) => manual.latest(),
+            Kind::Custom(custom) => custom.latest(),
+            #[cfg(feature = "std")]
+            Kind::System | Kind::Os => self.now(),
+        }
+    }
+}
+
+/// [`Clock::system`].
+#[cfg(feature = "std")]
+impl Default for Clock {
+    fn default() -> Self {
+        Self::system()
+    }
+}
+
+impl From<ManualClock> for Clock {
+    fn from(manual: ManualClock) -> Self {
+        Self(Kind::Manual(manual))
+    }
+}
+
+impl From<&ManualClock> for Clock {
+    fn from(manual: &ManualClock) -> Self {
+        manual.clone().into()
+    }
+}
+
+impl From<&Clock> for Clock {
+    fn from(clock: &Clock) -> Self {
+        clock.clone()
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match &self.0 {
+            #[cfg(feature = "std")]
+            Kind::System => "System",
+            #[cfg(feature = "std")]
+            Kind::Os => "Os",
+            Kind::Manual(_) => "Manual",
+            Kind::Custom(_) => "Custom",
+        };
+        write!(f, "Clock::{name}({:?})", self.now())
+    }
+}

@@ -1,0 +1,17 @@
+//! The default clock: the time stamp counter where it can be trusted, the OS clock elsewhere.
+
+#[cfg(all(
+    feature = "tsc",
+    target_arch = "x86_64",
+    target_os = "linux",
+    not(flowgate_loom)
+))]
+pub(super) use super::tsc::now_ns;
+
+#[cfg(not(all(
+    feature = "tsc",
+    target_arch = "x86_64",
+    target_os = "linux",
+    not(flowgate_loom)
+)))]
+pub(super) use super::os::now_ns;

@@ -1,0 +1,43 @@
+//! flowgate decides **whether, and when, an operation may go ahead**.
+//!
+//! This crate holds the limiters. Each keeps a promise that is an inequality over integers, on every thread
+//! schedule and every clock; a decision is one clock reading and one compare-and-swap.
+//!
+//! ```
+//! use flowgate::TokenBucket;
+//!
+//! let limiter = TokenBucket::new("100/s burst 20".parse()?);
+//! if let Err(denied) = limiter.try_acquire_n(5) {
+//!     eprintln!("{denied}; retry after {:?}", denied.retry_after());
+//! }
+//! # Ok::<(), flowgate::QuotaError>(())
+//! ```
+//!
+//! - [`Quota`]: what is allowed. `"100/s burst 20".parse()`, or [`Quota::per_second`].
+//! - [`TokenBucket`]: at most burst + rate · t in every span t; bursts, reservations, refunds, overdraft,
+//!   live change of rate and size.
+//! - [`Denied`]: a refusal that knows when to come back.
+//! - [`Clock`]: the machine's time, or a [`ManualClock`] for tests that never sleep.
+//! - [`Limiter`]: any of the limiters, behind `&dyn`.
+#![cfg_attr(not(feature = "std"), no_std)]
+#![cfg_attr(not(feature = "tsc"), forbid(unsafe_code))]
+#![doc(html_root_url = "https://docs.rs/flowgate/0.1.0")]
+
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+mod algorithm;
+mod clock;
+mod limiter;
+mod primitive;
+mod quota;
+mod token_bucket;
+mod verdict;
+mod word;
+
+pub use clock::{Clock, ManualClock, Source, Timestamp};
+pub use limiter::{Limiter, Snapshot};
+pub use quota::{Quota, QuotaError};
+pub use token_bucket::{At, Builder, Carry, Refill, Reservation, TokenBucket};
+pub use verdict::Denied;

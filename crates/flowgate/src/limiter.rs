@@ -1,0 +1,80 @@
+//! What all limiters have in common.
+
+use crate::clock::{Clock, Timestamp};
+use crate::token_bucket::Reservation;
+use crate::verdict::Denied;
+use core::time::Duration;
+
+pub(crate) mod sealed {
+    pub trait Sealed {}
+}
+
+/// Any limiter, for code that does not care which: `&dyn Limiter`, `Arc<dyn Limiter>`.
+///
+/// The methods are those of the concrete types, which have more. Sealed: it is implemented by this
+/// crate alone, and may grow.
+///
+/// ```
+/// use flowgate::{Limiter, TokenBucket};
+/// use std::sync::Arc;
+///
+/// let limiter: Arc<dyn Limiter> = Arc::new(TokenBucket::new("5/s".parse()?));
+/// let worker = std::thread::spawn({
+///     let limiter = Arc::clone(&limiter);
+///     move || (0..10).filter(|_| limiter.try_acquire().is_ok()).count()
+/// });
+/// assert!(worker.join().unwrap() >= 5);
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
+    /// Takes one token, or says why not.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if there is none; nothing is then taken.
+    fn try_acquire(&self) -> Result<(), Denied>;
+
+    /// Takes `n` units, all or none. `n` = 0 succeeds and changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if there are fewer; nothing is then taken.
+    fn try_acquire_n(&self, n: u64) -> Result<(), Denied>;
+
+    /// [`Limiter::try_acquire_n`] at a time of the caller's.
+    ///
+    /// # Errors
+    ///
+    /// As [`Limiter::try_acquire_n`].
+    fn try_acquire_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied>;
+
+    /// Takes `n` units now, to be used when [`Reservation::at`] says. `None` if this type of limiter cannot
+    /// promise a time.
+    ///
+    /// # Errors
+    ///
+    /// Inside: [`Denied`] if `n` can never be granted.
+    fn reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>>;
+
+    /// How many units could be taken now.
+    fn available(&self) -> u64;
+
+    /// The limit, what remains of it, and when it is whole again, seen at one instant.
+    fn snapshot(&self) -> Snapshot;
+
+    /// The clock that the limiter decides by.
+    fn clock(&self) -> &Clock;
+}
+
+/// A limiter's state at one instant, in the terms of a `RateLimit` header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// The most that can be had at once, in units.
+    pub limit: u64,
+    /// What could be taken now, in units.
+    pub remaining: u64,
+    /// The time until `remaining` equals `limit`, if nothing is taken; zero if it does. Rounded up to
+    /// whole nanoseconds.
+    pub reset_after: Duration,
+}

@@ -1,0 +1,100 @@
+//! The only module that names atomics, locks and threads, so that loom can take their place.
+//!
+//! Under `--cfg flowgate_loom` every type here is loom's, and the 128-bit atomic, which loom does not
+//! have, is a loom mutex around a `u128`: the same atomicity, explored on every schedule.
+
+#[cfg(not(flowgate_loom))]
+pub(crate) use core::sync::atomic::{AtomicU64, Ordering};
+#[cfg(flowgate_loom)]
+pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
+
+#[cfg(not(flowgate_loom))]
+pub(crate) use portable_atomic::AtomicU128;
+
+#[cfg(flowgate_loom)]
+pub(crate) use modelled::AtomicU128;
+
+/// A mutex that is held for nanoseconds and never across a call into foreign code, so that it cannot be
+/// poisoned by anything but a bug of our own; a poisoned one is used as it is.
+#[derive(Debug)]
+pub(crate) struct Lock<T>(lock::Mutex<T>);
+
+impl<T> Lock<T> {
+    const_unless_loom! {
+        pub(crate) const fn new(value: T) -> Self {
+            Self(lock::Mutex::new(value))
+        }
+    }
+
+    #[cfg(any(feature = "std", flowgate_loom))]
+    pub(crate) fn lock(&self) -> lock::MutexGuard<'_, T> {
+        self.0
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    #[cfg(not(any(feature = "std", flowgate_loom)))]
+    pub(crate) fn lock(&self) -> lock::MutexGuard<'_, T> {
+        self.0.lock()
+    }
+}
+
+#[cfg(flowgate_loom)]
+use loom::sync as lock;
+#[cfg(all(not(feature = "std"), not(flowgate_loom)))]
+use spin as lock;
+#[cfg(all(feature = "std", not(flowgate_loom)))]
+use std::sync as lock;
+
+/// Makes a `const fn` plain under loom, whose atomics cannot be built in a constant.
+macro_rules! const_unless_loom {
+    ($(#[$attribute:meta])* $visibility:vis const fn $($rest:tt)*) => {
+        #[cfg(not(flowgate_loom))]
+        $(#[$attribute])* $visibility const fn $($rest)*
+        #[cfg(flowgate_loom)]
+        $(#[$attribute])* $visibility fn $($rest)*
+    };
+}
+pub(crate) use const_unless_loom;
+
+#[cfg(flowgate_loom)]
+mod modelled {
+    use super::Ordering;
+
+    #[derive(Debug)]
+    pub(crate) struct AtomicU128(loom::sync::Mutex<u128>);
+
+    impl AtomicU128 {
+        pub(crate) fn new(value: u128) -> Self {
+            Self(loom::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn load(&self, _: Ordering) -> u128 {
+            *self.0.lock().expect("no model panics while it holds this")
+        }
+
+        pub(crate) fn store(&self, value: u128, _: Ordering) {
+            *self.0.lock().expect("no model panics while it holds this") = value;
+        }
+
+        pub(crate) fn compare_exchange_weak(
+            &self,
+            current: u128,
+            new: u128,
+            _: Ordering,
+            _: Ordering,
+        ) -> Result<u128, u128> {
+            let mut value = self.0.lock().expect("no model panics while it holds this");
+            if *value == current {
+                *value = new;
+                Ok(current)
+            } else {
+                Err(*value)
+            }
+        }
+
+        pub(crate) fn is_lock_free() -> bool {
+            true
+        }
+    }
+}

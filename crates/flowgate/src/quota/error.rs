@@ -1,0 +1,300 @@
+//! Why a quota was refused.
+
+use core::fmt;
+
+use super::excerpt::Excerpt;
+use super::ratio;
+use super::scan::Span;
+use super::unit::Period;
+
+/// A quota, or a setting of a limiter, that cannot be honoured; it names the value and the range.
+///
+/// A text form is quoted, with the word that is wrong and where it stands:
+///
+/// ```
+/// use flowgate::Quota;
+///
+/// let error = "100/s bust 5".parse::<Quota>().unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "invalid quota \"100/s bust 5\": at \"bust\" (character 7): not known here; \
+///      after the rate may follow \"burst\" and \"units\", as in \"100/s burst 20\"",
+/// );
+/// ```
+///
+/// The message is one line, and short however long the text was. The error is `Copy` and allocates
+/// nothing, so that a constructor that returns it can be used in a constant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct QuotaError {
+    reason: Reason,
+    excerpt: Option<Excerpt>,
+}
+
+/// What was wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    // Values.
+    CountZero,
+    CountTooLarge,
+    PeriodZero,
+    PeriodTooLong {
+        secs: u64,
+    },
+    RateTooFine {
+        count: u64,
+        period_ns: u64,
+        scale: u64,
+    },
+    RateTooSlow {
+        count: u64,
+        period_ns: u64,
+    },
+    BurstZero,
+    BurstTooLarge {
+        burst: u128,
+        max: u64,
+    },
+    ScaleOutOfRange {
+        scale: u64,
+    },
+    /// A setting that is not the quota's own, such as a limiter's initial tokens.
+    OutOfRange {
+        what: &'static str,
+        value: u64,
+        min: u64,
+        max: u64,
+    },
+    // Text.
+    Empty,
+    CountMissing,
+    NotANumber,
+    Negative,
+    Exponent,
+    NotFinite,
+    TooManyDigits,
+    UnknownSuffix,
+    PerWhat,
+    PeriodMissing,
+    UnitMissing,
+    UnknownUnit,
+    UpperCaseUnit,
+    Month,
+    PeriodNotWhole,
+    PeriodOverflow,
+    TooSlow,
+    UnknownWord,
+    Repeated,
+    ValueMissing,
+    NotWhole,
+    BytesExpected,
+    BytesUnexpected,
+    ValueTooLarge,
+}
+
+impl QuotaError {
+    pub(crate) const fn new(reason: Reason) -> Self {
+        Self {
+            reason,
+            excerpt: None,
+        }
+    }
+
+    /// A setting `what`, which may be `min` to `max`, was `value`.
+    pub(crate) const fn out_of_range(what: &'static str, value: u64, min: u64, max: u64) -> Self {
+        Self::new(Reason::OutOfRange {
+            what,
+            value,
+            min,
+            max,
+        })
+    }
+
+    pub(super) fn in_text(reason: Reason, text: &str, word: Span) -> Self {
+        Self {
+            reason,
+            excerpt: Some(Excerpt::new(text, word)),
+        }
+    }
+
+    pub(super) const fn wrap<T: Copy>(result: Result<T, Reason>) -> Result<T, Self> {
+        match result {
+            Ok(value) => Ok(value),
+            Err(reason) => Err(Self::new(reason)),
+        }
+    }
+}
+
+impl core::error::Error for QuotaError {}
+
+impl fmt::Debug for QuotaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "QuotaError({self})")
+    }
+}
+
+impl fmt::Display for QuotaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Reason::OutOfRange {
+            what,
+            value,
+            min,
+            max,
+        } = self.reason
+        {
+            return write!(f, "{what} of {value} is out of range: {min} to {max}");
+        }
+        f.write_str("invalid quota")?;
+        let word = match &self.excerpt {
+            None => "",
+            Some(excerpt) => {
+                excerpt.write(f)?;
+                excerpt.word()
+            }
+        };
+        f.write_str(": ")?;
+        self.reason.write(f, word)
+    }
+}
+
+impl Reason {
+    /// For a panic in a constant, which cannot print a number.
+    pub(super) const fn summary(self) -> &'static str {
+        match self {
+            Self::CountZero => "a quota's count must be 1 or more, and was 0",
+            Self::BurstZero => "a quota's burst must be 1 or more, and was 0",
+            Self::RateTooFine { .. } => {
+                "a quota's count cannot be kept exactly: over 2147483648, it must share enough \
+                 factors with the period in nanoseconds; `Quota::new` names one that can"
+            }
+            Self::BurstTooLarge { .. } => {
+                "a quota's burst is too large for its rate; `Quota::try_burst` names the largest"
+            }
+            _ => "a quota is out of range; `Quota::new` says why",
+        }
+    }
+
+    fn write(self, f: &mut fmt::Formatter<'_>, word: &str) -> fmt::Result {
+        match self {
+            Self::CountZero => f.write_str("a count of 0 admits nothing; it must be 1 or more"),
+            Self::CountTooLarge => write!(f, "too large; a count is at most {}", u64::MAX),
+            Self::PeriodZero => f.write_str("a period of 0 is no time; it must be 1ns or more"),
+            Self::PeriodTooLong { secs } => write!(
+                f,
+                "a period of {secs}s is too long; it must be at most 18446744073s (584 years)"
+            ),
+            Self::RateTooFine {
+                count,
+                period_ns,
+                scale,
+            } => too_fine(f, count, period_ns, scale),
+            Self::RateTooSlow { count, period_ns } => write!(
+                f,
+                "{count} per {} is too slow; in lowest terms its period must be at most \
+                 {}ns (292 years)",
+                Period(period_ns),
+                ratio::MAX_NANOS
+            ),
+            Self::BurstZero => f.write_str("a burst of 0 admits nothing; it must be 1 or more"),
+            Self::BurstTooLarge { max: 0, .. } => {
+                f.write_str("too many units per token for this rate; no burst can be kept exactly")
+            }
+            Self::BurstTooLarge { burst, max } => write!(
+                f,
+                "a burst of {burst} is too large for this rate; it must be 1 to {max}"
+            ),
+            Self::ScaleOutOfRange { scale } => write!(
+                f,
+                "a token cannot be divided into {scale} units; it must be 1 to {}",
+                super::MAX_SCALE
+            ),
+            Self::OutOfRange { .. } => Ok(()),
+            Self::Empty => f.write_str("it is empty; write a count and a period, as in \"100/s\""),
+            Self::CountMissing => {
+                f.write_str("a count is missing before \"/\"; write \"100/s\" for 100 per second")
+            }
+            Self::NotANumber => f.write_str("not a number; write it as in 100, 2.5 or 1_000"),
+            Self::Negative => f.write_str("a number has no sign; it must be greater than 0"),
+            Self::Exponent => {
+                f.write_str("exponents are not read; write all digits, or a suffix, as in 10M")
+            }
+            Self::NotFinite => f.write_str("not a finite number; write it as in 100 or 2.5"),
+            Self::TooManyDigits => {
+                f.write_str("too many digits; at most 20 before the point and 18 after it")
+            }
+            Self::UnknownSuffix => f.write_str(
+                "not a suffix of a count; use k, M, G or T, or for bytes B, kB, MB, GB, TB, KiB, \
+                 MiB, GiB or TiB, as in \"10k/s\" and \"10MiB/s\"",
+            ),
+            Self::PerWhat => write!(f, "say per what, as in \"{}/s\"", word.escape_debug()),
+            Self::PeriodMissing => {
+                f.write_str("a period is missing after \"/\"; write \"/s\" for each second")
+            }
+            Self::UnitMissing => write!(f, "say of what, as in \"{}s\"", word.escape_debug()),
+            Self::UnknownUnit => {
+                f.write_str("not a unit of time; use ns, us, ms, s, min, h, d, w or y")
+            }
+            Self::UpperCaseUnit => {
+                f.write_str("units of time are in lower case: ns, us, ms, s, min, h, d, w or y")
+            }
+            Self::Month => f.write_str("months differ in length; say how many days, as in \"30d\""),
+            Self::PeriodNotWhole => f.write_str("not a whole number of nanoseconds"),
+            Self::PeriodOverflow => f.write_str("too long; a period is at most 584y"),
+            Self::TooSlow => f.write_str("too slow; there must be at least one in 292y"),
+            Self::UnknownWord => f.write_str(
+                "not known here; after the rate may follow \"burst\" and \"units\", as in \
+                 \"100/s burst 20\"",
+            ),
+            Self::Repeated => f.write_str("given twice; give it once"),
+            Self::ValueMissing => {
+                write!(
+                    f,
+                    "a number is missing after it; write \"{} 20\"",
+                    word.escape_debug()
+                )
+            }
+            Self::NotWhole => f.write_str("must be a whole number"),
+            Self::BytesExpected => write!(
+                f,
+                "the count is in bytes and this is not; write \"{}B\"",
+                word.escape_debug()
+            ),
+            Self::BytesUnexpected => {
+                f.write_str("this is in bytes and the count is not; write it without a B")
+            }
+            Self::ValueTooLarge => write!(f, "too large; it is at most {}", u64::MAX),
+        }
+    }
+}
+
+fn too_fine(f: &mut fmt::Formatter<'_>, count: u64, period_ns: u64, scale: u64) -> fmt::Result {
+    let (units, nanos) = ratio::lowest_terms(u128::from(count) * u128::from(scale), period_ns);
+    let period = Period(period_ns);
+    write!(f, "{count} per {period}")?;
+    if scale != 1 {
+        write!(f, " in {scale} units per token")?;
+    }
+    write!(
+        f,
+        " cannot be kept exactly; in lowest terms it is {units} per {nanos}ns, and the first of \
+         these must be at most {}",
+        ratio::MAX_UNITS
+    )?;
+    match rounder(count, period_ns, scale) {
+        Some(rounder) => write!(f, "; {rounder} per {period} can be kept"),
+        None => Ok(()),
+    }
+}
+
+/// The count cut to fewer digits until it can be kept exactly.
+fn rounder(count: u64, period_ns: u64, scale: u64) -> Option<u64> {
+    let mut step: u64 = 10;
+    while step <= count {
+        let cut = count - count % step;
+        let (units, _) = ratio::lowest_terms(u128::from(cut) * u128::from(scale), period_ns);
+        if units <= u128::from(ratio::MAX_UNITS) {
+            return Some(cut);
+        }
+        step = step.checked_mul(10)?;
+    }
+    None
+}

@@ -1,0 +1,576 @@
+//! What is allowed: how much, per how long, how much at once.
+
+mod display;
+mod error;
+mod excerpt;
+mod number;
+mod parse;
+mod ratio;
+mod scan;
+#[cfg(feature = "serde")]
+mod serde;
+#[cfg(test)]
+mod tests;
+mod unit;
+
+use core::time::Duration;
+
+pub use self::error::QuotaError;
+pub(crate) use self::error::Reason;
+pub(crate) use self::ratio::Ratio;
+
+const SECOND: u64 = 1_000_000_000;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
+/// The most units that a token can be divided into.
+const MAX_SCALE: u64 = 1 << 32;
+
+/// How much is allowed: a count per period, and how much of it at once.
+///
+/// A quota is a plain value: copy it, compare it, put it in a constant or a configuration file. It
+/// says what is allowed and nothing about how that is enforced; a limiter does that.
+///
+/// The rate is kept as the fraction that was written, never as a floating-point number and never
+/// cut to whole nanoseconds, so it does not drift: 3 per second is 3 per second after a year.
+///
+/// ```
+/// use std::time::Duration;
+/// use flowgate::Quota;
+///
+/// let quota = Quota::per_second(100).burst(20);
+/// assert_eq!((quota.count(), quota.period()), (100, Duration::from_secs(1)));
+/// assert_eq!(quota.max_burst(), 20);
+/// assert_eq!(quota, "100/s burst 20".parse()?);
+/// assert_eq!(quota.to_string(), "100/s burst 20");
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+///
+/// # Burst
+///
+/// The burst is the most that can be taken at one instant after a rest. It is the count unless it
+/// is set: `Quota::per_minute(60)` allows 60 at once, `Quota::per_minute(60).burst(1)` one each
+/// second.
+///
+/// # Equality
+///
+/// Two quotas are equal when they were written the same: 60 per minute is not 1 per second, though
+/// with the same burst they allow the same. [`Display`](core::fmt::Display),
+/// [`FromStr`](core::str::FromStr), serde (feature `serde`) and `==` agree: what is printed is
+/// parsed to an equal quota.
+///
+/// # Text
+///
+/// `<count>/<period> [burst <count>] [units <count>]`
+///
+/// - A *count* is digits, with `_` between them if you like, a decimal point, and a suffix `k` `M`
+///   `G` `T` for powers of 1000: `100`, `1_000`, `2.5`, `10k`. A count of bytes has the suffix `B`,
+///   `kB` `MB` `GB` `TB` for powers of 1000 or `KiB` `MiB` `GiB` `TiB` for powers of 1024: `64KiB`.
+/// - A *period* is a unit of time, with a number before it if there is not one of it: `s`, `10s`,
+///   `30d`. The units are `ns`, `us` or `µs`, `ms`, `s`, `m`, `h`, `d`, `w` and `y`, or in full
+///   `sec` `second` `min` `minute` `hr` `hour` `day` `week` `yr` `year` and so on, with their
+///   plurals. A year is 365 days. There is no month, because months differ in length.
+/// - `burst` is the most at once; it is whole, and in bytes where the count is: `burst 20`.
+/// - `units` is [`units_per_token`](Quota::units_per_token): `units 1000`.
+///
+/// Decimals are exact: `2.5/s` is 5 per 2 seconds. Where no burst is written it is the count as
+/// written, rounded up: 3 for `2.5/s`, 1 for `0.1/s`.
+///
+/// ```
+/// # use flowgate::Quota;
+/// # use std::time::Duration;
+/// let quota: Quota = "2.5/s".parse()?;
+/// assert_eq!((quota.count(), quota.period()), (5, Duration::from_secs(2)));
+/// assert_eq!(quota.max_burst(), 3);
+///
+/// let quota: Quota = "10MiB/s burst 64KiB".parse()?;
+/// assert_eq!((quota.count(), quota.max_burst()), (10 << 20, 64 << 10));
+///
+/// let error = "5/fortnight".parse::<Quota>().unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "invalid quota \"5/fortnight\": at \"fortnight\" (character 3): not a unit of time; \
+///      use ns, us, ms, s, min, h, d, w or y",
+/// );
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+///
+/// # Range
+///
+/// Every count from 1 to 10⁹ per second, minute, hour or day is accepted with every burst from 1 to
+/// 10⁹. Beyond that a quota is accepted wherever it can be kept exactly, and refused elsewhere.
+/// With the rate in lowest terms as c units per p nanoseconds (c = count × units per token,
+/// shortened):
+///
+/// | | range |
+/// |---|---|
+/// | c | 1 to 2³¹ |
+/// | p | 1 to 2⁶³ − 1 (292 years) |
+/// | period | 1 ns to 2⁶⁴ − 1 ns (584 years) |
+/// | units per token | 1 to 2³² |
+/// | burst × units per token | 1 to 2⁶⁴ − 1, and times p less than 2⁹³ |
+///
+/// So 10 GiB per second is accepted, as it shortens to 4,194,304 per 390,625 ns; 3,000,000,001 per
+/// second cannot be shortened and is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Quota {
+    count: u64,
+    period_ns: u64,
+    burst: u64,
+    scale: u64,
+    measure: Measure,
+}
+
+/// What a quota counts. It decides how the quota is written, and nothing else.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Measure {
+    Operations,
+    Bytes,
+}
+
+impl Quota {
+    /// `count` per second, and as many at once.
+    ///
+    /// # Panics
+    ///
+    /// Where [`Quota::new`] returns an error: if `count` is 0, or over 2³¹ and not
+    /// [exact](Quota#range). In a constant this is a compile error.
+    ///
+    /// ```
+    /// # use flowgate::Quota;
+    /// const LIMIT: Quota = Quota::per_second(100);
+    /// assert_eq!(LIMIT.to_string(), "100/s");
+    /// assert_eq!(LIMIT.max_burst(), 100);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub const fn per_second(count: u64) -> Self {
+        Self::per(count, SECOND)
+    }
+
+    /// `count` per minute, and as many at once.
+    ///
+    /// # Panics
+    ///
+    /// Where [`Quota::new`] returns an error: if `count` is 0, or over 2³¹ and not
+    /// [exact](Quota#range). In a constant this is a compile error.
+    ///
+    /// ```
+    /// # use flowgate::Quota;
+    /// assert_eq!(Quota::per_minute(5000).burst(50).to_string(), "5000/min burst 50");
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub const fn per_minute(count: u64) -> Self {
+        Self::per(count, MINUTE)
+    }
+
+    /// `count` per hour, and as many at once.
+    ///
+    /// # Panics
+    ///
+    /// Where [`Quota::new`] returns an error: if `count` is 0, or over 2³¹ and not
+    /// [exact](Quota#range). In a constant this is a compile error.
+    ///
+    /// ```
+    /// # use flowgate::Quota;
+    /// assert_eq!(Quota::per_hour(60).to_string(), "60/h");
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub const fn per_hour(count: u64) -> Self {
+        Self::per(count, HOUR)
+    }
+
+    /// `count` per day of 24 hours, and as many at once.
+    ///
+    /// # Panics
+    ///
+    /// Where [`Quota::new`] returns an error: if `count` is 0, or over 2³¹ and not
+    /// [exact](Quota#range). In a constant this is a compile error.
+    ///
+    /// ```
+    /// # use flowgate::Quota;
+    /// assert_eq!(Quota::per_day(3).to_string(), "3/day");
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub const fn per_day(count: u64) -> Self {
+        Self::per(count, DAY)
+    }
+
+    #[track_caller]
+    const fn per(count: u64, period_ns: u64) -> Self {
+        match Self::checked(count, period_ns, count, 1, Measure::Operations) {
+            Ok(quota) => quota,
+            Err(reason) => panic!("{}", reason.summary()),
+        }
+    }
+
+    /// `count` per `period`, and as many at once.
+    ///
+    /// # Errors
+    ///
+    /// If the count or the period is zero, or they are out of [range](Quota#range).
+    ///
+    /// ```
+    /// # use flowgate::Quota;
+    /// use std::time::Duration;
+    ///
+    /// let quota = Quota::new(5, Duration::from_secs(2))?;
+    /// assert_eq!(quota.to_string(), "5/2s");
+    ///
+    /// let error = Quota::new(0, Duration::from_secs(2)).unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "invalid quota: a count of 0 admits nothing; it must be 1 or more",
+    /// );
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    ///
+    /// It can be used in a constant:
+    ///
+    /// ```
+    /// # use flowgate::Quota;
+    /// # use std::time::Duration;
+    /// const LIMIT: Quota = match Quota::new(5, Duration::from_secs(2)) {
+    ///     Ok(quota) => quota,
+    ///     Err(_) => panic!("out of range"),
+    /// };
+    /// # assert_eq!(LIMIT.count(), 5);
+    /// ```
+    pub const fn new(count: u64, period: Duration) -> Result<Self, QuotaError> {
+        let period_ns = match whole_nanos(period) {
+            Ok(ns) => ns,
+            Err(reason) => return Err(QuotaError::new(reason)),
+        };
+        QuotaError::wrap(Self::checked(
+            count,
+            period_ns,
+            count,
+            1,
+            Measure::Operations,
+        ))
+    }
+
+    /// One in every `every`, and one at once: evenly spaced operations.
+    ///
+    /// # Errors
+    ///
+    /// If `every` is zero, or 2⁶³ ns (292 years) or more.
+    ///
+    /// ```
+    /// # use flowgate::Quota;
+    /// use std::time::Duration;
+    ///
+    /// let quota = Quota::spacing(Duration::from_millis(250))?;
+    /// assert_eq!(quota.to_string(), "1/250ms");
+    /// assert_eq!(quota.max_burst(), 1);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    pub const fn spacing(every: Duration) -> Result<Self, QuotaError> {
+        Self::new(1, every)
+    }
+
+    /// The same rate, with at most `n` tokens at once.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_burst`](Quota::try_burst) returns an error. In a constant this is a compile
+    /// error.
+    ///
+    /// ```
+    /// # use flowgate::Quota;
+    /// const LIMIT: Quota = Quota::per_second(100).burst(20);
+    /// assert_eq!(LIMIT.max_burst(), 20);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub const fn burst(self, n: u64) -> Self {
+        match Self::checked(self.count, self.period_ns, n, self.scale, self.measure) {
+            Ok(quota) => quota,
+            Err(reason) => panic!("{}", reason.summary()),
+        }
+    }
+
+    /// The same rate, with at most `n` tokens at once.
+    ///
+    /// # Errors
+    ///
+    /// If `n` is 0, or too large to be kept exactly at this rate (see [Range](Quota#range); 10⁹ is
+    /// never too large for a count of 1 to 10⁹ per second, minute, hour or day).
+    ///
+    /// ```
+    /// # use flowgate::Quota;
+    /// let error = Quota::per_day(1).try_burst(0).unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "invalid quota: a burst of 0 admits nothing; it must be 1 or more",
+    /// );
+    /// ```
+    pub const fn try_burst(self, n: u64) -> Result<Self, QuotaError> {
+        QuotaError::wrap(Self::checked(
+            self.count,
+            self.period_ns,
+            n,
+            self.scale,
+            self.measure,
+        ))
+    }
+
+    /// The same rate, with as much at once as the rate yields in `time`: rounded down to whole
+    /// tokens, at least 1.
+    ///
+    /// # Errors
+    ///
+    /// If that is too large to be kept exactly at this rate (see [Range](Quota#range)).
+    ///
+    /// ```
+    /// # use flowgate::Quota;
+    /// use std::time::Duration;
+    ///
+    /// let quota = Quota::per_second(100).burst_for(Duration::from_millis(250))?;
+    /// assert_eq!(quota.max_burst(), 25);
+    /// let quota = Quota::per_day(3).burst_for(Duration::from_secs(1))?;
+    /// assert_eq!(quota.max_burst(), 1);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    pub const fn burst_for(self, time: Duration) -> Result<Self, QuotaError> {
+        // In lowest terms the count is at most 2³¹, and a duration is less than 2⁹⁴ ns: no
+        // overflow.
+        let (count, period_ns) = ratio::lowest_terms(self.count as u128, self.period_ns);
+        let tokens = count * time.as_nanos() / period_ns as u128;
+        if tokens > u64::MAX as u128 {
+            return Err(QuotaError::new(Reason::BurstTooLarge {
+                burst: tokens,
+                max: self.greatest_burst(),
+            }));
+        }
+        self.try_burst(if tokens == 0 { 1 } else { tokens as u64 })
+    }
+
+    /// Divides a token into `units`, so that an operation can cost part of one.
+    ///
+    /// The count and the burst stay in tokens; a limiter built from the quota takes costs, and
+    /// reports what is left, in units.
+    ///
+    /// # Errors
+    ///
+    /// If `units` is 0 or over 2³², or the rate in units or the burst in units is out of
+    /// [range](Quota#range).
+    ///
+    /// ```
+    /// # use flowgate::Quota;
+    /// // One per second; a limiter then takes 1000 for a whole one, 250 for a quarter.
+    /// let quota = Quota::per_second(1).units_per_token(1000)?;
+    /// assert_eq!((quota.count(), quota.scale()), (1, 1000));
+    /// assert_eq!(quota.to_string(), "1/s units 1000");
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    pub const fn units_per_token(self, units: u64) -> Result<Self, QuotaError> {
+        QuotaError::wrap(Self::checked(
+            self.count,
+            self.period_ns,
+            self.burst,
+            units,
+            self.measure,
+        ))
+    }
+
+    /// The same quota, written in bytes: a token is a byte. Only the text form changes.
+    ///
+    /// ```
+    /// # use flowgate::Quota;
+    /// let quota = Quota::per_second(10 << 20).burst(1 << 20).bytes();
+    /// assert_eq!(quota.to_string(), "10MiB/s burst 1MiB");
+    /// ```
+    #[must_use]
+    pub const fn bytes(self) -> Self {
+        Self {
+            measure: Measure::Bytes,
+            ..self
+        }
+    }
+
+    /// How many tokens are allowed per [`period`](Quota::period).
+    ///
+    /// ```
+    /// # use flowgate::Quota;
+    /// assert_eq!(Quota::per_second(100).count(), 100);
+    /// ```
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The time in which [`count`](Quota::count) tokens are allowed.
+    ///
+    /// ```
+    /// # use flowgate::Quota;
+    /// # use std::time::Duration;
+    /// assert_eq!(Quota::per_minute(100).period(), Duration::from_secs(60));
+    /// ```
+    #[must_use]
+    pub const fn period(&self) -> Duration {
+        Duration::from_nanos(self.period_ns)
+    }
+
+    /// The most tokens allowed at once.
+    ///
+    /// ```
+    /// # use flowgate::Quota;
+    /// assert_eq!(Quota::per_second(100).max_burst(), 100);
+    /// assert_eq!(Quota::per_second(100).burst(20).max_burst(), 20);
+    /// ```
+    #[must_use]
+    pub const fn max_burst(&self) -> u64 {
+        self.burst
+    }
+
+    /// How many units a token is divided into: 1 unless set by
+    /// [`units_per_token`](Quota::units_per_token).
+    ///
+    /// ```
+    /// # use flowgate::Quota;
+    /// assert_eq!(Quota::per_second(100).scale(), 1);
+    /// ```
+    #[must_use]
+    pub const fn scale(&self) -> u64 {
+        self.scale
+    }
+
+    /// When the `k`-th of evenly spaced operations is due, the first (`k` = 0) at zero.
+    ///
+    /// That is `k` × period / count, rounded up to whole nanoseconds. Each is computed from the
+    /// start and not from the one before, so rounding never adds up. An operation here is one
+    /// token.
+    ///
+    /// `None` if it is later than [`Duration::MAX`].
+    ///
+    /// ```
+    /// # use flowgate::Quota;
+    /// use std::time::Duration;
+    ///
+    /// let quota = Quota::per_second(3);
+    /// assert_eq!(quota.offset_of(1), Some(Duration::from_nanos(333_333_334)));
+    /// assert_eq!(quota.offset_of(2), Some(Duration::from_nanos(666_666_667)));
+    /// assert_eq!(quota.offset_of(3), Some(Duration::from_secs(1)));
+    /// assert_eq!(quota.offset_of(3_000_000_000), Some(Duration::from_secs(1_000_000_000)));
+    /// ```
+    #[must_use]
+    pub const fn offset_of(&self, k: u64) -> Option<Duration> {
+        // Two factors of 64 bits: no overflow.
+        let ns = (k as u128 * self.period_ns as u128).div_ceil(self.count as u128);
+        let secs = ns / SECOND as u128;
+        if secs > u64::MAX as u128 {
+            return None;
+        }
+        Some(Duration::new(secs as u64, (ns % SECOND as u128) as u32))
+    }
+
+    /// The rate in lowest terms: `units` per `nanos`.
+    pub(crate) const fn ratio(&self) -> Ratio {
+        let (units, nanos) =
+            ratio::lowest_terms(self.count as u128 * self.scale as u128, self.period_ns);
+        // `checked` let no more than 2³¹ units through.
+        Ratio {
+            units: units as u64,
+            nanos,
+        }
+    }
+
+    /// The burst in units.
+    pub(crate) const fn burst_units(&self) -> u64 {
+        // `checked` let no product over 64 bits through.
+        self.burst * self.scale
+    }
+
+    /// `count` per `period` with this quota's burst, units and measure.
+    pub(crate) const fn with_rate(self, count: u64, period: Duration) -> Result<Self, QuotaError> {
+        let period_ns = match whole_nanos(period) {
+            Ok(ns) => ns,
+            Err(reason) => return Err(QuotaError::new(reason)),
+        };
+        QuotaError::wrap(Self::checked(
+            count,
+            period_ns,
+            self.burst,
+            self.scale,
+            self.measure,
+        ))
+    }
+
+    /// The largest burst accepted at this rate, in tokens.
+    const fn greatest_burst(&self) -> u64 {
+        greatest_burst(self.ratio().nanos, self.scale)
+    }
+
+    /// Every quota is made here, so every quota is in range.
+    const fn checked(
+        count: u64,
+        period_ns: u64,
+        burst: u64,
+        scale: u64,
+        measure: Measure,
+    ) -> Result<Self, Reason> {
+        if count == 0 {
+            return Err(Reason::CountZero);
+        }
+        if period_ns == 0 {
+            return Err(Reason::PeriodZero);
+        }
+        if scale == 0 || scale > MAX_SCALE {
+            return Err(Reason::ScaleOutOfRange { scale });
+        }
+        let (units, nanos) = ratio::lowest_terms(count as u128 * scale as u128, period_ns);
+        if units > ratio::MAX_UNITS as u128 {
+            return Err(Reason::RateTooFine {
+                count,
+                period_ns,
+                scale,
+            });
+        }
+        if nanos > ratio::MAX_NANOS {
+            return Err(Reason::RateTooSlow { count, period_ns });
+        }
+        if burst == 0 {
+            return Err(Reason::BurstZero);
+        }
+        let max = greatest_burst(nanos, scale);
+        if burst > max {
+            return Err(Reason::BurstTooLarge {
+                burst: burst as u128,
+                max,
+            });
+        }
+        Ok(Self {
+            count,
+            period_ns,
+            burst,
+            scale,
+            measure,
+        })
+    }
+}
+
+/// The most tokens whose price in ticks, and whose number in units, are in range.
+const fn greatest_burst(nanos: u64, scale: u64) -> u64 {
+    let units = (ratio::TICKS_END - 1) / nanos as u128;
+    let units = if units > u64::MAX as u128 {
+        u64::MAX
+    } else {
+        units as u64
+    };
+    units / scale
+}
+
+const fn whole_nanos(period: Duration) -> Result<u64, Reason> {
+    let ns = period.as_nanos();
+    if ns > u64::MAX as u128 {
+        return Err(Reason::PeriodTooLong {
+            secs: period.as_secs(),
+        });
+    }
+    Ok(ns as u64)
+}

@@ -1,0 +1,316 @@
+use super::carry::{Carry, restated};
+use super::{Reservation, TokenBucket};
+use crate::algorithm::token_bucket;
+use crate::limiter::Snapshot;
+use crate::primitive::Ordering;
+use crate::quota::{Quota, QuotaError};
+use crate::verdict::Denied;
+use crate::word::{Parameters, Step, View};
+use core::time::Duration;
+
+/// A [`TokenBucket`] at an instant of the caller's: the same verbs, with that for the time.
+///
+/// Made by [`TokenBucket::at`].
+#[derive(Clone, Copy, Debug)]
+pub struct At<'a> {
+    pub(super) bucket: &'a TokenBucket,
+    pub(super) now_ns: u64,
+}
+
+impl<'a> At<'a> {
+    /// [`TokenBucket::try_acquire`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    #[inline]
+    pub fn try_acquire(self) -> Result<(), Denied> {
+        self.bucket.word.take_token(self.now_ns)
+    }
+
+    /// [`TokenBucket::try_acquire_n`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    #[inline]
+    pub fn try_acquire_n(self, n: u64) -> Result<(), Denied> {
+        self.bucket.word.take_units(self.now_ns, n)
+    }
+
+    /// [`TokenBucket::reserve`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn reserve(self) -> Result<Reservation<'a>, Denied> {
+        self.reserve_units(|parameters| parameters.units_per_token, None)
+    }
+
+    /// [`TokenBucket::reserve_n`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn reserve_n(self, n: u64) -> Result<Reservation<'a>, Denied> {
+        self.reserve_units(|_| n, None)
+    }
+
+    /// [`TokenBucket::reserve_within`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn reserve_within(self, max_wait: Duration) -> Result<Reservation<'a>, Denied> {
+        self.reserve_units(|parameters| parameters.units_per_token, Some(max_wait))
+    }
+
+    /// [`TokenBucket::reserve_n_within`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn reserve_n_within(self, n: u64, max_wait: Duration) -> Result<Reservation<'a>, Denied> {
+        self.reserve_units(|_| n, Some(max_wait))
+    }
+
+    fn reserve_units(
+        self,
+        units: impl Fn(&Parameters) -> u64,
+        max_wait: Option<Duration>,
+    ) -> Result<Reservation<'a>, Denied> {
+        self.bucket.word.update(self.now_ns, |view| {
+            let parameters = &view.parameters;
+            let n = units(parameters);
+            if n > parameters.burst_units {
+                return Step::Stay(Err(Denied::never(n, parameters.burst_units)));
+            }
+            let (tat, covered) = match n {
+                0 => (view.tat, view.now),
+                _ => token_bucket::reserve(
+                    view.tat,
+                    view.now,
+                    parameters.ticks(n),
+                    parameters.burst_ticks(),
+                ),
+            };
+            let Ok(at_ns) = u64::try_from(view.at_ns(covered)) else {
+                return Step::Stay(Err(Denied::never(n, parameters.burst_units)));
+            };
+            let wait_ns = u128::from(at_ns - self.now_ns);
+            if let Some(max_wait) = max_wait.filter(|max_wait| wait_ns > max_wait.as_nanos()) {
+                return Step::Stay(Err(Denied::later(wait_ns - max_wait.as_nanos(), 1)));
+            }
+            if wait_ns > 0 {
+                self.bucket.largest_told.fetch_max(n, Ordering::AcqRel);
+            }
+            let (bucket, epoch) = (self.bucket, parameters.epoch);
+            Step::Move(
+                tat,
+                Ok(Reservation {
+                    bucket,
+                    units: n,
+                    at_ns,
+                    tat,
+                    epoch,
+                }),
+            )
+        })
+    }
+
+    /// [`TokenBucket::take_up_to`].
+    pub fn take_up_to(self, n: u64) -> u64 {
+        self.bucket
+            .word
+            .update(self.now_ns, |view| match n.min(view.available()) {
+                0 => Step::Stay(0),
+                n => Step::Move(view.tat.max(view.now) + view.parameters.ticks(n), n),
+            })
+    }
+
+    /// [`TokenBucket::overdraw`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn overdraw(self, n: u64) -> Result<(), Denied> {
+        if n == 0 {
+            return Ok(());
+        }
+        self.bucket.word.update(self.now_ns, |view| {
+            let parameters = &view.parameters;
+            let most = parameters.burst_units.saturating_add(parameters.debt_units);
+            if n > most {
+                return Step::Stay(Err(Denied::never(n, most)));
+            }
+            match token_bucket::overdraw(
+                view.tat,
+                view.now,
+                parameters.ticks(n),
+                parameters.burst_ticks(),
+                parameters.debt_ticks(),
+            ) {
+                Ok(tat) => Step::Move(tat, Ok(())),
+                Err(missing) => Step::Stay(Err(view.denied(missing))),
+            }
+        })
+    }
+
+    /// [`TokenBucket::refund`].
+    pub fn refund(self, n: u64) -> u64 {
+        self.bucket.refund_at(n, self.now_ns)
+    }
+
+    /// [`TokenBucket::available`].
+    pub fn available(self) -> u64 {
+        self.bucket.word.view(self.now_ns).available()
+    }
+
+    /// [`TokenBucket::snapshot`].
+    pub fn snapshot(self) -> Snapshot {
+        let view = self.bucket.word.view(self.now_ns);
+        Snapshot {
+            limit: view.parameters.burst_units,
+            remaining: view.available(),
+            reset_after: match view.tat.saturating_sub(view.now) {
+                0 => Duration::ZERO,
+                missing => view.denied(missing).retry_after().unwrap_or_default(),
+            },
+        }
+    }
+
+    /// [`TokenBucket::set_quota`].
+    pub fn set_quota(self, quota: Quota) {
+        self.set_quota_with(quota, Carry::Kept);
+    }
+
+    /// [`TokenBucket::set_quota_with`].
+    pub fn set_quota_with(self, quota: Quota, carry: Carry) {
+        let unchanged = |_| Ok::<_, QuotaError>(quota);
+        // An infallible change.
+        let _: Result<(), QuotaError> = self.bucket.change_quota(unchanged, carry, || self.now_ns);
+    }
+}
+
+impl TokenBucket {
+    /// Puts the quota that `change` makes of the one in force in its place, settled at `now_ns()`.
+    pub(super) fn change_quota(
+        &self,
+        change: impl FnOnce(Quota) -> Result<Quota, QuotaError>,
+        carry: Carry,
+        now_ns: impl Fn() -> u64,
+    ) -> Result<(), QuotaError> {
+        let mut ledger = self.ledger.lock();
+        let quota = change(ledger.quota)?;
+        let (now_ns, before, after) = self.word.reconfigure(|old, tat| {
+            // Read after the state that is settled, so that it is not older than the decisions in it.
+            let now_ns = now_ns().max(self.newest_ns.load(Ordering::Acquire));
+            let mut new = ledger.parameters(&quota, now_ns);
+            new.epoch = old.epoch + 1;
+            if new.interval_ns == old.interval_ns {
+                new.anchor_ns = old.anchor_ns;
+            }
+            let new_tat = restated(old, &new, tat, now_ns, carry);
+            (new, new_tat, (now_ns, (*old, tat), (new, new_tat)))
+        });
+        if before.0.units_per_token != after.0.units_per_token {
+            // Amounts told before were in other units.
+            self.largest_told.store(u64::MAX, Ordering::Release);
+        }
+        ledger.note_change(now_ns, before, after, carry == Carry::Kept);
+        ledger.quota = quota;
+        Ok(())
+    }
+
+    /// See [`ledger`](super::ledger) for why this much.
+    pub(super) fn cancel(&self, reservation: &Reservation<'_>, now_ns: u64) -> u64 {
+        self.give_back(now_ns, |view, told, translated| {
+            let own = view.parameters.ticks(reservation.units);
+            let Some(tat) = translated(reservation.tat, reservation.epoch) else {
+                return (0, 0);
+            };
+            (
+                own.min(tat.saturating_sub(view.now)),
+                told.saturating_sub(tat),
+            )
+        })
+    }
+
+    /// As a cancelled reservation that everything still ahead was made after.
+    pub(super) fn refund_at(&self, n: u64, now_ns: u64) -> u64 {
+        self.give_back(now_ns, |view, _, _| {
+            let parameters = &view.parameters;
+            let most = parameters.burst_units.saturating_add(parameters.debt_units);
+            (parameters.ticks(n.min(most)), u128::MAX)
+        })
+    }
+
+    /// `amount` says how many ticks were taken, and how many since; it is given the view, the arrival
+    /// time had nothing been given back, and a translation of times of earlier epochs.
+    fn give_back(
+        &self,
+        now_ns: u64,
+        amount: impl Fn(&View, u128, &dyn Fn(u128, u64) -> Option<u128>) -> (u128, u128),
+    ) -> u64 {
+        let mut ledger = self.ledger.lock();
+        let (units, hole) = self.word.update(now_ns, |view| {
+            let parameters = &view.parameters;
+            let burst = parameters.burst_ticks();
+            let holes = ledger.holes_at(now_ns);
+            let told = view.tat + holes;
+            let translated = |tat, epoch| ledger.translated(tat, epoch, parameters.epoch);
+            let (amount, since) = amount(view, told, &translated);
+
+            let largest = parameters.ticks(self.largest_told.load(Ordering::Acquire));
+            let ahead = if told > view.now + burst {
+                largest.min(since)
+            } else {
+                0
+            };
+            let room = if ahead > 0 {
+                burst.saturating_sub(holes + ahead)
+            } else {
+                amount
+            };
+            let tat = token_bucket::give_back(view.tat, view.now, amount.min(room));
+            if tat == view.tat {
+                return Step::Stay((0, None));
+            }
+            let units = view.balance_at(tat) - view.balance_at(view.tat);
+            let until = (told - burst.min(told)).div_ceil(u128::from(parameters.ticks_per_ns));
+            let hole = (ahead > 0).then(|| (view.tat - tat, until));
+            Step::Move(tat, (u64::try_from(units).unwrap_or(0), hole))
+        });
+        if let Some((ticks, until_ns)) = hole {
+            ledger.leave_hole(now_ns, ticks, u64::try_from(until_ns).unwrap_or(u64::MAX));
+        }
+        units
+    }
+}
+
+impl View {
+    /// The whole units that the bucket holds.
+    fn available(&self) -> u64 {
+        let parameters = &self.parameters;
+        let level = token_bucket::level(self.tat, self.now, parameters.burst_ticks());
+        // At most the burst.
+        (level / u128::from(parameters.unit_ticks)) as u64
+    }
+
+    /// The whole units that a bucket with `tat` would hold; negative in debt.
+    fn balance_at(&self, tat: u128) -> i128 {
+        let horizon = (self.now + self.parameters.burst_ticks()) as i128;
+        (horizon - tat.max(self.now) as i128).div_euclid(i128::from(self.parameters.unit_ticks))
+    }
+
+    /// When the instant `covered`, which is not before now, is reached on the clock.
+    fn at_ns(&self, covered: u128) -> u128 {
+        if covered <= self.now {
+            return u128::from(self.now_ns());
+        }
+        let covered_ns = covered.div_ceil(u128::from(self.parameters.ticks_per_ns));
+        self.parameters
+            .next_move_ns(covered_ns)
+            .max(u128::from(self.now_ns()))
+    }
+}

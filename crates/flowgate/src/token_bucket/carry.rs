@@ -1,0 +1,143 @@
+//! What becomes of the tokens when the quota changes.
+
+use crate::algorithm::token_bucket;
+use crate::word::Parameters;
+
+/// What becomes of a bucket's tokens when its quota changes.
+///
+/// A debt stays the same number of tokens, except under [`Carry::Reset`].
+///
+/// ```
+/// use flowgate::{Carry, ManualClock, TokenBucket};
+///
+/// let bucket = |carry| {
+///     let limiter =
+///         TokenBucket::builder("1/s burst 10".parse()?).clock(ManualClock::new()).build()?;
+///     limiter.take_up_to(4);
+///     limiter.set_quota_with("1/s burst 20".parse()?, carry);
+///     Ok::<_, flowgate::QuotaError>(limiter.available())
+/// };
+/// assert_eq!(bucket(Carry::Kept)?, 6);
+/// assert_eq!(bucket(Carry::Proportional)?, 12);
+/// assert_eq!(bucket(Carry::Reset)?, 20);
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Carry {
+    /// As many as there were, clipped to the new burst.
+    #[default]
+    Kept,
+    /// The same part of the burst: a bucket that was half full is half full.
+    Proportional,
+    /// A full bucket. This admits one burst on top of what the promise allows, as it forgives
+    /// whatever was taken before.
+    Reset,
+}
+
+/// `tat` of the bucket `old` as a time of the bucket `new`, at `now_ns`.
+///
+/// Rounded toward refusing, by less than a tick.
+pub(super) fn restated(
+    old: &Parameters,
+    new: &Parameters,
+    tat: u128,
+    now_ns: u64,
+    carry: Carry,
+) -> u128 {
+    let horizon = old.now_ticks(now_ns) + old.burst_ticks();
+    let full = new.now_ticks(now_ns);
+    let level = token_bucket::level(tat, old.now_ticks(now_ns), old.burst_ticks());
+    let level = match carry {
+        Carry::Reset => new.burst_ticks(),
+        _ if tat > horizon => {
+            let debt = tokens_up(old, new, tat - horizon);
+            return Parameters::saturated((full + new.burst_ticks()).saturating_add(debt));
+        }
+        Carry::Kept => mul_div(level, new.token_ticks(), old.token_ticks()).0,
+        Carry::Proportional => mul_div(level, new.burst_ticks(), old.burst_ticks()).0,
+    };
+    full + new.burst_ticks() - level.min(new.burst_ticks())
+}
+
+/// The ticks of `new` that as many tokens cost as `ticks` of `old`, rounded up.
+pub(super) fn tokens_up(old: &Parameters, new: &Parameters, ticks: u128) -> u128 {
+    let (quotient, rest) = mul_div(ticks, new.token_ticks(), old.token_ticks());
+    quotient.saturating_add(u128::from(rest))
+}
+
+/// a · b / d rounded down, and whether anything was cut off; `u128::MAX` if it is more than that.
+///
+/// The product takes up to 256 bits, which a binary long division gets through; this is not a path that
+/// is in a hurry.
+fn mul_div(a: u128, b: u128, d: u128) -> (u128, bool) {
+    const HALF: u128 = u64::MAX as u128;
+    if let Some(product) = a.checked_mul(b) {
+        return (product / d, product % d != 0);
+    }
+    let (a1, a0, b1, b0) = (a >> 64, a & HALF, b >> 64, b & HALF);
+    let middle = (a0 * b0 >> 64) + (a1 * b0 & HALF) + (a0 * b1 & HALF);
+    let low = (a0 * b0 & HALF) | middle << 64;
+    let high = a1 * b1 + (a1 * b0 >> 64) + (a0 * b1 >> 64) + (middle >> 64);
+    if high >= d {
+        return (u128::MAX, true);
+    }
+    let (mut quotient, mut rest) = (0, high);
+    for bit in (0..128).rev() {
+        let carry = rest >> 127 != 0;
+        rest = rest << 1 | (low >> bit & 1);
+        quotient <<= 1;
+        if carry || rest >= d {
+            rest = rest.wrapping_sub(d);
+            quotient |= 1;
+        }
+    }
+    (quotient, rest != 0)
+}
+
+#[cfg(all(test, not(flowgate_loom)))]
+mod tests {
+    use super::mul_div;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn c8_mul_div_inverts_multiplication(a: u128, d in 1_u128.., b in 0_u128..1 << 60) {
+            // a·d/d, and one more than a multiple.
+            prop_assert_eq!(mul_div(a, d, d), (a, false));
+            if let Some(product) = a.checked_mul(b) {
+                prop_assert_eq!(mul_div(a, b, d), (product / d, product % d != 0));
+            }
+        }
+
+        #[test]
+        fn c8_mul_div_agrees_with_two_steps(a in 0_u128..1 << 93, b in 0_u128..1 << 93, d in 1_u128..1 << 93) {
+            // a = q·d + r, so a·b/d = q·b + r·b/d, where the parts are small enough for long division by hand.
+            let (got, cut) = mul_div(a, b, d);
+            let mut whole = 0_u128;
+            let mut rest = 0_u128;
+            let mut fits = true;
+            for bit in (0..93).rev() {
+                fits &= whole >> 127 == 0 && rest < d;
+                whole = whole.wrapping_shl(1);
+                rest <<= 1;
+                if a >> bit & 1 != 0 {
+                    whole = whole.wrapping_add(b / d);
+                    rest += b % d;
+                }
+                whole = whole.wrapping_add(rest / d);
+                rest %= d;
+            }
+            if fits && got != u128::MAX {
+                prop_assert_eq!((got, cut), (whole, rest != 0));
+            }
+        }
+    }
+
+    #[test]
+    fn mul_div_says_so_when_it_does_not_fit() {
+        assert_eq!(mul_div(u128::MAX, 2, 1), (u128::MAX, true));
+        assert_eq!(mul_div(u128::MAX, u128::MAX, u128::MAX), (u128::MAX, false));
+        assert_eq!(mul_div(u128::MAX, 3, 4), (u128::MAX / 4 * 3 + 2, true));
+    }
+}

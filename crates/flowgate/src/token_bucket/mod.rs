@@ -1,0 +1,476 @@
+//! [`TokenBucket`]: the public face over [`algorithm::token_bucket`](crate::algorithm::token_bucket).
+
+mod at;
+mod builder;
+mod carry;
+mod ledger;
+mod reservation;
+#[cfg(all(test, not(flowgate_loom)))]
+mod tests;
+
+pub use at::At;
+pub use builder::{Builder, Refill};
+pub use carry::Carry;
+pub use reservation::Reservation;
+
+use crate::clock::{Clock, Timestamp};
+use crate::limiter::{Limiter, Snapshot, sealed};
+use crate::primitive::{AtomicU64, Lock, Ordering, const_unless_loom};
+use crate::quota::{Quota, QuotaError};
+use crate::verdict::Denied;
+use crate::word::{Parameters, Word};
+use core::fmt;
+use core::time::Duration;
+use ledger::Ledger;
+
+/// Allows bursts, and a steady rate behind them: at most **burst + rate · t** in every span of time t.
+///
+/// A bucket holds up to *burst* tokens. It starts full, tokens flow in at the quota's rate, an operation
+/// takes one or several, and is refused when there are not enough. Time flows continuously: there is no
+/// tick and no window, and a token is there at the very nanosecond at which it is due.
+///
+/// ```text
+///  tokens
+///   burst ┤▇▇▇▇▇╮                      ╭▇▇▇▇▇▇   full: what flows in is lost
+///         │     │ 12 at once         ╭─╯
+///         │     │                 ╭──╯  refills at the rate
+///         │     ╰╮  ╭╮╭╮╭╮╭╮╭╮╭╮╭─╯
+///       0 ┤      ╰──╯╰╯╰╯╰╯╰╯╰╯╰╯              empty: one at a time, at the rate
+///         └─────────────────────────────────▶ time
+/// ```
+///
+/// ```
+/// use flowgate::{ManualClock, TokenBucket};
+/// use std::time::Duration;
+///
+/// let time = ManualClock::new(); // a real program leaves the clock out: TokenBucket::new(quota)
+/// let limiter = TokenBucket::builder("100/s burst 20".parse()?).clock(&time).build()?;
+///
+/// assert_eq!((0..25).filter(|_| limiter.try_acquire().is_ok()).count(), 20);
+/// time.advance(Duration::from_millis(30));
+/// assert_eq!(limiter.available(), 3);
+/// assert_eq!(
+///     limiter.try_acquire_n(5).unwrap_err().retry_after(),
+///     Some(Duration::from_millis(20)),
+/// );
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # What it promises
+///
+/// - **Never over** (contract C1). In every interval of limiter time, what was admitted is at most burst +
+///   rate · t, computed in integers, without tolerance, on every schedule of threads. `overdraw` adds
+///   the largest amount overdrawn, up to `max_debt`; across a change of quota the burst is the largest in force and
+///   rate · t the integral of the rates.
+/// - **Nothing wasted** (C2). A refusal means that admitting would have broken that.
+/// - **Exact** (C8). The rate is a fraction, never cut to whole nanoseconds, and cannot drift.
+/// - **Any clock** (C4). A `now` that is older than one before it sees fewer tokens and adds none.
+/// - **Honest waits** (C3). [`Denied::retry_after`] is the least wait, to the nanosecond.
+///
+/// # Choosing it
+///
+/// For a limit of "at most N in *any* window of length T", mind that a bucket of burst N admits up to 2 N in
+/// some window T: the burst, and what flows in. Halve both, or set `burst(1)` for even spacing.
+///
+/// # Amounts
+///
+/// `n` counts units, which are tokens unless the quota divides them
+/// ([`Quota::units_per_token`]). `n` = 0 succeeds and changes nothing. `n` above the burst is
+/// refused with [`Denied::is_never`].
+///
+/// # Memory ordering
+///
+/// None is promised: an admission does not make one thread's writes visible to another.
+///
+/// # Cost
+///
+/// A decision is one clock reading and one compare-and-swap on one 64-bit word, and takes no lock and
+/// no memory. A few quotas, those whose exact state does not fit into 64 bits (999,999,937 per day, say), use
+/// a 128-bit word, as does any limiter once its clock has run for 208 days divided by the rate's numerator in
+/// lowest terms per nanosecond (1 for 1000/s). [`is_lock_free`](Self::is_lock_free) tells whether the target has
+/// a 128-bit compare-and-swap.
+///
+/// A limiter is not `Clone`: two would be two limits. Share it by reference, `Arc`, or `static`:
+///
+/// ```
+/// use flowgate::{Quota, TokenBucket};
+///
+/// static REPORTS: TokenBucket = TokenBucket::new(Quota::per_minute(60).burst(5));
+/// assert!(REPORTS.try_acquire().is_ok());
+/// ```
+pub struct TokenBucket {
+    word: Word,
+    clock: Clock,
+    /// The latest time that a caller has supplied; a change of quota is not settled before it.
+    newest_ns: AtomicU64,
+    /// The largest amount that a reservation has been told to wait for, in units. Raised before the
+    /// reservation is made, never lowered.
+    largest_told: AtomicU64,
+    ledger: Lock<Ledger>,
+}
+
+impl TokenBucket {
+    const_unless_loom! {
+        /// A full bucket on [`Clock::system`].
+        ///
+        /// Every [`Quota`] can be honoured, so this cannot fail. In a `static` it needs no lazy cell.
+        #[cfg(feature = "std")]
+        #[must_use]
+        pub const fn new(quota: Quota) -> Self {
+            Self::with(quota, Clock::system())
+        }
+    }
+
+    const_unless_loom! {
+        /// A full bucket with the default settings on `clock`.
+        const fn with(quota: Quota, clock: Clock) -> Self {
+            let parameters = Parameters::new(&quota, ledger::default_debt(&quota));
+            Self {
+                word: Word::new(parameters),
+                clock,
+                newest_ns: AtomicU64::new(0),
+                largest_told: AtomicU64::new(0),
+                ledger: Lock::new(Ledger::new(quota)),
+            }
+        }
+    }
+
+    /// A bucket with other than the default clock, tokens to begin with, way of refilling, or debt.
+    pub fn builder(quota: Quota) -> Builder {
+        Builder::new(quota)
+    }
+
+    /// Takes one token, or says why not.
+    ///
+    /// ```
+    /// # use flowgate::TokenBucket;
+    /// let limiter = TokenBucket::new("1/h".parse()?);
+    /// assert!(limiter.try_acquire().is_ok());
+    /// assert!(limiter.try_acquire().is_err());
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if the bucket does not hold one; nothing is then taken.
+    #[inline]
+    pub fn try_acquire(&self) -> Result<(), Denied> {
+        self.word.take_token(self.now_ns())
+    }
+
+    /// Takes `n` units, all or none.
+    ///
+    /// ```
+    /// # use flowgate::TokenBucket;
+    /// let limiter = TokenBucket::new("10/h".parse()?);
+    /// assert!(limiter.try_acquire_n(7).is_ok());
+    /// assert!(limiter.try_acquire_n(7).is_err());
+    /// assert!(limiter.try_acquire_n(11).unwrap_err().is_never());
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if the bucket holds fewer; nothing is then taken.
+    #[inline]
+    pub fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
+        self.word.take_units(self.now_ns(), n)
+    }
+
+    /// Takes one token now, to be used when [`Reservation::at`] says.
+    ///
+    /// # Errors
+    ///
+    /// As [`reserve_n`](Self::reserve_n).
+    pub fn reserve(&self) -> Result<Reservation<'_>, Denied> {
+        self.at_now().reserve()
+    }
+
+    /// Takes `n` units now, to be used when [`Reservation::at`] says: at once if the bucket holds them, otherwise when
+    /// they will have flowed in. Later callers come after it.
+    ///
+    /// ```
+    /// # use flowgate::{ManualClock, Timestamp, TokenBucket};
+    /// let limiter =
+    ///     TokenBucket::builder("10/s burst 1".parse()?).clock(&ManualClock::new()).build()?;
+    /// let starts = [0, 1, 2].map(|_| limiter.reserve().unwrap().at());
+    /// assert_eq!(starts, [0, 100_000_000, 200_000_000].map(Timestamp::from_nanos));
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Denied::is_never`] if `n` is above the burst, or if its turn would come after
+    /// [`Timestamp::MAX`]; nothing is then taken.
+    pub fn reserve_n(&self, n: u64) -> Result<Reservation<'_>, Denied> {
+        self.at_now().reserve_n(n)
+    }
+
+    /// [`reserve`](Self::reserve), unless that would mean waiting for longer than `max_wait`.
+    ///
+    /// # Errors
+    ///
+    /// As [`reserve_n_within`](Self::reserve_n_within).
+    pub fn reserve_within(&self, max_wait: Duration) -> Result<Reservation<'_>, Denied> {
+        self.at_now().reserve_within(max_wait)
+    }
+
+    /// [`reserve_n`](Self::reserve_n), unless that would mean waiting for longer than `max_wait`.
+    ///
+    /// ```
+    /// # use flowgate::{ManualClock, TokenBucket};
+    /// # use std::time::Duration;
+    /// let limiter =
+    ///     TokenBucket::builder("10/s burst 1".parse()?).clock(&ManualClock::new()).build()?;
+    /// let patience = Duration::from_millis(150);
+    /// assert!(limiter.reserve_within(patience).is_ok()); // at 0
+    /// assert!(limiter.reserve_within(patience).is_ok()); // at 100 ms
+    /// let denied = limiter.reserve_within(patience).unwrap_err(); // would be at 200 ms
+    /// assert_eq!(denied.retry_after(), Some(Duration::from_millis(50)));
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if the wait would be longer; nothing is then taken. Its
+    /// [`retry_after`](Denied::retry_after) is when the same call would succeed.
+    pub fn reserve_n_within(&self, n: u64, max_wait: Duration) -> Result<Reservation<'_>, Denied> {
+        self.at_now().reserve_n_within(n, max_wait)
+    }
+
+    /// Takes what there is, up to `n` units, and says how much that was.
+    ///
+    /// ```
+    /// # use flowgate::TokenBucket;
+    /// let limiter = TokenBucket::new("10/h".parse()?);
+    /// assert_eq!(limiter.take_up_to(7), 7);
+    /// assert_eq!(limiter.take_up_to(7), 3);
+    /// assert_eq!(limiter.take_up_to(7), 0);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    pub fn take_up_to(&self, n: u64) -> u64 {
+        self.at_now().take_up_to(n)
+    }
+
+    /// Takes `n` units now even if the bucket holds fewer: go at once, and the *next* caller pays.
+    ///
+    /// Granted only out of debt, and only down to `max_debt` below zero (by default, the burst).
+    /// Until what flows in has paid the debt, everybody is refused.
+    ///
+    /// ```
+    /// # use flowgate::{ManualClock, TokenBucket};
+    /// # use std::time::Duration;
+    /// let limiter =
+    ///     TokenBucket::builder("10/s burst 5".parse()?).clock(&ManualClock::new()).build()?;
+    /// limiter.overdraw(8)?; // 3 more than there are
+    /// assert_eq!(limiter.available(), 0);
+    /// assert_eq!(
+    ///     limiter.try_acquire().unwrap_err().retry_after(),
+    ///     Some(Duration::from_millis(400)),
+    /// );
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] while the bucket is in debt, or if the debt would be too deep;
+    /// [`is_never`](Denied::is_never) if `n` is above burst + `max_debt`. Nothing is then taken.
+    pub fn overdraw(&self, n: u64) -> Result<(), Denied> {
+        self.at_now().overdraw(n)
+    }
+
+    /// Gives back `n` units that were taken and not used, and says how many came back.
+    ///
+    /// They count as never admitted, and so does nobody else's: of all that was admitted, the newest `n`
+    /// units. What the bucket has no room for is lost, and so is, while reservations are waiting
+    /// for their time, what would let them and newcomers through together. A
+    /// [`Reservation`] knows when it was made: [`cancel`](Reservation::cancel) that one instead.
+    ///
+    /// ```
+    /// # use flowgate::TokenBucket;
+    /// let limiter = TokenBucket::new("10/h".parse()?);
+    /// limiter.try_acquire_n(4)?;
+    /// assert_eq!(limiter.refund(1), 1);
+    /// assert_eq!(limiter.available(), 7);
+    /// assert_eq!(limiter.refund(100), 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn refund(&self, n: u64) -> u64 {
+        self.at_now().refund(n)
+    }
+
+    /// How many units could be taken now; 0 while in debt.
+    pub fn available(&self) -> u64 {
+        self.at_now().available()
+    }
+
+    /// The limit, what remains of it, and when it is whole again, seen at one instant.
+    ///
+    /// ```
+    /// # use flowgate::{ManualClock, TokenBucket};
+    /// # use std::time::Duration;
+    /// let limiter =
+    ///     TokenBucket::builder("10/s burst 5".parse()?).clock(&ManualClock::new()).build()?;
+    /// limiter.try_acquire_n(3)?;
+    /// let seen = limiter.snapshot();
+    /// assert_eq!((seen.limit, seen.remaining), (5, 2));
+    /// assert_eq!(seen.reset_after, Duration::from_millis(300));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn snapshot(&self) -> Snapshot {
+        self.at_now().snapshot()
+    }
+
+    /// The quota in force.
+    pub fn quota(&self) -> Quota {
+        self.ledger.lock().quota
+    }
+
+    /// Puts another quota in force, keeping the tokens: [`set_quota_with`](Self::set_quota_with)
+    /// and [`Carry::Kept`].
+    ///
+    /// ```
+    /// # use flowgate::{ManualClock, TokenBucket};
+    /// # use std::time::Duration;
+    /// let time = ManualClock::new();
+    /// let limiter = TokenBucket::builder("1/s burst 5000".parse()?)
+    ///     .clock(&time)
+    ///     .initial_tokens(0)
+    ///     .build()?;
+    /// time.advance(Duration::from_secs(10));
+    /// limiter.set_quota("1000/s burst 5000".parse()?);
+    /// assert_eq!(limiter.available(), 10); // what was earned at 1/s; no windfall
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    pub fn set_quota(&self, quota: Quota) {
+        self.set_quota_with(quota, Carry::Kept);
+    }
+
+    /// Puts another quota in force. What was earned until now is settled at the old rate first.
+    ///
+    /// Threads that decide meanwhile decide wholly by the old quota or wholly by the new one. Times that
+    /// reservations were told do not move; a debt stays the same number of units. `max_debt` stays
+    /// where it was set, and follows the burst where it was not. A [`Refill::Interval`] of
+    /// another length begins at the change.
+    pub fn set_quota_with(&self, quota: Quota, carry: Carry) {
+        let unchanged = |_| Ok::<_, QuotaError>(quota);
+        // An infallible change.
+        let _: Result<(), QuotaError> =
+            self.change_quota(unchanged, carry, || self.clock.latest().as_nanos());
+    }
+
+    /// Puts `count` per `period` in force, keeping burst and tokens.
+    ///
+    /// # Errors
+    ///
+    /// [`QuotaError`] if they cannot be honoured with this burst; nothing is then changed.
+    pub fn set_rate(&self, count: u64, period: Duration) -> Result<(), QuotaError> {
+        self.change_quota(
+            |quota| quota.with_rate(count, period),
+            Carry::Kept,
+            || self.clock.latest().as_nanos(),
+        )
+    }
+
+    /// Puts another burst in force, keeping rate and tokens; tokens above it are lost.
+    ///
+    /// # Errors
+    ///
+    /// [`QuotaError`] if `burst` is 0, or too large for this rate; nothing is then changed.
+    pub fn set_burst(&self, burst: u64) -> Result<(), QuotaError> {
+        self.change_quota(
+            |quota| quota.try_burst(burst),
+            Carry::Kept,
+            || self.clock.latest().as_nanos(),
+        )
+    }
+
+    /// The same verbs at a time of your own.
+    ///
+    /// For simulations, for several decisions at one instant, and for callers that have read the clock
+    /// already. Use one kind of time with one limiter, the clock's or yours.
+    ///
+    /// ```
+    /// # use flowgate::{Timestamp, TokenBucket};
+    /// let limiter = TokenBucket::new("2/s burst 1".parse()?);
+    /// let admitted: Vec<_> = (0..2_000)
+    ///     .filter(|&ms| limiter.at(Timestamp::from_nanos(ms * 1_000_000)).try_acquire().is_ok())
+    ///     .collect();
+    /// assert_eq!(admitted, [0, 500, 1000, 1500]);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    pub fn at(&self, now: Timestamp) -> At<'_> {
+        self.newest_ns.fetch_max(now.as_nanos(), Ordering::AcqRel);
+        At {
+            bucket: self,
+            now_ns: now.as_nanos(),
+        }
+    }
+
+    /// The clock that this limiter decides by.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Whether every quota is served without a lock on this machine.
+    ///
+    /// `false` where the processor has no 128-bit compare-and-swap: the quotas that need one are then
+    /// served as exactly, under a lock.
+    pub fn is_lock_free(&self) -> bool {
+        crate::primitive::AtomicU128::is_lock_free()
+    }
+
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        self.clock.now().as_nanos()
+    }
+
+    fn at_now(&self) -> At<'_> {
+        At {
+            bucket: self,
+            now_ns: self.now_ns(),
+        }
+    }
+}
+
+impl Limiter for TokenBucket {
+    fn try_acquire(&self) -> Result<(), Denied> {
+        self.try_acquire()
+    }
+
+    fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
+        self.try_acquire_n(n)
+    }
+
+    fn try_acquire_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
+        self.at(now).try_acquire_n(n)
+    }
+
+    fn reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
+        Some(self.reserve_n(n))
+    }
+
+    fn available(&self) -> u64 {
+        self.available()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.snapshot()
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+}
+
+impl sealed::Sealed for TokenBucket {}
+
+impl fmt::Debug for TokenBucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TokenBucket")
+            .field("quota", &self.quota())
+            .field("available", &self.available())
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
+    }
+}

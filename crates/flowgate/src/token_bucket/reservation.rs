@@ -1,0 +1,67 @@
+use super::TokenBucket;
+use crate::clock::Timestamp;
+use core::fmt;
+
+/// Units that are taken already, and the time from which they may be used.
+///
+/// Dropping it keeps them taken. If they will not be used after all, [`cancel`](Self::cancel) gives them back.
+///
+/// ```
+/// use flowgate::{ManualClock, TokenBucket};
+///
+/// let limiter =
+///     TokenBucket::builder("10/s burst 2".parse()?).clock(&ManualClock::new()).build()?;
+/// limiter.try_acquire_n(2)?;
+/// let reservation = limiter.reserve_n(2)?; // at 200 ms
+/// assert_eq!(reservation.cancel(), 2);
+/// assert_eq!(limiter.reserve()?.at().as_nanos(), 100_000_000);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "the units are taken; use them from `at()` on, or cancel"]
+pub struct Reservation<'a> {
+    pub(super) bucket: &'a TokenBucket,
+    pub(super) units: u64,
+    pub(super) at_ns: u64,
+    /// The arrival time that making it left, and the epoch of that.
+    pub(super) tat: u128,
+    pub(super) epoch: u64,
+}
+
+impl Reservation<'_> {
+    /// The instant, on the limiter's clock, from which the units may be used. It never moves.
+    pub fn at(&self) -> Timestamp {
+        Timestamp::from_nanos(self.at_ns)
+    }
+
+    /// How many units it holds.
+    pub fn units(&self) -> u64 {
+        self.units
+    }
+
+    /// Gives the units back and says how many came back.
+    ///
+    /// All of them, unless that would break a promise: later reservations keep the time that they were told,
+    /// and newcomers that use what comes back must not add to them to more than the burst at any instant.
+    /// What was due before now and has flowed in again by itself does not come back twice. After a
+    /// change of quota that forgave debts ([`Carry::Reset`](crate::Carry::Reset)) or scaled tokens
+    /// ([`Carry::Proportional`](crate::Carry::Proportional)), and after more than 16 changes, nothing does.
+    pub fn cancel(self) -> u64 {
+        let now = self.bucket.clock().now();
+        self.bucket.cancel(&self, now.as_nanos())
+    }
+
+    /// [`cancel`](Self::cancel) at a time of the caller's, for a limiter that is used through
+    /// [`TokenBucket::at`].
+    pub fn cancel_at(self, now: Timestamp) -> u64 {
+        self.bucket.cancel(&self, now.as_nanos())
+    }
+}
+
+impl fmt::Debug for Reservation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reservation")
+            .field("units", &self.units)
+            .field("at", &self.at())
+            .finish()
+    }
+}

@@ -1,0 +1,82 @@
+//! The bits of the two words.
+//!
+//! ```text
+//!  narrow, 64 bits    63 ······················ 8 7 ········ 1 0
+//!                     theoretical arrival time    generation   someone waits
+//!
+//!  wide, 128 bits     127 ···················· 32 31 ······· 1 0
+//!                     theoretical arrival time    generation   someone waits
+//! ```
+//!
+//! The arrival time is in ticks since the clock's origin. Because everything that the step adds to it
+//! is scaled by 2⁸ or 2³², the flags ride along in bits that no sum of scaled times touches.
+//!
+//! While the wide word is in use, the narrow one holds the generation alone.
+
+/// The 64-bit word.
+pub(crate) struct Narrow;
+
+impl Narrow {
+    const SHIFT: u32 = 8;
+    /// Generation and wait bit.
+    pub(crate) const FLAGS: u64 = (1 << Self::SHIFT) - 1;
+    /// Somebody stands in line.
+    pub(crate) const WAITING: u64 = 1;
+
+    pub(crate) const fn pack(tat: u128, generation: u64, waiting: bool) -> u64 {
+        Self::scaled(tat) | (generation << 1 & Self::FLAGS) | waiting as u64
+    }
+
+    pub(crate) const fn tat(word: u64) -> u128 {
+        (word >> Self::SHIFT) as u128
+    }
+
+    pub(crate) const fn is_waiting(word: u64) -> bool {
+        word & Self::WAITING != 0
+    }
+
+    /// Whether the word is of the generation that `tag` stands for.
+    pub(crate) const fn is_of(word: u64, tag: u64) -> bool {
+        (word ^ tag) & (Self::FLAGS & !Self::WAITING) == 0
+    }
+
+    /// Which of the two slots holds the word's parameters.
+    pub(crate) const fn slot(word: u64) -> usize {
+        (word >> 1 & 1) as usize
+    }
+
+    pub(crate) const fn scaled(ticks: u128) -> u64 {
+        (ticks << Self::SHIFT) as u64
+    }
+}
+
+/// The 128-bit word.
+pub(crate) struct Wide;
+
+impl Wide {
+    const SHIFT: u32 = 32;
+    const FLAGS: u128 = (1 << Self::SHIFT) - 1;
+    const WAITING: u128 = 1;
+
+    pub(crate) const fn pack(tat: u128, generation: u64, waiting: bool) -> u128 {
+        tat << Self::SHIFT | ((generation as u128) << 1 & Self::FLAGS) | waiting as u128
+    }
+
+    pub(crate) const fn tat(word: u128) -> u128 {
+        word >> Self::SHIFT
+    }
+
+    pub(crate) const fn is_waiting(word: u128) -> bool {
+        word & Self::WAITING != 0
+    }
+
+    /// Whether the word is of the generation that `tag` stands for.
+    pub(crate) const fn is_of(word: u128, tag: u64) -> bool {
+        (word ^ tag as u128) & (Self::FLAGS & !Self::WAITING) == 0
+    }
+}
+
+const _: () = assert!(Narrow::tat(Narrow::pack(1 << 55, 300, true)) == 1 << 55);
+const _: () = assert!(Narrow::is_of(Narrow::pack(7, 300, true), 300 << 1));
+const _: () = assert!(!Narrow::is_of(Narrow::pack(7, 300, true), 301 << 1));
+const _: () = assert!(Wide::tat(Wide::pack(1 << 95, 1 << 40, true)) == 1 << 95);

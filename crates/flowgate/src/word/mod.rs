@@ -1,0 +1,379 @@
+//! Where a limiter's state lives: one atomic word, changed by compare-and-swap.
+//!
+//! # Two layouts
+//!
+//! Exactness for every quota takes 128 bits: a day's worth of nanoseconds in steps of 10⁻⁹ ns does not
+//! fit in less. But nearly every quota that is really used fits in 64, and there a decision is faster than with any
+//! 128-bit atomic. So the state is kept in the 64-bit word while quota and clock fit
+//! ([`Layout::Narrow`]), and otherwise in the 128-bit one. Moving from one to the other
+//! is a change of parameters like any other. Both run the same step.
+//!
+//! # Changing the parameters
+//!
+//! The word names a generation; its parity selects one of two slots with the parameters of that
+//! generation. Who changes them holds `config`, fills the slot that is not in force, and swaps the word
+//! for one of the next generation with the state re-expressed. So a decision commits only if the
+//! parameters that it was computed with are still in force, and a refusal, which commits nothing, only
+//! needs to have read them untorn (see [`slot`]).
+//!
+//! With the wide layout on either side there are two words to change. The one in force is
+//! changed first, which ends all decisions of the old generation; a decision that meets the two in
+//! disagreement waits for `config`, that is, for the change to end.
+//!
+//! | field | read by | written by | guard |
+//! |---|---|---|---|
+//! | `narrow` | every decision | decisions (CAS); changes | generation in the word |
+//! | `wide` | decisions in the wide layout | those decisions (CAS); changes | generation in the word |
+//! | `hot[g]`, `cold[g]` | decisions of generation g | the change to generation g | `config`; readers: `tag` |
+//! | `config` | changes | changes | itself |
+//!
+//! A generation is told by 7 bits in the narrow word and by 31 in the wide one. A decision that is
+//! suspended between its last look at the tag and its swap, while exactly a multiple of 128 changes
+//! happen that leave the very same arrival time, would commit with its old parameters: one operation.
+
+mod layout;
+#[cfg(all(test, flowgate_loom))]
+mod model;
+mod parameters;
+mod slot;
+
+pub(crate) use parameters::{Layout, Parameters};
+
+use crate::algorithm::token_bucket;
+use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering, const_unless_loom};
+use crate::verdict::Denied;
+use layout::{Narrow, Wide};
+use slot::{Cold, Hot};
+
+/// See the module.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Word {
+    narrow: AtomicU64,
+    hot: [Hot; 2],
+    cold: [Cold; 2],
+    wide: AtomicU128,
+    config: Lock<Config>,
+}
+
+/// What is in force, for those who change it.
+#[derive(Debug)]
+struct Config {
+    generation: u64,
+    parameters: Parameters,
+}
+
+/// The state and the parameters in force, seen at one instant.
+pub(crate) struct View {
+    pub(crate) parameters: Parameters,
+    /// The theoretical arrival time.
+    pub(crate) tat: u128,
+    /// Limiter time.
+    pub(crate) now: u128,
+    now_ns: u64,
+    raw: Raw,
+}
+
+/// The bits that a commit has to find unchanged.
+#[derive(Clone, Copy)]
+enum Raw {
+    Narrow { word: u64, generation: u64 },
+    Wide { word: u128, generation: u64 },
+}
+
+/// What a step wants done to the state.
+pub(crate) enum Step<R> {
+    /// Nothing.
+    Stay(R),
+    /// This arrival time in its place.
+    Move(u128, R),
+}
+
+impl Word {
+    const_unless_loom! {
+        /// Full at any time.
+        pub(crate) const fn new(parameters: Parameters) -> Self {
+            Self {
+                narrow: AtomicU64::new(Narrow::pack(0, 0, false)),
+                hot: [Hot::new(&parameters), Hot::new(&parameters)],
+                cold: [Cold::new(&parameters), Cold::new(&parameters)],
+                wide: AtomicU128::new(Wide::pack(0, 0, false)),
+                config: Lock::new(Config { generation: 0, parameters }),
+            }
+        }
+    }
+
+    /// Takes one token.
+    #[inline]
+    pub(crate) fn take_token(&self, now_ns: u64) -> Result<(), Denied> {
+        self.take(
+            now_ns,
+            |hot| Some(hot.token_ticks.load(Ordering::Acquire)),
+            |parameters| parameters.units_per_token,
+        )
+    }
+
+    /// Takes `n` units.
+    #[inline]
+    pub(crate) fn take_units(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+        if n == 0 {
+            return Ok(());
+        }
+        self.take(
+            now_ns,
+            |hot| n.checked_mul(hot.unit_ticks.load(Ordering::Acquire)),
+            |_| n,
+        )
+    }
+
+    /// The decision: one clock reading, which the caller has taken, and one compare-and-swap.
+    ///
+    /// Everything out of the ordinary, a wide layout, a line of waiters, limiter time that moves in
+    /// intervals, a change under way, more than the burst, is for `take_slowly`.
+    #[inline(always)]
+    fn take(
+        &self,
+        now_ns: u64,
+        cost: impl Fn(&Hot) -> Option<u64>,
+        units: impl Fn(&Parameters) -> u64,
+    ) -> Result<(), Denied> {
+        // Acquire: pairs with the Release of the change that put this generation in force, through
+        // the relaxed swaps of later decisions, which continue its release sequence.
+        let mut word = self.narrow.load(Ordering::Acquire);
+        loop {
+            let hot = &self.hot[Narrow::slot(word)];
+            let until_ns = hot.until_ns.load(Ordering::Acquire);
+            let burst = hot.burst_ticks.load(Ordering::Acquire);
+            let cost = cost(hot);
+            let ticks_per_ns = hot.ticks_per_ns.load(Ordering::Acquire);
+            // Last, see `slot`: equal flags mean that all of the above is of the word's generation,
+            // and that nobody waits.
+            let flags = word & Narrow::FLAGS;
+            if hot.tag.load(Ordering::Acquire) & Narrow::FLAGS != flags || now_ns >= until_ns {
+                return self.take_slowly(now_ns, units);
+            }
+            let Some(cost) = cost.filter(|&cost| cost <= burst) else {
+                return self.take_slowly(now_ns, units);
+            };
+            // `now_ns < until_ns` keeps the product, and every sum in the step, within 64 bits.
+            let now = now_ns * ticks_per_ns;
+            match token_bucket::take(word & !Narrow::FLAGS, now, cost, burst) {
+                Ok(tat) => {
+                    match self.narrow.compare_exchange_weak(
+                        word,
+                        tat | flags,
+                        Ordering::Relaxed,
+                        Ordering::Acquire,
+                    ) {
+                        Ok(_) => return Ok(()),
+                        Err(current) => word = current,
+                    }
+                }
+                Err(missing) => return Err(Denied::later(u128::from(missing), ticks_per_ns)),
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_slowly(&self, now_ns: u64, units: impl Fn(&Parameters) -> u64) -> Result<(), Denied> {
+        self.update(now_ns, |view| {
+            let (n, burst) = (units(&view.parameters), &view.parameters);
+            if n > burst.burst_units {
+                return Step::Stay(Err(Denied::never(n, burst.burst_units)));
+            }
+            match token_bucket::take(view.tat, view.now, burst.ticks(n), burst.burst_ticks()) {
+                Ok(tat) => Step::Move(tat, Ok(())),
+                Err(missing) => Step::Stay(Err(view.denied(missing))),
+            }
+        })
+    }
+
+    /// Runs `step` on the state until its outcome holds; it may run several times.
+    pub(crate) fn update<R>(&self, now_ns: u64, mut step: impl FnMut(&View) -> Step<R>) -> R {
+        loop {
+            let view = self.view(now_ns);
+            match step(&view) {
+                Step::Stay(told) => return told,
+                Step::Move(tat, told) => {
+                    if self.commit(&view, tat) {
+                        return told;
+                    }
+                }
+            }
+        }
+    }
+
+    /// State and parameters of one generation.
+    pub(crate) fn view(&self, now_ns: u64) -> View {
+        loop {
+            let word = self.narrow.load(Ordering::Acquire);
+            let (hot, cold) = (
+                &self.hot[Narrow::slot(word)],
+                &self.cold[Narrow::slot(word)],
+            );
+            let parameters = cold.load();
+            let tag = hot.tag.load(Ordering::Acquire);
+            if !Narrow::is_of(word, tag) {
+                continue;
+            }
+            let generation = tag >> 1;
+            let (tat, raw) = match parameters.layout {
+                Layout::Narrow { until_ns } if now_ns >= until_ns => {
+                    self.widen(generation);
+                    continue;
+                }
+                Layout::Narrow { .. } => (Narrow::tat(word), Raw::Narrow { word, generation }),
+                Layout::Wide => {
+                    let word = self.wide.load(Ordering::Acquire);
+                    if !Wide::is_of(word, tag) {
+                        self.await_change();
+                        continue;
+                    }
+                    (Wide::tat(word), Raw::Wide { word, generation })
+                }
+            };
+            return View {
+                now: parameters.now_ticks(now_ns),
+                parameters,
+                tat,
+                now_ns,
+                raw,
+            };
+        }
+    }
+
+    fn commit(&self, view: &View, tat: u128) -> bool {
+        match view.raw {
+            Raw::Narrow { generation, .. } if !view.parameters.holds(tat) => {
+                self.widen(generation);
+                false
+            }
+            Raw::Narrow { word, generation } => self
+                .narrow
+                .compare_exchange_weak(
+                    word,
+                    Narrow::pack(tat, generation, Narrow::is_waiting(word)),
+                    Ordering::Relaxed,
+                    Ordering::Relaxed,
+                )
+                .is_ok(),
+            Raw::Wide { word, generation } => {
+                debug_assert!(
+                    view.parameters.holds(tat),
+                    "a step went past the end of time"
+                );
+                self.wide
+                    .compare_exchange_weak(
+                        word,
+                        Wide::pack(tat, generation, Wide::is_waiting(word)),
+                        Ordering::Relaxed,
+                        Ordering::Relaxed,
+                    )
+                    .is_ok()
+            }
+        }
+    }
+
+    /// Puts new parameters and a new state in force together.
+    ///
+    /// `change` gets those in force and the state, and may run several times.
+    pub(crate) fn reconfigure<R>(
+        &self,
+        mut change: impl FnMut(&Parameters, u128) -> (Parameters, u128, R),
+    ) -> R {
+        let mut config = self.config.lock();
+        let generation = config.generation + 1;
+        loop {
+            let old = &config.parameters;
+            // Acquire on both: the next step is computed from what the last decision left.
+            let narrow = self.narrow.load(Ordering::Acquire);
+            let wide = self.wide.load(Ordering::Acquire);
+            let (tat, waiting) = match old.layout {
+                Layout::Narrow { .. } => (Narrow::tat(narrow), Narrow::is_waiting(narrow)),
+                Layout::Wide => (Wide::tat(wide), Wide::is_waiting(wide)),
+            };
+            let (mut new, tat, told) = change(old, tat);
+            if !new.holds(tat) {
+                new.layout = Layout::Wide;
+            }
+            let slot = Narrow::slot(generation << 1);
+            slot::fill(&self.hot[slot], &self.cold[slot], generation, &new);
+
+            let new_narrow = match new.layout {
+                Layout::Narrow { .. } => Narrow::pack(tat, generation, waiting),
+                Layout::Wide => Narrow::pack(0, generation, waiting),
+            };
+            let new_wide = Wide::pack(tat, generation, waiting);
+            // Release: pairs with the Acquire loads that then find the slot filled.
+            let published = match old.layout {
+                Layout::Narrow { .. } => self
+                    .narrow
+                    .compare_exchange_weak(narrow, new_narrow, Ordering::Release, Ordering::Relaxed)
+                    .is_ok(),
+                Layout::Wide => self
+                    .wide
+                    .compare_exchange_weak(wide, new_wide, Ordering::Release, Ordering::Relaxed)
+                    .is_ok(),
+            };
+            if !published {
+                continue;
+            }
+            match (old.layout, new.layout) {
+                (Layout::Narrow { .. }, Layout::Narrow { .. }) => {}
+                (Layout::Narrow { .. }, Layout::Wide) => {
+                    self.wide.store(new_wide, Ordering::Release);
+                }
+                // In the wide layout only the holder of `config` writes the narrow word.
+                (Layout::Wide, _) => self.narrow.store(new_narrow, Ordering::Release),
+            }
+            *config = Config {
+                generation,
+                parameters: new,
+            };
+            return told;
+        }
+    }
+
+    /// Leaves the narrow layout of `generation`, unless somebody else has.
+    #[cold]
+    fn widen(&self, generation: u64) {
+        if self.config.lock().generation != generation {
+            return;
+        }
+        self.reconfigure(|old, tat| {
+            (
+                Parameters {
+                    layout: Layout::Wide,
+                    ..*old
+                },
+                tat,
+                (),
+            )
+        });
+    }
+
+    /// Until the change that is under way has ended.
+    #[cold]
+    fn await_change(&self) {
+        drop(self.config.lock());
+    }
+}
+
+impl View {
+    /// A refusal until `missing` ticks from now.
+    pub(crate) fn denied(&self, missing: u128) -> Denied {
+        let parameters = &self.parameters;
+        if parameters.interval_ns == 0 {
+            return Denied::later(missing, parameters.ticks_per_ns);
+        }
+        let per_ns = u128::from(parameters.ticks_per_ns);
+        let enough_ns = parameters.next_move_ns((self.now + missing).div_ceil(per_ns));
+        Denied::later(enough_ns.saturating_sub(u128::from(self.now_ns)), 1)
+    }
+
+    /// The clock's time, which limiter time may lag behind.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+}

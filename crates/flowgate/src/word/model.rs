@@ -1,0 +1,233 @@
+//! loom models of the word: every interleaving of decisions, changes of parameters and the clock.
+//!
+//! Run by `ci/loom.sh`. The clock is an atomic that moves while the others decide, because a model with
+//! a clock that stands still cannot see a decision made with a stale reading.
+//!
+//! Each ends by draining the bucket, so that what is counted is everything that could ever be admitted
+//! by the last instant: a token that was minted or lost is found even if no thread of the model used it.
+
+use super::{Layout, Parameters, Word};
+use crate::quota::Quota;
+use crate::verdict::Denied;
+use core::time::Duration;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::thread;
+
+const INTERVAL_NS: u64 = 10;
+
+/// One token per 10 ns.
+fn parameters(burst: u64, layout: impl Fn(Layout) -> Layout) -> Parameters {
+    let quota = Quota::new(1, Duration::from_nanos(INTERVAL_NS))
+        .and_then(|quota| quota.try_burst(burst))
+        .expect("a quota within range");
+    let parameters = Parameters::new(&quota, burst);
+    Parameters {
+        layout: layout(parameters.layout),
+        ..parameters
+    }
+}
+
+fn narrow(burst: u64) -> Parameters {
+    parameters(burst, |layout| layout)
+}
+
+fn wide(burst: u64) -> Parameters {
+    parameters(burst, |_| Layout::Wide)
+}
+
+struct Model {
+    word: Word,
+    now_ns: AtomicU64,
+}
+
+impl Model {
+    fn take(&self) -> u64 {
+        let admitted = self.word.take_token(self.now_ns.load(Ordering::SeqCst));
+        u64::from(admitted.is_ok())
+    }
+
+    fn drain(&self) -> u64 {
+        (0..100)
+            .map(|_| self.take())
+            .take_while(|&admitted| admitted == 1)
+            .sum()
+    }
+
+    /// Another burst, with the tokens kept: what `TokenBucket::set_burst` does to the word.
+    fn change(&self, to: impl Fn() -> Parameters) {
+        self.word.reconfigure(|old, tat| {
+            let new = to();
+            let now = old.now_ticks(self.now_ns.load(Ordering::SeqCst));
+            let level = (now + old.burst_ticks()).saturating_sub(tat.max(now));
+            (
+                new,
+                now + new.burst_ticks() - level.min(new.burst_ticks()),
+                (),
+            )
+        });
+    }
+}
+
+/// `takers` threads of `each` decisions, `other` beside them, and the clock moving on by one token.
+/// All that is ever admitted must be the burst and that token.
+fn explore(
+    preemptions: Option<usize>,
+    first: fn() -> Parameters,
+    (takers, each): (usize, usize),
+    other: Option<fn(&Model)>,
+) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = preemptions;
+    builder.check(move || {
+        let model = Arc::new(Model {
+            word: Word::new(first()),
+            now_ns: AtomicU64::new(0),
+        });
+        let mut threads: Vec<_> = (0..takers)
+            .map(|_| {
+                let model = Arc::clone(&model);
+                thread::spawn(move || (0..each).map(|_| model.take()).sum::<u64>())
+            })
+            .collect();
+        if let Some(other) = other {
+            let model = Arc::clone(&model);
+            threads.push(thread::spawn(move || {
+                other(&model);
+                0
+            }));
+        }
+        model.now_ns.store(INTERVAL_NS, Ordering::SeqCst);
+        let admitted: u64 = threads
+            .into_iter()
+            .map(|thread| thread.join().expect("no panic"))
+            .sum();
+        let total = admitted + model.drain();
+        // A full bucket has no room for what flows in, so the token of the interval may be lost; no
+        // more than it may be gained.
+        let burst = first().burst_units;
+        assert!(
+            total <= burst + 1,
+            "admitted {total} with a burst of {burst}"
+        );
+        assert!(
+            total >= burst,
+            "lost tokens: admitted {total} with a burst of {burst}"
+        );
+    });
+}
+
+#[test]
+fn c1_takers_race_each_other_and_the_clock() {
+    explore(None, || narrow(2), (2, 1), None);
+    explore(Some(3), || narrow(2), (2, 2), None);
+    explore(Some(2), || narrow(2), (3, 1), None);
+}
+
+#[test]
+fn c1_takers_race_each_other_and_the_clock_in_the_wide_layout() {
+    explore(Some(3), || wide(2), (2, 1), None);
+}
+
+#[test]
+fn c1_takers_race_a_change_of_quota_and_the_clock() {
+    explore(
+        Some(2),
+        || narrow(2),
+        (2, 1),
+        Some(|model| model.change(|| narrow(5))),
+    );
+}
+
+#[test]
+fn c1_takers_race_two_changes_of_quota_and_the_clock() {
+    explore(
+        Some(2),
+        || narrow(2),
+        (1, 1),
+        Some(|model| {
+            model.change(|| narrow(5));
+            model.change(|| narrow(3));
+        }),
+    );
+}
+
+#[test]
+fn c1_takers_race_a_change_to_the_wide_layout_and_the_clock() {
+    explore(
+        Some(2),
+        || narrow(2),
+        (2, 1),
+        Some(|model| model.change(|| wide(5))),
+    );
+    explore(
+        Some(2),
+        || narrow(2),
+        (1, 2),
+        Some(|model| model.word.widen(0)),
+    );
+}
+
+#[test]
+fn c1_takers_race_a_change_from_the_wide_layout_and_the_clock() {
+    explore(
+        Some(2),
+        || wide(2),
+        (2, 1),
+        Some(|model| model.change(|| narrow(5))),
+    );
+    explore(
+        Some(2),
+        || wide(2),
+        (1, 1),
+        Some(|model| model.change(|| wide(5))),
+    );
+}
+
+/// A refusal commits nothing, so nothing but the tag tells it that what it read was torn: a quota
+/// of a burst of 1 per 10 ns and one of 1000 per 10 µs each admit, whatever mixture of the two does not.
+#[test]
+fn c2_a_refusal_is_never_computed_from_two_quotas() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(|| {
+        let word = Arc::new(Word::new(narrow(4)));
+        let taker = {
+            let word = Arc::clone(&word);
+            thread::spawn(move || word.take_units(0, 3))
+        };
+        // Twice, so that the slot that the taker may be reading is filled again.
+        for factor in [1_000, 1] {
+            word.reconfigure(|_, _| {
+                let quota = Quota::new(1, Duration::from_nanos(INTERVAL_NS * factor))
+                    .and_then(|quota| quota.try_burst(4))
+                    .expect("a quota within range");
+                (Parameters::new(&quota, 4), 0, ())
+            });
+        }
+        let taken: Result<(), Denied> = taker.join().expect("no panic");
+        assert_eq!(taken, Ok(()), "a full bucket of 4 refused 3");
+    });
+}
+
+/// The canary: the same exploration finds what is wrong with a limiter that looks first and writes after.
+#[test]
+#[should_panic(expected = "admitted")]
+fn c1_a_check_then_act_is_caught() {
+    loom::model(|| {
+        let tat = Arc::new(AtomicU64::new(0));
+        let take = |tat: &AtomicU64| {
+            let seen = tat.load(Ordering::SeqCst);
+            if seen < 10 {
+                tat.store(seen + 10, Ordering::SeqCst);
+            }
+            u64::from(seen < 10)
+        };
+        let other = {
+            let tat = Arc::clone(&tat);
+            thread::spawn(move || take(&tat))
+        };
+        let admitted = take(&tat) + other.join().expect("no panic");
+        assert!(admitted <= 1, "admitted {admitted} with a burst of 1");
+    });
+}

@@ -1,0 +1,173 @@
+//! One of the two places that hold the parameters in force.
+
+use super::layout::Narrow;
+use super::parameters::{Layout, Parameters};
+use crate::primitive::{AtomicU64, Ordering, const_unless_loom};
+
+/// The parameters of one generation.
+///
+/// The writer changes `tag` first and the numbers after it, each with Release. A reader loads the numbers,
+/// each with Acquire, and the tag last: if any number was of a later generation, so is the tag.
+/// None is of an earlier one, since the reader has found the generation named in the word, which was
+/// put there after they were stored. So an equal tag means that all numbers belong together, without
+/// a fence and without a lock.
+///
+/// `hot` is what the 64-bit step needs, already multiplied for it, in the cache line of the word.
+#[derive(Debug)]
+pub(crate) struct Hot {
+    /// Generation × 2: its low byte equals the word's while nobody waits.
+    pub(crate) tag: AtomicU64,
+    pub(crate) ticks_per_ns: AtomicU64,
+    pub(crate) unit_ticks: AtomicU64,
+    pub(crate) token_ticks: AtomicU64,
+    pub(crate) burst_ticks: AtomicU64,
+    /// The step may be used before this instant; 0 where it may not be used at all.
+    pub(crate) until_ns: AtomicU64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Cold {
+    ticks_per_ns: AtomicU64,
+    unit_ticks: AtomicU64,
+    units_per_token: AtomicU64,
+    burst_units: AtomicU64,
+    debt_units: AtomicU64,
+    interval_ns: AtomicU64,
+    anchor_ns: AtomicU64,
+    epoch: AtomicU64,
+    /// `Layout::Narrow::until_ns`; 0 stands for `Layout::Wide`.
+    narrow_until_ns: AtomicU64,
+}
+
+pub(crate) const fn tag(generation: u64) -> u64 {
+    generation << 1
+}
+
+/// The scaled numbers of [`Hot`], all zero where the 64-bit step does not apply.
+struct Scaled {
+    ticks_per_ns: u64,
+    unit_ticks: u64,
+    token_ticks: u64,
+    burst_ticks: u64,
+    until_ns: u64,
+}
+
+impl Scaled {
+    const fn of(parameters: &Parameters) -> Self {
+        match parameters.layout {
+            // What is below the narrow bounds is below 2⁵⁶, so that scaling loses nothing.
+            Layout::Narrow { until_ns } if parameters.interval_ns == 0 => Self {
+                ticks_per_ns: Narrow::scaled(parameters.ticks_per_ns as u128),
+                unit_ticks: Narrow::scaled(parameters.unit_ticks as u128),
+                token_ticks: Narrow::scaled(parameters.token_ticks()),
+                burst_ticks: Narrow::scaled(parameters.burst_ticks()),
+                until_ns,
+            },
+            Layout::Narrow { .. } | Layout::Wide => Self {
+                ticks_per_ns: 0,
+                unit_ticks: 0,
+                token_ticks: 0,
+                burst_ticks: 0,
+                until_ns: 0,
+            },
+        }
+    }
+}
+
+impl Hot {
+    const_unless_loom! {
+        pub(crate) const fn new(parameters: &Parameters) -> Self {
+            let scaled = Scaled::of(parameters);
+            Self {
+                tag: AtomicU64::new(tag(0)),
+                ticks_per_ns: AtomicU64::new(scaled.ticks_per_ns),
+                unit_ticks: AtomicU64::new(scaled.unit_ticks),
+                token_ticks: AtomicU64::new(scaled.token_ticks),
+                burst_ticks: AtomicU64::new(scaled.burst_ticks),
+                until_ns: AtomicU64::new(scaled.until_ns),
+            }
+        }
+    }
+
+    fn store(&self, parameters: &Parameters) {
+        let scaled = Scaled::of(parameters);
+        self.ticks_per_ns
+            .store(scaled.ticks_per_ns, Ordering::Release);
+        self.unit_ticks.store(scaled.unit_ticks, Ordering::Release);
+        self.token_ticks
+            .store(scaled.token_ticks, Ordering::Release);
+        self.burst_ticks
+            .store(scaled.burst_ticks, Ordering::Release);
+        self.until_ns.store(scaled.until_ns, Ordering::Release);
+    }
+}
+
+impl Cold {
+    const_unless_loom! {
+        pub(crate) const fn new(parameters: &Parameters) -> Self {
+            Self {
+                ticks_per_ns: AtomicU64::new(parameters.ticks_per_ns),
+                unit_ticks: AtomicU64::new(parameters.unit_ticks),
+                units_per_token: AtomicU64::new(parameters.units_per_token),
+                burst_units: AtomicU64::new(parameters.burst_units),
+                debt_units: AtomicU64::new(parameters.debt_units),
+                interval_ns: AtomicU64::new(parameters.interval_ns),
+                anchor_ns: AtomicU64::new(parameters.anchor_ns),
+                epoch: AtomicU64::new(parameters.epoch),
+                narrow_until_ns: AtomicU64::new(narrow_until_ns(parameters)),
+            }
+        }
+    }
+
+    fn store(&self, parameters: &Parameters) {
+        self.ticks_per_ns
+            .store(parameters.ticks_per_ns, Ordering::Release);
+        self.unit_ticks
+            .store(parameters.unit_ticks, Ordering::Release);
+        self.units_per_token
+            .store(parameters.units_per_token, Ordering::Release);
+        self.burst_units
+            .store(parameters.burst_units, Ordering::Release);
+        self.debt_units
+            .store(parameters.debt_units, Ordering::Release);
+        self.interval_ns
+            .store(parameters.interval_ns, Ordering::Release);
+        self.anchor_ns
+            .store(parameters.anchor_ns, Ordering::Release);
+        self.epoch.store(parameters.epoch, Ordering::Release);
+        self.narrow_until_ns
+            .store(narrow_until_ns(parameters), Ordering::Release);
+    }
+
+    /// Perhaps torn: the caller looks at the tag afterwards.
+    pub(crate) fn load(&self) -> Parameters {
+        Parameters {
+            ticks_per_ns: self.ticks_per_ns.load(Ordering::Acquire),
+            unit_ticks: self.unit_ticks.load(Ordering::Acquire),
+            units_per_token: self.units_per_token.load(Ordering::Acquire),
+            burst_units: self.burst_units.load(Ordering::Acquire),
+            debt_units: self.debt_units.load(Ordering::Acquire),
+            interval_ns: self.interval_ns.load(Ordering::Acquire),
+            anchor_ns: self.anchor_ns.load(Ordering::Acquire),
+            epoch: self.epoch.load(Ordering::Acquire),
+            layout: match self.narrow_until_ns.load(Ordering::Acquire) {
+                0 => Layout::Wide,
+                until_ns => Layout::Narrow { until_ns },
+            },
+        }
+    }
+}
+
+const fn narrow_until_ns(parameters: &Parameters) -> u64 {
+    match parameters.layout {
+        Layout::Narrow { until_ns } => until_ns,
+        Layout::Wide => 0,
+    }
+}
+
+/// Fills a slot that is not in force.
+pub(crate) fn fill(hot: &Hot, cold: &Cold, generation: u64, parameters: &Parameters) {
+    hot.tag.store(tag(generation), Ordering::Release);
+    hot.store(parameters);
+    cold.store(parameters);
+}
