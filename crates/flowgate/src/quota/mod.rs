@@ -17,7 +17,7 @@ use core::time::Duration;
 
 pub use self::error::QuotaError;
 pub(crate) use self::error::Reason;
-pub(crate) use self::ratio::Ratio;
+pub(crate) use self::ratio::{Ratio, TICKS_END};
 
 const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;
@@ -556,7 +556,7 @@ impl Quota {
 
 /// The most tokens whose price in ticks, and whose number in units, are in range.
 const fn greatest_burst(nanos: u64, scale: u64) -> u64 {
-    let units = (ratio::TICKS_END - 1) / nanos as u128;
+    let units = (TICKS_END - 1) / nanos as u128;
     let units = if units > u64::MAX as u128 {
         u64::MAX
     } else {

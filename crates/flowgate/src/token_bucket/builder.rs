@@ -1,4 +1,4 @@
-use super::{TokenBucket, ledger};
+use super::TokenBucket;
 use crate::clock::Clock;
 use crate::quota::{Quota, QuotaError};
 use crate::word::Parameters;
@@ -102,12 +102,14 @@ impl Builder {
                 burst,
             ));
         }
-        if let Some(debt) = self
-            .max_debt
-            .filter(|&debt| !Parameters::debt_fits(&quota, debt))
-        {
-            let most = ledger::most_debt(&quota);
-            return Err(QuotaError::out_of_range("a maximum debt", debt, 0, most));
+        let most_debt = Parameters::most_debt(&quota);
+        if let Some(debt) = self.max_debt.filter(|&debt| debt > most_debt) {
+            return Err(QuotaError::out_of_range(
+                "a maximum debt",
+                debt,
+                0,
+                most_debt,
+            ));
         }
         let bucket = TokenBucket::with(quota, self.clock.unwrap_or_else(default_clock));
         let now_ns = bucket.clock.latest().as_nanos();

@@ -71,21 +71,17 @@ pub(super) fn tokens_up(old: &Parameters, new: &Parameters, ticks: u128) -> u128
 /// The product takes up to 256 bits, which a binary long division gets through; this is not a path that
 /// is in a hurry.
 fn mul_div(a: u128, b: u128, d: u128) -> (u128, bool) {
-    const HALF: u128 = u64::MAX as u128;
     if let Some(product) = a.checked_mul(b) {
         return (product / d, product % d != 0);
     }
-    let (a1, a0, b1, b0) = (a >> 64, a & HALF, b >> 64, b & HALF);
-    let middle = (a0 * b0 >> 64) + (a1 * b0 & HALF) + (a0 * b1 & HALF);
-    let low = (a0 * b0 & HALF) | middle << 64;
-    let high = a1 * b1 + (a1 * b0 >> 64) + (a0 * b1 >> 64) + (middle >> 64);
+    let (high, low) = full_product(a, b);
     if high >= d {
         return (u128::MAX, true);
     }
     let (mut quotient, mut rest) = (0, high);
     for bit in (0..128).rev() {
         let carry = rest >> 127 != 0;
-        rest = rest << 1 | (low >> bit & 1);
+        rest = (rest << 1) | ((low >> bit) & 1);
         quotient <<= 1;
         if carry || rest >= d {
             rest = rest.wrapping_sub(d);
@@ -93,6 +89,19 @@ fn mul_div(a: u128, b: u128, d: u128) -> (u128, bool) {
         }
     }
     (quotient, rest != 0)
+}
+
+/// a · b as its upper and its lower 128 bits.
+fn full_product(a: u128, b: u128) -> (u128, u128) {
+    let halves = |x: u128| (x >> 64, x & u128::from(u64::MAX));
+    let ((a1, a0), (b1, b0)) = (halves(a), halves(b));
+    let (carried, lowest) = halves(a0 * b0);
+    let ((up_left, left), (up_right, right)) = (halves(a1 * b0), halves(a0 * b1));
+    let (carry, middle) = halves(carried + left + right);
+    (
+        a1 * b1 + up_left + up_right + carry,
+        (middle << 64) | lowest,
+    )
 }
 
 #[cfg(all(test, not(flowgate_loom)))]

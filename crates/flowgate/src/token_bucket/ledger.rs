@@ -62,16 +62,6 @@ pub(super) const fn default_debt(quota: &Quota) -> u64 {
     quota.burst_units()
 }
 
-/// The largest debt that can be kept exactly.
-pub(super) const fn most_debt(quota: &Quota) -> u64 {
-    let most = ((1_u128 << 93) - 1) / quota.ratio().nanos as u128;
-    if most < u64::MAX as u128 {
-        most as u64
-    } else {
-        u64::MAX
-    }
-}
-
 impl Ledger {
     pub(super) const fn new(quota: Quota) -> Self {
         Self {
@@ -89,7 +79,7 @@ impl Ledger {
         let max_debt = self
             .max_debt
             .unwrap_or(default_debt(quota))
-            .min(most_debt(quota));
+            .min(Parameters::most_debt(quota));
         let mut parameters = Parameters::new(quota, max_debt);
         if self.refill == Refill::Interval {
             parameters.interval_ns = u64::try_from(quota.period().as_nanos()).unwrap_or(u64::MAX);

@@ -184,29 +184,41 @@ fn c1_takers_race_a_change_from_the_wide_layout_and_the_clock() {
     );
 }
 
-/// A refusal commits nothing, so nothing but the tag tells it that what it read was torn: a quota
-/// of a burst of 1 per 10 ns and one of 1000 per 10 µs each admit, whatever mixture of the two does not.
+/// A refusal commits nothing, so nothing but the tag tells it that what it read was torn. Here three
+/// quotas follow each other, under each of which 3 units are there, but not if the time that the word
+/// holds is compared with a clock that is counted in the ticks of the last.
 #[test]
 fn c2_a_refusal_is_never_computed_from_two_quotas() {
+    const NOW_NS: u64 = 1_000;
+    fn three_of_four(count: u64) -> (Parameters, u128) {
+        let quota = Quota::new(count, Duration::from_nanos(INTERVAL_NS))
+            .and_then(|quota| quota.try_burst(4))
+            .expect("a quota within range");
+        let parameters = Parameters::new(&quota, 4);
+        (
+            parameters,
+            parameters.now_ticks(NOW_NS) + parameters.ticks(1),
+        )
+    }
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(|| {
-        let word = Arc::new(Word::new(narrow(4)));
+        let (parameters, tat) = three_of_four(3);
+        let word = Arc::new(Word::new(parameters));
+        word.update(NOW_NS, |_| super::Step::Move(tat, ()));
         let taker = {
             let word = Arc::clone(&word);
-            thread::spawn(move || word.take_units(0, 3))
+            thread::spawn(move || word.take_units(NOW_NS, 3))
         };
-        // Twice, so that the slot that the taker may be reading is filled again.
-        for factor in [1_000, 1] {
+        // Two changes, so that the slot that the taker may be reading is filled again.
+        for count in [3, 1] {
             word.reconfigure(|_, _| {
-                let quota = Quota::new(1, Duration::from_nanos(INTERVAL_NS * factor))
-                    .and_then(|quota| quota.try_burst(4))
-                    .expect("a quota within range");
-                (Parameters::new(&quota, 4), 0, ())
+                let (parameters, tat) = three_of_four(count);
+                (parameters, tat, ())
             });
         }
         let taken: Result<(), Denied> = taker.join().expect("no panic");
-        assert_eq!(taken, Ok(()), "a full bucket of 4 refused 3");
+        assert_eq!(taken, Ok(()), "3 of 3 were refused");
     });
 }
 

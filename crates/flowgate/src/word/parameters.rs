@@ -1,6 +1,6 @@
 //! The integers that a quota comes down to.
 
-use crate::quota::Quota;
+use crate::quota::{Quota, TICKS_END};
 
 /// The most that any time may be, in ticks: what is left of 128 bits beside the flags, less room for a
 /// cost. Instants up to `u64::MAX` ns, a burst and a debt after them, stay below it.
@@ -42,7 +42,7 @@ pub(crate) enum Layout {
 }
 
 impl Parameters {
-    /// `debt_units` is within the range of [`Self::debt_fits`].
+    /// `debt_units` is at most [`Self::most_debt`].
     pub(crate) const fn new(quota: &Quota, debt_units: u64) -> Self {
         let ratio = quota.ratio();
         let mut parameters = Self {
@@ -60,9 +60,14 @@ impl Parameters {
         parameters
     }
 
-    /// Whether a debt of so many units can be kept beside every instant and burst.
-    pub(crate) const fn debt_fits(quota: &Quota, debt_units: u64) -> bool {
-        debt_units as u128 * (quota.ratio().nanos as u128) < 1 << 93
+    /// The largest debt, in units, that can be kept beside every instant and burst.
+    pub(crate) const fn most_debt(quota: &Quota) -> u64 {
+        let most = (TICKS_END - 1) / quota.ratio().nanos as u128;
+        if most < u64::MAX as u128 {
+            most as u64
+        } else {
+            u64::MAX
+        }
     }
 
     /// The layout for a state that is entered at `now_ns`.

@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# Builds the benchmarks and runs them briefly, to see that they still work; see bench/README.md for the real thing.
+set -euo pipefail
+cd "$(dirname "$0")/../bench"
+
+cargo run --release --locked -- single --quick

@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# Counts the instructions of each operation of TokenBucket under callgrind and fails when one needs
+# over 2 % more than its ceiling in bench/instructions/ceilings.txt.
+#
+#   ci/instructions.sh             compare
+#   ci/instructions.sh --update    make what is measured now the new ceilings
+#
+# Counts are repeatable to a fraction of an instruction with one compiler; a new compiler may need
+# --update.
+set -euo pipefail
+export LC_ALL=C
+cd "$(dirname "$0")/.."
+
+ceilings=bench/instructions/ceilings.txt
+growth_percent=2
+
+case "${1-}" in
+"" | --update) ;;
+*)
+    echo "ci/instructions.sh: unknown argument '$1'; say --update, or nothing to compare" >&2
+    exit 2
+    ;;
+esac
+
+if ! command -v valgrind >/dev/null; then
+    echo "valgrind is missing: installing it from Debian (apt-get install valgrind)"
+    apt-get install -y -qq --no-install-recommends valgrind >/dev/null
+fi
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+program=$(cargo build --release --locked --quiet --manifest-path bench/Cargo.toml \
+    -p flowgate-instructions --message-format json-render-diagnostics |
+    sed -n 's/.*"executable":"\([^"]*flowgate-instructions\)".*/\1/p')
+
+# One dump per window, holding only what ran inside it; callgrind numbers them in order from 1.
+if ! timeout 300 valgrind --tool=callgrind --callgrind-out-file="$work/window" \
+    --collect-atstart=no --toggle-collect='*counted_window*' --dump-after='*dumped_window*' \
+    "$program" >"$work/operations" 2>"$work/valgrind"; then
+    cat "$work/valgrind" >&2
+    echo "ci/instructions.sh: the program did not finish under valgrind" >&2
+    exit 1
+fi
+
+# "operation clock instructions", from the pairs of windows of N and of 2N operations: the least
+# count of each, since what is not the operation's own only adds.
+window=0
+while read -r operation clock n; do
+    once=$(awk '/^summary:/ { print $2 }' "$work/window.$((window + 1))")
+    twice=$(awk '/^summary:/ { print $2 }' "$work/window.$((window + 2))")
+    window=$((window + 2))
+    echo "$operation $clock $n $once $twice"
+done <"$work/operations" | awk '
+    { key = $1 " " $2; n[key] = $3 }
+    !(key in once) { order[++keys] = key; once[key] = $4; twice[key] = $5 }
+    $4 < once[key] { once[key] = $4 }
+    $5 < twice[key] { twice[key] = $5 }
+    END {
+        for (i = 1; i <= keys; i++) {
+            key = order[i]
+            printf "%s %.1f\n", key, (twice[key] - once[key]) / n[key]
+        }
+    }
+' >"$work/measured"
+
+if [ "${1-}" = --update ]; then
+    {
+        echo "# Instructions per operation, by ci/instructions.sh; --update rewrites this file."
+        echo "# $(rustc --version | cut -d' ' -f1,2), $(uname -m), $(valgrind --version)"
+        echo "# operation clock instructions"
+        column -t "$work/measured"
+    } >"$ceilings"
+    echo "wrote $ceilings"
+fi
+
+awk -v growth="$growth_percent" '
+    FNR == NR { if ($0 !~ /^#/ && NF == 3) ceiling[$1 " " $2] = $3; next }
+    FNR == 1 {
+        printf "%-26s %-8s %10s %10s %8s\n", "operation", "clock", "measured", "ceiling", "change"
+    }
+    {
+        key = $1 " " $2
+        if (!(key in ceiling)) {
+            printf "%-26s %-8s %10.1f %10s %8s  NO CEILING\n", $1, $2, $3, "-", "-"
+            bad++
+            next
+        }
+        change = 100 * ($3 - ceiling[key]) / ceiling[key]
+        note = ""
+        if (change > growth) { note = "  GREW"; bad++ }
+        if (change < -growth) { note = "  less"; less++ }
+        printf "%-26s %-8s %10.1f %10.1f %+7.1f%%%s\n", $1, $2, $3, ceiling[key], change, note
+        delete ceiling[key]
+    }
+    END {
+        for (key in ceiling) { printf "%s has a ceiling but was not measured\n", key; bad++ }
+        if (less) print less " need less than their ceiling; keep the gain with --update"
+        if (bad) {
+            print "FAILED: " bad " rows grew over " growth " %, have no ceiling, or were not measured;" \
+                " if that is meant, ci/instructions.sh --update"
+            exit 1
+        }
+        print "ok: no operation grew over " growth " %"
+    }
+' "$ceilings" "$work/measured"

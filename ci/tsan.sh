@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Runs the tests with real threads under ThreadSanitizer.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# The sanitizer runtime comes with the stable toolchain; the flag that switches it on is unstable. The
+# standard library is not instrumented, hence the suppressions, each with its reason in the file.
+export RUSTC_BOOTSTRAP=1
+export RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer"
+export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp"
+export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/tsan"
+cargo test --release --locked --target "$(rustc -vV | sed -n 's/^host: //p')" \
+    -p flowgate --test history -- --test-threads=1

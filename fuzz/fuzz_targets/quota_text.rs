@@ -1,0 +1,28 @@
+//! No text makes the parser panic; what it accepts, it prints and reads back unchanged; what it
+//! refuses, it refuses in one short line.
+//!
+//! `cargo +nightly fuzz run quota_text -- -dict=fuzz_targets/quota_text.dict -max_len=128`
+#![no_main]
+
+use flowgate::Quota;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    match text.parse::<Quota>() {
+        Ok(quota) => {
+            let printed = quota.to_string();
+            assert_eq!(
+                printed.parse(),
+                Ok(quota),
+                "{text:?} is printed as {printed:?}"
+            );
+            // Whatever was accepted can be used.
+            let _ = (quota.offset_of(u64::MAX), quota.burst_for(quota.period()));
+        }
+        Err(error) => {
+            let message = error.to_string();
+            assert!(message.len() < 1_000, "{message}");
+            assert!(!message.chars().any(char::is_control), "{message}");
+        }
+    }
+});
