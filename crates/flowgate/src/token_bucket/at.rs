@@ -211,6 +211,7 @@ impl TokenBucket {
                 new.anchor_ns = old.anchor_ns;
             }
             let new_tat = restated(old, &new, tat, now_ns, carry);
+            new.layout = new.layout_for(now_ns, new_tat);
             (new, new_tat, (now_ns, (*old, tat), (new, new_tat)))
         });
         if before.0.units_per_token != after.0.units_per_token {

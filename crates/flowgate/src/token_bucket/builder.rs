@@ -121,7 +121,9 @@ impl Builder {
                 let mut parameters = ledger.parameters(&quota, now_ns);
                 parameters.epoch = default.epoch;
                 let missing = parameters.ticks(burst - initial);
-                (parameters, parameters.now_ticks(now_ns) + missing, ())
+                let tat = parameters.now_ticks(now_ns) + missing;
+                parameters.layout = parameters.layout_for(now_ns, tat);
+                (parameters, tat, ())
             });
         }
         Ok(bucket)

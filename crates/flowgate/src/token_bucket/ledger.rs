@@ -85,7 +85,6 @@ impl Ledger {
             parameters.interval_ns = u64::try_from(quota.period().as_nanos()).unwrap_or(u64::MAX);
             parameters.anchor_ns = now_ns;
         }
-        parameters.layout = parameters.layout_at(now_ns);
         parameters
     }
 

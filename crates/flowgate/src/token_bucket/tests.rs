@@ -10,17 +10,22 @@ use proptest::prelude::*;
 /// A full bucket that was made to use the 128-bit word.
 fn widened(quota: Quota) -> TokenBucket {
     let bucket = TokenBucket::with(quota, ManualClock::new().into());
+    widen(&bucket);
+    bucket
+}
+
+fn widen(bucket: &TokenBucket) {
     bucket.word.reconfigure(|old, tat| {
         (
             Parameters {
                 layout: Layout::Wide,
+                narrow_span_ns: 0,
                 ..*old
             },
             tat,
             (),
         )
     });
-    bucket
 }
 
 fn layout(bucket: &TokenBucket, now_ns: u64) -> Layout {
@@ -114,9 +119,7 @@ proptest! {
                 "{:?} at {} ns", operation, now_ns
             );
             if matches!(operation, Operation::SetQuota { .. }) {
-                wide.word.reconfigure(|old, tat| {
-                    (Parameters { layout: Layout::Wide, ..*old }, tat, ())
-                });
+                widen(&wide);
             }
         }
         prop_assert_eq!(layout(&wide, now_ns), Layout::Wide);
@@ -124,21 +127,31 @@ proptest! {
 }
 
 #[test]
-fn c4_a_narrow_bucket_outlives_its_word() {
-    let bucket = TokenBucket::with(Quota::per_second(1000).burst(3), ManualClock::new().into());
-    let Layout::Narrow { until_ns } = layout(&bucket, 0) else {
-        panic!("1000/s fits in 64 bits");
-    };
-    let at = |ns| bucket.at(Timestamp::from_nanos(ns));
-    assert_eq!(at(until_ns - 1).take_up_to(10), 3);
-    assert_eq!(at(until_ns).try_acquire().map_err(|d| d.retry_after()), {
-        Err(Some(Duration::from_nanos(999_999)))
-    });
-    assert_eq!(layout(&bucket, until_ns), Layout::Wide);
-    // And a thread that read the clock before is still decided by the same state.
-    assert!(at(until_ns - 1).try_acquire().is_err());
-    assert!(at(until_ns + 999_999).try_acquire().is_ok());
-    assert_eq!(at(u64::MAX).take_up_to(10), 3);
+fn c4_the_base_moves_with_the_state() {
+    for count in [1000, 999, 999_999] {
+        let quota = Quota::per_second(count).burst(3);
+        let bucket = TokenBucket::with(quota, ManualClock::new().into());
+        let at = |ns| bucket.at(Timestamp::from_nanos(ns));
+        assert_eq!(layout(&bucket, 0), Layout::Narrow { base_ns: 0 });
+        let span_ns = bucket.word.view(0).parameters.narrow_span_ns;
+        let mut now_ns = span_ns - 1;
+        assert_eq!(at(now_ns).take_up_to(10), 3);
+        assert_eq!(layout(&bucket, now_ns), Layout::Narrow { base_ns: 0 });
+        for _ in 0..5 {
+            now_ns += 1;
+            assert!(at(now_ns).try_acquire().is_err());
+            now_ns += span_ns;
+            assert_eq!(at(now_ns).take_up_to(10), 3);
+            let Layout::Narrow { base_ns } = layout(&bucket, now_ns) else {
+                panic!("the narrow layout was left for good");
+            };
+            assert!(base_ns > now_ns - span_ns);
+            // A thread that read the clock long ago is decided by the same state.
+            assert!(at(base_ns / 2).try_acquire().is_err());
+        }
+        assert_eq!(at(u64::MAX).take_up_to(10), 3);
+        assert!(at(0).try_acquire().is_err());
+    }
 }
 
 #[test]
@@ -151,5 +164,11 @@ fn c8_a_reservation_far_ahead_leaves_the_narrow_word() {
         let told = at.reserve_n(100).expect("the clock has 584 years").at();
         assert_eq!(told.as_nanos(), hundred * 100 * day);
     }
-    assert_eq!(layout(&bucket, 0), Layout::Wide);
+    assert_eq!(layout(&bucket, 0), Layout::Wide); // And comes back to it when the line has been served.
+    let served = Timestamp::from_nanos(1_000 * day);
+    assert_eq!(bucket.at(served).take_up_to(1_000), 100);
+    assert!(matches!(
+        layout(&bucket, served.as_nanos()),
+        Layout::Narrow { .. }
+    ));
 }

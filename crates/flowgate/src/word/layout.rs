@@ -8,7 +8,8 @@
 //!                     theoretical arrival time    generation   someone waits
 //! ```
 //!
-//! The arrival time is in ticks since the clock's origin. Because everything that the step adds to it
+//! The arrival time is in ticks, in the narrow word since the base, in the wide one since the clock's
+//! origin. Because everything that the step adds to it
 //! is scaled by 2⁸ or 2³², the flags ride along in bits that no sum of scaled times touches.
 //!
 //! While the wide word is in use, the narrow one holds the generation alone.

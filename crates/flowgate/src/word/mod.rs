@@ -3,10 +3,12 @@
 //! # Two layouts
 //!
 //! Exactness for every quota takes 128 bits: a day's worth of nanoseconds in steps of 10⁻⁹ ns does not
-//! fit in less. But nearly every quota that is really used fits in 64, and there a decision is faster than with any
-//! 128-bit atomic. So the state is kept in the 64-bit word while quota and clock fit
-//! ([`Layout::Narrow`]), and otherwise in the 128-bit one. Moving from one to the other
-//! is a change of parameters like any other. Both run the same step.
+//! fit in less. But nearly every quota that is really used fits in 64, and there a decision is faster
+//! than with any 128-bit atomic. So the state is kept in the 64-bit word where it fits
+//! ([`Layout::Narrow`]), counted from a base, and otherwise in the 128-bit one. When the clock gets too
+//! far past the base (after 208 days at 1000 per second, after 5 hours at 999 per second), the next decision
+//! moves the base along with the state that it leaves. Moving it, like moving between the two words, is
+//! a change of parameters like any other, and loses nothing. All layouts run the same step.
 //!
 //! # Changing the parameters
 //!
@@ -142,21 +144,22 @@ impl Word {
         let mut word = self.narrow.load(Ordering::Acquire);
         loop {
             let hot = &self.hot[Narrow::slot(word)];
-            let until_ns = hot.until_ns.load(Ordering::Acquire);
+            let elapsed_ns = now_ns.wrapping_sub(hot.base_ns.load(Ordering::Acquire));
+            let span_ns = hot.span_ns.load(Ordering::Acquire);
             let burst = hot.burst_ticks.load(Ordering::Acquire);
             let cost = cost(hot);
             let ticks_per_ns = hot.ticks_per_ns.load(Ordering::Acquire);
             // Last, see `slot`: equal flags mean that all of the above is of the word's generation,
             // and that nobody waits.
             let flags = word & Narrow::FLAGS;
-            if hot.tag.load(Ordering::Acquire) & Narrow::FLAGS != flags || now_ns >= until_ns {
+            if hot.tag.load(Ordering::Acquire) & Narrow::FLAGS != flags || elapsed_ns >= span_ns {
                 return self.take_slowly(now_ns, units);
             }
             let Some(cost) = cost.filter(|&cost| cost <= burst) else {
                 return self.take_slowly(now_ns, units);
             };
-            // `now_ns < until_ns` keeps the product, and every sum in the step, within 64 bits.
-            let now = now_ns * ticks_per_ns;
+            // Less than the span keeps the product, and every sum in the step, within 64 bits.
+            let now = elapsed_ns * ticks_per_ns;
             match token_bucket::take(word & !Narrow::FLAGS, now, cost, burst) {
                 Ok(tat) => {
                     match self.narrow.compare_exchange_weak(
@@ -219,11 +222,10 @@ impl Word {
             }
             let generation = tag >> 1;
             let (tat, raw) = match parameters.layout {
-                Layout::Narrow { until_ns } if now_ns >= until_ns => {
-                    self.widen(generation);
-                    continue;
+                Layout::Narrow { base_ns } => {
+                    let tat = parameters.base_ticks(base_ns) + Narrow::tat(word);
+                    (tat, Raw::Narrow { word, generation })
                 }
-                Layout::Narrow { .. } => (Narrow::tat(word), Raw::Narrow { word, generation }),
                 Layout::Wide => {
                     let word = self.wide.load(Ordering::Acquire);
                     if !Wide::is_of(word, tag) {
@@ -244,33 +246,28 @@ impl Word {
     }
 
     fn commit(&self, view: &View, tat: u128) -> bool {
-        match view.raw {
-            Raw::Narrow { generation, .. } if !view.parameters.holds(tat) => {
-                self.widen(generation);
-                false
-            }
-            Raw::Narrow { word, generation } => self
-                .narrow
-                .compare_exchange_weak(
-                    word,
-                    Narrow::pack(tat, generation, Narrow::is_waiting(word)),
-                    Ordering::Relaxed,
-                    Ordering::Relaxed,
-                )
-                .is_ok(),
-            Raw::Wide { word, generation } => {
-                debug_assert!(
-                    view.parameters.holds(tat),
-                    "a step went past the end of time"
-                );
-                self.wide
-                    .compare_exchange_weak(
-                        word,
-                        Wide::pack(tat, generation, Wide::is_waiting(word)),
-                        Ordering::Relaxed,
-                        Ordering::Relaxed,
-                    )
+        let parameters = &view.parameters;
+        match (view.raw, parameters.layout) {
+            (Raw::Narrow { word, generation }, Layout::Narrow { base_ns })
+                if parameters.holds(tat) && parameters.reaches(base_ns, view.now_ns) =>
+            {
+                let from_base = tat - parameters.base_ticks(base_ns);
+                let new = Narrow::pack(from_base, generation, Narrow::is_waiting(word));
+                self.narrow
+                    .compare_exchange_weak(word, new, Ordering::Relaxed, Ordering::Relaxed)
                     .is_ok()
+            }
+            (Raw::Wide { word, generation }, _)
+                if parameters.layout_for(view.now_ns, tat) == Layout::Wide =>
+            {
+                debug_assert!(parameters.holds(tat), "a step went past the end of time");
+                let new = Wide::pack(tat, generation, Wide::is_waiting(word));
+                self.wide
+                    .compare_exchange_weak(word, new, Ordering::Relaxed, Ordering::Relaxed)
+                    .is_ok()
+            }
+            (Raw::Narrow { generation, .. } | Raw::Wide { generation, .. }, _) => {
+                self.relocate(view, generation, tat)
             }
         }
     }
@@ -283,74 +280,85 @@ impl Word {
         mut change: impl FnMut(&Parameters, u128) -> (Parameters, u128, R),
     ) -> R {
         let mut config = self.config.lock();
-        let generation = config.generation + 1;
         loop {
-            let old = &config.parameters;
-            // Acquire on both: the next step is computed from what the last decision left.
-            let narrow = self.narrow.load(Ordering::Acquire);
-            let wide = self.wide.load(Ordering::Acquire);
-            let (tat, waiting) = match old.layout {
-                Layout::Narrow { .. } => (Narrow::tat(narrow), Narrow::is_waiting(narrow)),
-                Layout::Wide => (Wide::tat(wide), Wide::is_waiting(wide)),
-            };
-            let (mut new, tat, told) = change(old, tat);
-            if !new.holds(tat) {
-                new.layout = Layout::Wide;
+            let told = self.try_reconfigure(&mut config, |old, tat| Some(change(old, tat)));
+            if let Some(told) = told {
+                return told;
             }
-            let slot = Narrow::slot(generation << 1);
-            slot::fill(&self.hot[slot], &self.cold[slot], generation, &new);
-
-            let new_narrow = match new.layout {
-                Layout::Narrow { .. } => Narrow::pack(tat, generation, waiting),
-                Layout::Wide => Narrow::pack(0, generation, waiting),
-            };
-            let new_wide = Wide::pack(tat, generation, waiting);
-            // Release: pairs with the Acquire loads that then find the slot filled.
-            let published = match old.layout {
-                Layout::Narrow { .. } => self
-                    .narrow
-                    .compare_exchange_weak(narrow, new_narrow, Ordering::Release, Ordering::Relaxed)
-                    .is_ok(),
-                Layout::Wide => self
-                    .wide
-                    .compare_exchange_weak(wide, new_wide, Ordering::Release, Ordering::Relaxed)
-                    .is_ok(),
-            };
-            if !published {
-                continue;
-            }
-            match (old.layout, new.layout) {
-                (Layout::Narrow { .. }, Layout::Narrow { .. }) => {}
-                (Layout::Narrow { .. }, Layout::Wide) => {
-                    self.wide.store(new_wide, Ordering::Release);
-                }
-                // In the wide layout only the holder of `config` writes the narrow word.
-                (Layout::Wide, _) => self.narrow.store(new_narrow, Ordering::Release),
-            }
-            *config = Config {
-                generation,
-                parameters: new,
-            };
-            return told;
         }
     }
 
-    /// Leaves the narrow layout of `generation`, unless somebody else has.
+    /// Makes `tat` the state in the layout that suits it, if the state is still what `view` saw.
     #[cold]
-    fn widen(&self, generation: u64) {
-        if self.config.lock().generation != generation {
-            return;
+    fn relocate(&self, view: &View, generation: u64, tat: u128) -> bool {
+        let mut config = self.config.lock();
+        if config.generation != generation {
+            return false;
         }
-        self.reconfigure(|old, tat| {
-            (
-                Parameters {
-                    layout: Layout::Wide,
-                    ..*old
-                },
-                tat,
-                (),
-            )
+        let moved = self.try_reconfigure(&mut config, |old, current| {
+            let layout = old.layout_for(view.now_ns, tat);
+            (current == view.tat).then_some((Parameters { layout, ..*old }, tat, ()))
         });
+        moved.is_some()
+    }
+
+    /// Puts in force what `change` makes of the parameters and the state; none if it makes nothing of
+    /// them, or if a decision came in between.
+    fn try_reconfigure<R>(
+        &self,
+        config: &mut Config,
+        change: impl FnOnce(&Parameters, u128) -> Option<(Parameters, u128, R)>,
+    ) -> Option<R> {
+        let generation = config.generation + 1;
+        let old = &config.parameters;
+        // Acquire on both: what follows is computed from what the last decision left.
+        let narrow = self.narrow.load(Ordering::Acquire);
+        let wide = self.wide.load(Ordering::Acquire);
+        let (tat, waiting) = match old.layout {
+            Layout::Narrow { base_ns } => (
+                old.base_ticks(base_ns) + Narrow::tat(narrow),
+                Narrow::is_waiting(narrow),
+            ),
+            Layout::Wide => (Wide::tat(wide), Wide::is_waiting(wide)),
+        };
+        let (mut new, tat, told) = change(old, tat)?;
+        if !new.holds(tat) {
+            new.layout = Layout::Wide;
+        }
+        let slot = Narrow::slot(generation << 1);
+        slot::fill(&self.hot[slot], &self.cold[slot], generation, &new);
+
+        let new_narrow = match new.layout {
+            Layout::Narrow { base_ns } => {
+                Narrow::pack(tat - new.base_ticks(base_ns), generation, waiting)
+            }
+            Layout::Wide => Narrow::pack(0, generation, waiting),
+        };
+        let new_wide = Wide::pack(tat, generation, waiting);
+        // Release: pairs with the Acquire loads that then find the slot filled.
+        let (success, failure) = (Ordering::Release, Ordering::Relaxed);
+        match old.layout {
+            Layout::Narrow { .. } => {
+                self.narrow
+                    .compare_exchange_weak(narrow, new_narrow, success, failure)
+                    .ok()?;
+                if new.layout == Layout::Wide {
+                    self.wide.store(new_wide, Ordering::Release);
+                }
+            }
+            Layout::Wide => {
+                self.wide
+                    .compare_exchange_weak(wide, new_wide, success, failure)
+                    .ok()?;
+                // In the wide layout only the holder of `config` writes the narrow word.
+                self.narrow.store(new_narrow, Ordering::Release);
+            }
+        }
+        *config = Config {
+            generation,
+            parameters: new,
+        };
+        Some(told)
     }
 
     /// Until the change that is under way has ended.

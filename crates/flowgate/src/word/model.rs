@@ -17,23 +17,27 @@ use loom::thread;
 const INTERVAL_NS: u64 = 10;
 
 /// One token per 10 ns.
-fn parameters(burst: u64, layout: impl Fn(Layout) -> Layout) -> Parameters {
+fn narrow(burst: u64) -> Parameters {
     let quota = Quota::new(1, Duration::from_nanos(INTERVAL_NS))
         .and_then(|quota| quota.try_burst(burst))
         .expect("a quota within range");
-    let parameters = Parameters::new(&quota, burst);
-    Parameters {
-        layout: layout(parameters.layout),
-        ..parameters
-    }
-}
-
-fn narrow(burst: u64) -> Parameters {
-    parameters(burst, |layout| layout)
+    Parameters::new(&quota, burst)
 }
 
 fn wide(burst: u64) -> Parameters {
-    parameters(burst, |_| Layout::Wide)
+    Parameters {
+        layout: Layout::Wide,
+        narrow_span_ns: 0,
+        ..narrow(burst)
+    }
+}
+
+/// Narrow, and past its span as soon as the clock moves.
+fn brief(burst: u64) -> Parameters {
+    Parameters {
+        narrow_span_ns: INTERVAL_NS,
+        ..narrow(burst)
+    }
 }
 
 struct Model {
@@ -160,12 +164,11 @@ fn c1_takers_race_a_change_to_the_wide_layout_and_the_clock() {
         (2, 1),
         Some(|model| model.change(|| wide(5))),
     );
-    explore(
-        Some(2),
-        || narrow(2),
-        (1, 2),
-        Some(|model| model.word.widen(0)),
-    );
+}
+
+#[test]
+fn c1_takers_race_each_other_while_the_base_moves() {
+    explore(Some(2), || brief(2), (2, 1), None);
 }
 
 #[test]

@@ -6,14 +6,14 @@ use crate::quota::{Quota, TICKS_END};
 /// cost. Instants up to `u64::MAX` ns, a burst and a debt after them, stay below it.
 const TAT_END: u128 = (1 << 95) + (1 << 94);
 
-/// Bounds within which every sum of the 64-bit step stays below its 2⁵⁶ ticks:
-/// now + burst + debt ≤ 2⁵⁵, and what is stored, at most 2⁵⁵, plus a cost, burst + debt.
+/// Bounds within which every sum of the 64-bit step stays below its 2⁵⁶ ticks, all counted from the
+/// base: now + burst + debt ≤ 2⁵⁵, and what is stored, at most 2⁵⁵, plus a cost, burst + debt.
 const NARROW_NOW_TICKS: u64 = 1 << 54;
 const NARROW_BURST_TICKS: u128 = 1 << 53;
 const NARROW_TAT_TICKS: u128 = 1 << 55;
 
-/// A 64-bit word that would have to be left within 73 minutes is not worth entering.
-const NARROW_LIFE_NS: u64 = 1 << 42;
+/// A base that would have to move more often than every second is not worth having.
+const NARROW_SPAN_NS: u64 = 1 << 30;
 
 /// What a decision needs to know, in ticks of which `ticks_per_ns` make a nanosecond and `unit_ticks`
 /// a unit (a token, or the part of it that [`Quota::units_per_token`] names).
@@ -29,15 +29,17 @@ pub(crate) struct Parameters {
     pub(crate) anchor_ns: u64,
     /// Counts changes of quota; a change of layout is none.
     pub(crate) epoch: u64,
+    /// How far past its base the clock may be in the narrow layout; 0 where that cannot be used.
+    pub(crate) narrow_span_ns: u64,
     pub(crate) layout: Layout,
 }
 
 /// How the state is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// In 64 bits, until the clock shows `until_ns`.
-    Narrow { until_ns: u64 },
-    /// In 128 bits.
+    /// In 64 bits, as a time counted from `base_ns`.
+    Narrow { base_ns: u64 },
+    /// In 128 bits, as a time counted from the clock's origin.
     Wide,
 }
 
@@ -54,9 +56,17 @@ impl Parameters {
             interval_ns: 0,
             anchor_ns: 0,
             epoch: 0,
+            narrow_span_ns: 0,
             layout: Layout::Wide,
         };
-        parameters.layout = parameters.layout_at(0);
+        let span_ns = NARROW_NOW_TICKS / parameters.ticks_per_ns;
+        if parameters.burst_ticks() <= NARROW_BURST_TICKS
+            && parameters.debt_ticks() <= NARROW_BURST_TICKS
+            && span_ns >= NARROW_SPAN_NS
+        {
+            parameters.narrow_span_ns = span_ns;
+            parameters.layout = Layout::Narrow { base_ns: 0 };
+        }
         parameters
     }
 
@@ -70,26 +80,49 @@ impl Parameters {
         }
     }
 
-    /// The layout for a state that is entered at `now_ns`.
-    pub(crate) const fn layout_at(&self, now_ns: u64) -> Layout {
-        let until_ns = NARROW_NOW_TICKS / self.ticks_per_ns;
-        let fits = self.burst_ticks() <= NARROW_BURST_TICKS
-            && self.debt_ticks() <= NARROW_BURST_TICKS
-            && until_ns >= NARROW_LIFE_NS
-            && now_ns <= until_ns - NARROW_LIFE_NS;
-        if fits {
-            Layout::Narrow { until_ns }
+    /// The layout for the state `tat` at `now_ns`.
+    ///
+    /// The base lies before both, with some room for threads that read the clock a while ago. They
+    /// are decided rightly also from before the base, only not by the 64-bit step.
+    pub(crate) const fn layout_for(&self, now_ns: u64, tat: u128) -> Layout {
+        let tat_ns = tat / self.ticks_per_ns as u128;
+        let first_ns = if tat_ns < now_ns as u128 {
+            tat_ns as u64
+        } else {
+            now_ns
+        };
+        let base_ns = first_ns.saturating_sub(self.narrow_span_ns / 8);
+        let narrow = Layout::Narrow { base_ns };
+        if self.reaches(base_ns, now_ns) && self.holds_in(narrow, tat) {
+            narrow
         } else {
             Layout::Wide
         }
     }
 
+    /// Whether a narrow layout with this base is still good at `now_ns`.
+    pub(crate) const fn reaches(&self, base_ns: u64, now_ns: u64) -> bool {
+        now_ns.saturating_sub(base_ns) < self.narrow_span_ns
+    }
+
     /// Whether this layout has room for the state `tat`.
     pub(crate) const fn holds(&self, tat: u128) -> bool {
-        match self.layout {
-            Layout::Narrow { .. } => tat <= NARROW_TAT_TICKS,
+        self.holds_in(self.layout, tat)
+    }
+
+    const fn holds_in(&self, layout: Layout, tat: u128) -> bool {
+        match layout {
+            Layout::Narrow { base_ns } => match tat.checked_sub(self.base_ticks(base_ns)) {
+                Some(from_base) => from_base <= NARROW_TAT_TICKS,
+                None => false,
+            },
             Layout::Wide => tat <= TAT_END,
         }
+    }
+
+    /// The base of a narrow layout as a time from the clock's origin.
+    pub(crate) const fn base_ticks(&self, base_ns: u64) -> u128 {
+        base_ns as u128 * self.ticks_per_ns as u128
     }
 
     /// `tat`, or the last instant there is, where it has to be told to wait that long.

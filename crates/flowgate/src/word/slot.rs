@@ -21,8 +21,10 @@ pub(crate) struct Hot {
     pub(crate) unit_ticks: AtomicU64,
     pub(crate) token_ticks: AtomicU64,
     pub(crate) burst_ticks: AtomicU64,
-    /// The step may be used before this instant; 0 where it may not be used at all.
-    pub(crate) until_ns: AtomicU64,
+    /// What the word's time is counted from.
+    pub(crate) base_ns: AtomicU64,
+    /// How far past the base the step may be used; 0 where it may not be used at all.
+    pub(crate) span_ns: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -35,8 +37,10 @@ pub(crate) struct Cold {
     interval_ns: AtomicU64,
     anchor_ns: AtomicU64,
     epoch: AtomicU64,
-    /// `Layout::Narrow::until_ns`; 0 stands for `Layout::Wide`.
-    narrow_until_ns: AtomicU64,
+    narrow_span_ns: AtomicU64,
+    /// 1: `Layout::Wide`; 0: `Layout::Narrow`.
+    is_wide: AtomicU64,
+    base_ns: AtomicU64,
 }
 
 pub(crate) const fn tag(generation: u64) -> u64 {
@@ -49,26 +53,29 @@ struct Scaled {
     unit_ticks: u64,
     token_ticks: u64,
     burst_ticks: u64,
-    until_ns: u64,
+    base_ns: u64,
+    span_ns: u64,
 }
 
 impl Scaled {
     const fn of(parameters: &Parameters) -> Self {
         match parameters.layout {
             // What is below the narrow bounds is below 2⁵⁶, so that scaling loses nothing.
-            Layout::Narrow { until_ns } if parameters.interval_ns == 0 => Self {
+            Layout::Narrow { base_ns } if parameters.interval_ns == 0 => Self {
                 ticks_per_ns: Narrow::scaled(parameters.ticks_per_ns as u128),
                 unit_ticks: Narrow::scaled(parameters.unit_ticks as u128),
                 token_ticks: Narrow::scaled(parameters.token_ticks()),
                 burst_ticks: Narrow::scaled(parameters.burst_ticks()),
-                until_ns,
+                base_ns,
+                span_ns: parameters.narrow_span_ns,
             },
             Layout::Narrow { .. } | Layout::Wide => Self {
                 ticks_per_ns: 0,
                 unit_ticks: 0,
                 token_ticks: 0,
                 burst_ticks: 0,
-                until_ns: 0,
+                base_ns: 0,
+                span_ns: 0,
             },
         }
     }
@@ -84,7 +91,8 @@ impl Hot {
                 unit_ticks: AtomicU64::new(scaled.unit_ticks),
                 token_ticks: AtomicU64::new(scaled.token_ticks),
                 burst_ticks: AtomicU64::new(scaled.burst_ticks),
-                until_ns: AtomicU64::new(scaled.until_ns),
+                base_ns: AtomicU64::new(scaled.base_ns),
+                span_ns: AtomicU64::new(scaled.span_ns),
             }
         }
     }
@@ -98,7 +106,8 @@ impl Hot {
             .store(scaled.token_ticks, Ordering::Release);
         self.burst_ticks
             .store(scaled.burst_ticks, Ordering::Release);
-        self.until_ns.store(scaled.until_ns, Ordering::Release);
+        self.base_ns.store(scaled.base_ns, Ordering::Release);
+        self.span_ns.store(scaled.span_ns, Ordering::Release);
     }
 }
 
@@ -114,7 +123,9 @@ impl Cold {
                 interval_ns: AtomicU64::new(parameters.interval_ns),
                 anchor_ns: AtomicU64::new(parameters.anchor_ns),
                 epoch: AtomicU64::new(parameters.epoch),
-                narrow_until_ns: AtomicU64::new(narrow_until_ns(parameters)),
+                narrow_span_ns: AtomicU64::new(parameters.narrow_span_ns),
+                is_wide: AtomicU64::new(encoded(parameters.layout).0),
+                base_ns: AtomicU64::new(encoded(parameters.layout).1),
             }
         }
     }
@@ -135,8 +146,11 @@ impl Cold {
         self.anchor_ns
             .store(parameters.anchor_ns, Ordering::Release);
         self.epoch.store(parameters.epoch, Ordering::Release);
-        self.narrow_until_ns
-            .store(narrow_until_ns(parameters), Ordering::Release);
+        self.narrow_span_ns
+            .store(parameters.narrow_span_ns, Ordering::Release);
+        let (is_wide, base_ns) = encoded(parameters.layout);
+        self.is_wide.store(is_wide, Ordering::Release);
+        self.base_ns.store(base_ns, Ordering::Release);
     }
 
     /// Perhaps torn: the caller looks at the tag afterwards.
@@ -150,18 +164,22 @@ impl Cold {
             interval_ns: self.interval_ns.load(Ordering::Acquire),
             anchor_ns: self.anchor_ns.load(Ordering::Acquire),
             epoch: self.epoch.load(Ordering::Acquire),
-            layout: match self.narrow_until_ns.load(Ordering::Acquire) {
-                0 => Layout::Wide,
-                until_ns => Layout::Narrow { until_ns },
+            narrow_span_ns: self.narrow_span_ns.load(Ordering::Acquire),
+            layout: match self.is_wide.load(Ordering::Acquire) {
+                0 => Layout::Narrow {
+                    base_ns: self.base_ns.load(Ordering::Acquire),
+                },
+                _ => Layout::Wide,
             },
         }
     }
 }
 
-const fn narrow_until_ns(parameters: &Parameters) -> u64 {
-    match parameters.layout {
-        Layout::Narrow { until_ns } => until_ns,
-        Layout::Wide => 0,
+/// `is_wide` and `base_ns`.
+const fn encoded(layout: Layout) -> (u64, u64) {
+    match layout {
+        Layout::Narrow { base_ns } => (0, base_ns),
+        Layout::Wide => (1, 0),
     }
 }
 

@@ -32,6 +32,8 @@ struct Published {
     ns: AtomicU64,
     rate: AtomicU64,
     valid_ticks: AtomicU64,
+    /// 1: the OS clock answers, for good.
+    rejected: AtomicU64,
 }
 
 static PUBLISHED: Published = Published {
@@ -40,6 +42,7 @@ static PUBLISHED: Published = Published {
     ns: AtomicU64::new(0),
     rate: AtomicU64::new(0),
     valid_ticks: AtomicU64::new(0),
+    rejected: AtomicU64::new(0),
 };
 
 static STATE: Mutex<State> = Mutex::new(State::Unprobed);
@@ -92,13 +95,20 @@ pub(super) fn now_ns() -> u64 {
 #[cold]
 #[inline(never)]
 fn check() -> u64 {
+    if PUBLISHED.rejected.load(Ordering::Relaxed) != 0 {
+        return os::now_ns();
+    }
     let Ok(mut state) = STATE.try_lock() else {
         return os::now_ns();
     };
-    if let State::Rejected = *state {
-        return os::now_ns();
-    }
     let sample = Sample::take();
+    if let State::Running(anchor, _) = *state
+        && anchor.is_good_at(sample.ticks)
+    {
+        // Another thread has renewed it meanwhile. To do so again would be to measure a rate over the
+        // blink of an eye.
+        return anchor.read(sample.ticks);
+    }
     *state = state.next(sample);
     match *state {
         State::Running(anchor, _) => {
@@ -210,6 +220,10 @@ impl Anchor {
     fn ticks_in(self, span_ns: u64) -> u64 {
         let ticks = (u128::from(span_ns) << 64) / u128::from(self.rate.max(1));
         u64::try_from(ticks).unwrap_or(u64::MAX)
+    }
+
+    fn is_good_at(self, ticks: u64) -> bool {
+        ticks.wrapping_sub(self.ticks) < self.ticks_in(SPAN_NS)
     }
 
     /// The anchor for the next second, or none if the counter is not to be trusted.

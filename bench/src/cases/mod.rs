@@ -1,0 +1,150 @@
+//! What is measured: one file per subject, each giving one case per traffic.
+//!
+//! Every limiter sits alone on its cache lines, every operation is "take one token, yes or no", and
+//! the limiter's address passes through `black_box` each time, so that no subject can keep its
+//! parameters in registers from one decision to the next: a real caller could not.
+
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+use serde::Serialize;
+
+mod better_bucket;
+mod clock;
+mod flowgate;
+mod governor;
+#[cfg(target_arch = "x86_64")]
+mod ideal;
+mod leaky_bucket;
+mod mutex;
+mod ratelimit;
+
+/// The subject that the others are divided by.
+pub const BASELINE: &str = "governor 0.10.4";
+
+/// The subject that the goals are about: `flowgate::TokenBucket` as a user gets it.
+pub const SUBJECT: &str = "flowgate";
+
+/// What a limiter is asked while it is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Traffic {
+    /// No limiter: only the clock is read.
+    Clock,
+    /// The bucket is full at every call, so a decision starts from `now`.
+    AdmitFull,
+    /// The bucket drains, so a decision starts from the state the last one left.
+    AdmitDraining,
+    /// The bucket is empty and stays so.
+    Refuse,
+}
+
+impl Traffic {
+    pub const ALL: [Traffic; 4] = [
+        Traffic::Clock,
+        Traffic::AdmitFull,
+        Traffic::AdmitDraining,
+        Traffic::Refuse,
+    ];
+
+    /// The heading of this traffic's table.
+    pub fn title(self) -> &'static str {
+        match self {
+            Traffic::Clock => "clock only",
+            Traffic::AdmitFull => "admit, bucket always full (1e9/s, burst 1e9)",
+            Traffic::AdmitDraining => "admit, bucket draining (1000/s, burst 1e9)",
+            Traffic::Refuse => "refuse, bucket empty (1/h, burst 1)",
+        }
+    }
+
+    /// The share of calls that must be admitted for the numbers to mean what the title says.
+    pub fn admitted_share(self) -> Option<f64> {
+        match self {
+            Traffic::Clock => None,
+            Traffic::AdmitFull | Traffic::AdmitDraining => Some(1.0),
+            Traffic::Refuse => Some(0.0),
+        }
+    }
+
+    /// The limit that gives this traffic; none for [`Traffic::Clock`].
+    fn limit(self) -> Option<Limit> {
+        let second = Duration::from_secs(1);
+        let (count, period, burst) = match self {
+            Traffic::Clock => return None,
+            Traffic::AdmitFull => (1_000_000_000, second, 1_000_000_000),
+            Traffic::AdmitDraining => (1_000, second, 1_000_000_000),
+            Traffic::Refuse => (1, 3_600 * second, 1),
+        };
+        Some(Limit {
+            traffic: self,
+            count,
+            period,
+            burst,
+        })
+    }
+}
+
+/// `count` tokens per `period`, at most `burst` at once, in numbers that every peer's types can
+/// hold.
+#[derive(Clone, Copy, Debug)]
+struct Limit {
+    traffic: Traffic,
+    count: u32,
+    period: Duration,
+    burst: u32,
+}
+
+/// Runs a number of operations and returns how many were admitted.
+pub type Batch = Box<dyn Fn(u64) -> u64 + Send + Sync>;
+
+/// One subject under one traffic.
+pub struct Case {
+    pub subject: &'static str,
+    pub traffic: Traffic,
+    pub batch: Batch,
+}
+
+impl Case {
+    /// A case over a shared `state`. `admit` is called once here and inlined into the batch's loop,
+    /// so the one indirect call is per batch, not per operation. A refusing case is emptied before
+    /// it is measured.
+    fn new<S, F>(subject: &'static str, traffic: Traffic, state: S, admit: F) -> Case
+    where
+        S: Send + Sync + 'static,
+        F: Fn(&S) -> bool + Send + Sync + 'static,
+    {
+        let state = CachePadded::new(state);
+        let batch: Batch = Box::new(move |operations| {
+            let mut admitted = 0;
+            for _ in 0..operations {
+                admitted += u64::from(admit(std::hint::black_box(&*state)));
+            }
+            admitted
+        });
+        if traffic == Traffic::Refuse {
+            batch(2);
+        }
+        Case {
+            subject,
+            traffic,
+            batch,
+        }
+    }
+}
+
+/// Every case, grouped by traffic, so that a case and its baseline run within a few ms of one
+/// another.
+pub fn all() -> Vec<Case> {
+    let mut cases = clock::cases();
+    for limit in Traffic::ALL.into_iter().filter_map(Traffic::limit) {
+        #[cfg(target_arch = "x86_64")]
+        cases.extend(ideal::cases(limit));
+        cases.push(governor::case(limit));
+        cases.extend(flowgate::cases(limit));
+        cases.push(ratelimit::case(limit));
+        cases.push(better_bucket::case(limit));
+        cases.push(leaky_bucket::case(limit));
+        cases.push(mutex::case(limit));
+    }
+    cases
+}

@@ -1,0 +1,43 @@
+//! A request header, `Name: value`.
+
+use hyper::header::{HeaderName, HeaderValue};
+
+/// Reads a header as curl's `-H` takes it.
+pub(crate) fn parse(text: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let (name, value) = text
+        .split_once(':')
+        .ok_or("a colon is missing: type -H 'Name: value'")?;
+    let name = name.trim().parse().map_err(|_| {
+        format!(
+            "{:?} cannot be a header's name: type -H 'Name: value'",
+            name.trim()
+        )
+    })?;
+    let value = value
+        .trim()
+        .parse()
+        .map_err(|_| "the value holds a character that a header cannot: use printable ones")?;
+    Ok((name, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_has_a_name_and_a_value() {
+        let (name, value) = parse("X-Trace:  a:b ").unwrap();
+        assert_eq!(
+            (name.as_str(), value.as_bytes()),
+            ("x-trace", b"a:b".as_slice())
+        );
+        assert!(parse("no colon").unwrap_err().contains("colon"));
+        assert!(parse("a b: c").unwrap_err().contains("name"));
+        assert!(parse(": c").unwrap_err().contains("name"));
+        assert!(
+            parse("a: \n").is_ok(),
+            "surrounding white space is not part of the value"
+        );
+        assert!(parse("a: b\nc: d").unwrap_err().contains("character"));
+    }
+}

@@ -1,0 +1,5 @@
+//! The texts that arguments are written in.
+
+pub(crate) mod duration;
+pub(crate) mod header;
+pub(crate) mod rate;

@@ -1,0 +1,73 @@
+//! How often: a quota without a burst, as sends are evenly spaced. A bare number is per second.
+
+use flowgate::Quota;
+
+/// Reads a rate such as `1000/s`, `2.5k/s`, `90/min`, `1/10s`, or `1000`, which means `1000/s`.
+pub(crate) fn parse(text: &str) -> Result<Quota, String> {
+    let trimmed = text.trim();
+    let per_second = format!("{trimmed}/s");
+    let is_bare = trimmed.starts_with(|first: char| first.is_ascii_digit())
+        && trimmed
+            .chars()
+            .all(|c| c.is_ascii_digit() || matches!(c, '.' | '_' | 'k' | 'M' | 'G'));
+    let quota: Quota = if is_bare { &per_second } else { trimmed }
+        .parse()
+        .map_err(|error| format!("{error} (type 1000/s, 90/min or 1/10s)"))?;
+    if trimmed.contains('B') {
+        return Err("counts bytes, but requests are sent: type 1000/s".to_owned());
+    }
+    if let Some((rate, _)) = trimmed.split_once(char::is_whitespace)
+        && (trimmed.contains("burst") || trimmed.contains("units"))
+    {
+        return Err(format!(
+            "requests are evenly spaced, without bursts: type {rate}"
+        ));
+    }
+    Ok(quota)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_number_is_per_second() {
+        for (text, expected) in [
+            ("1000", "1000/s"),
+            ("2.5", "2.5/s"),
+            ("2k", "2k/s"),
+            ("90/min", "90/min"),
+            ("1/10s", "1/10s"),
+        ] {
+            assert_eq!(parse(text), Ok(expected.parse().unwrap()), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_rate_is_explained_in_one_line() {
+        for text in [
+            "",
+            "0",
+            "0/s",
+            "-5",
+            "-5/s",
+            "1e99",
+            "NaN",
+            "inf",
+            "/s",
+            "5/",
+            "5/fortnight",
+            "99999999999999999999",
+            "10MiB/s",
+            "100/s burst 20",
+            "100/s units 5",
+            "many",
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(
+                !error.is_empty() && !error.contains('\n'),
+                "{text:?}: {error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Asking a run to end early.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+/// A handle that asks a [run](crate::run) to end early: it sends nothing more, waits at most one
+/// second for answers that are still on their way, and reports what it measured.
+///
+/// Clones share one state; once stopped it stays so.
+#[derive(Clone, Debug)]
+pub struct Stop(Arc<watch::Sender<bool>>);
+
+impl Stop {
+    /// A handle that nobody has used yet.
+    pub fn new() -> Stop {
+        Stop(Arc::new(watch::Sender::new(false)))
+    }
+
+    /// Asks the run to end. May be called from any thread, before or during the run, and more than
+    /// once.
+    pub fn stop(&self) {
+        self.0.send_replace(true);
+    }
+
+    /// Whether [`stop`](Stop::stop) was called.
+    pub fn is_stopped(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Completes when [`stop`](Stop::stop) has been called.
+    pub(crate) async fn stopped(&self) {
+        // The sender is alive for as long as `self` is, so the only way out is the value.
+        let _ = self.0.subscribe().wait_for(|stopped| *stopped).await;
+    }
+}
+
+impl Default for Stop {
+    fn default() -> Stop {
+        Stop::new()
+    }
+}

@@ -1,0 +1,177 @@
+//! Where requests go.
+
+use std::error::Error;
+use std::fmt;
+
+use hyper::Uri;
+use hyper::http::uri::{Authority, PathAndQuery, Scheme};
+
+/// An `http://` URL, taken apart into what connecting and asking need.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::Target;
+///
+/// let target = Target::parse("http://localhost:8080/health?deep=1")?;
+/// assert_eq!(target.to_string(), "http://localhost:8080/health?deep=1");
+///
+/// let error = Target::parse("localhost:8080").unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "\"localhost:8080\" is not a full URL: type http://localhost:8080",
+/// );
+/// # Ok::<(), flowgate_load::TargetError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    authority: Authority,
+    path: PathAndQuery,
+}
+
+/// Why a text is not a URL that can be loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetError {
+    text: String,
+    reason: Reason,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    Malformed,
+    NoScheme,
+    Tls,
+    OtherScheme,
+    Credentials,
+    NoHost,
+    Port,
+}
+
+impl Target {
+    /// Reads a URL such as `http://127.0.0.1:8080/path?query`. A fragment (`#…`) is dropped, as it
+    /// is never sent.
+    ///
+    /// # Errors
+    ///
+    /// When the text is not a URL, its scheme is not `http`, it has no host, its port is 0 or no
+    /// number, or it holds a user name.
+    pub fn parse(text: &str) -> Result<Target, TargetError> {
+        let refuse = |reason| TargetError {
+            text: text.to_owned(),
+            reason,
+        };
+        let uri: Uri = text.parse().map_err(|_| {
+            let has_scheme = text.contains("://");
+            refuse(if has_scheme {
+                Reason::Malformed
+            } else {
+                Reason::NoScheme
+            })
+        })?;
+        let parts = uri.into_parts();
+        match parts.scheme {
+            Some(scheme) if scheme == Scheme::HTTP => {}
+            Some(scheme) if scheme == Scheme::HTTPS => return Err(refuse(Reason::Tls)),
+            Some(_) => return Err(refuse(Reason::OtherScheme)),
+            None => return Err(refuse(Reason::NoScheme)),
+        }
+        let authority = parts.authority.ok_or_else(|| refuse(Reason::NoHost))?;
+        if authority.as_str().contains('@') {
+            return Err(refuse(Reason::Credentials));
+        }
+        if authority.host().is_empty() {
+            return Err(refuse(Reason::NoHost));
+        }
+        let port_is_written = authority.as_str().len() > authority.host().len();
+        if port_is_written && authority.port_u16().is_none_or(|port| port == 0) {
+            return Err(refuse(Reason::Port));
+        }
+        let path = parts
+            .path_and_query
+            .unwrap_or_else(|| PathAndQuery::from_static("/"));
+        Ok(Target { authority, path })
+    }
+
+    /// Host and port, as they go into the `Host` header.
+    pub(crate) fn authority(&self) -> &str {
+        self.authority.as_str()
+    }
+
+    /// The host as a resolver wants it: an IPv6 address loses its brackets.
+    pub(crate) fn host(&self) -> &str {
+        self.authority
+            .host()
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+    }
+
+    /// The port, 80 when none is written.
+    pub(crate) fn port(&self) -> u16 {
+        self.authority.port_u16().unwrap_or(80)
+    }
+
+    /// What the request line asks for.
+    pub(crate) fn path(&self) -> &PathAndQuery {
+        &self.path
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http://{}{}", self.authority, self.path)
+    }
+}
+
+impl TargetError {
+    /// Whether the text is a good URL that needs TLS, which is not supported yet.
+    pub fn needs_tls(&self) -> bool {
+        self.reason == Reason::Tls
+    }
+}
+
+impl fmt::Display for TargetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = &self.text;
+        match self.reason {
+            Reason::Malformed => {
+                write!(
+                    f,
+                    "{text:?} is not a URL: type one such as http://127.0.0.1:8080/path"
+                )
+            }
+            Reason::NoScheme if looks_like_a_host(text) => {
+                write!(f, "{text:?} is not a full URL: type http://{text}")
+            }
+            Reason::NoScheme => {
+                write!(
+                    f,
+                    "{text:?} is not a full URL: type one such as http://127.0.0.1:8080/path"
+                )
+            }
+            Reason::Tls => write!(
+                f,
+                "{text:?} needs TLS, which is not supported yet: type an http:// URL"
+            ),
+            Reason::OtherScheme => write!(
+                f,
+                "{text:?} is not an HTTP URL: type one that begins with http://"
+            ),
+            Reason::Credentials => write!(
+                f,
+                "{text:?} holds a user name: leave it out and type -H 'Authorization: Basic …'"
+            ),
+            Reason::NoHost => write!(
+                f,
+                "{text:?} names no host: type one such as http://127.0.0.1:8080/"
+            ),
+            Reason::Port => write!(f, "{text:?} has a bad port: type one from 1 to 65535"),
+        }
+    }
+}
+
+impl Error for TargetError {}
+
+/// Whether putting `http://` in front is likely to be what was meant.
+fn looks_like_a_host(text: &str) -> bool {
+    !text.contains("://") && Target::parse(&format!("http://{text}")).is_ok()
+}

@@ -1,0 +1,167 @@
+//! Was the rate held, and if not, why not?
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::failure::Failure;
+use crate::report::{Report, text};
+
+/// Whether a run did what it was asked to, judged by [`Thresholds`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// Every scheduled request was sent, at the rate asked for, and on time.
+    Held,
+    /// At least one of these was not so. The first cause is the one to look at first.
+    NotHeld(Vec<Cause>),
+}
+
+/// The limits inside which a rate counts as held.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Thresholds {
+    /// How far the achieved rate may be from the target, as a fraction of it: 0.001.
+    pub rate_error: f64,
+    /// The 99th percentile that lag may have: one interval, but at least 1 ms.
+    pub lag_p99: Duration,
+}
+
+/// One reason why a rate was not held.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The run was stopped before its end.
+    Interrupted,
+    /// Requests waited for a connection: at this rate and service time more connections are needed
+    /// (rate · mean service time, by Little's law) than are allowed.
+    Busy {
+        /// How many connections the load takes.
+        needed: u64,
+        /// How many it may use.
+        allowed: u64,
+    },
+    /// Requests waited for a connection although there are enough on average: the server stood
+    /// still for a while.
+    Stalled {
+        /// The longest that a request waited.
+        longest: Duration,
+        /// How many connections were all busy.
+        allowed: u64,
+    },
+    /// Not every scheduled request was sent.
+    Unsent {
+        /// How many were.
+        sent: u64,
+        /// How many should have been.
+        scheduled: u64,
+        /// Why most of the others were not, when trying them failed.
+        failure: Option<Failure>,
+    },
+    /// Requests were sent too late.
+    Lag {
+        /// How late, as the 99th percentile.
+        p99: Duration,
+        /// How late they may be.
+        limit: Duration,
+    },
+    /// The mean rate was off.
+    Rate {
+        /// By how much, as a fraction of the target.
+        error: f64,
+        /// How much it may be off.
+        limit: f64,
+    },
+}
+
+/// Judges a report by its numbers alone.
+pub(crate) fn judge(report: &Report) -> Verdict {
+    let thresholds = report.thresholds();
+    let (counts, lag) = (&report.counts, report.lag);
+    let mut causes = Vec::new();
+    if counts.sent < counts.scheduled {
+        causes.push(Cause::Unsent {
+            sent: counts.sent,
+            scheduled: counts.scheduled,
+            failure: report.commonest_unsent(),
+        });
+    }
+    if lag.p99 > thresholds.lag_p99 {
+        causes.push(Cause::Lag {
+            p99: lag.p99,
+            limit: thresholds.lag_p99,
+        });
+    }
+    if let Some(error) = report.rate_error()
+        && error.abs() > thresholds.rate_error
+    {
+        causes.push(Cause::Rate {
+            error,
+            limit: thresholds.rate_error,
+        });
+    }
+    if causes.is_empty() {
+        return Verdict::Held;
+    }
+    // What follows explains the causes found so far; by itself it would break nothing.
+    if report.connections.longest_wait > thresholds.lag_p99 {
+        causes.insert(0, busy(report));
+    }
+    if report.is_interrupted {
+        causes.insert(0, Cause::Interrupted);
+    }
+    Verdict::NotHeld(causes)
+}
+
+/// Whether the connections are too few, or the server stood still.
+fn busy(report: &Report) -> Cause {
+    let allowed = report.connections.allowed;
+    let needed = (report.schedule.per_second() * report.service.mean.as_secs_f64()).ceil() as u64;
+    if needed > allowed {
+        Cause::Busy { needed, allowed }
+    } else {
+        Cause::Stalled {
+            longest: report.connections.longest_wait,
+            allowed,
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Cause::Interrupted => f.write_str("interrupted"),
+            Cause::Busy { needed, allowed } => {
+                write!(
+                    f,
+                    "connections busy: needs about {needed}, allowed {allowed}"
+                )
+            }
+            Cause::Stalled { longest, allowed } => write!(
+                f,
+                "connections busy: a request waited {} for one of {allowed}",
+                text::brief(longest),
+            ),
+            Cause::Unsent {
+                sent,
+                scheduled,
+                failure,
+            } => {
+                write!(f, "sent {sent} of {scheduled}")?;
+                match failure {
+                    Some(failure) => write!(f, " ({failure})"),
+                    None => Ok(()),
+                }
+            }
+            Cause::Lag { p99, limit } => write!(
+                f,
+                "lag p99 {} over {}",
+                text::brief(p99),
+                text::brief(limit)
+            ),
+            Cause::Rate { error, limit } => write!(
+                f,
+                "rate off by {}, more than {} %",
+                text::percent(error),
+                limit * 100.0
+            ),
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Verdicts as a table, and the report's text letter by letter.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use flowgate::Quota;
+use flowgate_load::{
+    Cause, Connections, Counts, Failure, Report, Schedule, Spread, Statuses, Verdict,
+};
+
+const MICRO: Duration = Duration::from_micros(1);
+const MILLI: Duration = Duration::from_millis(1);
+
+fn spread(p50: Duration) -> Spread {
+    Spread {
+        samples: 5000,
+        p50,
+        p90: 2 * p50,
+        p99: 10 * p50,
+        p999: 20 * p50,
+        max: 50 * p50,
+        mean: p50,
+    }
+}
+
+/// 5000 requests at 1000/s, exactly as planned.
+fn perfect() -> Report {
+    Report {
+        target: "http://127.0.0.1:8080/".to_owned(),
+        own_origin: false,
+        schedule: Schedule::lasting(Quota::per_second(1000), 5000 * MILLI).unwrap(),
+        counts: Counts {
+            scheduled: 5000,
+            sent: 5000,
+            statuses: Statuses {
+                success: 5000,
+                ..Statuses::default()
+            },
+            ..Counts::default()
+        },
+        span: 4999 * MILLI,
+        lag: spread(6 * MICRO),
+        response: spread(110 * MICRO),
+        service: spread(104 * MICRO),
+        connections: Connections {
+            allowed: 50,
+            most_busy: 3,
+            longest_wait: Duration::ZERO,
+            missing: 0,
+            why_missing: None,
+        },
+        is_interrupted: false,
+    }
+}
+
+/// A perfect report with one thing changed, and what its verdict says then.
+fn reasons(change: impl FnOnce(&mut Report)) -> String {
+    let mut report = perfect();
+    change(&mut report);
+    match report.verdict() {
+        Verdict::Held => "held".to_owned(),
+        Verdict::NotHeld(causes) => {
+            assert!(!causes.is_empty());
+            let causes: Vec<_> = causes.iter().map(Cause::to_string).collect();
+            causes.join("; ")
+        }
+    }
+}
+
+#[test]
+fn what_is_within_the_thresholds_is_held() {
+    assert_eq!(reasons(|_| {}), "held");
+    assert_eq!(reasons(|report| report.lag.p99 = MILLI), "held");
+    assert_eq!(
+        reasons(|report| report.span = Duration::from_micros(4_994_100)),
+        "held"
+    );
+    // Errors and refusals are the server's; the rate was held all the same.
+    assert_eq!(
+        reasons(|report| report.counts.statuses.server_error = 5000),
+        "held"
+    );
+    // A stop after the last send took nothing from the run.
+    assert_eq!(reasons(|report| report.is_interrupted = true), "held");
+}
+
+#[test]
+fn every_cause_is_named() {
+    assert_eq!(
+        reasons(|report| report.lag.p99 = Duration::from_micros(3100)),
+        "lag p99 3.1 ms over 1 ms",
+    );
+    assert_eq!(
+        reasons(|report| report.span = Duration::from_millis(5020)),
+        "rate off by -0.4183 %, more than 0.1 %",
+    );
+    assert_eq!(
+        reasons(|report| report.span = Duration::from_millis(4990)),
+        "rate off by +0.1804 %, more than 0.1 %",
+    );
+    assert_eq!(
+        reasons(|report| {
+            report.counts.sent = 4999;
+            report.span = 4998 * MILLI;
+        }),
+        "sent 4999 of 5000",
+    );
+}
+
+#[test]
+fn the_first_cause_is_the_one_beneath_the_others() {
+    let late = |report: &mut Report| {
+        report.lag.p99 = 900 * MILLI;
+        report.counts.sent = 4100;
+        report.span = 4099 * MILLI;
+    };
+    assert_eq!(
+        reasons(|report| {
+            late(report);
+            report.connections.longest_wait = 900 * MILLI;
+            report.service.mean = 63 * MILLI;
+        }),
+        "connections busy: needs about 63, allowed 50; sent 4100 of 5000; lag p99 900 ms over 1 ms",
+    );
+    assert_eq!(
+        reasons(|report| {
+            late(report);
+            report.connections.longest_wait = 900 * MILLI;
+        }),
+        "connections busy: a request waited 900 ms for one of 50; sent 4100 of 5000; \
+         lag p99 900 ms over 1 ms",
+    );
+    assert_eq!(
+        reasons(|report| {
+            late(report);
+            report.is_interrupted = true;
+        }),
+        "interrupted; sent 4100 of 5000; lag p99 900 ms over 1 ms",
+    );
+    assert_eq!(
+        reasons(|report| {
+            report.counts.sent = 4100;
+            report.span = 4099 * MILLI;
+            report.counts.unsent = 900;
+            report.counts.failures = BTreeMap::from([(Failure::Refused, 900), (Failure::Reset, 1)]);
+        }),
+        "sent 4100 of 5000 (connection refused)",
+    );
+}
+
+#[test]
+fn lag_may_be_one_interval_where_that_is_longer_than_a_millisecond() {
+    let slow = |p99| {
+        reasons(|report| {
+            report.schedule = Schedule::of(Quota::per_second(10), 5000).unwrap();
+            report.span = Duration::from_millis(499_900);
+            report.lag.p99 = p99;
+        })
+    };
+    assert_eq!(slow(100 * MILLI), "held");
+    assert_eq!(slow(101 * MILLI), "lag p99 101 ms over 100 ms");
+}
+
+#[test]
+fn one_request_has_no_rate() {
+    let mut report = perfect();
+    report.schedule = Schedule::of(Quota::per_second(1000), 1).unwrap();
+    report.counts.scheduled = 1;
+    report.counts.sent = 1;
+    report.span = Duration::ZERO;
+    assert_eq!((report.achieved(), report.rate_error()), (None, None));
+    assert_eq!(report.verdict(), Verdict::Held);
+    report.counts.sent = 0;
+    assert_eq!(report.achieved(), None);
+}
+
+#[test]
+fn the_text_of_a_run_that_held_its_rate() {
+    let expected = "\
+target     http://127.0.0.1:8080/
+rate       asked 1000/s   achieved 1000/s over 4999 intervals   error +0.0000 %
+sent       5000 of 5000 in 5.00 s   up to 3 of 50 connections busy
+
+                 p50       p90       p99       max
+lag          6.00 µs   12.0 µs   60.0 µs    300 µs   sent - due: how late the client was
+response      110 µs    220 µs   1.10 ms   5.50 ms   answered - due
+service       104 µs    208 µs   1.04 ms   5.20 ms   answered - sent: the server and the way there
+
+status     2xx 5000   3xx 0   4xx 0   5xx 0   limited 0 (429, 503)
+errors     none
+verdict    HELD: all sent, rate within 0.1 %, lag p99 at most 1 ms
+";
+    assert_eq!(perfect().to_string(), expected);
+}
+
+#[test]
+fn the_text_of_a_run_in_which_everything_went_wrong() {
+    let mut report = perfect();
+    report.own_origin = true;
+    report.schedule = Schedule::of("90/min".parse().unwrap(), 90).unwrap();
+    report.counts = Counts {
+        scheduled: 90,
+        sent: 40,
+        unsent: 30,
+        unanswered: 2,
+        queued: 5,
+        statuses: Statuses {
+            informational: 1,
+            success: 20,
+            redirection: 2,
+            client_error: 3,
+            server_error: 4,
+            limited: 5,
+            other: 1,
+        },
+        failures: BTreeMap::from([
+            (Failure::Timeout, 1),
+            (Failure::Refused, 30),
+            (Failure::NotHttp, 1),
+        ]),
+    };
+    report.span = Duration::from_secs(30);
+    report.response = Spread::default();
+    report.service = Spread::default();
+    report.lag = spread(Duration::from_nanos(7));
+    report.connections.longest_wait = 12 * MILLI;
+    report.connections.missing = 7;
+    report.connections.why_missing = Some(Failure::Exhausted);
+    report.is_interrupted = true;
+    let expected = "\
+target     http://127.0.0.1:8080/  (own server, as no URL was given)
+rate       asked 90/min = 1.5/s   achieved 1.3/s over 39 intervals   error -13.3333 %
+sent       40 of 90 in 30.0 s   up to 3 of 50 connections busy   \
+5 waited for one, up to 12.0 ms   7 did not open: too many open files or ports
+
+                 p50       p90       p99       max
+lag             7 ns     14 ns     70 ns    350 ns   sent - due: how late the client was
+response           -         -         -         -   answered - due
+service            -         -         -         -   answered - sent: the server and the way there
+
+status     2xx 20   3xx 2   4xx 3   5xx 4   limited 5 (429, 503)   1xx 1   other 1
+errors     30 connection refused   1 timed out   1 answer is not HTTP/1.1   2 unanswered at the end
+verdict    NOT HELD: interrupted; sent 40 of 90 (connection refused); \
+rate off by -13.3333 %, more than 0.1 %
+";
+    assert_eq!(report.to_string(), expected);
+}

@@ -1,0 +1,41 @@
+//! URLs, good and bad.
+
+use flowgate_load::Target;
+
+#[test]
+fn a_url_is_read_and_written_back() {
+    for (text, written) in [
+        ("http://127.0.0.1:8080", "http://127.0.0.1:8080/"),
+        ("http://localhost", "http://localhost/"),
+        ("http://h/a?b=c#gone", "http://h/a?b=c"),
+        ("http://[::1]:80/x", "http://[::1]:80/x"),
+        ("HTTP://h/", "http://h/"),
+    ] {
+        assert_eq!(Target::parse(text).unwrap().to_string(), written, "{text}");
+    }
+}
+
+#[test]
+fn what_is_no_http_url_says_what_to_type() {
+    for (text, expected) in [
+        ("", "type one such as http://127.0.0.1:8080/path"),
+        ("/path", "type one such as http://127.0.0.1:8080/path"),
+        ("localhost", "type http://localhost"),
+        ("localhost:8080", "type http://localhost:8080"),
+        ("localhost:8080/a", "type http://localhost:8080/a"),
+        ("http://", "type one such as"),
+        ("http:///a", "type one such as"),
+        ("http://a b/", "type one such as"),
+        ("http://[::1/", "type one such as"),
+        ("http://h:0/", "type one from 1 to 65535"),
+        ("http://h:65536/", "type one from 1 to 65535"),
+        ("http://h:/", "type one from 1 to 65535"),
+        ("http://user:secret@h/", "Authorization"),
+        ("ftp://h/", "begins with http://"),
+        ("https://h/", "TLS, which is not supported yet"),
+    ] {
+        let error = Target::parse(text).expect_err(text);
+        assert_eq!(error.needs_tls(), text.starts_with("https"));
+        assert!(error.to_string().contains(expected), "{text:?}: {error}");
+    }
+}
