@@ -82,6 +82,7 @@ pub(crate) enum Reason {
     PeriodNotWhole,
     PeriodOverflow,
     TooSlow,
+    TooManyPlaces,
     UnknownWord,
     Repeated,
     ValueMissing,
@@ -240,6 +241,9 @@ impl Reason {
             Self::PeriodNotWhole => f.write_str("not a whole number of nanoseconds"),
             Self::PeriodOverflow => f.write_str("too long; a period is at most 584y"),
             Self::TooSlow => f.write_str("too slow; there must be at least one in 292y"),
+            Self::TooManyPlaces => f.write_str(
+                "more places after the point than can be kept exactly; write a fraction, as in \"10/13s\"",
+            ),
             Self::UnknownWord => f.write_str(
                 "not known here; after the rate may follow \"burst\" and \"units\", as in \
                  \"100/s burst 20\"",

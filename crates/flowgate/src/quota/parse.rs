@@ -5,7 +5,7 @@ use core::str::FromStr;
 use super::number::{Amount, Number, amount, number, starts_number};
 use super::scan::{Fault, Scanner, Span};
 use super::unit::TimeUnit;
-use super::{Measure, Quota, QuotaError, Reason};
+use super::{Measure, Quota, QuotaError, Reason, ratio};
 
 /// Reads the [text form](Quota#text).
 ///
@@ -70,9 +70,14 @@ fn build(count: &Amount, period_ns: u64, period: Span, options: &Options) -> Res
     let Number { over, under } = count.number;
     let tokens = u64::try_from(over).map_err(|_| count.word.fault(Reason::CountTooLarge))?;
     // 2.5 per second is 5 per 2 seconds.
-    let period_ns = period_ns
-        .checked_mul(under)
-        .ok_or(count.word.to(period).fault(Reason::TooSlow))?;
+    let Some(period_ns) = period_ns.checked_mul(under) else {
+        let each_ns = u128::from(period_ns) * u128::from(under) / u128::from(tokens.max(1));
+        return Err(if each_ns > u128::from(ratio::MAX_NANOS) {
+            count.word.to(period).fault(Reason::TooSlow)
+        } else {
+            count.word.fault(Reason::TooManyPlaces)
+        });
+    };
     let default_burst = tokens.div_ceil(under);
     let (burst, burst_word) = options.burst.unwrap_or((default_burst, count.word));
     let (scale, scale_word) = options.units.unwrap_or((1, count.word));

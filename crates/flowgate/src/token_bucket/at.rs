@@ -1,4 +1,5 @@
-use super::carry::{Carry, restated};
+use super::carry::{Carry, mul_div, restated};
+use super::ledger::Ledger;
 use super::{Reservation, TokenBucket};
 use crate::algorithm::token_bucket;
 use crate::limiter::Snapshot;
@@ -103,16 +104,20 @@ impl<'a> At<'a> {
             }
             if wait_ns > 0 {
                 self.bucket.largest_told.fetch_max(n, Ordering::AcqRel);
+                self.bucket.last_told_ns.fetch_max(at_ns, Ordering::AcqRel);
             }
-            let (bucket, epoch) = (self.bucket, parameters.epoch);
             Step::Move(
                 tat,
                 Ok(Reservation {
-                    bucket,
+                    bucket: self.bucket,
                     units: n,
                     at_ns,
+                    units_per_token: parameters.units_per_token,
                     tat,
-                    epoch,
+                    // Whoever gives back changes the word first, so this counts nothing that the
+                    // word does not: too little here only gives back less.
+                    given_back: self.bucket.given_back.load(Ordering::Acquire),
+                    epoch: parameters.epoch,
                 }),
             )
         })
@@ -158,7 +163,7 @@ impl<'a> At<'a> {
 
     /// [`TokenBucket::refund`].
     pub fn refund(self, n: u64) -> u64 {
-        self.bucket.refund_at(n, self.now_ns)
+        self.bucket.refund_at(n, || self.now_ns)
     }
 
     /// [`TokenBucket::available`].
@@ -218,72 +223,80 @@ impl TokenBucket {
             // Amounts told before were in other units.
             self.largest_told.store(u64::MAX, Ordering::Release);
         }
-        ledger.note_change(now_ns, before, after, carry == Carry::Kept);
+        let given_back = self.given_back.load(Ordering::Acquire);
+        ledger.note_change(now_ns, before, after, given_back, carry == Carry::Kept);
         ledger.quota = quota;
         Ok(())
     }
 
     /// See [`ledger`](super::ledger) for why this much.
-    pub(super) fn cancel(&self, reservation: &Reservation<'_>, now_ns: u64) -> u64 {
-        self.give_back(now_ns, |view, told, translated| {
-            let own = view.parameters.ticks(reservation.units);
-            let Some(tat) = translated(reservation.tat, reservation.epoch) else {
+    pub(super) fn cancel(&self, reservation: &Reservation<'_>, now_ns: impl Fn() -> u64) -> u64 {
+        let (units, scale) = (u128::from(reservation.units), reservation.units_per_token);
+        self.give_back(now_ns, |ledger, view, now| {
+            let Some(full_at) = ledger.full_at(reservation, self, view.parameters.epoch) else {
                 return (0, 0);
             };
-            (
-                own.min(tat.saturating_sub(view.now)),
-                told.saturating_sub(tat),
-            )
+            let (own, _) = mul_div(units, view.parameters.token_ticks(), u128::from(scale));
+            let missing = u128::try_from(full_at.saturating_sub(now as i128)).unwrap_or(0);
+            let since = u128::try_from((view.tat as i128).saturating_sub(full_at)).unwrap_or(0);
+            (own.min(missing), since)
         })
     }
 
     /// As a cancelled reservation that everything still ahead was made after.
-    pub(super) fn refund_at(&self, n: u64, now_ns: u64) -> u64 {
-        self.give_back(now_ns, |view, _, _| {
+    pub(super) fn refund_at(&self, n: u64, now_ns: impl Fn() -> u64) -> u64 {
+        self.give_back(now_ns, |_, view, _| {
             let parameters = &view.parameters;
             let most = parameters.burst_units.saturating_add(parameters.debt_units);
             (parameters.ticks(n.min(most)), u128::MAX)
         })
     }
 
-    /// `amount` says how many ticks were taken, and how many since; it is given the view, the arrival
-    /// time had nothing been given back, and a translation of times of earlier epochs.
+    /// `taken` says how many ticks were taken that are still missing, and how many since.
     fn give_back(
         &self,
-        now_ns: u64,
-        amount: impl Fn(&View, u128, &dyn Fn(u128, u64) -> Option<u128>) -> (u128, u128),
+        now_ns: impl Fn() -> u64,
+        taken: impl Fn(&Ledger, &View, u128) -> (u128, u128),
     ) -> u64 {
         let mut ledger = self.ledger.lock();
-        let (units, hole) = self.word.update(now_ns, |view| {
+        let (units, given) = self.word.update(now_ns(), |view| {
             let parameters = &view.parameters;
+            // Read after the state, so that it is not older than the decisions in it.
+            let now_ns = now_ns().max(self.newest_ns.load(Ordering::Acquire));
+            let now = parameters.now_ticks(now_ns);
+            let (taken, since) = taken(&ledger, view, now);
+
             let burst = parameters.burst_ticks();
             let holes = ledger.holes_at(now_ns);
-            let told = view.tat + holes;
-            let translated = |tat, epoch| ledger.translated(tat, epoch, parameters.epoch);
-            let (amount, since) = amount(view, told, &translated);
-
-            let largest = parameters.ticks(self.largest_told.load(Ordering::Acquire));
-            let ahead = if told > view.now + burst {
-                largest.min(since)
+            let last_told_ns = self.last_told_ns.load(Ordering::Acquire);
+            let standing = if now_ns <= last_told_ns {
+                let largest = self.largest_told.load(Ordering::Acquire);
+                parameters.ticks(largest).min(since)
             } else {
                 0
             };
-            let room = if ahead > 0 {
-                burst.saturating_sub(holes + ahead)
+            let room = if standing > 0 {
+                burst.saturating_sub(holes.saturating_add(standing))
             } else {
-                amount
+                taken
             };
-            let tat = token_bucket::give_back(view.tat, view.now, amount.min(room));
+            let tat = token_bucket::give_back(view.tat, now, taken.min(room));
             if tat == view.tat {
                 return Step::Stay((0, None));
             }
-            let units = view.balance_at(tat) - view.balance_at(view.tat);
-            let until = (told - burst.min(told)).div_ceil(u128::from(parameters.ticks_per_ns));
-            let hole = (ahead > 0).then(|| (view.tat - tat, until));
-            Step::Move(tat, (u64::try_from(units).unwrap_or(0), hole))
+            let units = view.balance_at(now, tat) - view.balance_at(now, view.tat);
+            let back = view.tat - tat;
+            let hole = (standing > 0).then_some((now_ns, last_told_ns));
+            let given = (since > 0).then_some((back, hole));
+            Step::Move(tat, (u64::try_from(units).unwrap_or(0), given))
         });
-        if let Some((ticks, until_ns)) = hole {
-            ledger.leave_hole(now_ns, ticks, u64::try_from(until_ns).unwrap_or(u64::MAX));
+        if let Some((ticks, hole)) = given {
+            // Only the holder of the ledger writes it.
+            let given_back = self.given_back.load(Ordering::Acquire) + ticks;
+            self.given_back.store(given_back, Ordering::Release);
+            if let Some((now_ns, until_ns)) = hole {
+                ledger.leave_hole(now_ns, ticks, until_ns);
+            }
         }
         units
     }
@@ -298,10 +311,10 @@ impl View {
         (level / u128::from(parameters.unit_ticks)) as u64
     }
 
-    /// The whole units that a bucket with `tat` would hold; negative in debt.
-    fn balance_at(&self, tat: u128) -> i128 {
-        let horizon = (self.now + self.parameters.burst_ticks()) as i128;
-        (horizon - tat.max(self.now) as i128).div_euclid(i128::from(self.parameters.unit_ticks))
+    /// The whole units that a bucket with `tat` would hold at `now`; negative in debt.
+    fn balance_at(&self, now: u128, tat: u128) -> i128 {
+        let horizon = (now + self.parameters.burst_ticks()) as i128;
+        (horizon - tat.max(now) as i128).div_euclid(i128::from(self.parameters.unit_ticks))
     }
 
     /// When the instant `covered`, which is not before now, is reached on the clock.

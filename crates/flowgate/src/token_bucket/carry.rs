@@ -28,7 +28,8 @@ pub enum Carry {
     /// As many as there were, clipped to the new burst.
     #[default]
     Kept,
-    /// The same part of the burst: a bucket that was half full is half full.
+    /// The same part of the burst: a bucket that was half full is half full. Where the burst grows, this
+    /// admits up to the growth on top of what the promise allows.
     Proportional,
     /// A full bucket. This admits one burst on top of what the promise allows, as it forgives
     /// whatever was taken before.
@@ -70,7 +71,7 @@ pub(super) fn tokens_up(old: &Parameters, new: &Parameters, ticks: u128) -> u128
 ///
 /// The product takes up to 256 bits, which a binary long division gets through; this is not a path that
 /// is in a hurry.
-fn mul_div(a: u128, b: u128, d: u128) -> (u128, bool) {
+pub(super) fn mul_div(a: u128, b: u128, d: u128) -> (u128, bool) {
     if let Some(product) = a.checked_mul(b) {
         return (product / d, product % d != 0);
     }

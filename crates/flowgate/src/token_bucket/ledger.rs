@@ -2,31 +2,39 @@
 //!
 //! # How much may be given back
 //!
-//! A reservation that was told to wait keeps the time it was told, whatever happens before it. Giving
-//! back what was taken *before* it leaves a hole: newcomers may now use the hole at the very
-//! instant for which the reservation was told, and both together must not exceed the burst.
+//! Two things are in the way of giving everything back.
 //!
-//! Write *T* for the arrival time had nothing been given back, *X* for what was given back and left a
-//! hole, so that the word holds *T − X*; *m* for the amount of a reservation still ahead, told for the time
-//! *t*; all in ticks. Reservations follow each other without a gap, so just before *t* the bucket holds *t + burst −
-//! T + X*, and what is told for *t* or later, minus what flows in until the last of it, is *T − burst − t + m*. The
-//! sum, *X + m*, is what can go through at *t* at once. So giving back *x* more keeps the promise exactly if
+//! *What has flowed in again.* Tokens flow in first for those who took first. Had nobody taken
+//! before a reservation what was given back since it was made, its own tokens would have flowed in
+//! that much earlier. So with *T* for the arrival time that making it left and *G* for everything
+//! given back since (out of order: a cancelled reservation that nobody has taken after shifts no
+//! one), *T − G − now* is what is still missing of it, and no more comes back. *now* is the latest
+//! time that anybody has seen: by an older one, what has flowed in already would come back a second
+//! time.
+//!
+//! *Who was told a time.* A reservation that was told to wait keeps its time, whatever happens
+//! before it. Giving back from under it leaves a hole; newcomers may use the hole at the very
+//! instant for which it was told, and both together must not exceed the burst. With *X* for the
+//! holes that were left while anybody is still waiting for his time, and *m* for the largest
+//! reservation told for now or later and made after what is given back, *x* more keeps the promise
+//! if
 //!
 //! ```text
-//!     x + X + m ≤ burst        for every reservation m still ahead that was made after what is given back
+//!     x + X + m ≤ burst
 //! ```
 //!
-//! The largest such *m* is not known; *M*, the lesser of everything taken since and the largest
-//! reservation ever told to wait, is not less. And of what was taken at a time that has passed, only what
-//! lies ahead of now still counts: the rest has flowed back by itself.
+//! That *m* is not known; the lesser of everything taken since and the largest reservation ever
+//! told to wait is not less.
 //!
-//! This gives back at least as much as `golang.org/x/time/rate`, which subtracts everything taken since
-//! from the amount itself, and it stays within the promise where several are cancelled one after
-//! another, which that rule does not: burst 4 at 1 per second, reservations of 4, 4, 4 and 1 at time 0,
-//! then the third cancelled and the second: 5 go through at 9 s.
+//! This gives back at least as much as `golang.org/x/time/rate` where one is cancelled, and it
+//! stays within the promise where several are, which that rule does not: burst 4 at 1 per second,
+//! reservations of 4, 4, 4 and 1 at time 0, then the third cancelled and the second: 5 go through
+//! at 9 s. That no short history of reservations and cancellations breaks the promise is checked by
+//! trying all of them (`flowgate_testkit::exhaustive`).
 
 use super::builder::Refill;
-use super::carry;
+use super::{Reservation, TokenBucket, carry};
+use crate::primitive::Ordering;
 use crate::quota::Quota;
 use crate::word::Parameters;
 use alloc::vec::Vec;
@@ -40,7 +48,7 @@ pub(super) struct Ledger {
     pub(super) refill: Refill,
     /// As it was set; follows the burst where it was not.
     pub(super) max_debt: Option<u64>,
-    /// X: what was given back and left a hole, in ticks.
+    /// X: what was given back from under reservations that still stand, in ticks.
     holes: u128,
     /// When the last reservation that was ahead of a hole will have had its time.
     holes_until_ns: u64,
@@ -54,6 +62,8 @@ struct Change {
     epoch: u64,
     before: u128,
     after: u128,
+    /// What had been given back out of order until then, in ticks of all epochs.
+    given_back: u128,
     old: Parameters,
     new: Parameters,
 }
@@ -90,7 +100,7 @@ impl Ledger {
 
     /// X at `now_ns`.
     pub(super) fn holes_at(&self, now_ns: u64) -> u128 {
-        if now_ns < self.holes_until_ns {
+        if now_ns <= self.holes_until_ns {
             self.holes
         } else {
             0
@@ -103,12 +113,14 @@ impl Ledger {
         self.holes_until_ns = self.holes_until_ns.max(until_ns);
     }
 
-    /// Notes a change from `old` and `tat` to `new` and `new_tat`; `None` where the debt was forgiven.
+    /// Notes a change from `old` and `tat` to `new` and `new_tat`; `None` where the debt was
+    /// forgiven.
     pub(super) fn note_change(
         &mut self,
         now_ns: u64,
         (old, tat): (Parameters, u128),
         (new, new_tat): (Parameters, u128),
+        given_back: u128,
         comparable: bool,
     ) {
         if !comparable {
@@ -123,24 +135,42 @@ impl Ledger {
         }
         self.changes.push(Change {
             epoch: new.epoch,
-            before: tat + holes,
-            after: new_tat.saturating_add(self.holes),
+            before: tat,
+            after: new_tat,
+            given_back,
             old,
             new,
         });
     }
 
-    /// A time of `epoch` as a time of `current`, or none if what lies between is forgotten.
-    pub(super) fn translated(&self, tat: u128, epoch: u64, current: u64) -> Option<u128> {
-        let mut at = (epoch, tat);
-        for change in self.changes.iter().filter(|change| change.epoch > epoch) {
-            if change.epoch != at.0 + 1 {
+    /// The arrival time that making `reservation` would have left, had nobody taken before it what
+    /// was given back since, as a time of the epoch `current`; none if what lies between is
+    /// forgotten.
+    pub(super) fn full_at(
+        &self,
+        reservation: &Reservation<'_>,
+        bucket: &TokenBucket,
+        current: u64,
+    ) -> Option<i128> {
+        let mut epoch = reservation.epoch;
+        let mut full_at = reservation.tat as i128;
+        let mut given_back = reservation.given_back;
+        for change in self
+            .changes
+            .iter()
+            .filter(|change| change.epoch > reservation.epoch)
+        {
+            if change.epoch != epoch + 1 {
                 return None;
             }
-            let since =
-                carry::tokens_up(&change.old, &change.new, change.before.saturating_sub(at.1));
-            at = (change.epoch, change.after.checked_sub(since)?);
+            full_at = full_at.saturating_sub_unsigned(change.given_back - given_back);
+            let later = (change.before as i128).saturating_sub(full_at);
+            let later = u128::try_from(later).unwrap_or(0);
+            let later = carry::tokens_up(&change.old, &change.new, later);
+            full_at = (change.after as i128).saturating_sub_unsigned(later);
+            (epoch, given_back) = (change.epoch, change.given_back);
         }
-        (at.0 == current).then_some(at.1)
+        let since = bucket.given_back.load(Ordering::Acquire) - given_back;
+        (epoch == current).then(|| full_at.saturating_sub_unsigned(since))
     }
 }

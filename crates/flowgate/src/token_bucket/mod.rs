@@ -15,7 +15,7 @@ pub use reservation::Reservation;
 
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Limiter, Snapshot, sealed};
-use crate::primitive::{AtomicU64, Lock, Ordering, const_unless_loom};
+use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering, const_unless_loom};
 use crate::quota::{Quota, QuotaError};
 use crate::verdict::Denied;
 use crate::word::{Parameters, Word};
@@ -106,6 +106,10 @@ pub struct TokenBucket {
     /// The largest amount that a reservation has been told to wait for, in units. Raised before the
     /// reservation is made, never lowered.
     largest_told: AtomicU64,
+    /// The latest time that a reservation has been told to wait for. Raised before it is made.
+    last_told_ns: AtomicU64,
+    /// Ticks ever given back out of order; written by the holder of `ledger`, after the word.
+    given_back: AtomicU128,
     ledger: Lock<Ledger>,
 }
 
@@ -130,6 +134,8 @@ impl TokenBucket {
                 clock,
                 newest_ns: AtomicU64::new(0),
                 largest_told: AtomicU64::new(0),
+                last_told_ns: AtomicU64::new(0),
+                given_back: AtomicU128::new(0),
                 ledger: Lock::new(Ledger::new(quota)),
             }
         }
@@ -188,6 +194,10 @@ impl TokenBucket {
 
     /// Takes `n` units now, to be used when [`Reservation::at`] says: at once if the bucket holds them, otherwise when
     /// they will have flowed in. Later callers come after it.
+    ///
+    /// Its tokens are complete at an exact instant, which may lie between two nanoseconds; the next
+    /// reservation is counted from that, so that a line of them never drifts, while the time told is rounded up.
+    /// Spans that begin at a time told can so hold what flows in within that fraction of a nanosecond more.
     ///
     /// ```
     /// # use flowgate::{ManualClock, Timestamp, TokenBucket};
@@ -296,7 +306,7 @@ impl TokenBucket {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn refund(&self, n: u64) -> u64 {
-        self.at_now().refund(n)
+        self.refund_at(n, || self.clock.latest().as_nanos())
     }
 
     /// How many units could be taken now; 0 while in debt.

@@ -22,8 +22,11 @@ pub struct Reservation<'a> {
     pub(super) bucket: &'a TokenBucket,
     pub(super) units: u64,
     pub(super) at_ns: u64,
-    /// The arrival time that making it left, and the epoch of that.
+    /// What `units` counts.
+    pub(super) units_per_token: u64,
+    /// The arrival time that making it left, what had been given back by then, and the epoch of both.
     pub(super) tat: u128,
+    pub(super) given_back: u128,
     pub(super) epoch: u64,
 }
 
@@ -42,18 +45,21 @@ impl Reservation<'_> {
     ///
     /// All of them, unless that would break a promise: later reservations keep the time that they were told,
     /// and newcomers that use what comes back must not add to them to more than the burst at any instant.
-    /// What was due before now and has flowed in again by itself does not come back twice. After a
+    /// What was due before now and has flowed in again by itself does not come back twice, except that a
+    /// burst that has been raised since has room for it. While others hold reservations, what is withheld
+    /// for their sake stays withheld, even if they are cancelled too: cancel the last one first. After a
     /// change of quota that forgave debts ([`Carry::Reset`](crate::Carry::Reset)) or scaled tokens
     /// ([`Carry::Proportional`](crate::Carry::Proportional)), and after more than 16 changes, nothing does.
     pub fn cancel(self) -> u64 {
-        let now = self.bucket.clock().now();
-        self.bucket.cancel(&self, now.as_nanos())
+        let clock = self.bucket.clock();
+        self.bucket.cancel(&self, || clock.latest().as_nanos())
     }
 
     /// [`cancel`](Self::cancel) at a time of the caller's, for a limiter that is used through
     /// [`TokenBucket::at`].
     pub fn cancel_at(self, now: Timestamp) -> u64 {
-        self.bucket.cancel(&self, now.as_nanos())
+        let now_ns = self.bucket.at(now).now_ns;
+        self.bucket.cancel(&self, || now_ns)
     }
 }
 

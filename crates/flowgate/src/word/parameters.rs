@@ -92,6 +92,9 @@ impl Parameters {
             now_ns
         };
         let base_ns = first_ns.saturating_sub(self.narrow_span_ns / 8);
+        // A stale time, minus the base, then wraps to more than the span and never to less.
+        let last_ns = u64::MAX - self.narrow_span_ns;
+        let base_ns = if base_ns < last_ns { base_ns } else { last_ns };
         let narrow = Layout::Narrow { base_ns };
         if self.reaches(base_ns, now_ns) && self.holds_in(narrow, tat) {
             narrow

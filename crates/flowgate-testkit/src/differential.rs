@@ -1,0 +1,126 @@
+//! flowgate's bucket against the [oracle](crate::oracle), answer by answer.
+
+use core::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use fastrand::Rng;
+
+use crate::draw::{self, Steps, Time};
+use crate::oracle::Oracle;
+use crate::script::{Outcome, Setup, Step};
+use crate::shrink;
+use crate::subject::{BucketSubject, Capabilities};
+
+/// Steps in one history; then a new bucket is drawn.
+const HISTORY_LEN: usize = 100;
+
+/// Two answers that differ, in the shortest history that shows it.
+#[derive(Clone, Debug)]
+pub struct Disagreement {
+    /// The bucket.
+    pub setup: Setup,
+    /// What was done. The last step is the one that was answered differently.
+    pub steps: Vec<Step>,
+    /// What to give to [`history`] to see the whole history again.
+    pub seed: u64,
+}
+
+impl fmt::Display for Disagreement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "flowgate and the oracle disagree (history seed {}); {}",
+            self.seed, self.setup
+        )?;
+        let mut oracle = Oracle::new(&self.setup);
+        let Ok(bucket) = self.setup.token_bucket() else {
+            return writeln!(f, "  the bucket cannot be built");
+        };
+        let mut subject = BucketSubject::new(&bucket);
+        for step in &self.steps {
+            let right = oracle.step(step);
+            match catch_unwind(AssertUnwindSafe(|| subject.step(step))) {
+                Ok(got) if got == right => writeln!(f, "  {step} -> {got}")?,
+                Ok(got) => return writeln!(f, "  {step} -> flowgate: {got}; oracle: {right}"),
+                Err(_) => return writeln!(f, "  {step} -> flowgate: panic; oracle: {right}"),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs random histories until `ops` operations are done or two answers differ; how many were done.
+///
+/// The histories are numbered from `seed` on, and each is drawn from its own number, so a run is
+/// the same wherever it is repeated.
+///
+/// # Errors
+///
+/// The first disagreement, shortened.
+pub fn run(seed: u64, ops: u64) -> Result<u64, Box<Disagreement>> {
+    let mut done = 0;
+    let mut number = seed;
+    while done < ops {
+        done += history(number)?;
+        number = number.wrapping_add(1);
+    }
+    Ok(done)
+}
+
+/// Runs the history of one number; how many operations it had.
+///
+/// # Errors
+///
+/// The disagreement, shortened.
+pub fn history(seed: u64) -> Result<u64, Box<Disagreement>> {
+    let mut rng = Rng::with_seed(seed);
+    let setup = draw::setup(&mut rng);
+    let mut steps = Vec::with_capacity(HISTORY_LEN);
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let bucket = setup
+            .token_bucket()
+            .expect("a setup is drawn from the accepted range");
+        let mut subject = BucketSubject::new(&bucket);
+        let mut oracle = Oracle::new(&setup);
+        let mut draw = Steps::new(
+            &mut rng,
+            Capabilities::ALL,
+            Time::Any,
+            false,
+            setup.built_ns,
+        );
+        for _ in 0..HISTORY_LEN {
+            let step = draw.next(&oracle);
+            steps.push(step);
+            let right = oracle.step(&step);
+            let got = subject.step(&step);
+            if got != right {
+                return false;
+            }
+            draw.note(&right);
+        }
+        true
+    }));
+    if let Ok(true) = panicked {
+        return Ok(steps.len() as u64);
+    }
+    let steps = shrink::shortest(&steps, |steps| differs(&setup, steps));
+    Err(Box::new(Disagreement { setup, steps, seed }))
+}
+
+/// Whether the *last* of these steps, and no earlier one, is answered differently.
+fn differs(setup: &Setup, steps: &[Step]) -> bool {
+    let answers = catch_unwind(AssertUnwindSafe(|| {
+        let bucket = setup.token_bucket().ok()?;
+        let mut subject = BucketSubject::new(&bucket);
+        let mut oracle = Oracle::new(setup);
+        steps.iter().position(|step| {
+            let (right, got): (Outcome, Outcome) = (oracle.step(step), subject.step(step));
+            right != got
+        })
+    }));
+    match answers {
+        Ok(first) => first.is_some(),
+        Err(_) => true,
+    }
+}

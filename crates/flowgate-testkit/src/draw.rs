@@ -1,0 +1,279 @@
+//! Random quotas, costs and times, drawn where limiters break: at both ends of every range, on the
+//! instants at which something is due, and one beside them.
+
+use core::time::Duration;
+
+use fastrand::Rng;
+use flowgate::{Carry, Quota, Refill};
+
+use crate::oracle::Oracle;
+use crate::script::{Op, Outcome, Retry, Setup, Step};
+use crate::subject::Capabilities;
+
+const SECOND: u64 = 1_000_000_000;
+/// s, min, h, day.
+const PERIODS: [u64; 4] = [SECOND, 60 * SECOND, 3_600 * SECOND, 86_400 * SECOND];
+/// The range that every quota may use, and the numbers in it that have broken limiters.
+const MOST: u64 = 1_000_000_000;
+const NOTED_COUNTS: [u64; 10] = [
+    1,
+    2,
+    3,
+    7,
+    1_000,
+    80_000,
+    600_000_000,
+    999_999_937,
+    MOST - 1,
+    MOST,
+];
+
+/// Of every size between 1 and `most`, each number of digits as likely as any other.
+pub(crate) fn any_size(rng: &mut Rng, most: u64) -> u64 {
+    let bits = rng.u32(1..=64 - most.leading_zeros());
+    let below = if bits == 64 {
+        u64::MAX
+    } else {
+        (1 << bits) - 1
+    };
+    rng.u64(1 << (bits - 1)..=below).min(most)
+}
+
+/// A quota of the whole accepted range.
+pub fn quota(rng: &mut Rng) -> Quota {
+    loop {
+        if let Some(quota) = perhaps_quota(rng) {
+            return quota;
+        }
+    }
+}
+
+fn perhaps_quota(rng: &mut Rng) -> Option<Quota> {
+    let count = match rng.u8(..4) {
+        0 => NOTED_COUNTS[rng.usize(..NOTED_COUNTS.len())],
+        _ => any_size(rng, MOST),
+    };
+    let period_ns = match rng.u8(..8) {
+        0 => any_size(rng, u64::MAX),
+        _ => PERIODS[rng.usize(..PERIODS.len())],
+    };
+    let burst = match rng.u8(..8) {
+        0 => 1,
+        1 => rng.u64(1..=8),
+        2 => MOST,
+        3 => count,
+        4 => any_size(rng, u64::MAX),
+        _ => any_size(rng, MOST),
+    };
+    let quota = Quota::new(count, Duration::from_nanos(period_ns))
+        .ok()?
+        .try_burst(burst)
+        .ok()?;
+    match rng.u8(..6) {
+        0 => quota.units_per_token([2, 4, 1000][rng.usize(..3)]).ok(),
+        1 => quota.units_per_token(any_size(rng, 1 << 32)).ok(),
+        _ => Some(quota),
+    }
+}
+
+/// A small quota, for histories that people will read.
+pub fn small_quota(rng: &mut Rng) -> Quota {
+    Quota::per_second(rng.u64(1..=10)).burst(rng.u64(1..=10))
+}
+
+/// A bucket of any kind.
+pub fn setup(rng: &mut Rng) -> Setup {
+    let quota = quota(rng);
+    let burst_units = quota.max_burst().saturating_mul(quota.scale());
+    let most_debt =
+        (1_u128 << 93) / u128::from(u64::try_from(quota.period().as_nanos()).unwrap_or(u64::MAX));
+    let most_debt = u64::try_from(most_debt)
+        .unwrap_or(u64::MAX)
+        .saturating_sub(1);
+    Setup {
+        quota,
+        initial_tokens: match rng.u8(..4) {
+            0 => Some(0),
+            1 => Some(any_size(rng, burst_units)),
+            _ => None,
+        },
+        refill: if rng.u8(..4) == 0 {
+            Refill::Interval
+        } else {
+            Refill::Continuous
+        },
+        max_debt: match rng.u8(..4) {
+            0 => Some(0),
+            1 => Some(any_size(rng, most_debt.max(1)).min(most_debt)),
+            _ => None,
+        },
+        built_ns: match rng.u8(..4) {
+            0 => any_size(rng, u64::MAX),
+            1 => any_size(rng, PERIODS[3]),
+            _ => 0,
+        },
+    }
+}
+
+/// How the clock of a history behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Time {
+    /// Stands still or goes forward.
+    Forward,
+    /// Stalls, jumps as far as there is, and runs backward.
+    Any,
+}
+
+/// Draws the steps of one history, each knowing what was answered so far.
+#[derive(Debug)]
+pub struct Steps<'a> {
+    /// The source of randomness.
+    pub rng: &'a mut Rng,
+    /// What may be drawn.
+    pub capabilities: Capabilities,
+    /// How the clock behaves.
+    pub time: Time,
+    /// Whether a changed quota comes from the whole range, or stays small.
+    pub small: bool,
+    /// What every change of quota does with the tokens; any where it is not said.
+    pub carry: Option<Carry>,
+    now_ns: u64,
+    /// An instant at which something is due.
+    due_ns: Option<u64>,
+}
+
+impl<'a> Steps<'a> {
+    /// Steps for a bucket that was built at `built_ns`.
+    pub fn new(
+        rng: &'a mut Rng,
+        capabilities: Capabilities,
+        time: Time,
+        small: bool,
+        built_ns: u64,
+    ) -> Self {
+        Self {
+            rng,
+            capabilities,
+            time,
+            small,
+            now_ns: built_ns,
+            due_ns: None,
+            carry: None,
+        }
+    }
+
+    /// The next step, for a bucket in the state of `oracle`.
+    pub fn next(&mut self, oracle: &Oracle) -> Step {
+        self.move_clock(oracle);
+        loop {
+            let op = self.op(oracle);
+            if self.capabilities.allow(&op) {
+                return Step {
+                    at_ns: self.now_ns,
+                    op,
+                };
+            }
+        }
+    }
+
+    /// Takes notice of what was answered.
+    pub fn note(&mut self, outcome: &Outcome) {
+        self.due_ns = match outcome {
+            Outcome::Refused(Retry::After(wait)) => {
+                let wait = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+                Some(self.now_ns.saturating_add(wait))
+            }
+            Outcome::Promised { at_ns } => Some(*at_ns),
+            _ => self.due_ns,
+        };
+    }
+
+    fn move_clock(&mut self, oracle: &Oracle) {
+        let rng = &mut *self.rng;
+        // About what a token takes to flow in.
+        let rate = oracle.rate();
+        let token_ns =
+            u64::try_from((rate.scale_price() / rate.accrual).max(1)).unwrap_or(u64::MAX);
+        let forward = match rng.u8(..16) {
+            0..=5 => 0,
+            6 => 1,
+            7 => any_size(rng, 10),
+            8 | 9 => any_size(rng, token_ns),
+            10 => any_size(rng, token_ns.saturating_mul(4)),
+            11 => any_size(rng, PERIODS[3]),
+            12 if self.small => any_size(rng, SECOND),
+            12 => any_size(rng, u64::MAX),
+            _ => match self.due_ns {
+                Some(due) => due
+                    .saturating_add(rng.u64(..3))
+                    .saturating_sub(1)
+                    .saturating_sub(self.now_ns),
+                None => 0,
+            },
+        };
+        self.now_ns = match self.time {
+            Time::Any if rng.u8(..8) == 0 => match rng.u8(..32) {
+                0 => 0,
+                1 => u64::MAX,
+                2..=16 => self
+                    .now_ns
+                    .saturating_sub(any_size(rng, token_ns.saturating_mul(2))),
+                _ => self.now_ns.saturating_sub(any_size(rng, u64::MAX)),
+            },
+            _ => self.now_ns.saturating_add(forward),
+        };
+    }
+
+    fn op(&mut self, oracle: &Oracle) -> Op {
+        let n = self.cost(oracle);
+        let rng = &mut *self.rng;
+        match rng.u8(..64) {
+            0..=27 => Op::Try { n },
+            28..=31 => Op::TakeUpTo { n },
+            32..=37 => Op::Overdraw { n },
+            38..=45 => Op::Reserve { n, within_ns: None },
+            46..=47 => Op::Reserve {
+                n,
+                within_ns: Some(any_size(rng, PERIODS[3])),
+            },
+            48..=52 => Op::Cancel {
+                pick: rng.usize(..8),
+            },
+            53..=56 => Op::Refund { n },
+            57..=61 => Op::Available,
+            _ => Op::SetQuota {
+                quota: if self.small {
+                    small_quota(rng)
+                } else {
+                    quota(rng)
+                },
+                carry: self.carry.unwrap_or_else(|| match rng.u8(..4) {
+                    0 => Carry::Proportional,
+                    1 => Carry::Reset,
+                    _ => Carry::Kept,
+                }),
+            },
+        }
+    }
+
+    fn cost(&mut self, oracle: &Oracle) -> u64 {
+        if !self.capabilities.costs {
+            return 1;
+        }
+        let burst = oracle.rate().burst_units;
+        let there = oracle.available(self.now_ns);
+        let rng = &mut *self.rng;
+        match rng.u8(..16) {
+            0 => 0,
+            1..=4 => 1,
+            5 => there,
+            6 => there.saturating_add(1),
+            7 => there / 2,
+            8 => burst,
+            9 => burst.saturating_add(1),
+            10 => any_size(rng, u64::MAX),
+            11 => burst / 2 + 1,
+            _ => any_size(rng, burst),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Every short history of reservations and cancellations.
+//!
+//! How much a cancelled reservation may give back while later ones stand is the one place where a
+//! token bucket needs an argument and not only arithmetic. So every history within small bounds is
+//! tried: some reservations and cancellations at some times, then nobody until some time, and from
+//! then on a newcomer who takes whatever there is. All grants that stand, each at its time, must
+//! keep the promise.
+
+use core::fmt;
+
+use crate::promise::{self, Broken};
+use crate::script::{Op, Outcome, Setup, Step, Trace, write_trace};
+use crate::subject::{Build, Subject};
+
+/// How far to go.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Reservations and cancellations, together.
+    pub steps: usize,
+    /// They happen at 0 to this many nanoseconds. Choose a rate of about 1 per ns.
+    pub last_ns: u64,
+    /// The newcomer takes until this time.
+    pub end_ns: u64,
+    /// Whether times may also run backward.
+    pub backward: bool,
+}
+
+/// A history that breaks the promise.
+#[derive(Clone, Debug)]
+pub struct Counterexample {
+    /// The bucket.
+    pub setup: Setup,
+    /// What happened.
+    pub trace: Trace,
+    /// Where the promise is broken.
+    pub broken: Broken,
+}
+
+impl fmt::Display for Counterexample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}: {}", self.setup, self.broken)?;
+        write_trace(f, &self.trace)
+    }
+}
+
+/// Tries every history within `bounds`, shorter ones first; how many there were.
+///
+/// # Errors
+///
+/// A shortest history that breaks the promise.
+pub fn cancellations(
+    build: Build<'_>,
+    setup: &Setup,
+    bounds: &Bounds,
+) -> Result<u64, Box<Counterexample>> {
+    let mut histories = 0;
+    for steps in 1..=bounds.steps {
+        let mut search = Search {
+            build,
+            setup,
+            bounds,
+            steps: Vec::new(),
+            held: 0,
+            histories: 0,
+        };
+        search.extend(steps)?;
+        histories += search.histories;
+    }
+    Ok(histories)
+}
+
+struct Search<'a> {
+    build: Build<'a>,
+    setup: &'a Setup,
+    bounds: &'a Bounds,
+    steps: Vec<Step>,
+    held: usize,
+    histories: u64,
+}
+
+impl Search<'_> {
+    fn extend(&mut self, left: usize) -> Result<(), Box<Counterexample>> {
+        if left == 0 {
+            // Without a cancellation at the end it is a longer history's beginning.
+            return match self.steps.last() {
+                Some(Step {
+                    op: Op::Cancel { .. },
+                    ..
+                }) => self.finish(),
+                _ => Ok(()),
+            };
+        }
+        let earliest = match self.steps.last() {
+            Some(step) if !self.bounds.backward => step.at_ns,
+            _ => 0,
+        };
+        let burst = self.setup.quota.max_burst();
+        for at_ns in earliest..=self.bounds.last_ns {
+            for n in 1..=burst {
+                self.steps.push(Step {
+                    at_ns,
+                    op: Op::Reserve { n, within_ns: None },
+                });
+                self.held += 1;
+                self.extend(left - 1)?;
+                self.held -= 1;
+                self.steps.pop();
+            }
+            for pick in 0..self.held {
+                self.steps.push(Step {
+                    at_ns,
+                    op: Op::Cancel { pick },
+                });
+                self.held -= 1;
+                self.extend(left - 1)?;
+                self.held += 1;
+                self.steps.pop();
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets a newcomer take everything from each possible time on.
+    fn finish(&mut self) -> Result<(), Box<Counterexample>> {
+        let now_ns = self.steps.iter().map(|step| step.at_ns).max().unwrap_or(0);
+        for from_ns in now_ns..=self.bounds.end_ns {
+            self.histories += 1;
+            let mut trace = Trace::new();
+            let mut broken = None;
+            (self.build)(self.setup, &mut |subject: &mut dyn Subject| {
+                let taken = (from_ns..=self.bounds.end_ns).map(|at_ns| Step {
+                    at_ns,
+                    op: Op::TakeUpTo { n: u64::MAX },
+                });
+                for step in self.steps.iter().copied().chain(taken) {
+                    let outcome = subject.step(&step);
+                    if outcome != Outcome::Took(0) {
+                        trace.push((step, outcome));
+                    }
+                }
+                broken = promise::check_trace(self.setup, &trace).err();
+            });
+            if let Some(broken) = broken {
+                // What came after shows nothing more.
+                trace.retain(|(step, _)| step.at_ns <= broken.to_ns);
+                return Err(Box::new(Counterexample {
+                    setup: *self.setup,
+                    trace,
+                    broken,
+                }));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+//! Every order in which threads can take turns.
+//!
+//! A race is written as a machine whose steps are single atomic accesses. Then each schedule is a
+//! list of thread numbers, all of them are tried, shortest first, and the race is no longer a
+//! matter of luck. For protocols of your own that use real atomics take loom; this is for telling a
+//! story.
+
+use crate::promise::{Broken, Grant, Promise};
+
+/// Some threads at work on shared state, one atomic access a step.
+pub trait Machine: Clone {
+    /// How many threads there are; the clock may be one of them.
+    fn threads(&self) -> usize;
+
+    /// Lets `thread` do its next access. `None` if it has nothing left to do; otherwise what it
+    /// did, in words.
+    fn step(&mut self, thread: usize) -> Option<String>;
+
+    /// What has been granted so far.
+    fn grants(&self) -> &[Grant];
+}
+
+/// A schedule that breaks the promise.
+#[derive(Clone, Debug)]
+pub struct Race {
+    /// What was done, one line an access.
+    pub steps: Vec<String>,
+    /// Where the promise is broken.
+    pub broken: Broken,
+}
+
+impl core::fmt::Display for Race {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        writeln!(f, "{}", self.broken)?;
+        self.steps
+            .iter()
+            .try_for_each(|step| writeln!(f, "  {step}"))
+    }
+}
+
+/// Tries every schedule of up to `most` steps; how many there were.
+///
+/// # Errors
+///
+/// A shortest schedule that breaks the promise.
+pub fn explore<M: Machine>(machine: &M, promise: &Promise, most: usize) -> Result<u64, Box<Race>> {
+    let mut schedules = 0;
+    let mut reached = vec![(machine.clone(), Vec::<String>::new())];
+    for _ in 0..most {
+        let mut next = Vec::new();
+        for (machine, steps) in reached {
+            for thread in 0..machine.threads() {
+                let mut machine = machine.clone();
+                let Some(done) = machine.step(thread) else {
+                    continue;
+                };
+                schedules += 1;
+                let mut steps = steps.clone();
+                steps.push(done);
+                if let Err(broken) = promise.check(machine.grants()) {
+                    return Err(Box::new(Race { steps, broken }));
+                }
+                next.push((machine, steps));
+            }
+        }
+        reached = next;
+    }
+    Ok(schedules)
+}

@@ -1,0 +1,43 @@
+//! What it takes to trust a rate limiter.
+//!
+//! | module | what it answers |
+//! |---|---|
+//! | [`oracle`] | what would an exact token bucket say? |
+//! | [`differential`] | do flowgate and the oracle ever differ? |
+//! | [`conformance`] | does it keep each contract, and if not, what shows it most briefly? |
+//! | [`promise`] | in which interval was more granted than promised? |
+//! | [`history`] | can what real threads saw be explained by a right limiter at all? |
+//! | [`interleave`] | is there a schedule of threads that breaks it? |
+//! | [`exhaustive`] | does giving back ever break the promise, in any short history? |
+//! | [`specimens`] | how do limiters go wrong? |
+//!
+//! To test a limiter of your own, implement [`subject::Subject`] for it and hand it to
+//! [`conformance::check`]:
+//!
+//! ```
+//! use flowgate_testkit::conformance::{self, Contract};
+//! use flowgate_testkit::specimens::starts_empty::StartsEmpty;
+//!
+//! let report = conformance::check(&|setup, test| test(&mut StartsEmpty::new(setup.quota)), 100);
+//! assert_eq!(report.broken(), [Contract::C2, Contract::C8]);
+//! println!("{report}");
+//! ```
+//!
+//! All times are explicit, all randomness is seeded, nothing sleeps.
+#![forbid(unsafe_code)]
+
+pub mod conformance;
+pub mod differential;
+pub mod draw;
+pub mod exhaustive;
+pub mod history;
+pub mod interleave;
+pub mod oracle;
+pub mod promise;
+mod rate;
+pub mod script;
+pub mod shrink;
+pub mod specimens;
+pub mod subject;
+
+pub use rate::Rate;

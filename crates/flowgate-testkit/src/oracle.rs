@@ -1,0 +1,305 @@
+//! The exact token bucket, in its textbook form.
+//!
+//! A level and the time at which it was taken; tokens flow in between, and what would flow over is
+//! lost. That is what everybody draws on the board, and it is written here with integers so fine
+//! that nothing is rounded. flowgate keeps one arrival time instead: the two share no formula for a
+//! decision, which is why one can check the other.
+//!
+//! ```text
+//!   level, in grains
+//!   full ┤       ╭────────╮            1 unit = price grains
+//!        │     ╱          │ −n·price   accrual grains flow in per ns
+//!        │   ╱            ╰╮
+//!      0 ┼─╱────────────────┼──▶ time
+//!        │  accrual per ns   ╲ a reservation or an overdraft goes below zero
+//! ```
+//!
+//! What comes back from a cancelled reservation is a rule, not a law of nature: see
+//! `giving_back` beside it.
+
+mod giving_back;
+
+use core::time::Duration;
+
+use flowgate::{Carry, Quota, Refill};
+use num_rational::BigRational;
+
+use self::giving_back::{GivenBack, Held};
+use crate::rate::Rate;
+use crate::script::{Op, Outcome, Retry, Setup, Step};
+
+/// No grain lies later than this many after the clock's origin; a debt that would is cut.
+const END_OF_TIME: i128 = (1 << 95) + (1 << 94);
+
+/// A bucket or a debt that can be kept exactly has fewer grains than this.
+const MOST_GRAINS: i128 = 1 << 93;
+
+/// The exact token bucket.
+///
+/// Feed it the same [`Step`]s as the limiter under test and compare the answers.
+///
+/// A `now` that is earlier than the level's own time is answered by running the same line backward:
+/// a stale caller sees less, never more, and adds no credit.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::oracle::Oracle;
+/// use flowgate_testkit::script::{Op, Outcome, Setup, Step};
+///
+/// let mut oracle = Oracle::new(&Setup::new(Quota::per_second(10).burst(2)));
+/// let take_two = |at_ns| Step { at_ns, op: Op::Try { n: 2 } };
+/// assert_eq!(oracle.step(&take_two(0)), Outcome::Admitted);
+/// assert_ne!(oracle.step(&take_two(199_999_999)), Outcome::Admitted);
+/// assert_eq!(oracle.step(&take_two(200_000_000)), Outcome::Admitted);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Oracle {
+    rate: Rate,
+    refill: Refill,
+    /// Whole periods of an interval refill are counted from here.
+    anchor_ns: u64,
+    /// Grains; negative while tokens are owed.
+    level: i128,
+    /// The time, in nanoseconds, at which `level` was the level.
+    since_ns: i128,
+    /// As it was set, in units.
+    max_debt: Option<u64>,
+    /// The latest time that any caller has supplied; nothing is given back and no change of quota
+    /// is settled before it.
+    newest_ns: u64,
+    held: Vec<Held>,
+    given_back: GivenBack,
+}
+
+impl Oracle {
+    /// A bucket as `setup` says.
+    pub fn new(setup: &Setup) -> Self {
+        let rate = Rate::of(setup.quota);
+        Self {
+            rate,
+            refill: setup.refill,
+            anchor_ns: setup.built_ns,
+            level: setup
+                .initial_tokens
+                .map_or(rate.full, |units| rate.cost(units)),
+            since_ns: i128::from(setup.built_ns),
+            max_debt: setup.max_debt,
+            newest_ns: 0,
+            held: Vec::new(),
+            given_back: GivenBack::default(),
+        }
+    }
+
+    /// The rate in force, in the oracle's own units.
+    pub fn rate(&self) -> &Rate {
+        &self.rate
+    }
+
+    /// How many reservations are held, that is: made and not cancelled.
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// What is available at `at_ns`, in units.
+    pub fn available(&self, at_ns: u64) -> u64 {
+        self.units_at(self.limiter_time(at_ns))
+    }
+
+    /// Does `step` and says what a right limiter answers.
+    pub fn step(&mut self, step: &Step) -> Outcome {
+        if matches!(step.op, Op::Cancel { .. }) && self.held.is_empty() {
+            return Outcome::Skipped;
+        }
+        self.newest_ns = self.newest_ns.max(step.at_ns);
+        let at_ns = step.at_ns;
+        let now = self.limiter_time(at_ns);
+        match step.op {
+            Op::Try { n } => self.try_acquire(at_ns, now, n),
+            Op::TakeUpTo { n } => {
+                let n = n.min(self.units_at(now));
+                self.take(now, n);
+                Outcome::Took(n)
+            }
+            Op::Overdraw { n } => self.overdraw(at_ns, now, n),
+            Op::Reserve { n, within_ns } => self.reserve(at_ns, now, n, within_ns),
+            Op::Cancel { pick } => self.cancel(pick),
+            Op::Refund { n } => self.refund(n),
+            Op::Available => Outcome::Holds(self.units_at(now)),
+            Op::SetQuota { quota, carry } => {
+                self.set_quota(quota, carry);
+                Outcome::Changed
+            }
+        }
+    }
+
+    /// The time by which tokens have flowed in: all of it, or whole periods since the anchor.
+    fn limiter_time(&self, at_ns: u64) -> i128 {
+        let flows = self.refill != Refill::Interval || at_ns <= self.anchor_ns;
+        let behind = if flows {
+            0
+        } else {
+            (at_ns - self.anchor_ns) % self.rate.period_ns
+        };
+        i128::from(at_ns - behind)
+    }
+
+    /// The level at `now`. Before `since_ns` the line runs on backward.
+    fn level_at(&self, now: i128) -> i128 {
+        (self.level + self.rate.accrual * (now - self.since_ns)).min(self.rate.full)
+    }
+
+    fn units_at(&self, now: i128) -> u64 {
+        u64::try_from(self.level_at(now).max(0) / self.rate.price).unwrap_or(u64::MAX)
+    }
+
+    fn take(&mut self, now: i128, n: u64) {
+        if n == 0 {
+            return;
+        }
+        // What flows over is lost. An earlier `now` leaves the line where it is, unless the
+        // bucket is full even there.
+        let level = self.level_at(now);
+        if now > self.since_ns || level == self.rate.full {
+            self.level = level;
+            self.since_ns = now;
+        }
+        self.level -= self.rate.cost(n);
+    }
+
+    /// The least wait from `at_ns` until the level is `wanted` grains, if nobody takes any.
+    fn wait_until(&self, at_ns: u64, now: i128, wanted: i128) -> i128 {
+        let missing = wanted - self.level_at(now);
+        if missing <= 0 {
+            return 0;
+        }
+        let mut due = now + self.rate.wait_ns(missing);
+        let anchor = i128::from(self.anchor_ns);
+        if self.refill == Refill::Interval && due > anchor {
+            let period = i128::from(self.rate.period_ns);
+            due = anchor + (due - anchor + period - 1) / period * period;
+        }
+        due - i128::from(at_ns)
+    }
+
+    fn refused(&self, at_ns: u64, now: i128, wanted: i128) -> Outcome {
+        Outcome::Refused(Retry::After(duration(self.wait_until(at_ns, now, wanted))))
+    }
+
+    fn try_acquire(&mut self, at_ns: u64, now: i128, n: u64) -> Outcome {
+        if n == 0 {
+            return Outcome::Admitted;
+        }
+        if n > self.rate.burst_units {
+            return Outcome::Refused(Retry::Never);
+        }
+        let cost = self.rate.cost(n);
+        if self.level_at(now) < cost {
+            return self.refused(at_ns, now, cost);
+        }
+        self.take(now, n);
+        Outcome::Admitted
+    }
+
+    /// The deepest debt, in units: as it was set, or the burst; never so deep that it cannot be
+    /// kept.
+    fn debt_units(&self) -> u64 {
+        let most = u64::try_from((MOST_GRAINS - 1) / self.rate.price).unwrap_or(u64::MAX);
+        self.max_debt.unwrap_or(self.rate.burst_units).min(most)
+    }
+
+    fn overdraw(&mut self, at_ns: u64, now: i128, n: u64) -> Outcome {
+        if n == 0 {
+            return Outcome::Admitted;
+        }
+        if n > self.rate.burst_units.saturating_add(self.debt_units()) {
+            return Outcome::Refused(Retry::Never);
+        }
+        // Out of debt before, and not too deep in it after.
+        let wanted = (self.rate.cost(n) - self.rate.cost(self.debt_units())).max(0);
+        if self.level_at(now) < wanted {
+            return self.refused(at_ns, now, wanted);
+        }
+        self.take(now, n);
+        Outcome::Admitted
+    }
+
+    fn reserve(&mut self, at_ns: u64, now: i128, n: u64, within_ns: Option<u64>) -> Outcome {
+        if n > self.rate.burst_units {
+            return Outcome::Refused(Retry::Never);
+        }
+        let wait = if n == 0 {
+            0
+        } else {
+            self.wait_until(at_ns, now, self.rate.cost(n))
+        };
+        let Ok(told_ns) = u64::try_from(i128::from(at_ns) + wait) else {
+            return Outcome::Refused(Retry::Never);
+        };
+        if let Some(most) = within_ns.map(i128::from).filter(|&most| wait > most) {
+            return Outcome::Refused(Retry::After(duration(wait - most)));
+        }
+        self.take(now, n);
+        if wait > 0 {
+            self.given_back.note_told(n, told_ns);
+        }
+        self.held
+            .push(self.given_back.hold(n, self.rate.scale, self.full_at()));
+        Outcome::Promised { at_ns: told_ns }
+    }
+
+    /// When the bucket will be full again if nobody takes anything, in grains since the clock's
+    /// origin.
+    fn full_at(&self) -> i128 {
+        self.since_ns * self.rate.accrual + self.rate.full - self.level
+    }
+
+    /// Settles at the old rate, then goes on at the new one.
+    fn set_quota(&mut self, quota: Quota, carry: Carry) {
+        let old = self.rate;
+        let new = Rate::of(quota);
+        let at_ns = self.newest_ns;
+        let level = self.level_at(self.limiter_time(at_ns));
+        let full_at = self.full_at();
+
+        if self.refill == Refill::Interval && new.period_ns != old.period_ns {
+            self.anchor_ns = at_ns;
+        }
+        self.rate = new;
+        let now = self.limiter_time(at_ns);
+        let token = (new.scale_price(), old.scale_price());
+        // Toward refusing, by less than one grain of the new rate.
+        self.level = match carry {
+            Carry::Reset => new.full,
+            Carry::Proportional if level > 0 => scaled_down(level, new.full, old.full),
+            _ => scaled_down(level, token.0, token.1),
+        }
+        .min(new.full)
+        .max(now * new.accrual + new.full - END_OF_TIME);
+        self.since_ns = now;
+        self.given_back.note_change(
+            at_ns,
+            (old, full_at),
+            (new, self.full_at()),
+            carry == Carry::Kept,
+        );
+    }
+}
+
+/// `grains` · `by` / `per`, rounded down.
+fn scaled_down(grains: i128, by: i128, per: i128) -> i128 {
+    let exact = BigRational::from_integer(grains.into()) * BigRational::new(by.into(), per.into());
+    // More than any bucket or debt holds, where it does not fit.
+    let beyond = i128::MAX / 4 * grains.signum();
+    i128::try_from(exact.floor().to_integer()).unwrap_or(beyond)
+}
+
+/// `grains` · `by` / `per`, rounded up.
+fn scaled_up(grains: i128, by: i128, per: i128) -> i128 {
+    -scaled_down(-grains, by, per)
+}
+
+fn duration(ns: i128) -> Duration {
+    const SECOND: i128 = 1_000_000_000;
+    let seconds = u64::try_from(ns / SECOND).unwrap_or(u64::MAX);
+    Duration::new(seconds, u32::try_from(ns % SECOND).unwrap_or(0))
+}

@@ -1,0 +1,208 @@
+//! How much comes back from a cancelled reservation, and from a refund.
+//!
+//! Two things are in the way of giving everything back.
+//!
+//! *What has flowed in again.* A reservation's tokens flow in first for those before it, then for
+//! it. Had nobody taken anything before it, they would have flowed in earlier: so what was given
+//! back *since it was made* counts as if it had been taken after it. Only what is then still
+//! missing comes back.
+//!
+//! *Who was told a time.* Reservations that still stand keep the times that they were told. What is
+//! given back from under them leaves a *hole*, which newcomers may use up at the very instant of a
+//! later reservation. So with X grains of holes and m grains told for a time still ahead, at most
+//! full − X − m come back.
+//!
+//! This module only follows that rule; that it never breaks the promise is what
+//! [`exhaustive`](crate::exhaustive) shows, by trying every short history.
+
+use super::{Oracle, Outcome, scaled_down, scaled_up};
+use crate::rate::Rate;
+
+/// Changes of quota that a reservation can outlive.
+const REMEMBERED: usize = 16;
+
+/// A reservation that can still be cancelled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    n: u64,
+    /// Units per token when it was made.
+    scale: u64,
+    /// When the bucket would have been full again right after it, in grains.
+    full_at: i128,
+    /// What had been given back when it was made, in grains.
+    given: i128,
+    /// How many changes of quota came before it.
+    changes_before: u64,
+}
+
+/// What was given back, and what it was given back under.
+#[derive(Clone, Debug, Default)]
+pub(super) struct GivenBack {
+    /// All that was ever given back out of order since the quota changed, in grains.
+    given: i128,
+    hole: i128,
+    hole_until_ns: u64,
+    /// The largest amount that was ever told to wait, in units; unknown once units have changed.
+    largest_told: u64,
+    /// The latest time that anybody was told to wait for.
+    last_told_ns: u64,
+    changes: Vec<Change>,
+    change_count: u64,
+}
+
+/// The same instant in the grains of the old quota and of the new one.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    number: u64,
+    before: i128,
+    after: i128,
+    /// What had been given back under the old quota.
+    given: i128,
+    by: i128,
+    per: i128,
+}
+
+impl GivenBack {
+    /// A reservation was told to wait until `at_ns`.
+    pub(super) fn note_told(&mut self, n: u64, at_ns: u64) {
+        self.largest_told = self.largest_told.max(n);
+        self.last_told_ns = self.last_told_ns.max(at_ns);
+    }
+
+    pub(super) fn hold(&self, n: u64, scale: u64, full_at: i128) -> Held {
+        Held {
+            n,
+            scale,
+            full_at,
+            given: self.given,
+            changes_before: self.change_count,
+        }
+    }
+
+    fn hole_at(&self, at_ns: u64) -> i128 {
+        if at_ns <= self.hole_until_ns {
+            self.hole
+        } else {
+            0
+        }
+    }
+
+    pub(super) fn note_change(
+        &mut self,
+        at_ns: u64,
+        (old, old_full_at): (Rate, i128),
+        (new, new_full_at): (Rate, i128),
+        comparable: bool,
+    ) {
+        self.change_count += 1;
+        if old.scale != new.scale {
+            self.largest_told = u64::MAX;
+        }
+        let given = core::mem::take(&mut self.given);
+        if !comparable {
+            self.changes.clear();
+            self.hole = 0;
+            return;
+        }
+        let (by, per) = (new.scale_price(), old.scale_price());
+        self.hole = scaled_up(self.hole_at(at_ns), by, per);
+        if self.changes.len() == REMEMBERED {
+            self.changes.remove(0);
+        }
+        self.changes.push(Change {
+            number: self.change_count,
+            before: old_full_at,
+            after: new_full_at,
+            given,
+            by,
+            per,
+        });
+    }
+
+    /// When, in the grains of now, the bucket would have been full again right after the
+    /// reservation, had nobody taken what was given back since; if every change since is
+    /// remembered.
+    fn full_at_now(&self, held: &Held) -> Option<i128> {
+        let since = |change: &&Change| change.number > held.changes_before;
+        if self.changes.iter().filter(since).count() as u64
+            != self.change_count - held.changes_before
+        {
+            return None;
+        }
+        let start = (held.full_at, held.given);
+        let (full_at, given) =
+            self.changes
+                .iter()
+                .filter(since)
+                .fold(start, |(full_at, given), change| {
+                    let later = change.before - (full_at - (change.given - given));
+                    (
+                        change.after - scaled_up(later.max(0), change.by, change.per),
+                        0,
+                    )
+                });
+        Some(full_at - (self.given - given))
+    }
+}
+
+impl Oracle {
+    /// Gives back a reservation, of which there is one, as far as no later one counts on it.
+    pub(super) fn cancel(&mut self, pick: usize) -> Outcome {
+        let held = self.held.remove(pick % self.held.len());
+        let Some(full_at) = self.given_back.full_at_now(&held) else {
+            return Outcome::Back(0);
+        };
+        // It took tokens; a unit may be another part of a token by now.
+        let own = scaled_down(
+            i128::from(held.n),
+            self.rate.scale_price(),
+            i128::from(held.scale),
+        );
+        let now = self.limiter_time(self.newest_ns);
+        let missing = (full_at - now * self.rate.accrual).max(0);
+        let taken_since = (self.full_at() - full_at).max(0);
+        self.give_back(own.min(missing), taken_since)
+    }
+
+    /// The newest `n` count as never admitted: everything still ahead may have been made after
+    /// them.
+    pub(super) fn refund(&mut self, n: u64) -> Outcome {
+        let most = self.rate.burst_units.saturating_add(self.debt_units());
+        self.give_back(self.rate.cost(n.min(most)), i128::MAX)
+    }
+
+    fn give_back(&mut self, amount: i128, taken_since: i128) -> Outcome {
+        let at_ns = self.newest_ns;
+        let now = self.limiter_time(at_ns);
+        let full = self.rate.full;
+        let before = self.level_at(now);
+        let hole = self.given_back.hole_at(at_ns);
+        // Whoever was told this very instant still counts.
+        let standing = match at_ns <= self.given_back.last_told_ns {
+            true => self
+                .rate
+                .cost(self.given_back.largest_told)
+                .min(taken_since),
+            false => 0,
+        };
+        let room = if standing > 0 {
+            (full - hole - standing).max(0)
+        } else {
+            amount
+        };
+        let back = amount.min(room).min(full - before).max(0);
+        if back == 0 {
+            return Outcome::Back(0);
+        }
+        self.level += back;
+        if taken_since > 0 {
+            self.given_back.given += back;
+        }
+        if standing > 0 {
+            self.given_back.hole = hole + back;
+            self.given_back.hole_until_ns = self.given_back.last_told_ns;
+        }
+        let units = |level: i128| level.div_euclid(self.rate.price);
+        Outcome::Back(u64::try_from(units(before + back) - units(before)).unwrap_or(0))
+    }
+}

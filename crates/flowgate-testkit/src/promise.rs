@@ -1,0 +1,360 @@
+//! The promise itself (contract C1): what may have been admitted in every interval.
+//!
+//! This knows no algorithm. It looks at a finished list of grants and counts.
+
+use core::fmt;
+
+use flowgate::Quota;
+use num_rational::BigRational;
+
+use crate::rate::Rate;
+use crate::script::{Op, Outcome, Setup, Step};
+
+/// So many units, to be used at this time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// When.
+    pub at_ns: u64,
+    /// How many.
+    pub n: u64,
+    /// Whether the time was rounded up to a whole nanosecond: the grant counts from an instant less
+    /// than a nanosecond earlier, because rates would drift if it did not.
+    pub rounded: bool,
+}
+
+impl Grant {
+    /// `n` units at exactly `at_ns`.
+    pub fn new(at_ns: u64, n: u64) -> Self {
+        Self {
+            at_ns,
+            n,
+            rounded: false,
+        }
+    }
+}
+
+/// What a limiter promises about its grants.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Promise {
+    /// Burst + rate · t in every interval of length t: a token bucket.
+    Bucket {
+        /// Rate and burst.
+        quota: Quota,
+        /// Units that may be admitted beyond that: the largest amount overdrawn.
+        overdrawn: u64,
+    },
+    /// At most `limit` in each of a chain of windows, so 2 · `limit` − 1 in any span of one window:
+    /// a fixed window, wherever it is anchored.
+    Window {
+        /// The most in one window.
+        limit: u64,
+        /// Its length, in nanoseconds.
+        window_ns: u64,
+    },
+}
+
+/// An interval in which more was admitted than promised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// The first grant in the interval, in nanoseconds.
+    pub from_ns: u64,
+    /// The last one.
+    pub to_ns: u64,
+    /// Units admitted in it.
+    pub admitted: u128,
+    /// Units that it has room for, rounded down.
+    pub allowed: u128,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            from_ns,
+            to_ns,
+            admitted,
+            allowed,
+        } = self;
+        write!(
+            f,
+            "from {from_ns} to {to_ns} ns {admitted} were admitted and {allowed} are allowed"
+        )
+    }
+}
+
+impl Promise {
+    /// A token bucket's.
+    pub fn bucket(quota: Quota) -> Self {
+        Self::Bucket {
+            quota,
+            overdrawn: 0,
+        }
+    }
+
+    /// Looks at every interval; O(n log n).
+    ///
+    /// # Errors
+    ///
+    /// The interval that exceeds the promise by most.
+    pub fn check(&self, grants: &[Grant]) -> Result<(), Broken> {
+        let mut grants = grants.to_vec();
+        grants.sort_by_key(|grant| (grant.at_ns, !grant.rounded));
+        match self {
+            Self::Bucket { quota, overdrawn } => {
+                check_bucket(&Rate::of(*quota), *overdrawn, &grants)
+            }
+            Self::Window { limit, window_ns } => check_window(*limit, *window_ns, &grants),
+        }
+    }
+}
+
+/// The greatest sum of consecutive costs less what flows in meanwhile, in one pass.
+fn check_bucket(rate: &Rate, overdrawn: u64, grants: &[Grant]) -> Result<(), Broken> {
+    let at_once = rate.full + rate.cost(overdrawn);
+    let (mut used, mut from_ns, mut admitted, mut last_ns) = (0_i128, 0, 0_u128, 0_u64);
+    let mut worst: Option<(i128, Broken)> = None;
+    for grant in grants {
+        used -= rate.accrual * i128::from(grant.at_ns - last_ns);
+        let earlier = if grant.rounded { rate.accrual - 1 } else { 0 };
+        if used <= -earlier {
+            (used, from_ns, admitted) = (-earlier, grant.at_ns, 0);
+        }
+        used += rate.cost(grant.n);
+        admitted += u128::from(grant.n);
+        last_ns = grant.at_ns;
+        let excess = used - at_once;
+        if excess > 0 && worst.as_ref().is_none_or(|(most, _)| excess > *most) {
+            let span = rate.accrual * i128::from(grant.at_ns - from_ns);
+            let allowed = u128::try_from((at_once + span) / rate.price).unwrap_or(0);
+            worst = Some((
+                excess,
+                Broken {
+                    from_ns,
+                    to_ns: grant.at_ns,
+                    admitted,
+                    allowed,
+                },
+            ));
+        }
+    }
+    worst.map_or(Ok(()), |(_, broken)| Err(broken))
+}
+
+fn check_window(limit: u64, window_ns: u64, grants: &[Grant]) -> Result<(), Broken> {
+    let allowed = (2 * u128::from(limit)).saturating_sub(1);
+    let (mut first, mut admitted) = (0, 0_u128);
+    let mut worst: Option<Broken> = None;
+    for grant in grants {
+        admitted += u128::from(grant.n);
+        while grant.at_ns - grants[first].at_ns >= window_ns {
+            admitted -= u128::from(grants[first].n);
+            first += 1;
+        }
+        if admitted > worst.as_ref().map_or(allowed, |broken| broken.admitted) {
+            let from_ns = grants[first].at_ns;
+            worst = Some(Broken {
+                from_ns,
+                to_ns: grant.at_ns,
+                admitted,
+                allowed,
+            });
+        }
+    }
+    worst.map_or(Ok(()), Err)
+}
+
+/// The grants of a history: reservations count at the time they were told, and not at all once they
+/// are cancelled; what came back by a refund is taken off the newest grants that had had their
+/// time.
+pub fn grants(trace: &[(Step, Outcome)]) -> Vec<Grant> {
+    let mut grants = Standing::after(trace).grants;
+    grants.retain(|grant| grant.n > 0);
+    grants
+}
+
+/// How much can honestly be refunded at `at_ns` after `trace`: what had its time by then, and was
+/// not given back yet.
+pub fn refundable(trace: &[(Step, Outcome)], at_ns: u64) -> u64 {
+    let grants = Standing::after(trace).grants;
+    let used = grants.iter().filter(|grant| grant.at_ns <= at_ns);
+    used.fold(0, |sum: u64, grant| sum.saturating_add(grant.n))
+}
+
+/// Whether every refund of a history was of what had been taken, and nothing was given back twice.
+pub fn refunds_are_honest(trace: &[(Step, Outcome)]) -> bool {
+    Standing::after(trace).honest
+}
+
+/// All grants, with what is left of each.
+struct Standing {
+    grants: Vec<Grant>,
+    honest: bool,
+}
+
+impl Standing {
+    fn after(trace: &[(Step, Outcome)]) -> Self {
+        let mut grants: Vec<Grant> = Vec::new();
+        let mut held: Vec<(usize, u64)> = Vec::new();
+        let mut honest = true;
+        for (step, outcome) in trace {
+            let at_ns = step.at_ns;
+            match (step.op, outcome) {
+                (Op::Try { n } | Op::Overdraw { n }, Outcome::Admitted) => {
+                    grants.push(Grant::new(at_ns, n));
+                }
+                (Op::TakeUpTo { .. }, Outcome::Took(n)) => grants.push(Grant::new(at_ns, *n)),
+                (Op::Reserve { n, .. }, Outcome::Promised { at_ns: told_ns }) => {
+                    held.push((grants.len(), n));
+                    grants.push(Grant {
+                        at_ns: *told_ns,
+                        n,
+                        rounded: *told_ns > at_ns,
+                    });
+                }
+                (Op::Cancel { pick }, Outcome::Back(_)) if !held.is_empty() => {
+                    let (index, n) = held.remove(pick % held.len());
+                    honest &= grants[index].n == n;
+                    grants[index].n = 0;
+                }
+                (Op::Refund { n: mut claimed }, Outcome::Back(back)) => {
+                    let mut back = *back;
+                    for grant in grants.iter_mut().rev().filter(|grant| grant.at_ns <= at_ns) {
+                        claimed -= claimed.min(grant.n);
+                        let off = back.min(grant.n);
+                        grant.n -= off;
+                        back -= off;
+                    }
+                    honest &= claimed == 0;
+                }
+                _ => {}
+            }
+        }
+        Self { grants, honest }
+    }
+}
+
+/// Checks a bucket's history, changes of quota included: the largest burst in force + ∫ rate.
+///
+/// The clock of the history must not run backward where the quota changes, and nothing may be
+/// promised for a time after a change, as a told time does not move with the rate.
+///
+/// # Errors
+///
+/// What was admitted, and where.
+pub fn check_trace(setup: &Setup, trace: &[(Step, Outcome)]) -> Result<(), Broken> {
+    let overdrawn = trace
+        .iter()
+        .map(|(step, outcome)| match (step.op, outcome) {
+            (Op::Overdraw { n }, Outcome::Admitted) => n,
+            _ => 0,
+        });
+    let overdrawn = overdrawn.max().unwrap_or(0);
+    let mut in_force = vec![(0_u64, setup.quota)];
+    in_force.extend(
+        trace
+            .iter()
+            .filter_map(|(step, outcome)| match (step.op, outcome) {
+                (Op::SetQuota { quota, .. }, Outcome::Changed) => Some((step.at_ns, quota)),
+                _ => None,
+            }),
+    );
+    let mut grants = grants(trace);
+    if let [(_, quota)] = in_force[..] {
+        return Promise::Bucket { quota, overdrawn }.check(&grants);
+    }
+    grants.sort_by_key(|grant| grant.at_ns);
+    check_changing(&in_force, overdrawn, &grants)
+}
+
+/// Every pair of grants, in fractions: slow, and hard to get wrong. All quotas count the same
+/// units.
+fn check_changing(
+    in_force: &[(u64, Quota)],
+    overdrawn: u64,
+    grants: &[Grant],
+) -> Result<(), Broken> {
+    for (first, from) in grants.iter().enumerate() {
+        let mut admitted = 0;
+        for to in &grants[first..] {
+            admitted += u128::from(to.n);
+            let mut most_at_once = 0;
+            let mut flowed = BigRational::from_integer(0.into());
+            for (index, (since_ns, quota)) in in_force.iter().enumerate() {
+                let until_ns = in_force.get(index + 1).map_or(u64::MAX, |next| next.0);
+                let (begin, end) = (from.at_ns.max(*since_ns), to.at_ns.min(until_ns));
+                if begin > end {
+                    continue;
+                }
+                let rate = Rate::of(*quota);
+                most_at_once = most_at_once.max(u128::from(rate.burst_units));
+                flowed += BigRational::new(rate.accrual.into(), rate.price.into())
+                    * BigRational::from_integer((end - begin).into());
+            }
+            let flowed = u128::try_from(flowed.floor().to_integer()).unwrap_or(u128::MAX);
+            let allowed = (most_at_once + u128::from(overdrawn)).saturating_add(flowed);
+            if admitted > allowed {
+                let (from_ns, to_ns) = (from.at_ns, to.at_ns);
+                return Err(Broken {
+                    from_ns,
+                    to_ns,
+                    admitted,
+                    allowed,
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(at_ns: u64, n: u64) -> Grant {
+        Grant::new(at_ns, n)
+    }
+
+    #[test]
+    fn c1_one_too_many_is_found_and_named() {
+        let promise = Promise::bucket(Quota::per_second(1_000_000_000).burst(3));
+        assert_eq!(promise.check(&[at(0, 3), at(1, 1), at(10, 3)]), Ok(()));
+        assert_eq!(
+            promise.check(&[at(0, 1), at(10, 3), at(11, 2), at(30, 1)]),
+            Err(Broken {
+                from_ns: 10,
+                to_ns: 11,
+                admitted: 5,
+                allowed: 4
+            }),
+        );
+    }
+
+    #[test]
+    fn c1_a_window_allows_twice_its_limit_less_one() {
+        let promise = Promise::Window {
+            limit: 5,
+            window_ns: 10,
+        };
+        assert_eq!(promise.check(&[at(0, 1), at(9, 4), at(10, 5)]), Ok(()));
+        assert_eq!(
+            promise
+                .check(&[at(0, 5), at(9, 5)])
+                .map_err(|broken| broken.admitted),
+            Err(10)
+        );
+    }
+
+    #[test]
+    fn c1_the_two_checks_agree_where_nothing_changes() {
+        let mut rng = fastrand::Rng::with_seed(1);
+        for _ in 0..2_000 {
+            let quota = Quota::per_second(rng.u64(1..4) * 250_000_000).burst(rng.u64(1..5));
+            let mut grants: Vec<_> = (0..rng.usize(1..8))
+                .map(|_| at(rng.u64(0..20), rng.u64(1..4)))
+                .collect();
+            grants.sort_by_key(|grant| grant.at_ns);
+            let quick = Promise::bucket(quota).check(&grants).is_ok();
+            let slow = check_changing(&[(0, quota), (7, quota)], 0, &grants).is_ok();
+            assert_eq!(quick, slow, "{quota} {grants:?}");
+        }
+    }
+}

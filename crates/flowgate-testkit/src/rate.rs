@@ -1,0 +1,84 @@
+//! A quota's rate and burst, worked out here and not taken from the library under test.
+
+use flowgate::Quota;
+
+/// A quota in the oracle's own units, derived from its public numbers alone.
+///
+/// A *unit* is what a cost of 1 means: a token, or the part of one that [`Quota::units_per_token`]
+/// says. A *grain* is 1/`price` of a unit, so that `accrual` whole grains flow in each nanosecond
+/// and nothing is ever rounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// Grains that flow in per nanosecond.
+    pub accrual: i128,
+    /// Grains in one unit.
+    pub price: i128,
+    /// Grains in a full bucket.
+    pub full: i128,
+    /// Units in a full bucket.
+    pub burst_units: u64,
+    /// Units in a token.
+    pub scale: u64,
+    /// Nanoseconds in the quota's period, as it was written.
+    pub period_ns: u64,
+}
+
+impl Rate {
+    /// The rate and burst of `quota`.
+    pub fn of(quota: Quota) -> Self {
+        let period_ns = u64::try_from(quota.period().as_nanos()).unwrap_or(u64::MAX);
+        let earned = i128::from(quota.count()) * i128::from(quota.scale());
+        let common = greatest_common_divisor(earned, i128::from(period_ns));
+        let price = i128::from(period_ns) / common;
+        let burst_units = quota.max_burst().saturating_mul(quota.scale());
+        Self {
+            accrual: earned / common,
+            price,
+            full: i128::from(burst_units) * price,
+            burst_units,
+            scale: quota.scale(),
+            period_ns,
+        }
+    }
+
+    /// What `n` units cost, in grains.
+    pub fn cost(&self, n: u64) -> i128 {
+        i128::from(n).saturating_mul(self.price)
+    }
+
+    /// What a whole token costs, in grains.
+    pub fn scale_price(&self) -> i128 {
+        i128::from(self.scale) * self.price
+    }
+
+    /// Nanoseconds until `grains` have flowed in, rounded up; 0 if they are not missing.
+    pub fn wait_ns(&self, grains: i128) -> i128 {
+        if grains <= 0 {
+            0
+        } else {
+            (grains + self.accrual - 1) / self.accrual
+        }
+    }
+}
+
+fn greatest_common_divisor(a: i128, b: i128) -> i128 {
+    if b == 0 {
+        a
+    } else {
+        greatest_common_divisor(b, a % b)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_in_lowest_terms() {
+        let rate = Rate::of(Quota::per_second(600_000_000).burst(5));
+        assert_eq!((rate.accrual, rate.price, rate.full), (3, 5, 25));
+        assert_eq!(rate.wait_ns(5), 2);
+        assert_eq!(rate.wait_ns(6), 2);
+        assert_eq!(rate.wait_ns(7), 3);
+    }
+}

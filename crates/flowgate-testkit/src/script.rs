@@ -1,0 +1,219 @@
+//! What is done to a limiter, and what it answers: the common language of oracle, subjects and
+//! checks.
+
+use core::fmt;
+use core::time::Duration;
+
+use flowgate::{Carry, ManualClock, Quota, QuotaError, Refill, Timestamp, TokenBucket};
+
+/// How a limiter is built.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Setup {
+    /// Rate and burst.
+    pub quota: Quota,
+    /// What it holds at the start, in units; full where it is not said.
+    pub initial_tokens: Option<u64>,
+    /// How tokens come back.
+    pub refill: Refill,
+    /// The deepest debt that [`Op::Overdraw`] may leave, in units; the burst where it is not said.
+    pub max_debt: Option<u64>,
+    /// When it is built, in nanoseconds of its clock.
+    pub built_ns: u64,
+}
+
+impl Setup {
+    /// A full, continuously refilled bucket, built at the clock's origin.
+    pub fn new(quota: Quota) -> Self {
+        Self {
+            quota,
+            initial_tokens: None,
+            refill: Refill::Continuous,
+            max_debt: None,
+            built_ns: 0,
+        }
+    }
+
+    /// A flowgate bucket that is built so.
+    ///
+    /// # Errors
+    ///
+    /// Where flowgate refuses the initial tokens or the debt.
+    pub fn token_bucket(&self) -> Result<TokenBucket, QuotaError> {
+        let clock = ManualClock::new();
+        clock.set(Timestamp::from_nanos(self.built_ns));
+        let mut builder = TokenBucket::builder(self.quota)
+            .clock(&clock)
+            .refill(self.refill);
+        if let Some(tokens) = self.initial_tokens {
+            builder = builder.initial_tokens(tokens);
+        }
+        if let Some(debt) = self.max_debt {
+            builder = builder.max_debt(debt);
+        }
+        builder.build()
+    }
+}
+
+impl fmt::Display for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.quota)?;
+        if let Some(tokens) = self.initial_tokens {
+            write!(f, ", starts with {tokens}")?;
+        }
+        if self.refill != Refill::Continuous {
+            write!(f, ", refill {:?}", self.refill)?;
+        }
+        if let Some(debt) = self.max_debt {
+            write!(f, ", max debt {debt}")?;
+        }
+        if self.built_ns != 0 {
+            write!(f, ", built at {} ns", self.built_ns)?;
+        }
+        Ok(())
+    }
+}
+
+/// One operation. Costs are in units, as they are given to the limiter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Op {
+    /// Take `n` now or not at all.
+    Try {
+        /// The cost.
+        n: u64,
+    },
+    /// Take what there is, up to `n`.
+    TakeUpTo {
+        /// The most to take.
+        n: u64,
+    },
+    /// Take `n` now and let the next caller pay.
+    Overdraw {
+        /// The cost.
+        n: u64,
+    },
+    /// Take `n` as soon as it is there.
+    Reserve {
+        /// The cost.
+        n: u64,
+        /// The longest wait that is accepted, in nanoseconds.
+        within_ns: Option<u64>,
+    },
+    /// Cancel one of the reservations still held: this one, counted from the oldest, modulo how
+    /// many there are. Skipped if none is held.
+    Cancel {
+        /// Which.
+        pick: usize,
+    },
+    /// Give `n` back.
+    Refund {
+        /// The cost that was not used.
+        n: u64,
+    },
+    /// Ask what there is.
+    Available,
+    /// Change the quota.
+    SetQuota {
+        /// The new one.
+        quota: Quota,
+        /// What becomes of the tokens.
+        carry: Carry,
+    },
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Try { n } => write!(f, "try {n}"),
+            Self::TakeUpTo { n } => write!(f, "take up to {n}"),
+            Self::Overdraw { n } => write!(f, "overdraw {n}"),
+            Self::Reserve { n, within_ns: None } => write!(f, "reserve {n}"),
+            Self::Reserve {
+                n,
+                within_ns: Some(ns),
+            } => write!(f, "reserve {n} within {ns} ns"),
+            Self::Cancel { pick } => write!(f, "cancel held reservation {pick}"),
+            Self::Refund { n } => write!(f, "refund {n}"),
+            Self::Available => write!(f, "available"),
+            Self::SetQuota { quota, carry } => write!(f, "set quota {quota} ({carry:?})"),
+        }
+    }
+}
+
+/// An operation and the time at which it is done.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// Nanoseconds of the limiter's clock. It may be earlier than the step before.
+    pub at_ns: u64,
+    /// What is done.
+    pub op: Op,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at {} ns: {}", self.at_ns, self.op)
+    }
+}
+
+/// When a refused operation could be tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// After so long.
+    After(Duration),
+    /// Never: the cost can never fit.
+    Never,
+    /// The limiter does not say.
+    Untold,
+}
+
+/// What a limiter answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All of it was granted, now.
+    Admitted,
+    /// Nothing was granted.
+    Refused(Retry),
+    /// So much was granted, now.
+    Took(u64),
+    /// All of it was granted, for a time, in nanoseconds.
+    Promised {
+        /// The time that was told.
+        at_ns: u64,
+    },
+    /// So much came back.
+    Back(u64),
+    /// So much is there.
+    Holds(u64),
+    /// The quota was changed.
+    Changed,
+    /// There was nothing to do it to.
+    Skipped,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Admitted => write!(f, "admitted"),
+            Self::Refused(Retry::After(wait)) => {
+                write!(f, "refused, retry after {} ns", wait.as_nanos())
+            }
+            Self::Refused(Retry::Never) => write!(f, "refused for ever"),
+            Self::Refused(Retry::Untold) => write!(f, "refused"),
+            Self::Took(n) => write!(f, "took {n}"),
+            Self::Promised { at_ns } => write!(f, "promised for {at_ns} ns"),
+            Self::Back(n) => write!(f, "{n} came back"),
+            Self::Holds(n) => write!(f, "holds {n}"),
+            Self::Changed => write!(f, "changed"),
+            Self::Skipped => write!(f, "nothing to do"),
+        }
+    }
+}
+
+/// Everything that was done and answered, in order.
+pub type Trace = Vec<(Step, Outcome)>;
+
+/// Writes a trace one step a line, for people.
+pub fn write_trace(f: &mut fmt::Formatter<'_>, trace: &[(Step, Outcome)]) -> fmt::Result {
+    trace
+        .iter()
+        .try_for_each(|(step, outcome)| writeln!(f, "  {step} -> {outcome}"))
+}

@@ -1,0 +1,76 @@
+//! Gives back all of a cancelled reservation, though later ones stand.
+//!
+//! Those who reserved later were told a time, and keep it. If what came before them is given back
+//! in full, newcomers use it at the very instant that was told to the others: together more than
+//! the burst. Giving back nothing is just as common, and starves; giving back the amount less
+//! everything reserved since breaks the promise too, when several are cancelled one after another.
+//!
+//! Contract C5 catches it. Instead: [`flowgate::Reservation::cancel`].
+
+use flowgate::Quota;
+
+use super::{TRIES, verdict};
+use crate::rate::Rate;
+use crate::script::{Op, Outcome, Step};
+use crate::subject::{Capabilities, Subject};
+
+/// Generous to the one who cancels.
+#[derive(Clone, Debug)]
+pub struct BlindCancel {
+    rate: Rate,
+    /// The arrival time, in grains.
+    full_at: i128,
+    held: Vec<u64>,
+}
+
+impl BlindCancel {
+    /// A bucket for `quota`.
+    pub fn new(quota: Quota) -> Self {
+        Self {
+            rate: Rate::of(quota),
+            full_at: 0,
+            held: Vec::new(),
+        }
+    }
+}
+
+impl Subject for BlindCancel {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            reserve: true,
+            ..TRIES
+        }
+    }
+
+    fn step(&mut self, step: &Step) -> Outcome {
+        let now = i128::from(step.at_ns) * self.rate.accrual;
+        match step.op {
+            Op::Try { n } if n <= self.rate.burst_units => {
+                let next = self.full_at.max(now) + self.rate.cost(n);
+                let enough = n == 0 || next <= now + self.rate.full;
+                if enough && n > 0 {
+                    self.full_at = next;
+                }
+                verdict(enough)
+            }
+            Op::Reserve { n, within_ns: None } if n <= self.rate.burst_units => {
+                let next = self.full_at.max(now) + self.rate.cost(n);
+                let wait_ns = self.rate.wait_ns(next - self.rate.full - now);
+                let Ok(at_ns) = u64::try_from(i128::from(step.at_ns) + wait_ns) else {
+                    return verdict(false);
+                };
+                self.full_at = next;
+                self.held.push(n);
+                Outcome::Promised { at_ns }
+            }
+            Op::Cancel { pick } if !self.held.is_empty() => {
+                let n = self.held.remove(pick % self.held.len());
+                // The mistake: others were told a time that counts on this.
+                self.full_at -= self.rate.cost(n).min(self.full_at - now).max(0);
+                Outcome::Back(n)
+            }
+            Op::Try { .. } | Op::Reserve { .. } => verdict(false),
+            _ => Outcome::Skipped,
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Counts idle time after the stock was spent.
+//!
+//! While there are enough tokens they are handed out without a look at the clock, which is quick;
+//! the clock is read only when they run out. So a bucket that has stood full for long gives its
+//! stock, and then the same again for the idle time: 2 per second, 2 at most, idle for 100 seconds,
+//! 4 at once. The same happens where a timer is trusted to refill and the time of the last refill
+//! does not move while the bucket is full.
+//!
+//! Contract C1 catches it. Instead: [`flowgate::TokenBucket`].
+
+use flowgate::Quota;
+
+use super::{TRIES, verdict};
+use crate::rate::Rate;
+use crate::script::{Op, Outcome, Step};
+use crate::subject::{Capabilities, Subject};
+
+/// A clock that is read only in need.
+#[derive(Clone, Debug)]
+pub struct DoubleCredit {
+    rate: Rate,
+    /// In grains.
+    level: i128,
+    last_ns: u64,
+}
+
+impl DoubleCredit {
+    /// A bucket for `quota`.
+    pub fn new(quota: Quota) -> Self {
+        let rate = Rate::of(quota);
+        Self {
+            rate,
+            level: rate.full,
+            last_ns: 0,
+        }
+    }
+}
+
+impl Subject for DoubleCredit {
+    fn capabilities(&self) -> Capabilities {
+        TRIES
+    }
+
+    fn step(&mut self, step: &Step) -> Outcome {
+        let Op::Try { n } = step.op else {
+            return Outcome::Skipped;
+        };
+        let cost = self.rate.cost(n);
+        if self.level < cost {
+            // The mistake: this time passed while the bucket was full, in part.
+            let elapsed_ns = step.at_ns.saturating_sub(self.last_ns);
+            let flowed = self.rate.accrual * i128::from(elapsed_ns);
+            self.level = (self.level + flowed).min(self.rate.full);
+            self.last_ns = self.last_ns.max(step.at_ns);
+        }
+        let enough = self.level >= cost;
+        if enough {
+            self.level -= cost;
+        }
+        verdict(enough)
+    }
+}

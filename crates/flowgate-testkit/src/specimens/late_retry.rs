@@ -1,0 +1,67 @@
+//! Tells the time when the bucket is full, not when there is enough.
+//!
+//! A refusal says when to come back, and reads it off the arrival time, which is when *all* tokens
+//! will be back. With a burst of 1 that is the same; with more, clients wait for up to a whole
+//! burst too long, and if they all believe it, the limiter runs at a fraction of its rate.
+//!
+//! Contract C3 catches it: a nanosecond earlier it is admitted. Instead:
+//! [`flowgate::Denied::retry_after`], which is the least wait.
+
+use core::time::Duration;
+
+use flowgate::Quota;
+
+use super::{TRIES, verdict};
+use crate::rate::Rate;
+use crate::script::{Op, Outcome, Retry, Step};
+use crate::subject::{Capabilities, Subject};
+
+/// A wait that is too long.
+#[derive(Clone, Debug)]
+pub struct LateRetry {
+    rate: Rate,
+    /// The arrival time, in grains.
+    full_at: i128,
+}
+
+impl LateRetry {
+    /// A bucket for `quota`.
+    pub fn new(quota: Quota) -> Self {
+        Self {
+            rate: Rate::of(quota),
+            full_at: 0,
+        }
+    }
+}
+
+impl Subject for LateRetry {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            retry_after: true,
+            ..TRIES
+        }
+    }
+
+    fn step(&mut self, step: &Step) -> Outcome {
+        let Op::Try { n } = step.op else {
+            return Outcome::Skipped;
+        };
+        let cost = self.rate.cost(n);
+        let now = i128::from(step.at_ns) * self.rate.accrual;
+        if n == 0 {
+            return verdict(true);
+        }
+        if cost > self.rate.full {
+            return Outcome::Refused(Retry::Never);
+        }
+        let next = self.full_at.max(now) + cost;
+        if next > now + self.rate.full {
+            // The mistake: what is missing is `next - (now + full)`.
+            let wait_ns = self.rate.wait_ns(self.full_at - now);
+            let wait_ns = u64::try_from(wait_ns).unwrap_or(u64::MAX);
+            return Outcome::Refused(Retry::After(Duration::from_nanos(wait_ns)));
+        }
+        self.full_at = next;
+        verdict(true)
+    }
+}

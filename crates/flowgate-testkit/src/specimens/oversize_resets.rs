@@ -1,0 +1,56 @@
+//! Resets the bucket on a request that can never fit.
+//!
+//! The error path takes the state out, finds that the cost is more than the burst, and returns
+//! without putting the state back. The next caller finds a fresh bucket. Whoever may name a cost
+//! can lift his own limit: use up 3 per hour, ask for 100, and have 3 more.
+//!
+//! Contract C1 catches it. Instead: [`flowgate::TokenBucket`], where an error path changes nothing.
+
+use flowgate::Quota;
+
+use super::{TRIES, verdict};
+use crate::rate::Rate;
+use crate::script::{Op, Outcome, Step};
+use crate::subject::{Capabilities, Subject};
+
+/// A state that an error loses.
+#[derive(Clone, Debug)]
+pub struct OversizeResets {
+    rate: Rate,
+    /// The level in grains, and when it was taken; none for a fresh bucket.
+    state: Option<(i128, u64)>,
+}
+
+impl OversizeResets {
+    /// A bucket for `quota`.
+    pub fn new(quota: Quota) -> Self {
+        Self {
+            rate: Rate::of(quota),
+            state: None,
+        }
+    }
+}
+
+impl Subject for OversizeResets {
+    fn capabilities(&self) -> Capabilities {
+        TRIES
+    }
+
+    fn step(&mut self, step: &Step) -> Outcome {
+        let Op::Try { n } = step.op else {
+            return Outcome::Skipped;
+        };
+        let cost = self.rate.cost(n);
+        let (level, last_ns) = self.state.take().unwrap_or((self.rate.full, step.at_ns));
+        if cost > self.rate.full {
+            // The mistake: the state is gone.
+            return verdict(false);
+        }
+        let elapsed_ns = step.at_ns.saturating_sub(last_ns);
+        let level = (level + self.rate.accrual * i128::from(elapsed_ns)).min(self.rate.full);
+        let enough = level >= cost;
+        let left = if enough { level - cost } else { level };
+        self.state = Some((left, last_ns.max(step.at_ns)));
+        verdict(enough)
+    }
+}

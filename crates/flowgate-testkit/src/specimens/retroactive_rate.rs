@@ -1,0 +1,70 @@
+//! Applies a new rate to time that has already passed.
+//!
+//! Changing the rate stores a number and nothing else; the tokens that flowed in since the last
+//! call are then computed at the new rate. From 1 per hour to 1 per second after 59 idle minutes
+//! frees 3,540 tokens; a published limiter frees 10,000 where 10 were earned.
+//!
+//! Contract C1 catches it, across the change of quota. Instead:
+//! [`flowgate::TokenBucket::set_quota`], which settles at the old rate first.
+
+use flowgate::Quota;
+
+use super::{TRIES, verdict};
+use crate::rate::Rate;
+use crate::script::{Op, Outcome, Step};
+use crate::subject::{Capabilities, Subject};
+
+/// A rate that reaches back.
+#[derive(Clone, Debug)]
+pub struct RetroactiveRate {
+    rate: Rate,
+    /// In grains.
+    level: i128,
+    last_ns: u64,
+}
+
+impl RetroactiveRate {
+    /// A bucket for `quota`.
+    pub fn new(quota: Quota) -> Self {
+        let rate = Rate::of(quota);
+        Self {
+            rate,
+            level: rate.full,
+            last_ns: 0,
+        }
+    }
+}
+
+impl Subject for RetroactiveRate {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            set_quota: true,
+            ..TRIES
+        }
+    }
+
+    fn step(&mut self, step: &Step) -> Outcome {
+        match step.op {
+            Op::Try { n } => {
+                let elapsed_ns = step.at_ns.saturating_sub(self.last_ns);
+                self.level += self.rate.accrual * i128::from(elapsed_ns);
+                self.level = self.level.min(self.rate.full);
+                self.last_ns = self.last_ns.max(step.at_ns);
+                let cost = self.rate.cost(n);
+                let enough = self.level >= cost;
+                if enough {
+                    self.level -= cost;
+                }
+                verdict(enough)
+            }
+            Op::SetQuota { quota, .. } => {
+                let rate = Rate::of(quota);
+                // The mistake: the time since `last_ns` is not settled first.
+                self.level = self.level * rate.price / self.rate.price;
+                self.rate = rate;
+                Outcome::Changed
+            }
+            _ => Outcome::Skipped,
+        }
+    }
+}

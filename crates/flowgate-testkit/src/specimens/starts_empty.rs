@@ -1,0 +1,58 @@
+//! Starts empty, and refuses its first caller.
+//!
+//! The bucket is described as full at the start, but its level begins at zero and is only raised by
+//! time that has passed since it was built. A client that makes one call a day at 1 per day waits
+//! for a day first; a test that makes one call fails.
+//!
+//! Contract C2 catches it: nothing was admitted, and yet the first is refused. Instead:
+//! [`flowgate::TokenBucket`], which starts full unless
+//! [`initial_tokens`](flowgate::Builder::initial_tokens) says otherwise.
+
+use flowgate::Quota;
+
+use super::{TRIES, verdict};
+use crate::rate::Rate;
+use crate::script::{Op, Outcome, Step};
+use crate::subject::{Capabilities, Subject};
+
+/// An empty bucket.
+#[derive(Clone, Debug)]
+pub struct StartsEmpty {
+    rate: Rate,
+    /// In grains.
+    level: i128,
+    last_ns: u64,
+}
+
+impl StartsEmpty {
+    /// A bucket for `quota`.
+    pub fn new(quota: Quota) -> Self {
+        // The mistake.
+        Self {
+            rate: Rate::of(quota),
+            level: 0,
+            last_ns: 0,
+        }
+    }
+}
+
+impl Subject for StartsEmpty {
+    fn capabilities(&self) -> Capabilities {
+        TRIES
+    }
+
+    fn step(&mut self, step: &Step) -> Outcome {
+        let Op::Try { n } = step.op else {
+            return Outcome::Skipped;
+        };
+        let elapsed_ns = step.at_ns.saturating_sub(self.last_ns);
+        self.level = (self.level + self.rate.accrual * i128::from(elapsed_ns)).min(self.rate.full);
+        self.last_ns = self.last_ns.max(step.at_ns);
+        let cost = self.rate.cost(n);
+        let enough = self.level >= cost;
+        if enough {
+            self.level -= cost;
+        }
+        verdict(enough)
+    }
+}

@@ -1,0 +1,81 @@
+//! Two callers see enough, both subtract, and the rest wraps.
+//!
+//! A bucket that looks at the allowance and then subtracts, each atomic, the pair not. Two callers
+//! find one token, both take it, the unsigned allowance wraps to 2⁶⁴ − 1, and the next refill
+//! clamps that to a *full* bucket.
+//!
+//! Every schedule of a few steps is tried by [`interleave`](crate::interleave), which finds it.
+//! Instead: [`flowgate::TokenBucket`], where looking and taking are one compare-and-swap.
+
+use flowgate::Quota;
+
+use crate::interleave::Machine;
+use crate::promise::Grant;
+
+/// Threads that take from an allowance; no time passes.
+#[derive(Clone, Debug)]
+pub struct SubtractBelowZero {
+    most: u64,
+    allowance: u64,
+    threads: Vec<At>,
+    grants: Vec<Grant>,
+}
+
+/// What a thread does next.
+#[derive(Clone, Copy, Debug)]
+enum At {
+    Clamp,
+    Look,
+    Subtract,
+}
+
+impl SubtractBelowZero {
+    /// A full bucket for `quota`, asked by so many threads, again and again.
+    pub fn new(quota: Quota, threads: usize) -> Self {
+        let most = quota.max_burst();
+        Self {
+            most,
+            allowance: most,
+            threads: vec![At::Clamp; threads],
+            grants: Vec::new(),
+        }
+    }
+}
+
+impl Machine for SubtractBelowZero {
+    fn threads(&self) -> usize {
+        self.threads.len()
+    }
+
+    fn step(&mut self, thread: usize) -> Option<String> {
+        match self.threads[thread] {
+            At::Clamp => {
+                self.allowance = self.allowance.min(self.most);
+                self.threads[thread] = At::Look;
+                Some(format!(
+                    "thread {thread}: clamps the allowance, {} now",
+                    self.allowance
+                ))
+            }
+            At::Look if self.allowance == 0 => None,
+            At::Look => {
+                self.threads[thread] = At::Subtract;
+                Some(format!("thread {thread}: sees {}, enough", self.allowance))
+            }
+            At::Subtract => {
+                // The mistake: what was seen may be gone.
+                self.allowance = self.allowance.wrapping_sub(1);
+                self.threads[thread] = At::Clamp;
+                self.grants.push(Grant::new(0, 1));
+                Some(format!(
+                    "thread {thread}: subtracts 1, {} now, admits",
+                    self.allowance
+                ))
+            }
+        }
+    }
+
+    fn grants(&self) -> &[Grant] {
+        &self.grants
+    }
+}

@@ -1,0 +1,61 @@
+//! Cuts the interval between tokens to whole nanoseconds.
+//!
+//! 600 million per second is one each 1.67 ns, and 1 ns is what is stored: a thousand million per
+//! second. Rates per minute and per day that do not divide a nanosecond drift as well; in
+//! milliseconds, 600 per second becomes
+//! 1000. It is the most common mistake of all.
+//!
+//! Contracts C1 and C8 catch it. Instead: [`flowgate::TokenBucket`], which counts in fractions of a
+//! nanosecond that a token is a whole number of.
+
+use flowgate::Quota;
+
+use super::{TRIES, verdict};
+use crate::rate::Rate;
+use crate::script::{Op, Outcome, Step};
+use crate::subject::{Capabilities, Subject};
+
+/// One time, as it should be, in too coarse a unit.
+#[derive(Clone, Debug)]
+pub struct WholeNanoseconds {
+    /// Nanoseconds per token.
+    interval_ns: i128,
+    burst: i128,
+    /// The arrival time, in nanoseconds.
+    full_at_ns: i128,
+}
+
+impl WholeNanoseconds {
+    /// A bucket for `quota`.
+    pub fn new(quota: Quota) -> Self {
+        let rate = Rate::of(quota);
+        Self {
+            // The mistake.
+            interval_ns: (rate.price / rate.accrual).max(1),
+            burst: i128::from(rate.burst_units),
+            full_at_ns: 0,
+        }
+    }
+}
+
+impl Subject for WholeNanoseconds {
+    fn capabilities(&self) -> Capabilities {
+        TRIES
+    }
+
+    fn step(&mut self, step: &Step) -> Outcome {
+        let Op::Try { n } = step.op else {
+            return Outcome::Skipped;
+        };
+        if i128::from(n) > self.burst {
+            return verdict(false);
+        }
+        let now_ns = i128::from(step.at_ns);
+        let next_ns = self.full_at_ns.max(now_ns) + i128::from(n) * self.interval_ns;
+        let enough = next_ns <= now_ns + self.burst * self.interval_ns;
+        if enough {
+            self.full_at_ns = next_ns;
+        }
+        verdict(enough)
+    }
+}

@@ -1,0 +1,54 @@
+//! Clamps the arrival time to the wrong bound.
+//!
+//! An arrival time that lies in the past has to be brought up to now, or idle time is saved up
+//! without limit. Brought up to now *minus the tolerance* it is saved up once more than the burst
+//! allows: with a burst of 10, one request and 9 idle seconds at 1 per second, 17 go at once.
+//!
+//! Contract C1 catches it. Instead: [`flowgate::TokenBucket`].
+
+use flowgate::Quota;
+
+use super::{TRIES, verdict};
+use crate::rate::Rate;
+use crate::script::{Op, Outcome, Step};
+use crate::subject::{Capabilities, Subject};
+
+/// An arrival time that may lie in the past.
+#[derive(Clone, Debug)]
+pub struct WrongClamp {
+    rate: Rate,
+    /// The arrival time, in grains.
+    full_at: i128,
+}
+
+impl WrongClamp {
+    /// A bucket for `quota`.
+    pub fn new(quota: Quota) -> Self {
+        Self {
+            rate: Rate::of(quota),
+            full_at: 0,
+        }
+    }
+}
+
+impl Subject for WrongClamp {
+    fn capabilities(&self) -> Capabilities {
+        TRIES
+    }
+
+    fn step(&mut self, step: &Step) -> Outcome {
+        let Op::Try { n } = step.op else {
+            return Outcome::Skipped;
+        };
+        let cost = self.rate.cost(n);
+        let now = i128::from(step.at_ns) * self.rate.accrual;
+        let tolerance = self.rate.full - self.rate.price;
+        // The mistake: it should be `now`.
+        let next = self.full_at.max(now - tolerance) + cost;
+        let enough = cost <= self.rate.full && next <= now + self.rate.full;
+        if enough {
+            self.full_at = next;
+        }
+        verdict(enough)
+    }
+}
