@@ -75,14 +75,20 @@ impl Oracle {
     /// A bucket as `setup` says.
     pub fn new(setup: &Setup) -> Self {
         let rate = Rate::of(setup.quota);
+        let level = setup
+            .initial_tokens
+            .map_or(rate.full, |units| rate.cost(units));
         Self {
             rate,
             refill: setup.refill,
             anchor_ns: setup.built_ns,
-            level: setup
-                .initial_tokens
-                .map_or(rate.full, |units| rate.cost(units)),
-            since_ns: i128::from(setup.built_ns),
+            level,
+            // What is full is full at any time.
+            since_ns: if level == rate.full {
+                0
+            } else {
+                i128::from(setup.built_ns)
+            },
             max_debt: setup.max_debt,
             newest_ns: 0,
             held: Vec::new(),
@@ -132,15 +138,15 @@ impl Oracle {
         }
     }
 
-    /// The time by which tokens have flowed in: all of it, or whole periods since the anchor.
+    /// The time by which tokens have flowed in: all of it, or up to the last end of a period, of which one
+    /// is at the anchor.
     fn limiter_time(&self, at_ns: u64) -> i128 {
-        let flows = self.refill != Refill::Interval || at_ns <= self.anchor_ns;
-        let behind = if flows {
-            0
-        } else {
-            (at_ns - self.anchor_ns) % self.rate.period_ns
-        };
-        i128::from(at_ns - behind)
+        let at = i128::from(at_ns);
+        if self.refill != Refill::Interval {
+            return at;
+        }
+        let since = at - i128::from(self.anchor_ns);
+        (at - since.rem_euclid(i128::from(self.rate.period_ns))).max(0)
     }
 
     /// The level at `now`. Before `since_ns` the line runs on backward.
@@ -174,9 +180,8 @@ impl Oracle {
         }
         let mut due = now + self.rate.wait_ns(missing);
         let anchor = i128::from(self.anchor_ns);
-        if self.refill == Refill::Interval && due > anchor {
-            let period = i128::from(self.rate.period_ns);
-            due = anchor + (due - anchor + period - 1) / period * period;
+        if self.refill == Refill::Interval && due > 0 {
+            due += (anchor - due).rem_euclid(i128::from(self.rate.period_ns));
         }
         due - i128::from(at_ns)
     }
@@ -239,11 +244,15 @@ impl Oracle {
             return Outcome::Refused(Retry::After(duration(wait - most)));
         }
         self.take(now, n);
+        let before_ns = self.given_back.last_told_ns;
         if wait > 0 {
             self.given_back.note_told(n, told_ns);
         }
-        self.held
-            .push(self.given_back.hold(n, self.rate.scale, self.full_at()));
+        let last_told = (wait > 0 && before_ns < told_ns).then_some((told_ns, before_ns));
+        self.held.push(
+            self.given_back
+                .hold(n, self.rate.scale, self.full_at(), last_told),
+        );
         Outcome::Promised { at_ns: told_ns }
     }
 
@@ -275,6 +284,14 @@ impl Oracle {
         }
         .min(new.full)
         .max(now * new.accrual + new.full - END_OF_TIME);
+        // Nobody comes before who was told a time: nothing is there until then, or, of a bucket that is filled
+        // anew, one burst.
+        let last_told_ns = self.given_back.last_told_ns;
+        if at_ns < last_told_ns {
+            let then = if carry == Carry::Reset { new.full } else { 0 };
+            let until = i128::from(last_told_ns) - now;
+            self.level = self.level.min(then - new.accrual * until);
+        }
         self.since_ns = now;
         self.given_back.note_change(
             at_ns,

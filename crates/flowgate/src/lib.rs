@@ -16,6 +16,8 @@
 //! - [`Quota`]: what is allowed. `"100/s burst 20".parse()`, or [`Quota::per_second`].
 //! - [`TokenBucket`]: at most burst + rate · t in every span t; bursts, reservations, refunds, overdraft,
 //!   live change of rate and size.
+//! - [`LeakyBucket`]: evenly spaced; never two closer together than the quota says.
+//! - [`FixedWindow`]: at most limit in each window, by the calendar if you like.
 //! - [`Denied`]: a refusal that knows when to come back.
 //! - [`Clock`]: the machine's time, or a [`ManualClock`] for tests that never sleep.
 //! - [`Limiter`]: any of the limiters, behind `&dyn`.
@@ -28,16 +30,24 @@ extern crate alloc;
 extern crate std;
 
 mod algorithm;
+mod at;
 mod clock;
+mod fixed_window;
+mod leaky_bucket;
 mod limiter;
 mod primitive;
 mod quota;
+mod reservation;
 mod token_bucket;
 mod verdict;
 mod word;
 
+pub use at::At;
 pub use clock::{Clock, ManualClock, Source, Timestamp};
+pub use fixed_window::{FixedWindow, FixedWindowBuilder};
+pub use leaky_bucket::{LeakyBucket, LeakyBucketBuilder};
 pub use limiter::{Limiter, Snapshot};
 pub use quota::{Quota, QuotaError};
-pub use token_bucket::{At, Builder, Carry, Refill, Reservation, TokenBucket};
+pub use reservation::Reservation;
+pub use token_bucket::{Carry, PayAfter, Refill, TokenBucket, TokenBucketBuilder};
 pub use verdict::Denied;

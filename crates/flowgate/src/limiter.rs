@@ -1,7 +1,7 @@
 //! What all limiters have in common.
 
 use crate::clock::{Clock, Timestamp};
-use crate::token_bucket::Reservation;
+use crate::reservation::Reservation;
 use crate::verdict::Denied;
 use core::time::Duration;
 
@@ -54,7 +54,10 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
     /// # Errors
     ///
     /// Inside: [`Denied`] if `n` can never be granted.
-    fn reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>>;
+    fn reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
+        let _ = n;
+        None
+    }
 
     /// How many units could be taken now.
     fn available(&self) -> u64;

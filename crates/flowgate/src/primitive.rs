@@ -14,8 +14,8 @@ pub(crate) use portable_atomic::AtomicU128;
 #[cfg(flowgate_loom)]
 pub(crate) use modelled::AtomicU128;
 
-/// A mutex that is held for nanoseconds and never across a call into foreign code, so that it cannot be
-/// poisoned by anything but a bug of our own; a poisoned one is used as it is.
+/// A mutex that is held for nanoseconds, and across no call into foreign code but the reading of a clock; a poisoned
+/// one is used as it is, because what it guards is whole at every such call.
 #[derive(Debug)]
 pub(crate) struct Lock<T>(lock::Mutex<T>);
 

@@ -39,6 +39,8 @@ enum Reason {
         asked: u64,
         most: u64,
     },
+    /// Not before the clock's last instant.
+    TooLate,
 }
 
 impl Denied {
@@ -54,6 +56,11 @@ impl Denied {
 
     pub(crate) fn never(asked: u64, most: u64) -> Self {
         Self(Reason::Never { asked, most })
+    }
+
+    /// A turn that would come after the end of time.
+    pub(crate) fn too_late() -> Self {
+        Self(Reason::TooLate)
     }
 
     /// The least time to wait: the same request, made by the same means, is granted after exactly this
@@ -73,32 +80,33 @@ impl Denied {
                     missing.div_ceil(u128::from(ticks_per_ns.get())),
                 ))
             }
-            Reason::Never { .. } => None,
+            Reason::Never { .. } | Reason::TooLate => None,
         }
     }
 
     /// Whether the request can never be granted, however long one waits: it asks for more than the
-    /// limit allows at once. Ask for less, or [`overdraw`](crate::TokenBucket::overdraw).
+    /// limit allows at once (ask for less, or [`overdraw`](crate::TokenBucket::overdraw)), or the line of
+    /// reservations reaches beyond what the clock can count, which is 584 years.
     pub fn is_never(&self) -> bool {
-        matches!(self.0, Reason::Never { .. })
+        matches!(self.0, Reason::Never { .. } | Reason::TooLate)
     }
 }
 
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.retry_after(), self.0) {
-            (_, Reason::Never { asked, most }) => {
+        match self.0 {
+            Reason::Never { asked, most } => {
                 write!(
                     f,
                     "{asked} can never be granted: the most at once is {most}"
                 )
             }
-            (retry_after, Reason::Later { .. }) => {
-                write!(
-                    f,
-                    "over the limit; retry after {:?}",
-                    retry_after.unwrap_or_default()
-                )
+            Reason::TooLate => {
+                f.write_str("its turn would come after the end of time, in 584 years")
+            }
+            Reason::Later { .. } => {
+                let wait = self.retry_after().unwrap_or_default();
+                write!(f, "over the limit; retry after {wait:?}")
             }
         }
     }

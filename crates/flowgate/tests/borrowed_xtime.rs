@@ -149,6 +149,8 @@ const PROMISE: &str = "as much comes back as keeps burst + rate · t; x/time sub
                        reserved later";
 const LATE: &str = "of what is cancelled after its time, the part that has not flowed in again by \
                     itself comes back";
+const OVER: &str = "more than the burst would go at one instant";
+const BEHIND: &str = "a faster rate helps newcomers once all who were told a time have had theirs";
 const FOLLOWS: &str = "what came back above is used here";
 
 #[test]
@@ -469,7 +471,8 @@ fn c1_set_limit() {
             (SetLimit(2, 10), Done),
             (Reserve(2, 1), At(4)),
         ],
-        differs: &[],
+        // Two are told t4, and with this one three would go then, with a burst of 2.
+        differs: &[(3, At(5), OVER)],
     }
     .check();
 }
@@ -501,7 +504,8 @@ fn c5_set_limit_and_cancel() {
             (Cancel(2, 1), Back(2)),
             (Reserve(2, 2), At(3)),
         ],
-        differs: &[],
+        // When the rate rose, newcomers were put behind the two that were told t4; there they stay.
+        differs: &[(4, At(4), BEHIND)],
     }
     .check();
 }

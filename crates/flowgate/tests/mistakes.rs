@@ -33,7 +33,10 @@ fn bucket(text: &str) -> TokenBucket {
     with(text, |builder| builder)
 }
 
-fn with(text: &str, settings: impl FnOnce(flowgate::Builder) -> flowgate::Builder) -> TokenBucket {
+fn with(
+    text: &str,
+    settings: impl FnOnce(flowgate::TokenBucketBuilder) -> flowgate::TokenBucketBuilder,
+) -> TokenBucket {
     settings(TokenBucket::builder(quota(text)).clock(ManualClock::new()))
         .build()
         .expect("a limiter")

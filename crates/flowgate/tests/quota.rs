@@ -29,10 +29,13 @@ const FORMS: &[(&str, u64, u64, u64, &str)] = &[
     ("1/10s",                     1, 10 * NS_PER_S,       1, "1/10s"),
     ("3/day",                     3, 86_400 * NS_PER_S,   3, "3/day"),
     ("2.5/s",                     5, 2 * NS_PER_S,        3, "2.5/s"),
-    ("2.5/s burst 3",             5, 2 * NS_PER_S,        3, "2.5/s"),
-    ("2.5/s burst 5",             5, 2 * NS_PER_S,        5, "5/2s"),
+    ("2.5/s burst 3",             5, 2 * NS_PER_S,        3, "5/2s burst 3"),
+    ("2.5/s burst 5",             5, 2 * NS_PER_S,        5, "5/2s burst 5"),
     ("2.50/s burst 4",            5, 2 * NS_PER_S,        4, "5/2s burst 4"),
-    ("2.5/10s",                   5, 20 * NS_PER_S,       3, "5/20s burst 3"),
+    ("2.5/10s",                   5, 20 * NS_PER_S,       3, "2.5/10s"),
+    ("0.3/7s",                    3, 70 * NS_PER_S,       1, "0.3/7s"),
+    ("2.25/3s",                   9, 12 * NS_PER_S,       3, "2.25/3s"),
+    ("100/s burst 100",         100, NS_PER_S,          100, "100/s burst 100"),
     ("2.5/min",                   5, 120 * NS_PER_S,      3, "2.5/min"),
     ("0.7/h",                     7, 36_000 * NS_PER_S,   1, "0.7/h"),
     ("0.1/s",                     1, 10 * NS_PER_S,       1, "1/10s"),
@@ -639,6 +642,17 @@ proptest! {
         failure_persistence: None,
         ..Default::default()
     })]
+
+    #[test]
+    fn decimal_round_trip(over in 1_u64..1_000_000_000_000, places in 1_usize..=12, periods in 1_u64..1000, unit in 0_usize..7) {
+        let unit = ["ns", "us", "ms", "s", "min", "h", "d"][unit];
+        let digits = format!("{over:0>width$}", width = places + 1);
+        let (whole, fraction) = digits.split_at(digits.len() - places);
+        let text = format!("{whole}.{fraction}/{periods}{unit}");
+        if let Ok(quota) = text.parse::<Quota>() {
+            prop_assert_eq!(quota.to_string().parse::<Quota>(), Ok(quota), "{} as {}", text, quota);
+        }
+    }
 
     #[test]
     fn text_round_trip(quota in quota()) {

@@ -66,7 +66,6 @@ fn n_of_zero_succeeds_and_changes_nothing() {
     assert!(bucket.try_acquire_n(0).is_ok());
     assert!(bucket.overdraw(0).is_ok());
     assert_eq!(bucket.take_up_to(0), 0);
-    assert_eq!(bucket.refund(0), 0);
     let nothing = bucket.reserve_n(0).expect("nothing is always there");
     assert_eq!(nothing.at(), Timestamp::ORIGIN);
     assert_eq!(nothing.cancel(), 0);
@@ -171,6 +170,9 @@ fn c5_told_times_do_not_move_when_the_rate_does() {
         .map(flowgate::Reservation::cancel)
         .sum();
     assert_eq!(back, 3, "cancelled from the last, all of a tail comes back");
+    // Newcomers were to come after them, and still do.
+    assert!(bucket.try_acquire().is_err());
+    time.set(Timestamp::from_nanos(2_001_000_000));
     assert!(bucket.try_acquire().is_ok());
 }
 
@@ -181,8 +183,11 @@ fn c5_after_an_explicit_reset_old_reservations_give_nothing_back() {
     bucket.try_acquire_n(2).expect("2 are there");
     let reservation = bucket.reserve_n(2).expect("2 fit");
     bucket.set_quota_with(quota("1/s burst 2"), Carry::Reset);
-    bucket.try_acquire_n(2).expect("a reset fills");
+    // Full, but for those who are told 2 s.
+    assert_eq!(bucket.available(), 0);
     assert_eq!(reservation.cancel(), 0);
+    time.advance(2_000 * MS);
+    assert_eq!(bucket.take_up_to(9), 2);
     assert_eq!(bucket.available(), 0);
 }
 
@@ -313,6 +318,219 @@ fn c4_nothing_panics_on_any_number() {
                     let _ = at.snapshot();
                 }
                 at.set_quota(quota);
+            }
+        }
+    }
+}
+
+// ---- Reservations and changes ----
+
+#[test]
+fn c1_nobody_overtakes_who_was_told_a_time_by_the_old_quota() {
+    let time = ManualClock::new();
+    let limiter = on("1/s burst 1", &time);
+    limiter.try_acquire().unwrap();
+    let told = [(); 3].map(|()| limiter.reserve().unwrap().at());
+    assert_eq!(told[2], Timestamp::from_nanos(3_000_000_000));
+    limiter.set_quota(quota("1000/s burst 1"));
+    // One of them goes at 2 s; a newcomer beside it would make two at once.
+    time.set(told[1]);
+    assert!(limiter.try_acquire().is_err());
+    time.set(told[2]);
+    assert!(limiter.try_acquire().is_err());
+    time.advance(MS);
+    assert!(limiter.try_acquire().is_ok());
+}
+
+#[test]
+fn c1_a_reset_adds_one_burst_and_not_one_for_each_who_waits() {
+    let time = ManualClock::new();
+    let limiter = on("1/s burst 1", &time);
+    let told = (0..101)
+        .map(|_| limiter.reserve().unwrap().at())
+        .collect::<Vec<_>>();
+    limiter.set_quota_with(quota("1/s burst 1"), Carry::Reset);
+    let mut admitted = told.len() as u64;
+    for second in 0..=100 {
+        time.set(Timestamp::from_nanos(second * 1_000_000_000));
+        admitted += limiter.take_up_to(u64::MAX);
+    }
+    assert_eq!(admitted, 101 + 1);
+}
+
+#[test]
+fn c5_what_comes_back_is_what_is_said_to_come_back() {
+    let per_3_ns = Quota::spacing(Duration::from_nanos(3)).unwrap().burst(3);
+    let limiter = TokenBucket::builder(per_3_ns)
+        .clock(ManualClock::new())
+        .build()
+        .unwrap();
+    let at = |ns| limiter.at(Timestamp::from_nanos(ns));
+    let first = at(966).reserve_n(1).unwrap();
+    let second = at(967).reserve_n(1).unwrap();
+    let third = at(967).reserve_n(2).unwrap();
+    assert_eq!(third.at(), Timestamp::from_nanos(969));
+    let back =
+        first.cancel_at(Timestamp::from_nanos(967)) + second.cancel_at(Timestamp::from_nanos(968));
+    // 2 are told 969; what came back may go with them, and with what flows in from 967 on.
+    let mut admitted = 2 + 2 - back;
+    while at(969).try_acquire().is_ok() {
+        admitted += 1;
+    }
+    assert!(admitted <= 3, "{admitted} within 2 ns");
+}
+
+#[test]
+fn c5_a_cancelled_reservation_is_in_nobodys_way() {
+    let time = ManualClock::new();
+    let limiter = on("10/s", &time);
+    limiter.try_acquire_n(10).unwrap();
+    assert_eq!(limiter.reserve_n(10).unwrap().cancel(), 10);
+    assert_eq!(limiter.refund(10), 10);
+
+    // Nobody has ever been told to wait: other units change nothing about that.
+    let limiter = on("10/s", &time);
+    limiter.set_quota(quota("10/s units 1000"));
+    limiter.try_acquire_n(5_000).unwrap();
+    assert_eq!(limiter.refund(5_000), 5_000);
+}
+
+#[test]
+fn c4_a_full_bucket_is_full_at_any_time_however_it_was_built() {
+    let time = ManualClock::new();
+    time.advance(100 * MS);
+    for refill in [Refill::Continuous, Refill::Interval] {
+        let limiter = TokenBucket::builder(quota("2/s burst 1"))
+            .clock(&time)
+            .refill(refill)
+            .build()
+            .unwrap();
+        assert!(
+            limiter.at(Timestamp::ORIGIN).try_acquire().is_ok(),
+            "{refill:?}"
+        );
+    }
+}
+
+#[test]
+fn c4_intervals_end_before_the_bucket_was_built_as_after() {
+    let time = ManualClock::new();
+    time.set(Timestamp::from_nanos(10_000_000_000));
+    let limiter = TokenBucket::builder(quota("10/s"))
+        .clock(&time)
+        .refill(Refill::Interval)
+        .build()
+        .unwrap();
+    limiter.try_acquire_n(10).unwrap();
+    let ms = |ms: u64| {
+        limiter
+            .at(Timestamp::from_nanos(ms * 1_000_000))
+            .available()
+    };
+    assert_eq!(
+        [ms(9_500), ms(9_999), ms(10_999), ms(11_000)],
+        [0, 0, 0, 10]
+    );
+}
+
+#[test]
+fn a_turn_after_the_end_of_time_is_called_that() {
+    let limiter = on("1/y burst 2", &ManualClock::new());
+    let denied = loop {
+        if let Err(denied) = limiter.reserve() {
+            break denied;
+        }
+    };
+    assert!(denied.is_never());
+    assert_eq!(
+        denied.to_string(),
+        "its turn would come after the end of time, in 584 years"
+    );
+}
+
+#[test]
+fn threads_that_advance_a_clock_at_once_move_it_by_the_sum() {
+    let time = ManualClock::new();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..10_000).for_each(|_| time.advance(Duration::from_nanos(3))));
+        }
+    });
+    assert_eq!(time.now(), Timestamp::from_nanos(120_000));
+}
+
+/// Reservations, cancellations and newcomers, while the quota grows: what is admitted in every interval is at most
+/// the burst in force at its end and the integral of the rates.
+#[test]
+fn c1_a_growing_quota_keeps_the_promise_to_those_who_wait() {
+    const NS_PER_TOKEN: [u64; 5] = [16, 8, 4, 2, 1];
+    for seed in 0..3_000 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let (mut speed, mut burst, mut now) = (0, 1 + rng.u64(..3), 0);
+        let of = |speed: usize, burst| {
+            Quota::spacing(Duration::from_nanos(NS_PER_TOKEN[speed]))
+                .unwrap()
+                .burst(burst)
+        };
+        let limiter = TokenBucket::builder(of(speed, burst))
+            .clock(ManualClock::new())
+            .build()
+            .unwrap();
+        let (mut changes, mut held, mut admitted) =
+            (vec![(0, speed, burst)], Vec::new(), Vec::new());
+        for _ in 0..30 {
+            now += rng.u64(..20) * rng.u64(..2);
+            let limiter = limiter.at(Timestamp::from_nanos(now));
+            let n = 1 + rng.u64(..burst);
+            match rng.u32(..8) {
+                0 if speed < 4 => {
+                    speed += rng.usize(..=4 - speed);
+                    burst += rng.u64(..2);
+                    limiter.set_quota(of(speed, burst));
+                    changes.push((now, speed, burst));
+                }
+                1 if !held.is_empty() => {
+                    let reservation: flowgate::Reservation<'_> =
+                        held.swap_remove(rng.usize(..held.len()));
+                    let (at, n) = (reservation.at().as_nanos(), reservation.units());
+                    let used = n - reservation.cancel_at(Timestamp::from_nanos(now));
+                    admitted.push((at, used));
+                }
+                2..4 => held.push(limiter.reserve_n(n).unwrap()),
+                _ => admitted.push((now, n * u64::from(limiter.try_acquire_n(n).is_ok()))),
+            }
+        }
+        admitted.extend(held.iter().map(|held| (held.at().as_nanos(), held.units())));
+        admitted.sort_unstable();
+        // In sixteenths of a token.
+        let flowed_in = |from: u64, to: u64| -> u64 {
+            let ends = changes
+                .iter()
+                .skip(1)
+                .map(|change| change.0)
+                .chain([u64::MAX]);
+            let spans = changes.iter().zip(ends);
+            spans
+                .map(|(&(began, speed, _), end)| {
+                    let ns = end.min(to).saturating_sub(began.max(from));
+                    ns * 16 / NS_PER_TOKEN[speed]
+                })
+                .sum()
+        };
+        for (first, &(from, _)) in admitted.iter().enumerate() {
+            let mut sum = 0;
+            for &(to, n) in &admitted[first..] {
+                sum += n;
+                let burst = changes
+                    .iter()
+                    .filter(|change| change.0 <= to)
+                    .map(|change| change.2)
+                    .max();
+                let allowed = burst.unwrap_or(0) * 16 + flowed_in(from, to);
+                assert!(
+                    sum * 16 <= allowed,
+                    "seed {seed}: {sum} in [{from}, {to}]: {admitted:?}, {changes:?}"
+                );
             }
         }
     }

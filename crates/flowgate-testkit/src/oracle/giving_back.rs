@@ -33,6 +33,8 @@ pub(super) struct Held {
     given: i128,
     /// How many changes of quota came before it.
     changes_before: u64,
+    /// The time that it was told, if that was later than any before it, and the latest of those.
+    told_ns: Option<(u64, u64)>,
 }
 
 /// What was given back, and what it was given back under.
@@ -42,10 +44,10 @@ pub(super) struct GivenBack {
     given: i128,
     hole: i128,
     hole_until_ns: u64,
-    /// The largest amount that was ever told to wait, in units; unknown once units have changed.
+    /// The largest amount that was ever told to wait, in units.
     largest_told: u64,
-    /// The latest time that anybody was told to wait for.
-    last_told_ns: u64,
+    /// The latest time that anybody was told to wait for; 0: nobody.
+    pub(super) last_told_ns: u64,
     changes: Vec<Change>,
     change_count: u64,
 }
@@ -69,13 +71,20 @@ impl GivenBack {
         self.last_told_ns = self.last_told_ns.max(at_ns);
     }
 
-    pub(super) fn hold(&self, n: u64, scale: u64, full_at: i128) -> Held {
+    pub(super) fn hold(
+        &self,
+        n: u64,
+        scale: u64,
+        full_at: i128,
+        told_ns: Option<(u64, u64)>,
+    ) -> Held {
         Held {
             n,
             scale,
             full_at,
             given: self.given,
             changes_before: self.change_count,
+            told_ns,
         }
     }
 
@@ -96,7 +105,9 @@ impl GivenBack {
     ) {
         self.change_count += 1;
         if old.scale != new.scale {
-            self.largest_told = u64::MAX;
+            let told = u128::from(self.largest_told) * u128::from(new.scale);
+            let told = told.div_ceil(u128::from(old.scale));
+            self.largest_told = u64::try_from(told).unwrap_or(u64::MAX);
         }
         let given = core::mem::take(&mut self.given);
         if !comparable {
@@ -161,6 +172,14 @@ impl Oracle {
         let now = self.limiter_time(self.newest_ns);
         let missing = (full_at - now * self.rate.accrual).max(0);
         let taken_since = (self.full_at() - full_at).max(0);
+        // The last one in line is gone, and nobody is told its time.
+        if let Some((told_ns, before_ns)) = held.told_ns
+            && taken_since == 0
+            && own.min(missing) > 0
+            && self.given_back.last_told_ns == told_ns
+        {
+            self.given_back.last_told_ns = before_ns;
+        }
         self.give_back(own.min(missing), taken_since)
     }
 
@@ -178,7 +197,8 @@ impl Oracle {
         let before = self.level_at(now);
         let hole = self.given_back.hole_at(at_ns);
         // Whoever was told this very instant still counts.
-        let standing = match at_ns <= self.given_back.last_told_ns {
+        let last_told_ns = self.given_back.last_told_ns;
+        let standing = match last_told_ns > 0 && at_ns <= last_told_ns {
             true => self
                 .rate
                 .cost(self.given_back.largest_told)
@@ -186,7 +206,9 @@ impl Oracle {
             false => 0,
         };
         let room = if standing > 0 {
-            (full - hole - standing).max(0)
+            // Whole units, so that what is said to have come back is all that has.
+            let room = (full - hole - standing).max(0);
+            room - room % self.rate.price
         } else {
             amount
         };

@@ -6,7 +6,7 @@
 //!
 //! Contract C2 catches it: nothing was admitted, and yet the first is refused. Instead:
 //! [`flowgate::TokenBucket`], which starts full unless
-//! [`initial_tokens`](flowgate::Builder::initial_tokens) says otherwise.
+//! [`initial_tokens`](flowgate::TokenBucketBuilder::initial_tokens) says otherwise.
 
 use flowgate::Quota;
 

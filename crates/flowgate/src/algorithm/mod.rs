@@ -3,6 +3,7 @@
 //! No atomics, no clock, no input or output. Whatever stores a limiter's state, in one word, in a
 //! table, in a simulator, runs the step that is written here and nowhere else.
 
+pub(crate) mod fixed_window;
 pub(crate) mod token_bucket;
 
 use core::ops::{Add, Sub};
@@ -14,12 +15,25 @@ use core::ops::{Add, Sub};
 pub(crate) trait Ticks: Copy + Ord + Add<Output = Self> + Sub<Output = Self> {
     /// No time at all.
     const ZERO: Self;
+
+    /// The remainder of dividing by a power of two.
+    fn remainder_of_power(self, power: Self) -> Self;
 }
 
 impl Ticks for u64 {
     const ZERO: Self = 0;
+
+    #[inline(always)]
+    fn remainder_of_power(self, power: Self) -> Self {
+        self & (power - 1)
+    }
 }
 
 impl Ticks for u128 {
     const ZERO: Self = 0;
+
+    #[inline(always)]
+    fn remainder_of_power(self, power: Self) -> Self {
+        self & (power - 1)
+    }
 }

@@ -70,6 +70,21 @@ pub(crate) fn overdraw<T: Ticks>(tat: T, now: T, cost: T, burst: T, max_debt: T)
     }
 }
 
+/// Takes `cost ≤ burst + max_debt` whatever the level: the new state, and the instant at which
+/// [`overdraw`] would have granted it.
+pub(crate) fn reserve_overdraft<T: Ticks>(
+    tat: T,
+    now: T,
+    cost: T,
+    burst: T,
+    max_debt: T,
+) -> (T, T) {
+    let past = |time: T, span: T| if time > span { time - span } else { T::ZERO };
+    let next = tat.max(now) + cost;
+    let (paid, shallow) = (past(tat, burst), past(next, burst + max_debt));
+    (next, now.max(paid).max(shallow))
+}
+
 /// What the bucket holds; nothing while it is in debt.
 pub(crate) fn level<T: Ticks>(tat: T, now: T, burst: T) -> T {
     let horizon = now + burst;

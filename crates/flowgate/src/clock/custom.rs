@@ -6,7 +6,8 @@ use alloc::boxed::Box;
 /// recorded trace.
 ///
 /// It should not run backward; if it does, limiters refuse more than they need to, and never grant
-/// anything extra.
+/// anything extra. It must not call a limiter that runs on it: a limiter reads its clock while it
+/// holds a lock when it changes its quota or takes something back.
 ///
 /// ```
 /// use flowgate::{Clock, Source};

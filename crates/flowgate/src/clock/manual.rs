@@ -25,7 +25,7 @@ pub struct ManualClock(Arc<Hands>);
 #[derive(Default)]
 struct Hands {
     now_ns: AtomicU64,
-    /// The latest that `now_ns` has been; raised before it.
+    /// The latest that `now_ns` has been before it was what it is; raised before it is replaced.
     latest_ns: AtomicU64,
 }
 
@@ -40,19 +40,38 @@ impl ManualClock {
         Timestamp::from_nanos(self.0.now_ns.load(Ordering::Acquire))
     }
 
-    /// Moves the clock forward; it stops at [`Timestamp::MAX`].
+    /// Moves the clock forward; it stops at [`Timestamp::MAX`]. Threads that do so at once move it by the
+    /// sum.
     pub fn advance(&self, by: Duration) {
-        self.set(self.now() + by);
+        self.change(|now| now + by);
     }
 
     /// Moves the clock to `to`, which may be earlier than now.
     pub fn set(&self, to: Timestamp) {
-        self.0.latest_ns.fetch_max(to.as_nanos(), Ordering::AcqRel);
-        self.0.now_ns.store(to.as_nanos(), Ordering::Release);
+        self.change(|_| to);
+    }
+
+    fn change(&self, to: impl Fn(Timestamp) -> Timestamp) {
+        let mut now = self.now();
+        loop {
+            self.0.latest_ns.fetch_max(now.as_nanos(), Ordering::AcqRel);
+            let swapped = self.0.now_ns.compare_exchange_weak(
+                now.as_nanos(),
+                to(now).as_nanos(),
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            );
+            match swapped {
+                Ok(_) => return,
+                Err(current) => now = Timestamp::from_nanos(current),
+            }
+        }
     }
 
     pub(super) fn latest(&self) -> Timestamp {
-        Timestamp::from_nanos(self.0.latest_ns.load(Ordering::Acquire))
+        // In this order: what is no longer now has raised the other before.
+        let now_ns = self.0.now_ns.load(Ordering::Acquire);
+        Timestamp::from_nanos(now_ns.max(self.0.latest_ns.load(Ordering::Acquire)))
     }
 }
 

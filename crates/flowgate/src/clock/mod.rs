@@ -60,6 +60,19 @@ enum Kind {
     Custom(Arc<Custom>),
 }
 
+/// [`Clock::system`]; without the feature `std`, a [`ManualClock`] that stands at its origin.
+impl Default for Clock {
+    #[cfg(feature = "std")]
+    fn default() -> Self {
+        Self::system()
+    }
+
+    #[cfg(not(feature = "std"))]
+    fn default() -> Self {
+        ManualClock::new().into()
+    }
+}
+
 impl Clock {
     /// The machine's monotonic clock, read in the cheapest way that can be trusted.
     ///
@@ -68,6 +81,10 @@ impl Clock {
     /// itself keeps time by it. It is compared with the OS clock every second; should the two ever
     /// differ by more than a millisecond, the process falls back to the OS clock for good. Everywhere
     /// else this is [`Clock::os`].
+    ///
+    /// On one thread it does not run backward. A processor may read the counter a little before the memory
+    /// accesses that precede it in the program, so what two threads read may be out of order by as long as
+    /// such an access takes, under a microsecond as a rule; limiters take no harm from that.
     #[cfg(feature = "std")]
     pub const fn system() -> Self {
         Self(Kind::System)
@@ -107,23 +124,18 @@ impl Clock {
         }
     }
 
-    /// The time, but never less than any that this clock has told before: what a change of quota is
-    /// settled at, because accrual that was paid out at the old rate must not be paid again at the new.
+    /// The time, but never less than any that this clock has told before to whoever's doings are seen here: what a
+    /// change of quota is settled at, because accrual that was paid out at the old rate must not be paid again
+    /// at the new.
     pub(crate) fn latest(&self) -> Timestamp {
         match &self.0 {
             Kind::Manual(manual) => manual.latest(),
             Kind::Custom(custom) => custom.latest(),
             #[cfg(feature = "std")]
-            Kind::System | Kind::Os => self.now(),
+            Kind::System => Timestamp::from_nanos(system::now_ns_in_order()),
+            #[cfg(feature = "std")]
+            Kind::Os => self.now(),
         }
-    }
-}
-
-/// [`Clock::system`].
-#[cfg(feature = "std")]
-impl Default for Clock {
-    fn default() -> Self {
-        Self::system()
     }
 }
 

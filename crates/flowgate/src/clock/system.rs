@@ -6,7 +6,7 @@
     target_os = "linux",
     not(flowgate_loom)
 ))]
-pub(super) use super::tsc::now_ns;
+pub(super) use super::tsc::{now_ns, now_ns_in_order};
 
 #[cfg(not(all(
     feature = "tsc",
@@ -14,4 +14,4 @@ pub(super) use super::tsc::now_ns;
     target_os = "linux",
     not(flowgate_loom)
 )))]
-pub(super) use super::os::now_ns;
+pub(super) use super::os::{now_ns, now_ns as now_ns_in_order};

@@ -57,6 +57,10 @@ pub(crate) enum Reason {
     ScaleOutOfRange {
         scale: u64,
     },
+    /// A limiter that counts in windows has no place for a burst.
+    BurstOnWindow {
+        burst: u64,
+    },
     /// A setting that is not the quota's own, such as a limiter's initial tokens.
     OutOfRange {
         what: &'static str,
@@ -108,6 +112,11 @@ impl QuotaError {
             min,
             max,
         })
+    }
+
+    /// A window has no burst, and one of `burst` tokens was set.
+    pub(crate) const fn burst_on_window(burst: u64) -> Self {
+        Self::new(Reason::BurstOnWindow { burst })
     }
 
     pub(super) fn in_text(reason: Reason, text: &str, word: Span) -> Self {
@@ -207,6 +216,11 @@ impl Reason {
                 f,
                 "a token cannot be divided into {scale} units; it must be 1 to {}",
                 super::MAX_SCALE
+            ),
+            Self::BurstOnWindow { burst } => write!(
+                f,
+                "a window has no burst, and one of {burst} was set; all of its count, and no more, \
+                 can be taken at once"
             ),
             Self::OutOfRange { .. } => Ok(()),
             Self::Empty => f.write_str("it is empty; write a count and a period, as in \"100/s\""),

@@ -51,12 +51,12 @@ const MAX_SCALE: u64 = 1 << 32;
 ///
 /// The burst is the most that can be taken at one instant after a rest. It is the count unless it
 /// is set: `Quota::per_minute(60)` allows 60 at once, `Quota::per_minute(60).burst(1)` one each
-/// second.
+/// second. (A [`LeakyBucket`](crate::LeakyBucket) takes 1 where none is set, and a window has no burst.)
 ///
 /// # Equality
 ///
 /// Two quotas are equal when they were written the same: 60 per minute is not 1 per second, though
-/// with the same burst they allow the same. [`Display`](core::fmt::Display),
+/// with the same burst they allow the same, and a burst that was set is not one that goes without saying. [`Display`](core::fmt::Display),
 /// [`FromStr`](core::str::FromStr), serde (feature `serde`) and `==` agree: what is printed is
 /// parsed to an equal quota.
 ///
@@ -117,9 +117,27 @@ const MAX_SCALE: u64 = 1 << 32;
 pub struct Quota {
     count: u64,
     period_ns: u64,
-    burst: u64,
+    burst: Burst,
     scale: u64,
     measure: Measure,
+}
+
+/// The most tokens at once. It makes a difference who says so: some limiters take another burst than
+/// the count where none was set, and some cannot have one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Burst {
+    /// It goes without saying.
+    Implied(u64),
+    /// It was set.
+    Set(u64),
+}
+
+impl Burst {
+    const fn tokens(self) -> u64 {
+        match self {
+            Self::Implied(tokens) | Self::Set(tokens) => tokens,
+        }
+    }
 }
 
 /// What a quota counts. It decides how the quota is written, and nothing else.
@@ -202,7 +220,13 @@ impl Quota {
 
     #[track_caller]
     const fn per(count: u64, period_ns: u64) -> Self {
-        match Self::checked(count, period_ns, count, 1, Measure::Operations) {
+        match Self::checked(
+            count,
+            period_ns,
+            Burst::Implied(count),
+            1,
+            Measure::Operations,
+        ) {
             Ok(quota) => quota,
             Err(reason) => panic!("{}", reason.summary()),
         }
@@ -248,7 +272,7 @@ impl Quota {
         QuotaError::wrap(Self::checked(
             count,
             period_ns,
-            count,
+            Burst::Implied(count),
             1,
             Measure::Operations,
         ))
@@ -288,7 +312,7 @@ impl Quota {
     #[must_use]
     #[track_caller]
     pub const fn burst(self, n: u64) -> Self {
-        match Self::checked(self.count, self.period_ns, n, self.scale, self.measure) {
+        match self.with_burst(Burst::Set(n)) {
             Ok(quota) => quota,
             Err(reason) => panic!("{}", reason.summary()),
         }
@@ -310,13 +334,7 @@ impl Quota {
     /// );
     /// ```
     pub const fn try_burst(self, n: u64) -> Result<Self, QuotaError> {
-        QuotaError::wrap(Self::checked(
-            self.count,
-            self.period_ns,
-            n,
-            self.scale,
-            self.measure,
-        ))
+        QuotaError::wrap(self.with_burst(Burst::Set(n)))
     }
 
     /// The same rate, with as much at once as the rate yields in `time`: rounded down to whole
@@ -425,7 +443,25 @@ impl Quota {
     /// ```
     #[must_use]
     pub const fn max_burst(&self) -> u64 {
-        self.burst
+        self.burst.tokens()
+    }
+
+    /// The burst if one was set, by [`burst`](Quota::burst), [`burst_for`](Quota::burst_for) or in the text.
+    ///
+    /// Where none was, a limiter may have its own: [`LeakyBucket`](crate::LeakyBucket) takes 1, and a window
+    /// has none at all.
+    ///
+    /// ```
+    /// # use flowgate::Quota;
+    /// assert_eq!(Quota::per_second(100).explicit_burst(), None);
+    /// assert_eq!(Quota::per_second(100).burst(100).explicit_burst(), Some(100));
+    /// ```
+    #[must_use]
+    pub const fn explicit_burst(&self) -> Option<u64> {
+        match self.burst {
+            Burst::Implied(_) => None,
+            Burst::Set(tokens) => Some(tokens),
+        }
     }
 
     /// How many units a token is divided into: 1 unless set by
@@ -483,7 +519,7 @@ impl Quota {
     /// The burst in units.
     pub(crate) const fn burst_units(&self) -> u64 {
         // `checked` let no product over 64 bits through.
-        self.burst * self.scale
+        self.burst.tokens() * self.scale
     }
 
     /// `count` per `period` with this quota's burst, units and measure.
@@ -495,10 +531,45 @@ impl Quota {
         QuotaError::wrap(Self::checked(
             count,
             period_ns,
-            self.burst,
+            Burst::Set(self.burst.tokens()),
             self.scale,
             self.measure,
         ))
+    }
+
+    /// This quota with a burst of `tokens`, if none was set and that can be kept.
+    pub(crate) const fn with_default_burst(self, tokens: Option<u64>) -> Self {
+        match (self.burst, tokens) {
+            (Burst::Implied(_), Some(tokens)) => match self.with_burst(Burst::Set(tokens)) {
+                Ok(quota) => quota,
+                Err(_) => self,
+            },
+            _ => self,
+        }
+    }
+
+    /// Limit in units and length in nanoseconds of the window that this quota stands for.
+    ///
+    /// # Errors
+    ///
+    /// If a burst was set, or the limit in units is over 64 bits.
+    pub(crate) const fn window(&self) -> Result<(u64, u64), QuotaError> {
+        if let Burst::Set(burst) = self.burst {
+            return Err(QuotaError::burst_on_window(burst));
+        }
+        match self.count.checked_mul(self.scale) {
+            Some(limit) => Ok((limit, self.period_ns)),
+            None => Err(QuotaError::out_of_range(
+                "a limit in units per token",
+                self.scale,
+                1,
+                u64::MAX / self.count,
+            )),
+        }
+    }
+
+    const fn with_burst(self, burst: Burst) -> Result<Self, Reason> {
+        Self::checked(self.count, self.period_ns, burst, self.scale, self.measure)
     }
 
     /// The largest burst accepted at this rate, in tokens.
@@ -510,7 +581,7 @@ impl Quota {
     const fn checked(
         count: u64,
         period_ns: u64,
-        burst: u64,
+        burst: Burst,
         scale: u64,
         measure: Measure,
     ) -> Result<Self, Reason> {
@@ -534,13 +605,13 @@ impl Quota {
         if nanos > ratio::MAX_NANOS {
             return Err(Reason::RateTooSlow { count, period_ns });
         }
-        if burst == 0 {
+        if burst.tokens() == 0 {
             return Err(Reason::BurstZero);
         }
         let max = greatest_burst(nanos, scale);
-        if burst > max {
+        if burst.tokens() > max {
             return Err(Reason::BurstTooLarge {
-                burst: burst as u128,
+                burst: burst.tokens() as u128,
                 max,
             });
         }

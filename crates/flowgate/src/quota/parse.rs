@@ -5,7 +5,7 @@ use core::str::FromStr;
 use super::number::{Amount, Number, amount, number, starts_number};
 use super::scan::{Fault, Scanner, Span};
 use super::unit::TimeUnit;
-use super::{Measure, Quota, QuotaError, Reason, ratio};
+use super::{Burst, Measure, Quota, QuotaError, Reason, ratio};
 
 /// Reads the [text form](Quota#text).
 ///
@@ -79,7 +79,10 @@ fn build(count: &Amount, period_ns: u64, period: Span, options: &Options) -> Res
         });
     };
     let default_burst = tokens.div_ceil(under);
-    let (burst, burst_word) = options.burst.unwrap_or((default_burst, count.word));
+    let (burst, burst_word) = match options.burst {
+        Some((tokens, word)) => (Burst::Set(tokens), word),
+        None => (Burst::Implied(default_burst), count.word),
+    };
     let (scale, scale_word) = options.units.unwrap_or((1, count.word));
     let measure = if count.bytes {
         Measure::Bytes

@@ -76,10 +76,6 @@ impl TimeUnit {
             .unwrap_or(shortest)
     }
 
-    pub(super) fn alone(&self) -> &'static str {
-        self.alone
-    }
-
     fn names(&self) -> impl Iterator<Item = &'static str> {
         [self.alone, self.after_number]
             .into_iter()

@@ -1,24 +1,18 @@
+use super::TokenBucket;
 use super::carry::{Carry, mul_div, restated};
 use super::ledger::Ledger;
-use super::{Reservation, TokenBucket};
 use crate::algorithm::token_bucket;
+use crate::at::At;
+use crate::clock::Timestamp;
 use crate::limiter::Snapshot;
 use crate::primitive::Ordering;
 use crate::quota::{Quota, QuotaError};
+use crate::reservation::{Receipt, Reservation, Revoke};
 use crate::verdict::Denied;
 use crate::word::{Parameters, Step, View};
 use core::time::Duration;
 
-/// A [`TokenBucket`] at an instant of the caller's: the same verbs, with that for the time.
-///
-/// Made by [`TokenBucket::at`].
-#[derive(Clone, Copy, Debug)]
-pub struct At<'a> {
-    pub(super) bucket: &'a TokenBucket,
-    pub(super) now_ns: u64,
-}
-
-impl<'a> At<'a> {
+impl<'a> At<'a, TokenBucket> {
     /// [`TokenBucket::try_acquire`].
     ///
     /// # Errors
@@ -26,7 +20,7 @@ impl<'a> At<'a> {
     /// As there.
     #[inline]
     pub fn try_acquire(self) -> Result<(), Denied> {
-        self.bucket.word.take_token(self.now_ns)
+        self.limiter.word.take_token(self.now_ns)
     }
 
     /// [`TokenBucket::try_acquire_n`].
@@ -36,7 +30,7 @@ impl<'a> At<'a> {
     /// As there.
     #[inline]
     pub fn try_acquire_n(self, n: u64) -> Result<(), Denied> {
-        self.bucket.word.take_units(self.now_ns, n)
+        self.limiter.word.take_units(self.now_ns, n)
     }
 
     /// [`TokenBucket::reserve`].
@@ -80,44 +74,65 @@ impl<'a> At<'a> {
         units: impl Fn(&Parameters) -> u64,
         max_wait: Option<Duration>,
     ) -> Result<Reservation<'a>, Denied> {
-        self.bucket.word.update(self.now_ns, |view| {
+        self.reserve_step(
+            self.limiter,
+            units,
+            max_wait,
+            |parameters| parameters.burst_units,
+            |view, cost| {
+                token_bucket::reserve(view.state, view.now, cost, view.parameters.burst_ticks())
+            },
+        )
+    }
+
+    /// A reservation at `owner`'s of up to `most` units, for which `step` tells the new state and the instant.
+    pub(super) fn reserve_step(
+        self,
+        owner: &'a dyn Revoke,
+        units: impl Fn(&Parameters) -> u64,
+        max_wait: Option<Duration>,
+        most: impl Fn(&Parameters) -> u64,
+        step: impl Fn(&View, u128) -> (u128, u128),
+    ) -> Result<Reservation<'a>, Denied> {
+        self.limiter.word.update(self.now_ns, |view| {
             let parameters = &view.parameters;
-            let n = units(parameters);
-            if n > parameters.burst_units {
-                return Step::Stay(Err(Denied::never(n, parameters.burst_units)));
+            let (n, most) = (units(parameters), most(parameters));
+            if n > most {
+                return Step::Stay(Err(Denied::never(n, most)));
             }
             let (tat, covered) = match n {
-                0 => (view.tat, view.now),
-                _ => token_bucket::reserve(
-                    view.tat,
-                    view.now,
-                    parameters.ticks(n),
-                    parameters.burst_ticks(),
-                ),
+                0 => (view.state, view.now),
+                _ => step(view, parameters.ticks(n)),
             };
             let Ok(at_ns) = u64::try_from(view.at_ns(covered)) else {
-                return Step::Stay(Err(Denied::never(n, parameters.burst_units)));
+                return Step::Stay(Err(Denied::too_late()));
             };
             let wait_ns = u128::from(at_ns - self.now_ns);
             if let Some(max_wait) = max_wait.filter(|max_wait| wait_ns > max_wait.as_nanos()) {
                 return Step::Stay(Err(Denied::later(wait_ns - max_wait.as_nanos(), 1)));
             }
             if wait_ns > 0 {
-                self.bucket.largest_told.fetch_max(n, Ordering::AcqRel);
-                self.bucket.last_told_ns.fetch_max(at_ns, Ordering::AcqRel);
+                self.limiter.largest_told.fetch_max(n, Ordering::AcqRel);
             }
+            let told_before_ns = match wait_ns {
+                0 => at_ns,
+                _ => self.limiter.last_told_ns.fetch_max(at_ns, Ordering::AcqRel),
+            };
             Step::Move(
                 tat,
                 Ok(Reservation {
-                    bucket: self.bucket,
+                    limiter: owner,
                     units: n,
                     at_ns,
-                    units_per_token: parameters.units_per_token,
-                    tat,
-                    // Whoever gives back changes the word first, so this counts nothing that the
-                    // word does not: too little here only gives back less.
-                    given_back: self.bucket.given_back.load(Ordering::Acquire),
-                    epoch: parameters.epoch,
+                    receipt: Receipt {
+                        units_per_token: parameters.units_per_token,
+                        state: tat,
+                        // Whoever gives back changes the word first, so this counts nothing that
+                        // the word does not: too little here only gives back less.
+                        given_back: self.limiter.given_back.load(Ordering::Acquire),
+                        epoch: parameters.epoch,
+                        told_before_ns,
+                    },
                 }),
             )
         })
@@ -125,11 +140,11 @@ impl<'a> At<'a> {
 
     /// [`TokenBucket::take_up_to`].
     pub fn take_up_to(self, n: u64) -> u64 {
-        self.bucket
+        self.limiter
             .word
             .update(self.now_ns, |view| match n.min(view.available()) {
                 0 => Step::Stay(0),
-                n => Step::Move(view.tat.max(view.now) + view.parameters.ticks(n), n),
+                n => Step::Move(view.state.max(view.now) + view.parameters.ticks(n), n),
             })
     }
 
@@ -142,14 +157,19 @@ impl<'a> At<'a> {
         if n == 0 {
             return Ok(());
         }
-        self.bucket.word.update(self.now_ns, |view| {
+        self.overdraw_units(|_| n)
+    }
+
+    pub(super) fn overdraw_units(self, units: impl Fn(&Parameters) -> u64) -> Result<(), Denied> {
+        self.limiter.word.update(self.now_ns, |view| {
             let parameters = &view.parameters;
+            let n = units(parameters);
             let most = parameters.burst_units.saturating_add(parameters.debt_units);
             if n > most {
                 return Step::Stay(Err(Denied::never(n, most)));
             }
             match token_bucket::overdraw(
-                view.tat,
+                view.state,
                 view.now,
                 parameters.ticks(n),
                 parameters.burst_ticks(),
@@ -163,21 +183,21 @@ impl<'a> At<'a> {
 
     /// [`TokenBucket::refund`].
     pub fn refund(self, n: u64) -> u64 {
-        self.bucket.refund_at(n, || self.now_ns)
+        self.limiter.refund_at(n, || self.now_ns)
     }
 
     /// [`TokenBucket::available`].
     pub fn available(self) -> u64 {
-        self.bucket.word.view(self.now_ns).available()
+        self.limiter.word.view(self.now_ns).available()
     }
 
     /// [`TokenBucket::snapshot`].
     pub fn snapshot(self) -> Snapshot {
-        let view = self.bucket.word.view(self.now_ns);
+        let view = self.limiter.word.view(self.now_ns);
         Snapshot {
             limit: view.parameters.burst_units,
             remaining: view.available(),
-            reset_after: match view.tat.saturating_sub(view.now) {
+            reset_after: match view.state.saturating_sub(view.now) {
                 0 => Duration::ZERO,
                 missing => view.denied(missing).retry_after().unwrap_or_default(),
             },
@@ -193,7 +213,7 @@ impl<'a> At<'a> {
     pub fn set_quota_with(self, quota: Quota, carry: Carry) {
         let unchanged = |_| Ok::<_, QuotaError>(quota);
         // An infallible change.
-        let _: Result<(), QuotaError> = self.bucket.change_quota(unchanged, carry, || self.now_ns);
+        let _: Result<(), QuotaError> = self.limiter.change_quota(unchanged, carry, || self.now_ns);
     }
 }
 
@@ -206,7 +226,7 @@ impl TokenBucket {
         now_ns: impl Fn() -> u64,
     ) -> Result<(), QuotaError> {
         let mut ledger = self.ledger.lock();
-        let quota = change(ledger.quota)?;
+        let quota = change(ledger.quota)?.with_default_burst(ledger.default_burst);
         let (now_ns, before, after) = self.word.reconfigure(|old, tat| {
             // Read after the state that is settled, so that it is not older than the decisions in it.
             let now_ns = now_ns().max(self.newest_ns.load(Ordering::Acquire));
@@ -215,13 +235,27 @@ impl TokenBucket {
             if new.interval_ns == old.interval_ns {
                 new.anchor_ns = old.anchor_ns;
             }
-            let new_tat = restated(old, &new, tat, now_ns, carry);
+            let mut new_tat = restated(old, &new, tat, now_ns, carry);
+            // Who was told a time keeps it, so nobody else comes before the last of them.
+            let last_told_ns = self.last_told_ns.load(Ordering::Acquire);
+            if now_ns < last_told_ns {
+                let burst = match carry {
+                    Carry::Reset => 0,
+                    Carry::Kept | Carry::Proportional => new.burst_ticks(),
+                };
+                new_tat = new_tat.max(new.ticks_in(last_told_ns) + burst);
+            }
             new.layout = new.layout_for(now_ns, new_tat);
             (new, new_tat, (now_ns, (*old, tat), (new, new_tat)))
         });
-        if before.0.units_per_token != after.0.units_per_token {
-            // Amounts told before were in other units.
-            self.largest_told.store(u64::MAX, Ordering::Release);
+        let (old_scale, new_scale) = (before.0.units_per_token, after.0.units_per_token);
+        if old_scale != new_scale {
+            // Told in the old units. Who is about to tell more in those will find the change, and tell
+            // it again in the new ones.
+            let told = u128::from(self.largest_told.load(Ordering::Acquire));
+            let told = (told * u128::from(new_scale)).div_ceil(u128::from(old_scale));
+            let told = u64::try_from(told).unwrap_or(u64::MAX);
+            self.largest_told.store(told, Ordering::Release);
         }
         let given_back = self.given_back.load(Ordering::Acquire);
         ledger.note_change(now_ns, before, after, given_back, carry == Carry::Kept);
@@ -230,33 +264,52 @@ impl TokenBucket {
     }
 
     /// See [`ledger`](super::ledger) for why this much.
-    pub(super) fn cancel(&self, reservation: &Reservation<'_>, now_ns: impl Fn() -> u64) -> u64 {
-        let (units, scale) = (u128::from(reservation.units), reservation.units_per_token);
-        self.give_back(now_ns, |ledger, view, now| {
-            let Some(full_at) = ledger.full_at(reservation, self, view.parameters.epoch) else {
+    fn cancel(&self, reservation: &Reservation<'_>, now_ns: impl Fn() -> u64) -> u64 {
+        let receipt = &reservation.receipt;
+        let (units, scale) = (u128::from(reservation.units), receipt.units_per_token);
+        // If it is the last that was told a time, it is so no longer. Before the state changes: a reservation
+        // that is made meanwhile from what the state was then fails, and tells its time again.
+        let lowered = self.last_told_ns.compare_exchange(
+            reservation.at_ns,
+            receipt.told_before_ns,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        let told_ns = lowered.unwrap_or(0);
+        let mut is_last = false;
+        let units = self.give_back(now_ns, told_ns, |ledger, view, now| {
+            is_last = false;
+            let Some(full_at) = ledger.full_at(receipt, self, view.parameters.epoch) else {
                 return (0, 0);
             };
             let (own, _) = mul_div(units, view.parameters.token_ticks(), u128::from(scale));
             let missing = u128::try_from(full_at.saturating_sub(now as i128)).unwrap_or(0);
-            let since = u128::try_from((view.tat as i128).saturating_sub(full_at)).unwrap_or(0);
+            let since = u128::try_from((view.state as i128).saturating_sub(full_at)).unwrap_or(0);
+            is_last = since == 0 && own.min(missing) > 0;
             (own.min(missing), since)
-        })
+        });
+        if !is_last {
+            self.last_told_ns.fetch_max(told_ns, Ordering::AcqRel);
+        }
+        units
     }
 
     /// As a cancelled reservation that everything still ahead was made after.
     pub(super) fn refund_at(&self, n: u64, now_ns: impl Fn() -> u64) -> u64 {
-        self.give_back(now_ns, |_, view, _| {
+        self.give_back(now_ns, 0, |_, view, _| {
             let parameters = &view.parameters;
             let most = parameters.burst_units.saturating_add(parameters.debt_units);
             (parameters.ticks(n.min(most)), u128::MAX)
         })
     }
 
-    /// `taken` says how many ticks were taken that are still missing, and how many since.
+    /// `taken` says how many ticks were taken that are still missing, and how many since. If any were, somebody
+    /// may still have been told `told_ns`.
     fn give_back(
         &self,
         now_ns: impl Fn() -> u64,
-        taken: impl Fn(&Ledger, &View, u128) -> (u128, u128),
+        told_ns: u64,
+        mut taken: impl FnMut(&Ledger, &View, u128) -> (u128, u128),
     ) -> u64 {
         let mut ledger = self.ledger.lock();
         let (units, given) = self.word.update(now_ns(), |view| {
@@ -268,24 +321,26 @@ impl TokenBucket {
 
             let burst = parameters.burst_ticks();
             let holes = ledger.holes_at(now_ns);
-            let last_told_ns = self.last_told_ns.load(Ordering::Acquire);
-            let standing = if now_ns <= last_told_ns {
+            let told_ns = if since > 0 { told_ns } else { 0 };
+            let last_told_ns = self.last_told_ns.load(Ordering::Acquire).max(told_ns);
+            let standing = if last_told_ns > 0 && now_ns <= last_told_ns {
                 let largest = self.largest_told.load(Ordering::Acquire);
                 parameters.ticks(largest).min(since)
             } else {
                 0
             };
             let room = if standing > 0 {
-                burst.saturating_sub(holes.saturating_add(standing))
+                let room = burst.saturating_sub(holes.saturating_add(standing));
+                room - room % u128::from(parameters.unit_ticks)
             } else {
                 taken
             };
-            let tat = token_bucket::give_back(view.tat, now, taken.min(room));
-            if tat == view.tat {
+            let tat = token_bucket::give_back(view.state, now, taken.min(room));
+            if tat == view.state {
                 return Step::Stay((0, None));
             }
-            let units = view.balance_at(now, tat) - view.balance_at(now, view.tat);
-            let back = view.tat - tat;
+            let units = view.balance_at(now, tat) - view.balance_at(now, view.state);
+            let back = view.state - tat;
             let hole = (standing > 0).then_some((now_ns, last_told_ns));
             let given = (since > 0).then_some((back, hole));
             Step::Move(tat, (u64::try_from(units).unwrap_or(0), given))
@@ -302,11 +357,23 @@ impl TokenBucket {
     }
 }
 
+impl Revoke for TokenBucket {
+    fn revoke(&self, reservation: &Reservation<'_>, now: Option<Timestamp>) -> u64 {
+        match now {
+            Some(now) => {
+                let now_ns = self.at(now).now_ns;
+                self.cancel(reservation, || now_ns)
+            }
+            None => self.cancel(reservation, || self.clock.latest().as_nanos()),
+        }
+    }
+}
+
 impl View {
     /// The whole units that the bucket holds.
     fn available(&self) -> u64 {
         let parameters = &self.parameters;
-        let level = token_bucket::level(self.tat, self.now, parameters.burst_ticks());
+        let level = token_bucket::level(self.state, self.now, parameters.burst_ticks());
         // At most the burst.
         (level / u128::from(parameters.unit_ticks)) as u64
     }

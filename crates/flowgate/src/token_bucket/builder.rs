@@ -39,18 +39,21 @@ pub enum Refill {
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder builds nothing until `build` is called"]
-pub struct Builder {
-    quota: Quota,
+pub struct TokenBucketBuilder {
+    pub(crate) quota: Quota,
+    /// What a quota that sets no burst stands for; none: its count.
+    pub(crate) default_burst: Option<u64>,
     clock: Option<Clock>,
     initial: Option<u64>,
     refill: Refill,
     max_debt: Option<u64>,
 }
 
-impl Builder {
+impl TokenBucketBuilder {
     pub(super) fn new(quota: Quota) -> Self {
         Self {
             quota,
+            default_burst: None,
             clock: None,
             initial: None,
             refill: Refill::default(),
@@ -111,7 +114,11 @@ impl Builder {
                 most_debt,
             ));
         }
-        let bucket = TokenBucket::with(quota, self.clock.unwrap_or_else(default_clock));
+        let bucket = TokenBucket::with_default_burst(
+            quota,
+            self.clock.unwrap_or_default(),
+            self.default_burst,
+        );
         let now_ns = bucket.clock.latest().as_nanos();
         {
             let mut ledger = bucket.ledger.lock();
@@ -121,21 +128,15 @@ impl Builder {
                 let mut parameters = ledger.parameters(&quota, now_ns);
                 parameters.epoch = default.epoch;
                 let missing = parameters.ticks(burst - initial);
-                let tat = parameters.now_ticks(now_ns) + missing;
+                let tat = match missing {
+                    // Full, whatever the time is, as the default is.
+                    0 => 0,
+                    missing => parameters.now_ticks(now_ns) + missing,
+                };
                 parameters.layout = parameters.layout_for(now_ns, tat);
                 (parameters, tat, ())
             });
         }
         Ok(bucket)
     }
-}
-
-#[cfg(feature = "std")]
-fn default_clock() -> Clock {
-    Clock::system()
-}
-
-#[cfg(not(feature = "std"))]
-fn default_clock() -> Clock {
-    crate::clock::ManualClock::new().into()
 }

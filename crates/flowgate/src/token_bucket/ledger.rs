@@ -33,9 +33,10 @@
 //! trying all of them (`flowgate_testkit::exhaustive`).
 
 use super::builder::Refill;
-use super::{Reservation, TokenBucket, carry};
+use super::{TokenBucket, carry};
 use crate::primitive::Ordering;
 use crate::quota::Quota;
+use crate::reservation::Receipt;
 use crate::word::Parameters;
 use alloc::vec::Vec;
 
@@ -45,6 +46,8 @@ const REMEMBERED: usize = 16;
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) quota: Quota,
+    /// What a quota that sets no burst stands for; none: its count.
+    pub(super) default_burst: Option<u64>,
     pub(super) refill: Refill,
     /// As it was set; follows the burst where it was not.
     pub(super) max_debt: Option<u64>,
@@ -73,9 +76,10 @@ pub(super) const fn default_debt(quota: &Quota) -> u64 {
 }
 
 impl Ledger {
-    pub(super) const fn new(quota: Quota) -> Self {
+    pub(super) const fn new(quota: Quota, default_burst: Option<u64>) -> Self {
         Self {
             quota,
+            default_burst,
             refill: Refill::Continuous,
             max_debt: None,
             holes: 0,
@@ -93,7 +97,7 @@ impl Ledger {
         let mut parameters = Parameters::new(quota, max_debt);
         if self.refill == Refill::Interval {
             parameters.interval_ns = u64::try_from(quota.period().as_nanos()).unwrap_or(u64::MAX);
-            parameters.anchor_ns = now_ns;
+            parameters.anchor_ns = now_ns % parameters.interval_ns;
         }
         parameters
     }
@@ -110,7 +114,7 @@ impl Ledger {
     /// Notes that `ticks` were given back before reservations of which the last is told `until_ns`.
     pub(super) fn leave_hole(&mut self, now_ns: u64, ticks: u128, until_ns: u64) {
         self.holes = self.holes_at(now_ns) + ticks;
-        self.holes_until_ns = self.holes_until_ns.max(until_ns);
+        self.holes_until_ns = until_ns;
     }
 
     /// Notes a change from `old` and `tat` to `new` and `new_tat`; `None` where the debt was
@@ -143,22 +147,22 @@ impl Ledger {
         });
     }
 
-    /// The arrival time that making `reservation` would have left, had nobody taken before it what
+    /// The arrival time that making the reservation would have left, had nobody taken before it what
     /// was given back since, as a time of the epoch `current`; none if what lies between is
     /// forgotten.
     pub(super) fn full_at(
         &self,
-        reservation: &Reservation<'_>,
+        receipt: &Receipt,
         bucket: &TokenBucket,
         current: u64,
     ) -> Option<i128> {
-        let mut epoch = reservation.epoch;
-        let mut full_at = reservation.tat as i128;
-        let mut given_back = reservation.given_back;
+        let mut epoch = receipt.epoch;
+        let mut full_at = receipt.state as i128;
+        let mut given_back = receipt.given_back;
         for change in self
             .changes
             .iter()
-            .filter(|change| change.epoch > reservation.epoch)
+            .filter(|change| change.epoch > receipt.epoch)
         {
             if change.epoch != epoch + 1 {
                 return None;

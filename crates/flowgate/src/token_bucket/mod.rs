@@ -4,21 +4,22 @@ mod at;
 mod builder;
 mod carry;
 mod ledger;
-mod reservation;
+mod pay_after;
 #[cfg(all(test, not(flowgate_loom)))]
 mod tests;
 
-pub use at::At;
-pub use builder::{Builder, Refill};
+pub use builder::{Refill, TokenBucketBuilder};
 pub use carry::Carry;
-pub use reservation::Reservation;
+pub use pay_after::PayAfter;
 
+use crate::at::At;
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Limiter, Snapshot, sealed};
 use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering, const_unless_loom};
 use crate::quota::{Quota, QuotaError};
+use crate::reservation::Reservation;
 use crate::verdict::Denied;
-use crate::word::{Parameters, Word};
+use crate::word::{self, Parameters, Word};
 use core::fmt;
 use core::time::Duration;
 use ledger::Ledger;
@@ -99,14 +100,15 @@ use ledger::Ledger;
 /// assert!(REPORTS.try_acquire().is_ok());
 /// ```
 pub struct TokenBucket {
-    word: Word,
+    word: Word<word::TokenBucket>,
     clock: Clock,
     /// The latest time that a caller has supplied; a change of quota is not settled before it.
     newest_ns: AtomicU64,
     /// The largest amount that a reservation has been told to wait for, in units. Raised before the
     /// reservation is made, never lowered.
     largest_told: AtomicU64,
-    /// The latest time that a reservation has been told to wait for. Raised before it is made.
+    /// The latest time that a reservation has been told to wait for; 0: none. Raised before it is made, lowered
+    /// when the last one is cancelled.
     last_told_ns: AtomicU64,
     /// Ticks ever given back out of order; written by the holder of `ledger`, after the word.
     given_back: AtomicU128,
@@ -121,13 +123,19 @@ impl TokenBucket {
         #[cfg(feature = "std")]
         #[must_use]
         pub const fn new(quota: Quota) -> Self {
-            Self::with(quota, Clock::system())
+            Self::with_default_burst(quota, Clock::system(), None)
         }
     }
 
     const_unless_loom! {
-        /// A full bucket with the default settings on `clock`.
-        const fn with(quota: Quota, clock: Clock) -> Self {
+        /// A full bucket with the default settings on `clock`, for which a quota that sets no burst
+        /// stands for `default_burst` tokens, or for its count.
+        pub(crate) const fn with_default_burst(
+            quota: Quota,
+            clock: Clock,
+            default_burst: Option<u64>,
+        ) -> Self {
+            let quota = quota.with_default_burst(default_burst);
             let parameters = Parameters::new(&quota, ledger::default_debt(&quota));
             Self {
                 word: Word::new(parameters),
@@ -136,14 +144,14 @@ impl TokenBucket {
                 largest_told: AtomicU64::new(0),
                 last_told_ns: AtomicU64::new(0),
                 given_back: AtomicU128::new(0),
-                ledger: Lock::new(Ledger::new(quota)),
+                ledger: Lock::new(Ledger::new(quota, default_burst)),
             }
         }
     }
 
     /// A bucket with other than the default clock, tokens to begin with, way of refilling, or debt.
-    pub fn builder(quota: Quota) -> Builder {
-        Builder::new(quota)
+    pub fn builder(quota: Quota) -> TokenBucketBuilder {
+        TokenBucketBuilder::new(quota)
     }
 
     /// Takes one token, or says why not.
@@ -289,6 +297,21 @@ impl TokenBucket {
         self.at_now().overdraw(n)
     }
 
+    /// Makes [`overdraw`](Self::overdraw) what every verb does: an operation goes at once even if the bucket
+    /// holds too little for it, and the next one waits for it.
+    ///
+    /// ```
+    /// # use flowgate::TokenBucket;
+    /// let limiter = TokenBucket::new("1/s burst 1".parse()?).pay_after();
+    /// assert!(limiter.try_acquire_n(2).is_ok());
+    /// assert!(limiter.try_acquire().is_err());
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    #[must_use]
+    pub fn pay_after(self) -> PayAfter {
+        PayAfter(self)
+    }
+
     /// Gives back `n` units that were taken and not used, and says how many came back.
     ///
     /// They count as never admitted, and so does nobody else's: of all that was admitted, the newest `n`
@@ -359,7 +382,10 @@ impl TokenBucket {
     /// Puts another quota in force. What was earned until now is settled at the old rate first.
     ///
     /// Threads that decide meanwhile decide wholly by the old quota or wholly by the new one. Times that
-    /// reservations were told do not move; a debt stays the same number of units. `max_debt` stays
+    /// reservations were told do not move, and others come after the last of them, as they did before; so a
+    /// higher rate helps newcomers only from then on, and what was told by a higher rate or burst than the new
+    /// one still counts by that. A debt stays the same number of tokens, as far as the clock can count the
+    /// time that takes (2⁶⁴ ns). `max_debt` stays
     /// where it was set, and follows the burst where it was not. A [`Refill::Interval`] of
     /// another length begins at the change.
     pub fn set_quota_with(&self, quota: Quota, carry: Carry) {
@@ -409,10 +435,10 @@ impl TokenBucket {
     /// assert_eq!(admitted, [0, 500, 1000, 1500]);
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
-    pub fn at(&self, now: Timestamp) -> At<'_> {
+    pub fn at(&self, now: Timestamp) -> At<'_, TokenBucket> {
         self.newest_ns.fetch_max(now.as_nanos(), Ordering::AcqRel);
         At {
-            bucket: self,
+            limiter: self,
             now_ns: now.as_nanos(),
         }
     }
@@ -435,9 +461,9 @@ impl TokenBucket {
         self.clock.now().as_nanos()
     }
 
-    fn at_now(&self) -> At<'_> {
+    fn at_now(&self) -> At<'_, TokenBucket> {
         At {
-            bucket: self,
+            limiter: self,
             now_ns: self.now_ns(),
         }
     }

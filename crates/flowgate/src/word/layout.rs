@@ -1,16 +1,16 @@
 //! The bits of the two words.
 //!
 //! ```text
-//!  narrow, 64 bits    63 ······················ 8 7 ········ 1 0
-//!                     theoretical arrival time    generation   someone waits
+//!  narrow, 64 bits    63 ···················· 8   7 ········ 1   0
+//!                     state                       generation     someone waits
 //!
-//!  wide, 128 bits     127 ···················· 32 31 ······· 1 0
-//!                     theoretical arrival time    generation   someone waits
+//!  wide, 128 bits     127 ·················· 15   14 ······· 1   0
+//!                     state                       generation     someone waits
 //! ```
 //!
-//! The arrival time is in ticks, in the narrow word since the base, in the wide one since the clock's
-//! origin. Because everything that the step adds to it
-//! is scaled by 2⁸ or 2³², the flags ride along in bits that no sum of scaled times touches.
+//! The state is a time in ticks, in the narrow word since the base, in the wide one since the clock's
+//! origin; what it means is the algorithm's business. Because everything that a step adds to it is scaled
+//! by 2⁸, the flags ride along in bits that no sum of scaled times touches.
 //!
 //! While the wide word is in use, the narrow one holds the generation alone.
 
@@ -24,11 +24,11 @@ impl Narrow {
     /// Somebody stands in line.
     pub(crate) const WAITING: u64 = 1;
 
-    pub(crate) const fn pack(tat: u128, generation: u64, waiting: bool) -> u64 {
-        Self::scaled(tat) | (generation << 1 & Self::FLAGS) | waiting as u64
+    pub(crate) const fn pack(state: u128, generation: u64, waiting: bool) -> u64 {
+        Self::scaled(state) | (generation << 1 & Self::FLAGS) | waiting as u64
     }
 
-    pub(crate) const fn tat(word: u64) -> u128 {
+    pub(crate) const fn state(word: u64) -> u128 {
         (word >> Self::SHIFT) as u128
     }
 
@@ -55,15 +55,15 @@ impl Narrow {
 pub(crate) struct Wide;
 
 impl Wide {
-    const SHIFT: u32 = 32;
+    const SHIFT: u32 = 15;
     const FLAGS: u128 = (1 << Self::SHIFT) - 1;
     const WAITING: u128 = 1;
 
-    pub(crate) const fn pack(tat: u128, generation: u64, waiting: bool) -> u128 {
-        tat << Self::SHIFT | ((generation as u128) << 1 & Self::FLAGS) | waiting as u128
+    pub(crate) const fn pack(state: u128, generation: u64, waiting: bool) -> u128 {
+        state << Self::SHIFT | ((generation as u128) << 1 & Self::FLAGS) | waiting as u128
     }
 
-    pub(crate) const fn tat(word: u128) -> u128 {
+    pub(crate) const fn state(word: u128) -> u128 {
         word >> Self::SHIFT
     }
 
@@ -77,7 +77,7 @@ impl Wide {
     }
 }
 
-const _: () = assert!(Narrow::tat(Narrow::pack(1 << 55, 300, true)) == 1 << 55);
+const _: () = assert!(Narrow::state(Narrow::pack(1 << 55, 300, true)) == 1 << 55);
 const _: () = assert!(Narrow::is_of(Narrow::pack(7, 300, true), 300 << 1));
 const _: () = assert!(!Narrow::is_of(Narrow::pack(7, 300, true), 301 << 1));
-const _: () = assert!(Wide::tat(Wide::pack(1 << 95, 1 << 40, true)) == 1 << 95);
+const _: () = assert!(Wide::state(Wide::pack(1 << 112, 1 << 40, true)) == 1 << 112);

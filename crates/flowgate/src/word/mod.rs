@@ -29,33 +29,37 @@
 //! | `hot[g]`, `cold[g]` | decisions of generation g | the change to generation g | `config`; readers: `tag` |
 //! | `config` | changes | changes | itself |
 //!
-//! A generation is told by 7 bits in the narrow word and by 31 in the wide one. A decision that is
+//! A generation is told by 7 bits in the narrow word and by 14 in the wide one. A decision that is
 //! suspended between its last look at the tag and its swap, while exactly a multiple of 128 changes
-//! happen that leave the very same arrival time, would commit with its old parameters: one operation.
+//! happen that leave the very same state, would commit with its old parameters: one operation.
 
 mod layout;
 #[cfg(all(test, flowgate_loom))]
 mod model;
 mod parameters;
+mod rule;
 mod slot;
 
 pub(crate) use parameters::{Layout, Parameters};
+pub(crate) use rule::{FixedWindow, Rule, TokenBucket};
 
-use crate::algorithm::token_bucket;
+use crate::algorithm::fixed_window;
 use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering, const_unless_loom};
 use crate::verdict::Denied;
+use core::marker::PhantomData;
 use layout::{Narrow, Wide};
 use slot::{Cold, Hot};
 
-/// See the module.
+/// The state of a limiter that decides by `R`; see the module.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(crate) struct Word {
+pub(crate) struct Word<R> {
     narrow: AtomicU64,
     hot: [Hot; 2],
     cold: [Cold; 2],
     wide: AtomicU128,
     config: Lock<Config>,
+    rule: PhantomData<R>,
 }
 
 /// What is in force, for those who change it.
@@ -68,8 +72,8 @@ struct Config {
 /// The state and the parameters in force, seen at one instant.
 pub(crate) struct View {
     pub(crate) parameters: Parameters,
-    /// The theoretical arrival time.
-    pub(crate) tat: u128,
+    /// What the rule makes of it.
+    pub(crate) state: u128,
     /// Limiter time.
     pub(crate) now: u128,
     now_ns: u64,
@@ -87,13 +91,13 @@ enum Raw {
 pub(crate) enum Step<R> {
     /// Nothing.
     Stay(R),
-    /// This arrival time in its place.
+    /// This in its place.
     Move(u128, R),
 }
 
-impl Word {
+impl<R: Rule> Word<R> {
     const_unless_loom! {
-        /// Full at any time.
+        /// Full at any time; a window in which nothing has been counted.
         pub(crate) const fn new(parameters: Parameters) -> Self {
             Self {
                 narrow: AtomicU64::new(Narrow::pack(0, 0, false)),
@@ -101,6 +105,7 @@ impl Word {
                 cold: [Cold::new(&parameters), Cold::new(&parameters)],
                 wide: AtomicU128::new(Wide::pack(0, 0, false)),
                 config: Lock::new(Config { generation: 0, parameters }),
+                rule: PhantomData,
             }
         }
     }
@@ -131,7 +136,7 @@ impl Word {
     /// The decision: one clock reading, which the caller has taken, and one compare-and-swap.
     ///
     /// Everything out of the ordinary, a wide layout, a line of waiters, limiter time that moves in
-    /// intervals, a change under way, more than the burst, is for `take_slowly`.
+    /// intervals, a change under way, more than the burst, a new window, is for `take_slowly`.
     #[inline(always)]
     fn take(
         &self,
@@ -160,11 +165,12 @@ impl Word {
             };
             // Less than the span keeps the product, and every sum in the step, within 64 bits.
             let now = elapsed_ns * ticks_per_ns;
-            match token_bucket::take(word & !Narrow::FLAGS, now, cost, burst) {
-                Ok(tat) => {
+            match R::take_narrow(word & !Narrow::FLAGS, now, cost, burst, ticks_per_ns) {
+                None => return self.take_slowly(now_ns, units),
+                Some(Ok(state)) => {
                     match self.narrow.compare_exchange_weak(
                         word,
-                        tat | flags,
+                        state | flags,
                         Ordering::Relaxed,
                         Ordering::Acquire,
                     ) {
@@ -172,7 +178,9 @@ impl Word {
                         Err(current) => word = current,
                     }
                 }
-                Err(missing) => return Err(Denied::later(u128::from(missing), ticks_per_ns)),
+                Some(Err(missing)) => {
+                    return Err(Denied::later(u128::from(missing), ticks_per_ns));
+                }
             }
         }
     }
@@ -181,25 +189,25 @@ impl Word {
     #[inline(never)]
     fn take_slowly(&self, now_ns: u64, units: impl Fn(&Parameters) -> u64) -> Result<(), Denied> {
         self.update(now_ns, |view| {
-            let (n, burst) = (units(&view.parameters), &view.parameters);
-            if n > burst.burst_units {
-                return Step::Stay(Err(Denied::never(n, burst.burst_units)));
+            let (n, most) = (units(&view.parameters), view.parameters.burst_units);
+            if n > most {
+                return Step::Stay(Err(Denied::never(n, most)));
             }
-            match token_bucket::take(view.tat, view.now, burst.ticks(n), burst.burst_ticks()) {
-                Ok(tat) => Step::Move(tat, Ok(())),
+            match R::take(view, view.parameters.ticks(n)) {
+                Ok(state) => Step::Move(state, Ok(())),
                 Err(missing) => Step::Stay(Err(view.denied(missing))),
             }
         })
     }
 
     /// Runs `step` on the state until its outcome holds; it may run several times.
-    pub(crate) fn update<R>(&self, now_ns: u64, mut step: impl FnMut(&View) -> Step<R>) -> R {
+    pub(crate) fn update<T>(&self, now_ns: u64, mut step: impl FnMut(&View) -> Step<T>) -> T {
         loop {
             let view = self.view(now_ns);
             match step(&view) {
                 Step::Stay(told) => return told,
-                Step::Move(tat, told) => {
-                    if self.commit(&view, tat) {
+                Step::Move(state, told) => {
+                    if self.commit(&view, state) {
                         return told;
                     }
                 }
@@ -221,10 +229,10 @@ impl Word {
                 continue;
             }
             let generation = tag >> 1;
-            let (tat, raw) = match parameters.layout {
+            let (state, raw) = match parameters.layout {
                 Layout::Narrow { base_ns } => {
-                    let tat = parameters.base_ticks(base_ns) + Narrow::tat(word);
-                    (tat, Raw::Narrow { word, generation })
+                    let state = parameters.ticks_in(base_ns) + Narrow::state(word);
+                    (state, Raw::Narrow { word, generation })
                 }
                 Layout::Wide => {
                     let word = self.wide.load(Ordering::Acquire);
@@ -232,42 +240,42 @@ impl Word {
                         self.await_change();
                         continue;
                     }
-                    (Wide::tat(word), Raw::Wide { word, generation })
+                    (Wide::state(word), Raw::Wide { word, generation })
                 }
             };
             return View {
                 now: parameters.now_ticks(now_ns),
                 parameters,
-                tat,
+                state,
                 now_ns,
                 raw,
             };
         }
     }
 
-    fn commit(&self, view: &View, tat: u128) -> bool {
+    fn commit(&self, view: &View, state: u128) -> bool {
         let parameters = &view.parameters;
         match (view.raw, parameters.layout) {
             (Raw::Narrow { word, generation }, Layout::Narrow { base_ns })
-                if parameters.holds(tat) && parameters.reaches(base_ns, view.now_ns) =>
+                if parameters.holds(state) && parameters.reaches(base_ns, view.now_ns) =>
             {
-                let from_base = tat - parameters.base_ticks(base_ns);
+                let from_base = state - parameters.ticks_in(base_ns);
                 let new = Narrow::pack(from_base, generation, Narrow::is_waiting(word));
                 self.narrow
                     .compare_exchange_weak(word, new, Ordering::Relaxed, Ordering::Relaxed)
                     .is_ok()
             }
             (Raw::Wide { word, generation }, _)
-                if parameters.layout_for(view.now_ns, tat) == Layout::Wide =>
+                if parameters.layout_for(view.now_ns, state) == Layout::Wide =>
             {
-                debug_assert!(parameters.holds(tat), "a step went past the end of time");
-                let new = Wide::pack(tat, generation, Wide::is_waiting(word));
+                debug_assert!(parameters.holds(state), "a step went past the end of time");
+                let new = Wide::pack(state, generation, Wide::is_waiting(word));
                 self.wide
                     .compare_exchange_weak(word, new, Ordering::Relaxed, Ordering::Relaxed)
                     .is_ok()
             }
             (Raw::Narrow { generation, .. } | Raw::Wide { generation, .. }, _) => {
-                self.relocate(view, generation, tat)
+                self.relocate(view, generation, state)
             }
         }
     }
@@ -275,54 +283,54 @@ impl Word {
     /// Puts new parameters and a new state in force together.
     ///
     /// `change` gets those in force and the state, and may run several times.
-    pub(crate) fn reconfigure<R>(
+    pub(crate) fn reconfigure<T>(
         &self,
-        mut change: impl FnMut(&Parameters, u128) -> (Parameters, u128, R),
-    ) -> R {
+        mut change: impl FnMut(&Parameters, u128) -> (Parameters, u128, T),
+    ) -> T {
         let mut config = self.config.lock();
         loop {
-            let told = self.try_reconfigure(&mut config, |old, tat| Some(change(old, tat)));
+            let told = self.try_reconfigure(&mut config, |old, state| Some(change(old, state)));
             if let Some(told) = told {
                 return told;
             }
         }
     }
 
-    /// Makes `tat` the state in the layout that suits it, if the state is still what `view` saw.
+    /// Makes `state` the state in the layout that suits it, if the state is still what `view` saw.
     #[cold]
-    fn relocate(&self, view: &View, generation: u64, tat: u128) -> bool {
+    fn relocate(&self, view: &View, generation: u64, state: u128) -> bool {
         let mut config = self.config.lock();
         if config.generation != generation {
             return false;
         }
         let moved = self.try_reconfigure(&mut config, |old, current| {
-            let layout = old.layout_for(view.now_ns, tat);
-            (current == view.tat).then_some((Parameters { layout, ..*old }, tat, ()))
+            let layout = old.layout_for(view.now_ns, state);
+            (current == view.state).then_some((Parameters { layout, ..*old }, state, ()))
         });
         moved.is_some()
     }
 
     /// Puts in force what `change` makes of the parameters and the state; none if it makes nothing of
     /// them, or if a decision came in between.
-    fn try_reconfigure<R>(
+    fn try_reconfigure<T>(
         &self,
         config: &mut Config,
-        change: impl FnOnce(&Parameters, u128) -> Option<(Parameters, u128, R)>,
-    ) -> Option<R> {
+        change: impl FnOnce(&Parameters, u128) -> Option<(Parameters, u128, T)>,
+    ) -> Option<T> {
         let generation = config.generation + 1;
         let old = &config.parameters;
         // Acquire on both: what follows is computed from what the last decision left.
         let narrow = self.narrow.load(Ordering::Acquire);
         let wide = self.wide.load(Ordering::Acquire);
-        let (tat, waiting) = match old.layout {
+        let (state, waiting) = match old.layout {
             Layout::Narrow { base_ns } => (
-                old.base_ticks(base_ns) + Narrow::tat(narrow),
+                old.ticks_in(base_ns) + Narrow::state(narrow),
                 Narrow::is_waiting(narrow),
             ),
-            Layout::Wide => (Wide::tat(wide), Wide::is_waiting(wide)),
+            Layout::Wide => (Wide::state(wide), Wide::is_waiting(wide)),
         };
-        let (mut new, tat, told) = change(old, tat)?;
-        if !new.holds(tat) {
+        let (mut new, state, told) = change(old, state)?;
+        if !new.holds(state) {
             new.layout = Layout::Wide;
         }
         let slot = Narrow::slot(generation << 1);
@@ -330,11 +338,11 @@ impl Word {
 
         let new_narrow = match new.layout {
             Layout::Narrow { base_ns } => {
-                Narrow::pack(tat - new.base_ticks(base_ns), generation, waiting)
+                Narrow::pack(state - new.ticks_in(base_ns), generation, waiting)
             }
             Layout::Wide => Narrow::pack(0, generation, waiting),
         };
-        let new_wide = Wide::pack(tat, generation, waiting);
+        let new_wide = Wide::pack(state, generation, waiting);
         // Release: pairs with the Acquire loads that then find the slot filled.
         let (success, failure) = (Ordering::Release, Ordering::Relaxed);
         match old.layout {
@@ -365,6 +373,51 @@ impl Word {
     #[cold]
     fn await_change(&self) {
         drop(self.config.lock());
+    }
+}
+
+impl Word<FixedWindow> {
+    /// Counts one token in the window that was opened last, over or not, if it has room.
+    #[inline]
+    pub(crate) fn take_token_of_window(&self) -> bool {
+        self.take_of_window(|hot| Some(hot.token_ticks.load(Ordering::Acquire)))
+    }
+
+    /// Counts `n` units in the window that was opened last, over or not, if it has room.
+    #[inline]
+    pub(crate) fn take_units_of_window(&self, n: u64) -> bool {
+        self.take_of_window(|hot| n.checked_mul(hot.unit_ticks.load(Ordering::Acquire)))
+    }
+
+    /// As [`Self::take`], without a clock: what takes one is not done.
+    #[inline(always)]
+    fn take_of_window(&self, cost: impl Fn(&Hot) -> Option<u64>) -> bool {
+        let mut word = self.narrow.load(Ordering::Acquire);
+        loop {
+            let hot = &self.hot[Narrow::slot(word)];
+            let limit = hot.burst_ticks.load(Ordering::Acquire);
+            let cost = cost(hot);
+            let ticks_per_ns = hot.ticks_per_ns.load(Ordering::Acquire);
+            let flags = word & Narrow::FLAGS;
+            // No limit: the wide layout.
+            if hot.tag.load(Ordering::Acquire) & Narrow::FLAGS != flags || limit == 0 {
+                return false;
+            }
+            let count = fixed_window::count(word & !Narrow::FLAGS, ticks_per_ns);
+            let Some(cost) = cost.filter(|&cost| count != 0 && cost <= limit.saturating_sub(count))
+            else {
+                return false;
+            };
+            match self.narrow.compare_exchange_weak(
+                word,
+                word + cost,
+                Ordering::Relaxed,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => return true,
+                Err(current) => word = current,
+            }
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 //! Each ends by draining the bucket, so that what is counted is everything that could ever be admitted
 //! by the last instant: a token that was minted or lost is found even if no thread of the model used it.
 
-use super::{Layout, Parameters, Word};
+use super::{Layout, Parameters, TokenBucket, Word};
 use crate::quota::Quota;
 use crate::verdict::Denied;
 use core::time::Duration;
@@ -41,7 +41,7 @@ fn brief(burst: u64) -> Parameters {
 }
 
 struct Model {
-    word: Word,
+    word: Word<TokenBucket>,
     now_ns: AtomicU64,
 }
 
@@ -60,10 +60,10 @@ impl Model {
 
     /// Another burst, with the tokens kept: what `TokenBucket::set_burst` does to the word.
     fn change(&self, to: impl Fn() -> Parameters) {
-        self.word.reconfigure(|old, tat| {
+        self.word.reconfigure(|old, state| {
             let new = to();
             let now = old.now_ticks(self.now_ns.load(Ordering::SeqCst));
-            let level = (now + old.burst_ticks()).saturating_sub(tat.max(now));
+            let level = (now + old.burst_ticks()).saturating_sub(state.max(now));
             (
                 new,
                 now + new.burst_ticks() - level.min(new.burst_ticks()),
@@ -206,9 +206,9 @@ fn c2_a_refusal_is_never_computed_from_two_quotas() {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(|| {
-        let (parameters, tat) = three_of_four(3);
-        let word = Arc::new(Word::new(parameters));
-        word.update(NOW_NS, |_| super::Step::Move(tat, ()));
+        let (parameters, state) = three_of_four(3);
+        let word = Arc::new(Word::<TokenBucket>::new(parameters));
+        word.update(NOW_NS, |_| super::Step::Move(state, ()));
         let taker = {
             let word = Arc::clone(&word);
             thread::spawn(move || word.take_units(NOW_NS, 3))
@@ -216,8 +216,8 @@ fn c2_a_refusal_is_never_computed_from_two_quotas() {
         // Two changes, so that the slot that the taker may be reading is filled again.
         for count in [3, 1] {
             word.reconfigure(|_, _| {
-                let (parameters, tat) = three_of_four(count);
-                (parameters, tat, ())
+                let (parameters, state) = three_of_four(count);
+                (parameters, state, ())
             });
         }
         let taken: Result<(), Denied> = taker.join().expect("no panic");
@@ -230,19 +230,19 @@ fn c2_a_refusal_is_never_computed_from_two_quotas() {
 #[should_panic(expected = "admitted")]
 fn c1_a_check_then_act_is_caught() {
     loom::model(|| {
-        let tat = Arc::new(AtomicU64::new(0));
-        let take = |tat: &AtomicU64| {
-            let seen = tat.load(Ordering::SeqCst);
+        let state = Arc::new(AtomicU64::new(0));
+        let take = |state: &AtomicU64| {
+            let seen = state.load(Ordering::SeqCst);
             if seen < 10 {
-                tat.store(seen + 10, Ordering::SeqCst);
+                state.store(seen + 10, Ordering::SeqCst);
             }
             u64::from(seen < 10)
         };
         let other = {
-            let tat = Arc::clone(&tat);
-            thread::spawn(move || take(&tat))
+            let state = Arc::clone(&state);
+            thread::spawn(move || take(&state))
         };
-        let admitted = take(&tat) + other.join().expect("no panic");
+        let admitted = take(&state) + other.join().expect("no panic");
         assert!(admitted <= 1, "admitted {admitted} with a burst of 1");
     });
 }

@@ -2,21 +2,26 @@
 
 use crate::quota::{Quota, TICKS_END};
 
-/// The most that any time may be, in ticks: what is left of 128 bits beside the flags, less room for a
-/// cost. Instants up to `u64::MAX` ns, a burst and a debt after them, stay below it.
+/// The most that an arrival time may be, in ticks: instants up to `u64::MAX` ns, a burst and a debt after
+/// them, stay below it.
 const TAT_END: u128 = (1 << 95) + (1 << 94);
+
+/// What is left of 128 bits beside the flags.
+const WIDE_STATE_END: u128 = 1 << 113;
 
 /// Bounds within which every sum of the 64-bit step stays below its 2⁵⁶ ticks, all counted from the
 /// base: now + burst + debt ≤ 2⁵⁵, and what is stored, at most 2⁵⁵, plus a cost, burst + debt.
 const NARROW_NOW_TICKS: u64 = 1 << 54;
 const NARROW_BURST_TICKS: u128 = 1 << 53;
-const NARROW_TAT_TICKS: u128 = 1 << 55;
+const NARROW_STATE_TICKS: u128 = 1 << 55;
 
 /// A base that would have to move more often than every second is not worth having.
 const NARROW_SPAN_NS: u64 = 1 << 30;
 
 /// What a decision needs to know, in ticks of which `ticks_per_ns` make a nanosecond and `unit_ticks`
 /// a unit (a token, or the part of it that [`Quota::units_per_token`] names).
+///
+/// In a window, `burst_units` is the limit, and there is no debt and no interval.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parameters {
     pub(crate) ticks_per_ns: u64,
@@ -24,9 +29,14 @@ pub(crate) struct Parameters {
     pub(crate) units_per_token: u64,
     pub(crate) burst_units: u64,
     pub(crate) debt_units: u64,
-    /// Limiter time moves only at multiples of this past `anchor_ns`; 0: it flows.
+    /// Limiter time moves only at multiples of this past `anchor_ns`, which is less; 0: it flows.
     pub(crate) interval_ns: u64,
     pub(crate) anchor_ns: u64,
+    /// The length of a window; 0 where there are none.
+    pub(crate) window_ns: u64,
+    /// An instant at which a window begins, if all do a whole number of windows apart; otherwise a window
+    /// begins when something is counted while none is open.
+    pub(crate) grid_ns: Option<u64>,
     /// Counts changes of quota; a change of layout is none.
     pub(crate) epoch: u64,
     /// How far past its base the clock may be in the narrow layout; 0 where that cannot be used.
@@ -55,19 +65,52 @@ impl Parameters {
             debt_units,
             interval_ns: 0,
             anchor_ns: 0,
+            window_ns: 0,
+            grid_ns: None,
             epoch: 0,
             narrow_span_ns: 0,
             layout: Layout::Wide,
         };
-        let span_ns = NARROW_NOW_TICKS / parameters.ticks_per_ns;
-        if parameters.burst_ticks() <= NARROW_BURST_TICKS
-            && parameters.debt_ticks() <= NARROW_BURST_TICKS
-            && span_ns >= NARROW_SPAN_NS
-        {
-            parameters.narrow_span_ns = span_ns;
-            parameters.layout = Layout::Narrow { base_ns: 0 };
+        if parameters.debt_ticks() <= NARROW_BURST_TICKS {
+            parameters.narrow_where_it_fits(parameters.burst_ticks());
         }
         parameters
+    }
+
+    /// At most `limit` units in a window, where 2 to the power of `count_bits` ticks are a nanosecond, so that
+    /// a time in whole nanoseconds leaves room for a count.
+    pub(crate) const fn for_window(
+        limit: u64,
+        units_per_token: u64,
+        window_ns: u64,
+        grid_ns: Option<u64>,
+        count_bits: u32,
+    ) -> Self {
+        let mut parameters = Self {
+            ticks_per_ns: 1 << count_bits,
+            unit_ticks: 1,
+            units_per_token,
+            burst_units: limit,
+            debt_units: 0,
+            interval_ns: 0,
+            anchor_ns: 0,
+            window_ns,
+            grid_ns,
+            epoch: 0,
+            narrow_span_ns: 0,
+            layout: Layout::Wide,
+        };
+        parameters.narrow_where_it_fits(parameters.ticks_in(window_ns));
+        parameters
+    }
+
+    /// Chooses the narrow layout if it can hold states up to `ahead` ticks past now.
+    const fn narrow_where_it_fits(&mut self, ahead: u128) {
+        let span_ns = NARROW_NOW_TICKS / self.ticks_per_ns;
+        if ahead <= NARROW_BURST_TICKS && span_ns >= NARROW_SPAN_NS {
+            self.narrow_span_ns = span_ns;
+            self.layout = Layout::Narrow { base_ns: 0 };
+        }
     }
 
     /// The largest debt, in units, that can be kept beside every instant and burst.
@@ -80,14 +123,14 @@ impl Parameters {
         }
     }
 
-    /// The layout for the state `tat` at `now_ns`.
+    /// The layout for the state `state` at `now_ns`.
     ///
     /// The base lies before both, with some room for threads that read the clock a while ago. They
     /// are decided rightly also from before the base, only not by the 64-bit step.
-    pub(crate) const fn layout_for(&self, now_ns: u64, tat: u128) -> Layout {
-        let tat_ns = tat / self.ticks_per_ns as u128;
-        let first_ns = if tat_ns < now_ns as u128 {
-            tat_ns as u64
+    pub(crate) const fn layout_for(&self, now_ns: u64, state: u128) -> Layout {
+        let state_ns = state / self.ticks_per_ns as u128;
+        let first_ns = if state_ns < now_ns as u128 {
+            state_ns as u64
         } else {
             now_ns
         };
@@ -96,7 +139,7 @@ impl Parameters {
         let last_ns = u64::MAX - self.narrow_span_ns;
         let base_ns = if base_ns < last_ns { base_ns } else { last_ns };
         let narrow = Layout::Narrow { base_ns };
-        if self.reaches(base_ns, now_ns) && self.holds_in(narrow, tat) {
+        if self.reaches(base_ns, now_ns) && self.holds_in(narrow, state) {
             narrow
         } else {
             Layout::Wide
@@ -108,29 +151,29 @@ impl Parameters {
         now_ns.saturating_sub(base_ns) < self.narrow_span_ns
     }
 
-    /// Whether this layout has room for the state `tat`.
-    pub(crate) const fn holds(&self, tat: u128) -> bool {
-        self.holds_in(self.layout, tat)
+    /// Whether this layout has room for the state `state`.
+    pub(crate) const fn holds(&self, state: u128) -> bool {
+        self.holds_in(self.layout, state)
     }
 
-    const fn holds_in(&self, layout: Layout, tat: u128) -> bool {
+    const fn holds_in(&self, layout: Layout, state: u128) -> bool {
         match layout {
-            Layout::Narrow { base_ns } => match tat.checked_sub(self.base_ticks(base_ns)) {
-                Some(from_base) => from_base <= NARROW_TAT_TICKS,
+            Layout::Narrow { base_ns } => match state.checked_sub(self.ticks_in(base_ns)) {
+                Some(from_base) => from_base <= NARROW_STATE_TICKS,
                 None => false,
             },
-            Layout::Wide => tat <= TAT_END,
+            Layout::Wide => state < WIDE_STATE_END,
         }
     }
 
-    /// The base of a narrow layout as a time from the clock's origin.
-    pub(crate) const fn base_ticks(&self, base_ns: u64) -> u128 {
-        base_ns as u128 * self.ticks_per_ns as u128
+    /// So many nanoseconds.
+    pub(crate) const fn ticks_in(&self, ns: u64) -> u128 {
+        ns as u128 * self.ticks_per_ns as u128
     }
 
-    /// `tat`, or the last instant there is, where it has to be told to wait that long.
-    pub(crate) const fn saturated(tat: u128) -> u128 {
-        if tat < TAT_END { tat } else { TAT_END }
+    /// `state`, or the last instant there is, where it has to be told to wait that long.
+    pub(crate) const fn saturated(state: u128) -> u128 {
+        if state < TAT_END { state } else { TAT_END }
     }
 
     pub(crate) const fn burst_ticks(&self) -> u128 {
@@ -153,26 +196,25 @@ impl Parameters {
 
     /// The instant that counts as `now_ns`: itself, or the end of the last whole interval.
     pub(crate) const fn limiter_ns(&self, now_ns: u64) -> u64 {
-        match now_ns
-            .saturating_sub(self.anchor_ns)
-            .checked_rem(self.interval_ns)
-        {
-            Some(rest) if now_ns > self.anchor_ns => now_ns - rest,
-            Some(_) | None => now_ns,
+        if self.interval_ns == 0 {
+            return now_ns;
+        }
+        match now_ns.checked_sub(self.anchor_ns) {
+            Some(since_ns) => now_ns - since_ns % self.interval_ns,
+            None => 0,
         }
     }
 
     /// The first instant at or after `ns` at which limiter time moves.
     pub(crate) const fn next_move_ns(&self, ns: u128) -> u128 {
-        if self.interval_ns == 0 || ns <= self.anchor_ns as u128 {
+        if self.interval_ns == 0 || ns == 0 {
             return ns;
         }
-        let interval = self.interval_ns as u128;
-        let anchor = self.anchor_ns as u128;
-        (ns - anchor).div_ceil(interval) * interval + anchor
+        let (anchor, interval) = (self.anchor_ns as u128, self.interval_ns as u128);
+        ns.saturating_sub(anchor).div_ceil(interval) * interval + anchor
     }
 
     pub(crate) const fn now_ticks(&self, now_ns: u64) -> u128 {
-        self.limiter_ns(now_ns) as u128 * self.ticks_per_ns as u128
+        self.ticks_in(self.limiter_ns(now_ns))
     }
 }

@@ -36,6 +36,9 @@ pub(crate) struct Cold {
     debt_units: AtomicU64,
     interval_ns: AtomicU64,
     anchor_ns: AtomicU64,
+    window_ns: AtomicU64,
+    /// [`NO_GRID`]: none.
+    grid_ns: AtomicU64,
     epoch: AtomicU64,
     narrow_span_ns: AtomicU64,
     /// 1: `Layout::Wide`; 0: `Layout::Narrow`.
@@ -122,6 +125,8 @@ impl Cold {
                 debt_units: AtomicU64::new(parameters.debt_units),
                 interval_ns: AtomicU64::new(parameters.interval_ns),
                 anchor_ns: AtomicU64::new(parameters.anchor_ns),
+                window_ns: AtomicU64::new(parameters.window_ns),
+                grid_ns: AtomicU64::new(grid(parameters)),
                 epoch: AtomicU64::new(parameters.epoch),
                 narrow_span_ns: AtomicU64::new(parameters.narrow_span_ns),
                 is_wide: AtomicU64::new(encoded(parameters.layout).0),
@@ -145,6 +150,9 @@ impl Cold {
             .store(parameters.interval_ns, Ordering::Release);
         self.anchor_ns
             .store(parameters.anchor_ns, Ordering::Release);
+        self.window_ns
+            .store(parameters.window_ns, Ordering::Release);
+        self.grid_ns.store(grid(parameters), Ordering::Release);
         self.epoch.store(parameters.epoch, Ordering::Release);
         self.narrow_span_ns
             .store(parameters.narrow_span_ns, Ordering::Release);
@@ -163,6 +171,11 @@ impl Cold {
             debt_units: self.debt_units.load(Ordering::Acquire),
             interval_ns: self.interval_ns.load(Ordering::Acquire),
             anchor_ns: self.anchor_ns.load(Ordering::Acquire),
+            window_ns: self.window_ns.load(Ordering::Acquire),
+            grid_ns: match self.grid_ns.load(Ordering::Acquire) {
+                NO_GRID => None,
+                begins_ns => Some(begins_ns),
+            },
             epoch: self.epoch.load(Ordering::Acquire),
             narrow_span_ns: self.narrow_span_ns.load(Ordering::Acquire),
             layout: match self.is_wide.load(Ordering::Acquire) {
@@ -172,6 +185,16 @@ impl Cold {
                 _ => Layout::Wide,
             },
         }
+    }
+}
+
+/// Less than the length of a window, a grid's beginning is never this.
+const NO_GRID: u64 = u64::MAX;
+
+const fn grid(parameters: &Parameters) -> u64 {
+    match parameters.grid_ns {
+        Some(begins_ns) => begins_ns,
+        None => NO_GRID,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The processor's time stamp counter: the only unsafe code in this crate.
 #![allow(unsafe_code)]
 
-use core::arch::x86_64::{__cpuid, _rdtsc};
+use core::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc};
 
 /// Ticks since the processor was reset.
 ///
@@ -13,6 +13,16 @@ pub(super) fn read() -> u64 {
     // it to user code (CR4.TSD; on Linux `prctl(PR_SET_TSC)`, which a process does to itself); it then
     // raises a fault, it does not misbehave.
     unsafe { _rdtsc() }
+}
+
+/// [`read`], after every load that stands before it in the program has been done: what another thread was
+/// seen to have done with a reading, it did with an earlier one.
+pub(super) fn read_in_order() -> u64 {
+    // SAFETY: LFENCE is part of SSE2, and that of the x86-64 baseline; RDTSC as above.
+    unsafe {
+        _mm_lfence();
+        _rdtsc()
+    }
 }
 
 /// Whether the counter ticks at one rate in every power state (CPUID 8000_0007h, EDX bit 8).

@@ -12,13 +12,13 @@
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
 //! | `PUBLISHED.*` | every reading | the holder of `STATE` | `version`: odd while the rest changes |
-//! | `STATE` | the second check | the second check | itself; whoever finds it taken asks the OS clock |
+//! | `STATE` | the second check | the second check | itself; whoever finds it taken waits for the new anchor, or asks the OS clock while there is none |
 
 mod counter;
 
 use super::os;
 use crate::primitive::{AtomicU64, Ordering};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 /// How much of both clocks must have been seen before the first rate is believed.
 const WARM_UP_NS: u64 = 20_000_000;
@@ -73,6 +73,16 @@ struct Anchor {
 
 #[inline]
 pub(super) fn now_ns() -> u64 {
+    read(counter::read)
+}
+
+/// The time, read after everything that stands before it in the program.
+pub(super) fn now_ns_in_order() -> u64 {
+    read(counter::read_in_order)
+}
+
+#[inline(always)]
+fn read(counter: impl Fn() -> u64) -> u64 {
     // Acquire: pairs with the Release stores in `publish`. A reading that saw any new value also sees
     // the odd version that was stored before it, or a later one, and is thrown away.
     let version = PUBLISHED.version.load(Ordering::Acquire);
@@ -82,33 +92,39 @@ pub(super) fn now_ns() -> u64 {
         rate: PUBLISHED.rate.load(Ordering::Acquire),
     };
     let valid_ticks = PUBLISHED.valid_ticks.load(Ordering::Acquire);
-    let ticks = counter::read();
+    let ticks = counter();
     let in_force = ticks.wrapping_sub(anchor.ticks) < valid_ticks;
     if in_force && PUBLISHED.version.load(Ordering::Acquire) == version & !1 {
         anchor.read(ticks)
     } else {
-        check()
+        check(counter)
     }
 }
 
-/// Asks the OS clock, and renews the anchor unless another thread is about it.
+/// Asks the OS clock, and renews the anchor, or waits for the thread that is about it.
 #[cold]
 #[inline(never)]
-fn check() -> u64 {
+fn check(counter: impl Fn() -> u64) -> u64 {
     if PUBLISHED.rejected.load(Ordering::Relaxed) != 0 {
         return os::now_ns();
     }
-    let Ok(mut state) = STATE.try_lock() else {
-        return os::now_ns();
+    let is_running = PUBLISHED.valid_ticks.load(Ordering::Relaxed) != 0;
+    let mut state = match STATE.try_lock() {
+        Ok(state) => state,
+        // Nobody holds it for longer than a few readings of the OS clock. To answer with that clock instead
+        // would be to differ from the others by what the next anchor is going to make up for.
+        Err(_) if is_running => STATE.lock().unwrap_or_else(PoisonError::into_inner),
+        Err(_) => return os::now_ns(),
     };
-    let sample = Sample::take();
+    let ticks = counter();
     if let State::Running(anchor, _) = *state
-        && anchor.is_good_at(sample.ticks)
+        && anchor.is_good_at(ticks)
     {
         // Another thread has renewed it meanwhile. To do so again would be to measure a rate over the
         // blink of an eye.
-        return anchor.read(sample.ticks);
+        return anchor.read(ticks);
     }
+    let sample = Sample::take();
     *state = state.next(sample);
     match *state {
         State::Running(anchor, _) => {
@@ -124,6 +140,7 @@ fn check() -> u64 {
                 },
                 0,
             );
+            PUBLISHED.rejected.store(1, Ordering::Relaxed);
             sample.os_ns
         }
         State::Unprobed | State::WarmingUp(_) => sample.os_ns,

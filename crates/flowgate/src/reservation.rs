@@ -1,4 +1,3 @@
-use super::TokenBucket;
 use crate::clock::Timestamp;
 use core::fmt;
 
@@ -19,15 +18,30 @@ use core::fmt;
 /// ```
 #[must_use = "the units are taken; use them from `at()` on, or cancel"]
 pub struct Reservation<'a> {
-    pub(super) bucket: &'a TokenBucket,
-    pub(super) units: u64,
-    pub(super) at_ns: u64,
-    /// What `units` counts.
-    pub(super) units_per_token: u64,
-    /// The arrival time that making it left, what had been given back by then, and the epoch of both.
-    pub(super) tat: u128,
-    pub(super) given_back: u128,
-    pub(super) epoch: u64,
+    pub(crate) limiter: &'a dyn Revoke,
+    pub(crate) units: u64,
+    pub(crate) at_ns: u64,
+    pub(crate) receipt: Receipt,
+}
+
+/// What a limiter has to know of a reservation to take it back.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Receipt {
+    /// What the reservation's units count.
+    pub(crate) units_per_token: u64,
+    /// The state that making it left, what had been given back by then, and the epoch of both.
+    pub(crate) state: u128,
+    pub(crate) given_back: u128,
+    pub(crate) epoch: u64,
+    /// The latest time that anybody else had been told when it was made; its own, or a later one, if there is
+    /// no way back to that.
+    pub(crate) told_before_ns: u64,
+}
+
+/// A limiter whose reservations can be cancelled.
+pub(crate) trait Revoke: Send + Sync {
+    /// Gives back what `reservation` holds, at `now` or by the limiter's own clock, and says how much.
+    fn revoke(&self, reservation: &Reservation<'_>, now: Option<Timestamp>) -> u64;
 }
 
 impl Reservation<'_> {
@@ -51,15 +65,13 @@ impl Reservation<'_> {
     /// change of quota that forgave debts ([`Carry::Reset`](crate::Carry::Reset)) or scaled tokens
     /// ([`Carry::Proportional`](crate::Carry::Proportional)), and after more than 16 changes, nothing does.
     pub fn cancel(self) -> u64 {
-        let clock = self.bucket.clock();
-        self.bucket.cancel(&self, || clock.latest().as_nanos())
+        self.limiter.revoke(&self, None)
     }
 
     /// [`cancel`](Self::cancel) at a time of the caller's, for a limiter that is used through
-    /// [`TokenBucket::at`].
+    /// [`TokenBucket::at`](crate::TokenBucket::at).
     pub fn cancel_at(self, now: Timestamp) -> u64 {
-        let now_ns = self.bucket.at(now).now_ns;
-        self.bucket.cancel(&self, || now_ns)
+        self.limiter.revoke(&self, Some(now))
     }
 }
 

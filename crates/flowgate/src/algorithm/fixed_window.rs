@@ -1,0 +1,52 @@
+//! The fixed window, kept as one time.
+//!
+//! Source: folklore, as old as quotas. What is common to all of its forms is a count that begins anew
+//! when the window is over; what goes wrong in most of them is that count and window are two values, which
+//! two threads then change in turn.
+//!
+//! Here they are one number. A time is a whole number of nanoseconds and a nanosecond is a power of two
+//! of ticks, at least as large as the limit, so that the end of the window leaves the low digits free:
+//!
+//! ```text
+//!   state  =  end of the window  +  count
+//!
+//!   count │    ╭──  limit            ╭──
+//!         │  ╭─╯                  ╭──╯
+//!         ├──╯─────────┬──────────╯────────┬──▶ time
+//!            1st       end         1st     end      anchored: a window begins with its first operation
+//! ```
+//!
+//! Adding a cost to the state counts it, comparing the state with a time tells whether the window is
+//! over, and both change with one swap.
+
+use super::Ticks;
+
+/// What was counted.
+#[inline(always)]
+pub(crate) fn count<T: Ticks>(state: T, ns: T) -> T {
+    state.remainder_of_power(ns)
+}
+
+/// When the window ends.
+#[inline(always)]
+pub(crate) fn end<T: Ticks>(state: T, ns: T) -> T {
+    state - count(state, ns)
+}
+
+/// Whether something was counted, in a window that is not over.
+#[inline(always)]
+pub(crate) fn is_open<T: Ticks>(state: T, now: T, ns: T) -> bool {
+    let count = count(state, ns);
+    count != T::ZERO && now < state - count
+}
+
+/// Counts `cost ≤ limit` in the window that `state` stands for, if there is room: the new state, or how many
+/// ticks it is until the window ends.
+#[inline(always)]
+pub(crate) fn take<T: Ticks>(state: T, now: T, cost: T, limit: T, ns: T) -> Result<T, T> {
+    if count(state, ns) + cost <= limit {
+        Ok(state + cost)
+    } else {
+        Err(end(state, ns) - now)
+    }
+}

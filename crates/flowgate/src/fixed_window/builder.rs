@@ -1,0 +1,121 @@
+use super::{FixedWindow, Settings, at, count_bits};
+use crate::clock::{Clock, Timestamp};
+use crate::primitive::Lock;
+use crate::quota::{Quota, QuotaError};
+use crate::word::Word;
+
+/// Settings of a [`FixedWindow`] other than the default ones.
+///
+/// | setting | default |
+/// |---|---|
+/// | [`clock`](Self::clock) | [`Clock::system`] |
+/// | [`align`](Self::align), [`align_to_wall`](Self::align_to_wall) | a window begins with the first operation |
+/// | [`clock_free`](Self::clock_free) | no |
+#[derive(Clone, Debug)]
+#[must_use = "a builder builds nothing until `build` is called"]
+pub struct FixedWindowBuilder {
+    quota: Quota,
+    clock: Option<Clock>,
+    aligned: Aligned,
+    clock_free: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Aligned {
+    Not,
+    To(Timestamp),
+    #[cfg(feature = "std")]
+    ToWall {
+        utc_offset_s: i32,
+    },
+}
+
+impl FixedWindowBuilder {
+    pub(super) fn new(quota: Quota) -> Self {
+        Self {
+            quota,
+            clock: None,
+            aligned: Aligned::Not,
+            clock_free: false,
+        }
+    }
+
+    /// The clock to decide by; see [`TokenBucketBuilder::clock`](crate::TokenBucketBuilder::clock).
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.clock = Some(clock.into());
+        self
+    }
+
+    /// Lets windows begin a whole number of windows before and after `begins`, whether there are operations or
+    /// not.
+    ///
+    /// ```
+    /// use flowgate::{FixedWindow, ManualClock, Timestamp};
+    ///
+    /// let second = 1_000_000_000;
+    /// let limiter = FixedWindow::builder("2/min".parse()?)
+    ///     .clock(ManualClock::new())
+    ///     .align(Timestamp::from_nanos(30 * second))
+    ///     .build()?;
+    /// limiter.at(Timestamp::from_nanos(29 * second)).try_acquire_n(2)?;
+    /// limiter.at(Timestamp::from_nanos(30 * second)).try_acquire_n(2)?;
+    /// assert!(limiter.at(Timestamp::from_nanos(89 * second)).try_acquire().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn align(mut self, begins: Timestamp) -> Self {
+        self.aligned = Aligned::To(begins);
+        self
+    }
+
+    /// Lets windows begin where the wall clock, `utc_offset_s` seconds east of UTC, shows a whole number of windows
+    /// since midnight of 1970-01-01: at the full minute, the full hour, at midnight. (A window of a week so begins
+    /// on a Thursday.)
+    ///
+    /// The wall clock is read when the limiter is built, and after that only by
+    /// [`FixedWindow::align_to_wall`]; windows go by the limiter's own clock, whatever the wall clock does.
+    #[cfg(feature = "std")]
+    pub fn align_to_wall(mut self, utc_offset_s: i32) -> Self {
+        self.aligned = Aligned::ToWall { utc_offset_s };
+        self
+    }
+
+    /// Does not read the clock until the window is full.
+    ///
+    /// An operation is counted in the window that was opened last, even if that is over, as long as it has
+    /// room; only then the clock is read, and another window opened if it is time. Each window still
+    /// admits at most the limit, and windows still begin at least a period apart, so the bound is the same, 2 · limit − 1 in
+    /// a span as long as a window; but what a window did not use can be used later.
+    ///
+    /// The verbs that report, and those of [`at`](FixedWindow::at), look at the time as always.
+    pub fn clock_free(mut self) -> Self {
+        self.clock_free = true;
+        self
+    }
+
+    /// The limiter.
+    ///
+    /// # Errors
+    ///
+    /// [`QuotaError`] if the quota sets a burst, or the limit is 2⁴⁸ or more.
+    pub fn build(self) -> Result<FixedWindow, QuotaError> {
+        let (limit, window_ns) = at::limit_of(&self.quota)?;
+        let clock = self.clock.unwrap_or_default();
+        let settings = Settings {
+            quota: self.quota,
+            begins_ns: match self.aligned {
+                Aligned::Not => None,
+                Aligned::To(begins) => Some(i128::from(begins.as_nanos())),
+                #[cfg(feature = "std")]
+                Aligned::ToWall { utc_offset_s } => {
+                    Some(super::wall::begins_ns(&clock, utc_offset_s))
+                }
+            },
+        };
+        Ok(FixedWindow {
+            word: Word::new(settings.parameters(limit, window_ns, count_bits(limit))),
+            clock,
+            clock_free: self.clock_free,
+            settings: Lock::new(settings),
+        })
+    }
+}

@@ -1,0 +1,281 @@
+//! [`FixedWindow`]: the public face over [`algorithm::fixed_window`](crate::algorithm::fixed_window).
+
+mod at;
+mod builder;
+#[cfg(feature = "std")]
+mod wall;
+
+pub use builder::FixedWindowBuilder;
+
+use crate::at::At;
+use crate::clock::{Clock, Timestamp};
+use crate::limiter::{Limiter, Snapshot, sealed};
+use crate::primitive::Lock;
+use crate::quota::{Quota, QuotaError};
+use crate::verdict::Denied;
+use crate::word::{self, Parameters, Word};
+use core::fmt;
+
+/// The largest limit: what fits beside an instant of the whole clock in 128 bits.
+const MAX_LIMIT: u64 = (1 << 48) - 1;
+
+/// At most **limit in each window**, one window after the other; so up to **2 · limit − 1 in a span as long as a
+/// window** that lies across two of them.
+///
+/// The count begins anew with every window. That is the weak promise among those of windows, and the
+/// cheapest to keep and to explain: "1000 per day, midnight to midnight". Where the limit has to hold in *every*
+/// span, use a sliding window.
+///
+/// ```text
+///  count
+///  limit ┤      ╭──────────╮     ╭──     refused from here until the window is over
+///        │   ╭──╯          │   ╭─╯
+///        │ ╭─╯             │ ╭─╯
+///      0 ┤─╯               ╰─╯
+///        └─┬───────────────┬─┬──────────▶ time
+///          1st operation   end 1st of the next
+/// ```
+///
+/// A window begins with the first operation that is admitted while none is open, and lasts for the quota's
+/// period. [`align`](FixedWindowBuilder::align) and [`align_to_wall`](FixedWindowBuilder::align_to_wall) make windows follow each other without a gap
+/// instead, from a given instant or by the calendar.
+///
+/// ```
+/// use flowgate::{FixedWindow, ManualClock};
+/// use std::time::Duration;
+///
+/// let time = ManualClock::new(); // a real program leaves the clock out: FixedWindow::new(quota)
+/// let limiter = FixedWindow::builder("3/min".parse()?).clock(&time).build()?;
+///
+/// time.advance(Duration::from_secs(10));
+/// assert_eq!(limiter.take_up_to(5), 3);
+/// let denied = limiter.try_acquire().unwrap_err();
+/// assert_eq!(denied.retry_after(), Some(Duration::from_secs(60)));
+/// time.advance(Duration::from_secs(60));
+/// assert_eq!(limiter.available(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # What it promises
+///
+/// - **Never over** (contract C1), in each window, on every schedule of threads: the beginning of a window and its count
+///   change together. A refused operation is not counted and opens no window.
+/// - **Nothing wasted** (C2): a refusal means that the window is full.
+/// - **Honest waits** (C3): [`Denied::retry_after`] is when the window ends, to the nanosecond.
+/// - **Any clock** (C4): a `now` from before the window is counted in it, and opens no other.
+///
+/// # Quota
+///
+/// The count is the limit, up to 2⁴⁸ − 1 in units, and the period is the window. A burst is refused: a window has
+/// none.
+///
+/// # Cost
+///
+/// As [`TokenBucket`](crate::TokenBucket): one clock reading and one compare-and-swap on 64 bits; on 128 where window, in ns, times
+/// the least power of two above the limit is over 2⁵³ (1000 per 2.4 hours). [`clock_free`](FixedWindowBuilder::clock_free) does without
+/// the clock while the window is not full.
+pub struct FixedWindow {
+    word: Word<word::FixedWindow>,
+    clock: Clock,
+    clock_free: bool,
+    settings: Lock<Settings>,
+}
+
+/// What the parameters in force were made of.
+#[derive(Clone, Copy, Debug)]
+struct Settings {
+    quota: Quota,
+    /// An instant, perhaps before the clock's origin, at which a window begins, if windows are aligned.
+    begins_ns: Option<i128>,
+}
+
+impl Settings {
+    fn parameters(&self, limit: u64, window_ns: u64, count_bits: u32) -> Parameters {
+        // Less than a window.
+        let grid_ns = self
+            .begins_ns
+            .map(|ns| ns.rem_euclid(i128::from(window_ns)) as u64);
+        Parameters::for_window(limit, self.quota.scale(), window_ns, grid_ns, count_bits)
+    }
+}
+
+/// The binary digits of a count up to `most`.
+const fn count_bits(most: u64) -> u32 {
+    u64::BITS - most.leading_zeros()
+}
+
+impl FixedWindow {
+    /// A limiter on [`Clock::system`], with a window that begins with the first operation.
+    ///
+    /// # Errors
+    ///
+    /// [`QuotaError`] if the quota sets a burst, or the limit is 2⁴⁸ or more.
+    #[cfg(feature = "std")]
+    pub fn new(quota: Quota) -> Result<Self, QuotaError> {
+        Self::builder(quota).build()
+    }
+
+    /// A limiter with another clock, aligned windows, or the clock-free form.
+    pub fn builder(quota: Quota) -> FixedWindowBuilder {
+        FixedWindowBuilder::new(quota)
+    }
+
+    /// Counts one token, or says why not.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if the window is full; nothing is then counted.
+    #[inline]
+    pub fn try_acquire(&self) -> Result<(), Denied> {
+        if self.clock_free && self.word.take_token_of_window() {
+            return Ok(());
+        }
+        self.word.take_token(self.now_ns())
+    }
+
+    /// Counts `n` units, all or none.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if the window has no room for them, [`Denied::is_never`] if none has; nothing is then counted.
+    #[inline]
+    pub fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
+        if self.clock_free && self.word.take_units_of_window(n) {
+            return Ok(());
+        }
+        self.word.take_units(self.now_ns(), n)
+    }
+
+    /// Counts what the window has room for, up to `n` units, and says how much that was.
+    pub fn take_up_to(&self, n: u64) -> u64 {
+        self.at_now().take_up_to(n)
+    }
+
+    /// Takes `n` units off the count, and says how many it was: what was counted in the window that is open. What was
+    /// counted in an earlier one cannot come back.
+    ///
+    /// ```
+    /// # use flowgate::{FixedWindow, ManualClock};
+    /// let limiter = FixedWindow::builder("10/h".parse()?).clock(ManualClock::new()).build()?;
+    /// limiter.try_acquire_n(7)?;
+    /// assert_eq!(limiter.refund(2), 2);
+    /// assert_eq!(limiter.available(), 5);
+    /// assert_eq!(limiter.refund(100), 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn refund(&self, n: u64) -> u64 {
+        self.at_now().refund(n)
+    }
+
+    /// How many units the window has room for.
+    pub fn available(&self) -> u64 {
+        self.at_now().available()
+    }
+
+    /// Limit, room that is left, and the time until the window ends (zero if nothing is counted), seen at one instant.
+    pub fn snapshot(&self) -> Snapshot {
+        self.at_now().snapshot()
+    }
+
+    /// The quota in force.
+    pub fn quota(&self) -> Quota {
+        self.settings.lock().quota
+    }
+
+    /// Puts another quota in force.
+    ///
+    /// Threads that decide meanwhile decide wholly by the old quota or wholly by the new one. What is counted in
+    /// the window that is open stays counted, so that no window admits more than the larger of the limits: until it has lasted for the
+    /// new period, or, if windows are aligned, until the first beginning of a new one after it has lasted for
+    /// the shorter of the two periods.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new); nothing is then changed.
+    pub fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
+        let mut settings = self.settings.lock();
+        let new = Settings { quota, ..*settings };
+        self.restate(&new, || self.clock.latest().as_nanos())?;
+        *settings = new;
+        Ok(())
+    }
+
+    /// Lets windows begin a whole number of windows before and after `begins`.
+    ///
+    /// What is counted in the window that is open stays counted until the first such instant after it has
+    /// lasted as long as a window.
+    pub fn align(&self, begins: Timestamp) {
+        self.align_to(i128::from(begins.as_nanos()));
+    }
+
+    fn align_to(&self, begins_ns: i128) {
+        let mut settings = self.settings.lock();
+        settings.begins_ns = Some(begins_ns);
+        // The quota has been accepted before.
+        let _ = self.restate(&settings, || self.clock.latest().as_nanos());
+    }
+
+    /// The same verbs at a time of your own; see [`TokenBucket::at`](crate::TokenBucket::at). They always look at
+    /// that time, [`clock_free`](FixedWindowBuilder::clock_free) or not.
+    pub fn at(&self, now: Timestamp) -> At<'_, Self> {
+        At {
+            limiter: self,
+            now_ns: now.as_nanos(),
+        }
+    }
+
+    /// The clock that this limiter decides by.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        self.clock.now().as_nanos()
+    }
+
+    fn at_now(&self) -> At<'_, Self> {
+        At {
+            limiter: self,
+            now_ns: self.now_ns(),
+        }
+    }
+}
+
+impl Limiter for FixedWindow {
+    fn try_acquire(&self) -> Result<(), Denied> {
+        self.try_acquire()
+    }
+
+    fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
+        self.try_acquire_n(n)
+    }
+
+    fn try_acquire_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
+        self.at(now).try_acquire_n(n)
+    }
+
+    fn available(&self) -> u64 {
+        self.available()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.snapshot()
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+}
+
+impl sealed::Sealed for FixedWindow {}
+
+impl fmt::Debug for FixedWindow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FixedWindow")
+            .field("quota", &self.quota())
+            .field("available", &self.available())
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,27 @@
+//! Where the wall clock stands on the limiter's clock.
+
+use super::FixedWindow;
+use crate::clock::Clock;
+use std::time::SystemTime;
+
+impl FixedWindow {
+    /// Lets windows begin where the wall clock shows a whole number of windows now; see
+    /// [`FixedWindowBuilder::align_to_wall`](super::FixedWindowBuilder::align_to_wall).
+    ///
+    /// For a program that runs through a change of summer time, or on a machine whose wall clock is set now and
+    /// then. However the wall clock has stepped, no window is opened twice: what is counted in the window
+    /// that is open stays counted until the first full hour (say) after it has lasted an hour.
+    pub fn align_to_wall(&self, utc_offset_s: i32) {
+        self.align_to(begins_ns(&self.clock, utc_offset_s));
+    }
+}
+
+/// The instant, on `clock`, at which the wall clock would have shown midnight of 1970-01-01.
+pub(super) fn begins_ns(clock: &Clock, utc_offset_s: i32) -> i128 {
+    let utc_ns = match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => since.as_nanos() as i128,
+        Err(before) => -(before.duration().as_nanos() as i128),
+    };
+    let local_ns = utc_ns + i128::from(utc_offset_s) * 1_000_000_000;
+    i128::from(clock.now().as_nanos()) - local_ns
+}

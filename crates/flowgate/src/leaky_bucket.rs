@@ -1,0 +1,193 @@
+//! [`LeakyBucket`]: the [`TokenBucket`] that allows nothing at once unless it is told to.
+
+use crate::clock::{Clock, Timestamp};
+use crate::limiter::{Limiter, Snapshot, sealed};
+use crate::primitive::const_unless_loom;
+use crate::quota::{Quota, QuotaError};
+use crate::reservation::Reservation;
+use crate::token_bucket::{Refill, TokenBucket, TokenBucketBuilder};
+use crate::verdict::Denied;
+use core::fmt;
+use core::ops::Deref;
+
+/// Evenly spaced: at most **1 + slack + rate · t** in every span of time t, and so, without slack, never two
+/// closer together than the quota says.
+///
+/// A bucket with a hole in it. An operation pours in a drop, which runs out at the quota's rate; what would
+/// make the bucket overflow is refused. That is the token bucket seen from below, of which the burst is 1
+/// where the quota sets none:
+///
+/// ```text
+///  drops    each operation adds one, if there is room
+///       1 ┤  ╭╮        ╭╮      ╭╮
+///         │  │╰─╮      │╰─╮    │╰─╮     runs out at the rate
+///       0 ┤──╯  ╰──────╯  ╰────╯  ╰────
+///         └─────────────────────────────▶ time
+/// ```
+///
+/// ```
+/// use flowgate::{LeakyBucket, ManualClock};
+/// use std::time::Duration;
+///
+/// let time = ManualClock::new(); // a real program leaves the clock out: LeakyBucket::new(quota)
+/// let limiter = LeakyBucket::builder("2/s".parse()?).clock(&time).build()?;
+/// assert!(limiter.try_acquire().is_ok());
+/// assert!(limiter.try_acquire().is_err()); // a TokenBucket of 2/s would allow 2
+/// time.advance(Duration::from_millis(500));
+/// assert!(limiter.try_acquire().is_ok());
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+///
+/// # Slack
+///
+/// [`slack`](LeakyBucketBuilder::slack), or a burst in the quota, lets as many operations beyond the first catch up
+/// after a rest, which makes a jittery caller come nearer to the rate. With slack s, s + 1 can come at once.
+///
+/// # Verbs
+///
+/// Those of [`TokenBucket`], which it dereferences to; the promises, costs and errors told there hold here.
+/// [`set_quota`](TokenBucket::set_quota) keeps the slack unless the new quota sets a burst.
+/// [`reserve`](TokenBucket::reserve) says when the next turn is, for callers that pace themselves.
+///
+/// # Source
+///
+/// J. Turner, *New directions in communications*, IEEE Communications Magazine, 1986, as a meter; the
+/// continuous-state leaky bucket of ITU-T I.371, which also says that it and the virtual scheduling that
+/// is used here decide alike.
+pub struct LeakyBucket(TokenBucket);
+
+impl LeakyBucket {
+    const_unless_loom! {
+        /// An empty bucket on [`Clock::system`], without slack unless `quota` sets a burst.
+        ///
+        /// Every [`Quota`] can be honoured, so this cannot fail. In a `static` it needs no lazy cell.
+        #[cfg(feature = "std")]
+        #[must_use]
+        pub const fn new(quota: Quota) -> Self {
+            Self(TokenBucket::with_default_burst(quota, Clock::system(), Some(1)))
+        }
+    }
+
+    /// A bucket with another clock, or slack.
+    pub fn builder(quota: Quota) -> LeakyBucketBuilder {
+        LeakyBucketBuilder {
+            slack: None,
+            bucket: TokenBucket::builder(quota),
+        }
+    }
+}
+
+impl Deref for LeakyBucket {
+    type Target = TokenBucket;
+
+    #[inline]
+    fn deref(&self) -> &TokenBucket {
+        &self.0
+    }
+}
+
+impl Limiter for LeakyBucket {
+    fn try_acquire(&self) -> Result<(), Denied> {
+        self.0.try_acquire()
+    }
+
+    fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
+        self.0.try_acquire_n(n)
+    }
+
+    fn try_acquire_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
+        self.0.at(now).try_acquire_n(n)
+    }
+
+    fn reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
+        Some(self.0.reserve_n(n))
+    }
+
+    fn available(&self) -> u64 {
+        self.0.available()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.0.snapshot()
+    }
+
+    fn clock(&self) -> &Clock {
+        self.0.clock()
+    }
+}
+
+impl sealed::Sealed for LeakyBucket {}
+
+impl fmt::Debug for LeakyBucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LeakyBucket").field(&self.0).finish()
+    }
+}
+
+/// Settings of a [`LeakyBucket`] other than the default ones.
+///
+/// | setting | default |
+/// |---|---|
+/// | [`clock`](Self::clock) | [`Clock::system`] |
+/// | [`slack`](Self::slack) | 0, or what the quota's burst leaves beside the first |
+/// | [`max_debt`](Self::max_debt) | 1 + slack |
+#[derive(Clone, Debug)]
+#[must_use = "a builder builds nothing until `build` is called"]
+pub struct LeakyBucketBuilder {
+    slack: Option<u64>,
+    bucket: TokenBucketBuilder,
+}
+
+impl LeakyBucketBuilder {
+    /// The clock to decide by; see [`TokenBucketBuilder::clock`].
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.bucket = self.bucket.clock(clock);
+        self
+    }
+
+    /// How many operations beyond the first may come at once after a rest, in tokens: the same as a burst of
+    /// 1 + `tokens`, which it takes the place of.
+    ///
+    /// ```
+    /// use flowgate::{LeakyBucket, ManualClock};
+    ///
+    /// let limiter = LeakyBucket::builder("10/s".parse()?)
+    ///     .clock(ManualClock::new())
+    ///     .slack(2)
+    ///     .build()?;
+    /// assert_eq!((0..9).filter(|_| limiter.try_acquire().is_ok()).count(), 3);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    pub fn slack(mut self, tokens: u64) -> Self {
+        self.slack = Some(tokens);
+        self
+    }
+
+    /// How drops run out; see [`TokenBucketBuilder::refill`].
+    pub fn refill(mut self, refill: Refill) -> Self {
+        self.bucket = self.bucket.refill(refill);
+        self
+    }
+
+    /// How far [`overdraw`](TokenBucket::overdraw) may go below zero, in units.
+    pub fn max_debt(mut self, units: u64) -> Self {
+        self.bucket = self.bucket.max_debt(units);
+        self
+    }
+
+    /// The limiter.
+    ///
+    /// # Errors
+    ///
+    /// [`QuotaError`] if the slack or the debt is too large to be kept exactly at this rate.
+    pub fn build(mut self) -> Result<LeakyBucket, QuotaError> {
+        let quota = &mut self.bucket.quota;
+        let burst = match self.slack {
+            None => quota.explicit_burst().unwrap_or(1),
+            Some(slack) => slack.saturating_add(1),
+        };
+        *quota = quota.try_burst(burst)?;
+        self.bucket.default_burst = Some(burst);
+        self.bucket.build().map(LeakyBucket)
+    }
+}

@@ -1,0 +1,344 @@
+use super::{At, TokenBucket};
+use crate::algorithm::token_bucket;
+use crate::clock::{Clock, Timestamp};
+use crate::limiter::{Limiter, Snapshot, sealed};
+use crate::primitive::Ordering;
+use crate::quota::Quota;
+use crate::reservation::{Receipt, Reservation, Revoke};
+use crate::verdict::Denied;
+use crate::word::{Parameters, Step};
+use core::fmt;
+use core::time::Duration;
+
+/// A [`TokenBucket`] where the **next caller pays**: at most burst + the largest n + rate · t in every span of
+/// time t.
+///
+/// An operation that comes while the bucket is not in debt goes at once, however little the bucket holds
+/// for it; the next has to wait until the debt is paid. So a large operation is never refused for its
+/// size, up to burst + `max_debt`, and a caller never waits for its own cost, only for that of the one
+/// before.
+///
+/// Made by [`TokenBucket::pay_after`]; [`max_debt`](crate::TokenBucketBuilder::max_debt), by default the burst, is set
+/// where the bucket is built.
+///
+/// ```
+/// use flowgate::{ManualClock, TokenBucket};
+/// use std::time::Duration;
+///
+/// let time = ManualClock::new();
+/// let limiter = TokenBucket::builder("1/s".parse()?)
+///     .clock(&time)
+///     .initial_tokens(0)
+///     .max_debt(100)
+///     .build()?
+///     .pay_after();
+///
+/// limiter.try_acquire_n(4)?; // at once
+/// let denied = limiter.try_acquire().unwrap_err();
+/// assert_eq!(denied.retry_after(), Some(Duration::from_secs(4))); // the next one pays for it
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Source
+///
+/// Guava's `RateLimiter` with smooth bursts: there, burst is one second's worth, the bucket starts
+/// empty, and there is no bound to the debt. That limiter is
+///
+/// ```
+/// # use flowgate::{Quota, TokenBucket};
+/// let guava = |permits_per_second| {
+///     TokenBucket::builder(Quota::per_second(permits_per_second))
+///         .initial_tokens(0)
+///         .max_debt(1_000_000_000)
+///         .build()
+///         .map(TokenBucket::pay_after)
+/// };
+/// assert!(guava(5)?.try_acquire_n(1000).is_ok());
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+pub struct PayAfter(pub(super) TokenBucket);
+
+impl PayAfter {
+    /// Takes one token, unless the bucket is in debt.
+    ///
+    /// # Errors
+    ///
+    /// As [`TokenBucket::overdraw`].
+    pub fn try_acquire(&self) -> Result<(), Denied> {
+        self.at_now().try_acquire()
+    }
+
+    /// Takes `n` units, unless the bucket is in debt.
+    ///
+    /// # Errors
+    ///
+    /// As [`TokenBucket::overdraw`].
+    pub fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
+        self.at_now().try_acquire_n(n)
+    }
+
+    /// Takes one token now, to be used when [`Reservation::at`] says.
+    ///
+    /// # Errors
+    ///
+    /// As [`reserve_n`](Self::reserve_n).
+    pub fn reserve(&self) -> Result<Reservation<'_>, Denied> {
+        self.at_now().reserve()
+    }
+
+    /// Takes `n` units now, to be used when [`Reservation::at`] says: when what was taken before is paid for.
+    ///
+    /// [`Reservation::cancel`] gives back only the last reservation, and only while nobody has taken anything after it.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied::is_never`] if `n` is above burst + `max_debt`, or if its turn would come after
+    /// [`Timestamp::MAX`]; nothing is then taken.
+    pub fn reserve_n(&self, n: u64) -> Result<Reservation<'_>, Denied> {
+        self.at_now().reserve_n(n)
+    }
+
+    /// [`reserve`](Self::reserve), unless that would mean waiting for longer than `max_wait`: Guava's `tryAcquire` with a
+    /// timeout.
+    ///
+    /// # Errors
+    ///
+    /// As [`reserve_n`](Self::reserve_n), and [`Denied`] if the wait would be longer.
+    pub fn reserve_within(&self, max_wait: Duration) -> Result<Reservation<'_>, Denied> {
+        self.at_now().reserve_within(max_wait)
+    }
+
+    /// [`reserve_n`](Self::reserve_n), unless that would mean waiting for longer than `max_wait`.
+    ///
+    /// # Errors
+    ///
+    /// As [`reserve_n`](Self::reserve_n), and [`Denied`] if the wait would be longer; its
+    /// [`retry_after`](Denied::retry_after) is when the same call would succeed.
+    pub fn reserve_n_within(&self, n: u64, max_wait: Duration) -> Result<Reservation<'_>, Denied> {
+        self.at_now().reserve_n_within(n, max_wait)
+    }
+
+    /// [`TokenBucket::refund`].
+    pub fn refund(&self, n: u64) -> u64 {
+        self.0.refund(n)
+    }
+
+    /// How many units the bucket holds; 0 while in debt, and also where the next operation would still
+    /// go at once, into debt.
+    pub fn available(&self) -> u64 {
+        self.0.available()
+    }
+
+    /// [`TokenBucket::snapshot`].
+    pub fn snapshot(&self) -> Snapshot {
+        self.0.snapshot()
+    }
+
+    /// The quota in force.
+    pub fn quota(&self) -> Quota {
+        self.0.quota()
+    }
+
+    /// [`TokenBucket::set_quota`].
+    pub fn set_quota(&self, quota: Quota) {
+        self.0.set_quota(quota);
+    }
+
+    /// The same verbs at a time of your own; see [`TokenBucket::at`].
+    pub fn at(&self, now: Timestamp) -> At<'_, Self> {
+        At {
+            limiter: self,
+            now_ns: self.0.at(now).now_ns,
+        }
+    }
+
+    /// The clock that this limiter decides by.
+    pub fn clock(&self) -> &Clock {
+        self.0.clock()
+    }
+
+    fn at_now(&self) -> At<'_, Self> {
+        At {
+            limiter: self,
+            now_ns: self.0.now_ns(),
+        }
+    }
+}
+
+impl<'a> At<'a, PayAfter> {
+    /// [`PayAfter::try_acquire`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn try_acquire(self) -> Result<(), Denied> {
+        self.bucket()
+            .overdraw_units(|parameters| parameters.units_per_token)
+    }
+
+    /// [`PayAfter::try_acquire_n`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn try_acquire_n(self, n: u64) -> Result<(), Denied> {
+        self.bucket().overdraw(n)
+    }
+
+    /// [`PayAfter::reserve`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn reserve(self) -> Result<Reservation<'a>, Denied> {
+        self.reserve_units(|parameters| parameters.units_per_token, None)
+    }
+
+    /// [`PayAfter::reserve_n`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn reserve_n(self, n: u64) -> Result<Reservation<'a>, Denied> {
+        self.reserve_units(|_| n, None)
+    }
+
+    /// [`PayAfter::reserve_within`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn reserve_within(self, max_wait: Duration) -> Result<Reservation<'a>, Denied> {
+        self.reserve_units(|parameters| parameters.units_per_token, Some(max_wait))
+    }
+
+    /// [`PayAfter::reserve_n_within`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn reserve_n_within(self, n: u64, max_wait: Duration) -> Result<Reservation<'a>, Denied> {
+        self.reserve_units(|_| n, Some(max_wait))
+    }
+
+    /// [`PayAfter::refund`].
+    pub fn refund(self, n: u64) -> u64 {
+        self.bucket().refund(n)
+    }
+
+    /// [`PayAfter::available`].
+    pub fn available(self) -> u64 {
+        self.bucket().available()
+    }
+
+    /// [`PayAfter::snapshot`].
+    pub fn snapshot(self) -> Snapshot {
+        self.bucket().snapshot()
+    }
+
+    /// [`PayAfter::set_quota`].
+    pub fn set_quota(self, quota: Quota) {
+        self.bucket().set_quota(quota);
+    }
+
+    fn bucket(self) -> At<'a, TokenBucket> {
+        At {
+            limiter: &self.limiter.0,
+            now_ns: self.now_ns,
+        }
+    }
+
+    fn reserve_units(
+        self,
+        units: impl Fn(&Parameters) -> u64,
+        max_wait: Option<Duration>,
+    ) -> Result<Reservation<'a>, Denied> {
+        // Beside a reservation that may go into debt there is no room for anything given back.
+        self.limiter
+            .0
+            .largest_told
+            .fetch_max(u64::MAX, Ordering::AcqRel);
+        self.bucket().reserve_step(
+            self.limiter,
+            units,
+            max_wait,
+            |parameters| parameters.burst_units.saturating_add(parameters.debt_units),
+            |view, cost| {
+                let (burst, max_debt) =
+                    (view.parameters.burst_ticks(), view.parameters.debt_ticks());
+                token_bucket::reserve_overdraft(view.state, view.now, cost, burst, max_debt)
+            },
+        )
+    }
+}
+
+impl Revoke for PayAfter {
+    /// What has been overdrawn cannot be told from what is in stock once others have taken, so only what
+    /// nobody has built on is taken back: the bucket is then what it was before.
+    fn revoke(&self, reservation: &Reservation<'_>, now: Option<Timestamp>) -> u64 {
+        let Receipt {
+            state,
+            given_back,
+            epoch,
+            ..
+        } = reservation.receipt;
+        let now_ns = match now {
+            Some(now) => self.at(now).now_ns,
+            None => self.0.clock.latest().as_nanos(),
+        };
+        // Holds back everybody else who gives back.
+        let _ledger = self.0.ledger.lock();
+        self.0.word.update(now_ns, |view| {
+            let is_last = view.state == state
+                && view.parameters.epoch == epoch
+                && self.0.given_back.load(Ordering::Acquire) == given_back;
+            let now_ns = now_ns.max(self.0.newest_ns.load(Ordering::Acquire));
+            let now = view.parameters.now_ticks(now_ns);
+            let cost = view.parameters.ticks(reservation.units);
+            let tat = token_bucket::give_back(view.state, now, cost);
+            if !is_last || tat == view.state {
+                return Step::Stay(0);
+            }
+            let units = (view.state - tat) / u128::from(view.parameters.unit_ticks);
+            Step::Move(tat, u64::try_from(units).unwrap_or(reservation.units))
+        })
+    }
+}
+
+impl Limiter for PayAfter {
+    fn try_acquire(&self) -> Result<(), Denied> {
+        self.try_acquire()
+    }
+
+    fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
+        self.try_acquire_n(n)
+    }
+
+    fn try_acquire_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
+        self.at(now).try_acquire_n(n)
+    }
+
+    fn reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
+        Some(self.reserve_n(n))
+    }
+
+    fn available(&self) -> u64 {
+        self.available()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.snapshot()
+    }
+
+    fn clock(&self) -> &Clock {
+        self.clock()
+    }
+}
+
+impl sealed::Sealed for PayAfter {}
+
+impl fmt::Debug for PayAfter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PayAfter").field(&self.0).finish()
+    }
+}

@@ -1,0 +1,63 @@
+//! What the word is told to do with its state.
+
+use super::View;
+use crate::algorithm::{fixed_window, token_bucket};
+use core::fmt::Debug;
+
+/// An algorithm whose state is one number of ticks.
+pub(crate) trait Rule: Debug {
+    /// Decides on `cost` at `now`, in the 64-bit layout: the new state, or how many ticks are missing.
+    /// `None` if that takes more than is at hand, and [`take`](Self::take) has to decide.
+    fn take_narrow(
+        state: u64,
+        now: u64,
+        cost: u64,
+        most: u64,
+        ticks_per_ns: u64,
+    ) -> Option<Result<u64, u64>>;
+
+    /// Decides on `cost`, which is not more than could ever be granted.
+    fn take(view: &View, cost: u128) -> Result<u128, u128>;
+}
+
+/// The state is the theoretical arrival time.
+#[derive(Debug)]
+pub(crate) struct TokenBucket;
+
+impl Rule for TokenBucket {
+    #[inline(always)]
+    fn take_narrow(tat: u64, now: u64, cost: u64, burst: u64, _: u64) -> Option<Result<u64, u64>> {
+        Some(token_bucket::take(tat, now, cost, burst))
+    }
+
+    fn take(view: &View, cost: u128) -> Result<u128, u128> {
+        token_bucket::take(view.state, view.now, cost, view.parameters.burst_ticks())
+    }
+}
+
+/// The state is the end of the window, and what was counted in it.
+#[derive(Debug)]
+pub(crate) struct FixedWindow;
+
+impl Rule for FixedWindow {
+    #[inline(always)]
+    fn take_narrow(
+        state: u64,
+        now: u64,
+        cost: u64,
+        limit: u64,
+        ticks_per_ns: u64,
+    ) -> Option<Result<u64, u64>> {
+        fixed_window::is_open(state, now, ticks_per_ns)
+            .then(|| fixed_window::take(state, now, cost, limit, ticks_per_ns))
+    }
+
+    fn take(view: &View, cost: u128) -> Result<u128, u128> {
+        let parameters = &view.parameters;
+        let (limit, ns) = (
+            u128::from(parameters.burst_units),
+            u128::from(parameters.ticks_per_ns),
+        );
+        fixed_window::take(view.window(), view.now, cost, limit, ns)
+    }
+}
