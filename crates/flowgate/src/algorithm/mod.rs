@@ -3,8 +3,12 @@
 //! No atomics, no clock, no input or output. Whatever stores a limiter's state, in one word, in a
 //! table, in a simulator, runs the step that is written here and nowhere else.
 
+pub(crate) mod approximate_window;
+pub(crate) mod decaying_bucket;
 pub(crate) mod fixed_window;
+pub(crate) mod half_life;
 pub(crate) mod token_bucket;
+pub(crate) mod warm_up;
 
 use core::ops::{Add, Sub};
 

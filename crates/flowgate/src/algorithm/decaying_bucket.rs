@@ -1,0 +1,131 @@
+//! The bucket whose outflow grows with its level.
+//!
+//! Source: Torricelli's bucket, made proportional: d level / d t = −level · ln 2 / half-life, the decay of
+//! radioactive matter and of a charged capacitor; as a counter, G. Cormode and others, *Forward Decay*, ICDE
+//! 2009.
+//!
+//! The state is the level and the time for which it holds, which is that of the last admission. An older `now`
+//! counts as that time. The level is in ticks, 2^`unit_shift` to a unit, and always rounded up, by less than 1.1
+//! ticks with each admission. That does not add up without end, because what was rounded decays like the rest:
+//! each admission adds at least one unit, so all roundings together are never more than 1.1 ticks of each unit
+//! that the level is made of.
+
+use super::half_life::{HalfLife, LEVEL_END};
+
+/// The finest tick: 2⁻³² of a unit.
+const MAX_UNIT_SHIFT: u32 = 32;
+
+/// What is in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bucket {
+    pub(crate) capacity_ticks: u64,
+    /// A unit is 2 to the power of this many ticks.
+    pub(crate) unit_shift: u32,
+    pub(crate) half_life: HalfLife,
+}
+
+/// A level in ticks, below [`LEVEL_END`], and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct State {
+    pub(crate) time_ns: u64,
+    pub(crate) level: u64,
+}
+
+impl Bucket {
+    /// A bucket of `capacity` units that also has room for a level of `level_units`; both are below 2³³, and the
+    /// capacity is not 0.
+    pub(crate) const fn new(capacity: u64, half_life: HalfLife, level_units: u64) -> Self {
+        let most = if capacity > level_units {
+            capacity
+        } else {
+            level_units
+        };
+        // `most` shifted by so much stays below `LEVEL_END`.
+        let fitting = most.leading_zeros() - LEVEL_END.leading_zeros() - 1;
+        let unit_shift = if fitting < MAX_UNIT_SHIFT {
+            fitting
+        } else {
+            MAX_UNIT_SHIFT
+        };
+        Self {
+            capacity_ticks: capacity << unit_shift,
+            unit_shift,
+            half_life,
+        }
+    }
+
+    /// In units.
+    pub(crate) const fn capacity(&self) -> u64 {
+        self.capacity_ticks >> self.unit_shift
+    }
+}
+
+impl State {
+    /// The state at `now_ns`.
+    #[inline(always)]
+    pub(crate) fn at(self, now_ns: u64, bucket: &Bucket) -> Self {
+        let time_ns = now_ns.max(self.time_ns);
+        Self {
+            time_ns,
+            level: bucket.half_life.left(self.level, time_ns - self.time_ns),
+        }
+    }
+
+    /// Pours in `n ≤ capacity` units if they fit; none if they do not.
+    #[inline(always)]
+    pub(crate) fn take(self, now_ns: u64, n: u64, bucket: &Bucket) -> Option<Self> {
+        let state = self.at(now_ns, bucket);
+        let level = state.level + (n << bucket.unit_shift);
+        (level <= bucket.capacity_ticks).then_some(Self { level, ..state })
+    }
+
+    /// How long after `now_ns` there is room for `n ≤ capacity` units.
+    pub(crate) fn wait_ns(self, now_ns: u64, n: u64, bucket: &Bucket) -> u128 {
+        let target = bucket.capacity_ticks - (n << bucket.unit_shift);
+        match bucket.half_life.least_ns(self.level, target) {
+            // Also by an older clock.
+            0 => 0,
+            least_ns => (u128::from(self.time_ns) + least_ns).saturating_sub(u128::from(now_ns)),
+        }
+    }
+
+    /// The whole units for which there is room.
+    pub(crate) fn room(self, bucket: &Bucket) -> u64 {
+        bucket.capacity_ticks.saturating_sub(self.level) >> bucket.unit_shift
+    }
+
+    /// Takes out, at `now_ns`, what is left of `n` units that were poured in at `taken_ns`, and says of how many
+    /// that was all that is left.
+    pub(crate) fn give_back(
+        self,
+        now_ns: u64,
+        n: u64,
+        taken_ns: u64,
+        bucket: &Bucket,
+    ) -> (Self, u64) {
+        // Nothing was poured in later than the last admission.
+        let taken_ns = taken_ns.min(self.time_ns);
+        let state = self.at(now_ns, bucket);
+        let n = n.min((LEVEL_END - 1) >> bucket.unit_shift);
+        let age_ns = state.time_ns - taken_ns;
+        let share = bucket
+            .half_life
+            .at_most_left(n << bucket.unit_shift, age_ns);
+        if share == 0 {
+            return (self, 0);
+        }
+        let given = share.min(state.level);
+        let units = u128::from(n) * u128::from(given) / u128::from(share);
+        let level = state.level - given;
+        (Self { level, ..state }, units as u64)
+    }
+
+    /// The state in ticks of `new`.
+    pub(crate) fn in_ticks_of(self, new: &Bucket, old: &Bucket) -> Self {
+        let level = match new.unit_shift.checked_sub(old.unit_shift) {
+            Some(finer) => self.level << finer,
+            None => self.level.div_ceil(1 << (old.unit_shift - new.unit_shift)),
+        };
+        Self { level, ..self }
+    }
+}

@@ -1,0 +1,124 @@
+use super::parameters::{Parameters, pack, unpack};
+use super::{ApproximateWindow, carried, parameters_for};
+use crate::algorithm::approximate_window::Wait;
+use crate::at::At;
+use crate::cell::Step;
+use crate::limiter::Snapshot;
+use crate::quota::{Quota, QuotaError};
+use crate::verdict::{Denied, duration_from_nanos};
+
+impl At<'_, ApproximateWindow> {
+    /// [`ApproximateWindow::try_acquire`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    #[inline]
+    pub fn try_acquire(self) -> Result<(), Denied> {
+        self.take(|parameters| parameters.units_per_token)
+    }
+
+    /// [`ApproximateWindow::try_acquire_n`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    #[inline]
+    pub fn try_acquire_n(self, n: u64) -> Result<(), Denied> {
+        if n == 0 {
+            return Ok(());
+        }
+        self.take(|_| n)
+    }
+
+    #[inline(always)]
+    fn take(self, units: impl Fn(&Parameters) -> u64) -> Result<(), Denied> {
+        self.limiter.cell.decide(|parameters, bits| {
+            let (n, window) = (units(parameters), parameters.window);
+            if n > window.limit {
+                return Err(Denied::never(n, window.limit));
+            }
+            match unpack(bits).take(self.now_ns, n, window) {
+                Ok(state) => Ok(pack(state)),
+                Err(Wait {
+                    missing,
+                    ticks_per_ns,
+                }) => Err(Denied::later(missing, ticks_per_ns)),
+            }
+        })
+    }
+
+    /// [`ApproximateWindow::take_up_to`].
+    pub fn take_up_to(self, n: u64) -> u64 {
+        self.limiter.cell.update(|parameters, bits| {
+            let state = unpack(bits).at(self.now_ns, parameters.window.length_ns);
+            match n.min(state.room(self.now_ns, parameters.window)) {
+                0 => Step::Stay(0),
+                taken => {
+                    let mut state = state;
+                    state.current += taken;
+                    Step::Move(pack(state), taken)
+                }
+            }
+        })
+    }
+
+    /// [`ApproximateWindow::refund`].
+    pub fn refund(self, n: u64) -> u64 {
+        self.limiter.cell.update(|parameters, bits| {
+            let mut state = unpack(bits).at(self.now_ns, parameters.window.length_ns);
+            match n.min(state.current) {
+                0 => Step::Stay(0),
+                back => {
+                    state.current -= back;
+                    Step::Move(pack(state), back)
+                }
+            }
+        })
+    }
+
+    /// [`ApproximateWindow::available`].
+    pub fn available(self) -> u64 {
+        self.snapshot().remaining
+    }
+
+    /// [`ApproximateWindow::snapshot`].
+    pub fn snapshot(self) -> Snapshot {
+        let (Parameters { window, .. }, bits) = self.limiter.cell.view();
+        let state = unpack(bits).at(self.now_ns, window.length_ns);
+        let idle_at_ns = state.idle_at_ns(self.now_ns, window);
+        Snapshot {
+            limit: window.limit,
+            remaining: state.room(self.now_ns, window),
+            reset_after: duration_from_nanos(idle_at_ns.saturating_sub(u128::from(self.now_ns))),
+        }
+    }
+
+    /// [`ApproximateWindow::set_quota`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn set_quota(self, quota: Quota) -> Result<(), QuotaError> {
+        self.limiter.change_quota(quota, || self.now_ns)
+    }
+}
+
+impl ApproximateWindow {
+    /// Settles no earlier than any time that was used.
+    pub(super) fn change_quota(
+        &self,
+        quota: Quota,
+        now_ns: impl Fn() -> u64,
+    ) -> Result<(), QuotaError> {
+        let new = parameters_for(&quota)?;
+        let mut in_force = self.quota.lock();
+        self.cell.reconfigure(|old, bits| {
+            let now_ns = now_ns().max(self.newest_ns());
+            let state = carried(unpack(bits), now_ns, old, &new);
+            (new, pack(state), ())
+        });
+        *in_force = quota;
+        Ok(())
+    }
+}

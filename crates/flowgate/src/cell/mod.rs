@@ -1,0 +1,197 @@
+//! Where the state of a limiter lives that needs more than one number of 64 bits, or parameters that
+//! change while it is used: one 128-bit word, changed by compare-and-swap.
+//!
+//! ```text
+//!  127 ································ 16 15 ········ 1 0
+//!  state, 112 bits                         generation    someone waits
+//! ```
+//!
+//! What the state means is the limiter's affair. It is handed to a pure step together with the parameters
+//! in force, and what the step makes of it is swapped in if nobody has changed the word meanwhile.
+//!
+//! # Changing the parameters
+//!
+//! The word names a generation; its parity selects one of two [slots](slot) with the parameters of that
+//! generation. Who changes them holds `changing`, fills the slot that is not in force, and swaps the word for
+//! one of the next generation with the state re-expressed. So a decision commits only if the parameters that it
+//! was computed with are still in force, and a refusal, which commits nothing, only needs to have read
+//! them untorn.
+//!
+//! | field | read by | written by | guard |
+//! |---|---|---|---|
+//! | `word` | every decision | decisions (CAS); changes (CAS) | generation in the word |
+//! | `slots[g]` | decisions of generation g | the change to generation g | `changing`; readers: the tag |
+//! | `changing` | changes | changes | itself |
+//!
+//! A generation is told by 15 bits. A decision that is suspended between its last look at the tag and its
+//! swap, while exactly a multiple of 32,768 changes happen that leave the very same state, would commit with
+//! its old parameters: one operation.
+
+#[cfg(all(test, flowgate_loom))]
+mod model;
+mod slot;
+
+use crate::primitive::{AtomicU128, Lock, Ordering, const_unless_loom};
+use core::marker::PhantomData;
+use slot::Slot;
+
+/// What a limiter needs to know to decide, as `N` words: few, since each decision loads them all.
+pub(crate) trait Parameters<const N: usize>: Sized {
+    /// The words that [`from_words`](Self::from_words) makes an equal value of.
+    fn to_words(&self) -> [u64; N];
+
+    fn from_words(words: [u64; N]) -> Self;
+}
+
+/// See the module.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Cell<P, const N: usize> {
+    /// The layout is drawn above.
+    word: AtomicU128,
+    slots: [Slot<N>; 2],
+    changing: Lock<()>,
+    parameters: PhantomData<fn() -> P>,
+}
+
+/// What a step wants done to the state.
+pub(crate) enum Step<R> {
+    /// Nothing.
+    Stay(R),
+    /// This state in its place.
+    Move(u128, R),
+}
+
+const STATE_SHIFT: u32 = 16;
+/// Generation and wait bit.
+const FLAGS: u128 = (1 << STATE_SHIFT) - 1;
+const GENERATION: u64 = 0xfffe;
+const NEXT_GENERATION: u64 = 2;
+
+/// The most that a state may be.
+pub(crate) const STATE_MAX: u128 = u128::MAX >> STATE_SHIFT;
+
+impl<P: Parameters<N>, const N: usize> Cell<P, N> {
+    const_unless_loom! {
+        /// A cell with the parameters that `words` are, which a trait cannot be asked for in a constant.
+        pub(crate) const fn new(words: [u64; N], state: u128) -> Self {
+            Self {
+                word: AtomicU128::new(state << STATE_SHIFT),
+                slots: [Slot::new(&words), Slot::new(&words)],
+                changing: Lock::new(()),
+                parameters: PhantomData,
+            }
+        }
+    }
+
+    /// The decision: puts what `step` makes of the state in its place, or tells why it refuses.
+    ///
+    /// One load and one compare-and-swap; a refusal writes nothing. `step` may run several times.
+    #[inline(always)]
+    pub(crate) fn decide<R>(&self, step: impl Fn(&P, u128) -> Result<u128, R>) -> Result<(), R> {
+        // Acquire: pairs with the Release of the change that put this generation in force, through
+        // the relaxed swaps of later decisions, which continue its release sequence.
+        let mut word = self.word.load(Ordering::Acquire);
+        loop {
+            let Some(parameters) = self.parameters_of(word) else {
+                word = self.word.load(Ordering::Acquire);
+                continue;
+            };
+            match step(&parameters, word >> STATE_SHIFT) {
+                Ok(state) => match self.swap(word, state) {
+                    Ok(_) => return Ok(()),
+                    Err(current) => word = current,
+                },
+                Err(refusal) => return Err(refusal),
+            }
+        }
+    }
+
+    /// Runs `step` on the state until its outcome holds; it may run several times.
+    pub(crate) fn update<R>(&self, mut step: impl FnMut(&P, u128) -> Step<R>) -> R {
+        loop {
+            let (parameters, word) = self.seen();
+            match step(&parameters, word >> STATE_SHIFT) {
+                Step::Stay(told) => return told,
+                Step::Move(state, told) => {
+                    if self.swap(word, state).is_ok() {
+                        return told;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The parameters in force and the state, seen at one instant.
+    pub(crate) fn view(&self) -> (P, u128) {
+        let (parameters, word) = self.seen();
+        (parameters, word >> STATE_SHIFT)
+    }
+
+    /// Puts new parameters and a new state in force together.
+    ///
+    /// `change` gets those in force and the state, and may run several times.
+    pub(crate) fn reconfigure<R>(&self, mut change: impl FnMut(&P, u128) -> (P, u128, R)) -> R {
+        let _changing = self.changing.lock();
+        loop {
+            let (old, word) = self.seen();
+            let (new, state, told) = change(&old, word >> STATE_SHIFT);
+            debug_assert!(state <= STATE_MAX, "a change left a state of over 112 bits");
+            let generation = (flags(word) & GENERATION).wrapping_add(NEXT_GENERATION) & GENERATION;
+            self.slots[index(generation)].fill(generation, &new.to_words());
+            let waiting = flags(word) & !GENERATION;
+            let new_word = state << STATE_SHIFT | u128::from(generation | waiting);
+            // Release: pairs with the Acquire loads that then find the slot filled.
+            let (success, failure) = (Ordering::Release, Ordering::Relaxed);
+            let swapped = self
+                .word
+                .compare_exchange_weak(word, new_word, success, failure);
+            if swapped.is_ok() {
+                return told;
+            }
+        }
+    }
+
+    fn seen(&self) -> (P, u128) {
+        loop {
+            let word = self.word.load(Ordering::Acquire);
+            if let Some(parameters) = self.parameters_of(word) {
+                return (parameters, word);
+            }
+        }
+    }
+
+    /// The parameters of the generation that `word` names; none if that is no longer in force.
+    #[inline(always)]
+    fn parameters_of(&self, word: u128) -> Option<P> {
+        let generation = flags(word) & GENERATION;
+        let words = self.slots[index(generation)].load(generation)?;
+        Some(P::from_words(words))
+    }
+
+    /// Puts `state` in place of that of `word`, which it returns if another is there by now.
+    #[inline(always)]
+    fn swap(&self, word: u128, state: u128) -> Result<u128, u128> {
+        debug_assert!(state <= STATE_MAX, "a step left a state of over 112 bits");
+        self.word.compare_exchange_weak(
+            word,
+            state << STATE_SHIFT | word & FLAGS,
+            Ordering::Relaxed,
+            Ordering::Acquire,
+        )
+    }
+}
+
+const fn flags(word: u128) -> u64 {
+    (word & FLAGS) as u64
+}
+
+/// Which of the two slots holds the parameters of a generation.
+const fn index(generation: u64) -> usize {
+    (generation >> 1 & 1) as usize
+}
+
+const _: () = assert!(index(0) != index(NEXT_GENERATION));
+const _: () =
+    assert!(index(GENERATION) != index(GENERATION.wrapping_add(NEXT_GENERATION) & GENERATION));
+const _: () = assert!(GENERATION as u128 | 1 == FLAGS);

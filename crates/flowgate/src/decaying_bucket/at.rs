@@ -1,0 +1,119 @@
+use super::DecayingBucket;
+use super::parameters::{Parameters, checked, pack, unpack};
+use crate::algorithm::decaying_bucket::{Bucket, State};
+use crate::at::At;
+use crate::cell::Step;
+use crate::clock::Timestamp;
+use crate::limiter::Snapshot;
+use crate::quota::QuotaError;
+use crate::verdict::{Denied, duration_from_nanos};
+use core::time::Duration;
+
+impl At<'_, DecayingBucket> {
+    /// [`DecayingBucket::try_acquire`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    #[inline]
+    pub fn try_acquire(self) -> Result<(), Denied> {
+        self.try_acquire_n(1)
+    }
+
+    /// [`DecayingBucket::try_acquire_n`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    #[inline]
+    pub fn try_acquire_n(self, n: u64) -> Result<(), Denied> {
+        if n == 0 {
+            return Ok(());
+        }
+        self.limiter.cell.decide(|Parameters(bucket), bits| {
+            let state = unpack(bits);
+            if n > bucket.capacity() {
+                return Err(Denied::never(n, bucket.capacity()));
+            }
+            match state.take(self.now_ns, n, bucket) {
+                Some(state) => Ok(pack(state)),
+                None => Err(denied(state, self.now_ns, n, bucket)),
+            }
+        })
+    }
+
+    /// [`DecayingBucket::take_up_to`].
+    pub fn take_up_to(self, n: u64) -> u64 {
+        self.limiter.cell.update(|Parameters(bucket), bits| {
+            let state = unpack(bits);
+            let n = n.min(state.at(self.now_ns, bucket).room(bucket));
+            match state.take(self.now_ns, n, bucket) {
+                Some(state) if n > 0 => Step::Move(pack(state), n),
+                _ => Step::Stay(0),
+            }
+        })
+    }
+
+    /// [`DecayingBucket::refund`].
+    pub fn refund(self, n: u64, taken: Timestamp) -> u64 {
+        self.limiter.cell.update(|Parameters(bucket), bits| {
+            let (state, units) = unpack(bits).give_back(self.now_ns, n, taken.as_nanos(), bucket);
+            match units {
+                0 => Step::Stay(0),
+                _ => Step::Move(pack(state), units),
+            }
+        })
+    }
+
+    /// [`DecayingBucket::available`].
+    pub fn available(self) -> u64 {
+        let (Parameters(bucket), bits) = self.limiter.cell.view();
+        unpack(bits).at(self.now_ns, &bucket).room(&bucket)
+    }
+
+    /// [`DecayingBucket::snapshot`].
+    pub fn snapshot(self) -> Snapshot {
+        let (Parameters(bucket), bits) = self.limiter.cell.view();
+        let state = unpack(bits);
+        let limit = bucket.capacity();
+        Snapshot {
+            limit,
+            remaining: state.at(self.now_ns, &bucket).room(&bucket),
+            reset_after: duration_from_nanos(state.wait_ns(self.now_ns, limit, &bucket)),
+        }
+    }
+
+    /// [`DecayingBucket::set`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn set(self, capacity: u64, half_life: Duration) -> Result<(), QuotaError> {
+        self.limiter.change(capacity, half_life, || self.now_ns)
+    }
+}
+
+#[cold]
+fn denied(state: State, now_ns: u64, n: u64, bucket: &Bucket) -> Denied {
+    Denied::later(state.wait_ns(now_ns, n, bucket), 1)
+}
+
+impl DecayingBucket {
+    pub(super) fn change(
+        &self,
+        capacity: u64,
+        half_life: Duration,
+        now_ns: impl Fn() -> u64,
+    ) -> Result<(), QuotaError> {
+        let (capacity, half_life) = checked(capacity, half_life)?;
+        self.cell.reconfigure(|Parameters(old), bits| {
+            // The state has the time of the last admission, so that none decays by both.
+            let state = unpack(bits).at(now_ns(), old);
+            let level_units = state.level.div_ceil(1 << old.unit_shift);
+            let new = Bucket::new(capacity, half_life, level_units);
+            let state = state.in_ticks_of(&new, old);
+            (Parameters(new), pack(state), ())
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,47 @@
+use super::{DecayingBucket, parameters};
+use crate::clock::Clock;
+use crate::quota::QuotaError;
+use core::time::Duration;
+
+/// Settings of a [`DecayingBucket`] other than the default ones.
+///
+/// | setting | default |
+/// |---|---|
+/// | [`clock`](Self::clock) | [`Clock::system`] |
+#[derive(Clone, Debug)]
+#[must_use = "a builder builds nothing until `build` is called"]
+pub struct DecayingBucketBuilder {
+    capacity: u64,
+    half_life: Duration,
+    clock: Option<Clock>,
+}
+
+impl DecayingBucketBuilder {
+    pub(super) fn new(capacity: u64, half_life: Duration) -> Self {
+        Self {
+            capacity,
+            half_life,
+            clock: None,
+        }
+    }
+
+    /// The clock to decide by.
+    ///
+    /// Without the feature `std` there is no default: a builder without a clock gets a manual one that
+    /// stands at the origin.
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.clock = Some(clock.into());
+        self
+    }
+
+    /// The limiter.
+    ///
+    /// # Errors
+    ///
+    /// [`QuotaError`] if the capacity is not 1 to 4,294,967,295, or the half-life not 1 ns to 292 years.
+    pub fn build(self) -> Result<DecayingBucket, QuotaError> {
+        let (capacity, half_life) = parameters::checked(self.capacity, self.half_life)?;
+        let clock = self.clock.unwrap_or_default();
+        Ok(DecayingBucket::with(capacity, half_life, clock))
+    }
+}

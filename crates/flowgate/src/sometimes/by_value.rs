@@ -1,0 +1,106 @@
+use super::builder::SometimesBuilder;
+use super::tally::Tally;
+use crate::at::At;
+use crate::clock::Timestamp;
+use alloc::boxed::Box;
+use core::fmt;
+use core::hash::{BuildHasher, Hash};
+
+/// [`Sometimes`](crate::Sometimes) for each of many values apart, in fixed memory: values share a slot, and
+/// what it allows, **with a stated probability**.
+///
+/// For log lines that name a peer, a file, an error: a chatty one is silenced, and the first of another is
+/// heard.
+///
+/// ```text
+///  value ──hash──▶  │ calls, due, silent │ calls, due, silent │ … │   24 bytes per slot
+///                     slot 0               slot 1
+/// ```
+///
+/// ```
+/// use flowgate::Sometimes;
+///
+/// let complaints = Sometimes::builder().first(1).by_value(1024)?;
+/// assert_eq!(complaints.check("/etc/passwd"), Some(0));
+/// assert_eq!(complaints.check("/etc/passwd"), None);
+/// assert_eq!(complaints.suppressed("/etc/passwd"), 1);
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+///
+/// A value's slot is told by its hash, and nothing is ever evicted. Of k values in s slots, a given one
+/// shares its slot with another with a probability of at most (k − 1) / s; two that do are counted
+/// together: the second may be silent from its first call on, and the count of what was suppressed
+/// is of both. Take as many slots as 10 to 100 times the values that are active between two calls that speak.
+///
+/// It takes no lock, and no memory after it is built.
+pub struct SometimesBy<S> {
+    settings: SometimesBuilder,
+    hasher: S,
+    tallies: Box<[Tally]>,
+}
+
+impl<S: BuildHasher> SometimesBy<S> {
+    /// `tallies` is not empty.
+    pub(super) fn new(settings: SometimesBuilder, hasher: S, tallies: Box<[Tally]>) -> Self {
+        Self {
+            settings,
+            hasher,
+            tallies,
+        }
+    }
+
+    /// [`Sometimes::check`](crate::Sometimes::check) for `value`.
+    pub fn check(&self, value: &(impl Hash + ?Sized)) -> Option<u64> {
+        self.tally(value)
+            .check(self.settings.policy(), || self.settings.now_ns())
+    }
+
+    /// [`Sometimes::run`](crate::Sometimes::run) for `value`.
+    pub fn run<R>(&self, value: &(impl Hash + ?Sized), speak: impl FnOnce(u64) -> R) -> Option<R> {
+        self.check(value).map(speak)
+    }
+
+    /// [`Sometimes::suppressed`](crate::Sometimes::suppressed) for `value`, and what shares its slot.
+    pub fn suppressed(&self, value: &(impl Hash + ?Sized)) -> u64 {
+        self.tally(value).silent()
+    }
+
+    /// The same verbs at a time of your own.
+    pub fn at(&self, now: Timestamp) -> At<'_, Self> {
+        At {
+            limiter: self,
+            now_ns: now.as_nanos(),
+        }
+    }
+
+    fn tally(&self, value: &(impl Hash + ?Sized)) -> &Tally {
+        // The upper half of hash × slots: without a division, and less than the number of slots.
+        let hash = u128::from(self.hasher.hash_one(value));
+        let slot = (hash * self.tallies.len() as u128) >> 64;
+        &self.tallies[slot as usize]
+    }
+}
+
+impl<S: BuildHasher> At<'_, SometimesBy<S>> {
+    /// [`SometimesBy::check`].
+    pub fn check(self, value: &(impl Hash + ?Sized)) -> Option<u64> {
+        let sometimes = self.limiter;
+        sometimes
+            .tally(value)
+            .check(sometimes.settings.policy(), || self.now_ns)
+    }
+
+    /// [`SometimesBy::run`].
+    pub fn run<R>(self, value: &(impl Hash + ?Sized), speak: impl FnOnce(u64) -> R) -> Option<R> {
+        self.check(value).map(speak)
+    }
+}
+
+impl<S> fmt::Debug for SometimesBy<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SometimesBy")
+            .field("settings", &self.settings)
+            .field("slots", &self.tallies.len())
+            .finish_non_exhaustive()
+    }
+}
