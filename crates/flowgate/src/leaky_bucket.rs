@@ -130,6 +130,8 @@ impl fmt::Debug for LeakyBucket {
 /// |---|---|
 /// | [`clock`](Self::clock) | [`Clock::system`] |
 /// | [`slack`](Self::slack) | 0, or what the quota's burst leaves beside the first |
+/// | [`initial_tokens`](Self::initial_tokens) | 1 + slack: it starts empty, and so with room for all |
+/// | [`refill`](Self::refill) | [`Refill::Continuous`] |
 /// | [`max_debt`](Self::max_debt) | 1 + slack |
 #[derive(Clone, Debug)]
 #[must_use = "a builder builds nothing until `build` is called"]
@@ -163,6 +165,13 @@ impl LeakyBucketBuilder {
         self
     }
 
+    /// How many units can be taken to begin with; all of 1 + slack unless it is said. With 1, slack has to be
+    /// earned by a rest first.
+    pub fn initial_tokens(mut self, units: u64) -> Self {
+        self.bucket = self.bucket.initial_tokens(units);
+        self
+    }
+
     /// How drops run out; see [`TokenBucketBuilder::refill`].
     pub fn refill(mut self, refill: Refill) -> Self {
         self.bucket = self.bucket.refill(refill);
@@ -179,7 +188,8 @@ impl LeakyBucketBuilder {
     ///
     /// # Errors
     ///
-    /// [`QuotaError`] if the slack or the debt is too large to be kept exactly at this rate.
+    /// [`QuotaError`] if the slack or the debt is too large to be kept exactly at this rate, or the initial tokens
+    /// are more than 1 + slack.
     pub fn build(mut self) -> Result<LeakyBucket, QuotaError> {
         let quota = &mut self.bucket.quota;
         let burst = match self.slack {

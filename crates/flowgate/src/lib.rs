@@ -18,6 +18,8 @@
 //!   live change of rate and size.
 //! - [`LeakyBucket`]: evenly spaced; never two closer together than the quota says.
 //! - [`FixedWindow`]: at most limit in each window, by the calendar if you like.
+//! - [`SlidingWindow`]: at most limit in every window, exactly, with memory for each admission in it.
+//! - [`SegmentedWindow`]: at most limit in every window, in little memory; may refuse up to one segment longer.
 //! - [`Denied`]: a refusal that knows when to come back.
 //! - [`Clock`]: the machine's time, or a [`ManualClock`] for tests that never sleep.
 //! - [`Limiter`]: any of the limiters, behind `&dyn`.
@@ -41,6 +43,9 @@ mod limiter;
 mod primitive;
 mod quota;
 mod reservation;
+mod ring;
+mod segmented_window;
+mod sliding_window;
 mod sometimes;
 mod token_bucket;
 mod unlimited;
@@ -57,6 +62,8 @@ pub use leaky_bucket::{LeakyBucket, LeakyBucketBuilder};
 pub use limiter::{Limiter, Snapshot};
 pub use quota::{Quota, QuotaError};
 pub use reservation::Reservation;
+pub use segmented_window::{SegmentedWindow, SegmentedWindowBuilder};
+pub use sliding_window::{SlidingWindow, SlidingWindowBuilder};
 pub use sometimes::{Sometimes, SometimesBuilder, SometimesBy};
 pub use token_bucket::{Carry, PayAfter, Refill, TokenBucket, TokenBucketBuilder};
 pub use unlimited::Unlimited;

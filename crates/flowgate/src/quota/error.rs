@@ -61,6 +61,13 @@ pub(crate) enum Reason {
     BurstOnWindow {
         burst: u64,
     },
+    /// A limiter that remembers every admission would take more memory than it may.
+    RingTooLarge {
+        limit: u64,
+        bytes: u64,
+        most_limit: u64,
+        most_bytes: u64,
+    },
     /// A setting that is not the quota's own, such as a limiter's initial tokens.
     OutOfRange {
         what: &'static str,
@@ -119,6 +126,19 @@ impl QuotaError {
         Self::new(Reason::BurstOnWindow { burst })
     }
 
+    /// A largest limit of `limit` would take `bytes`.
+    pub(crate) const fn ring_too_large(
+        (limit, bytes): (u64, u64),
+        (most_limit, most_bytes): (u64, u64),
+    ) -> Self {
+        Self::new(Reason::RingTooLarge {
+            limit,
+            bytes,
+            most_limit,
+            most_bytes,
+        })
+    }
+
     pub(super) fn in_text(reason: Reason, text: &str, word: Span) -> Self {
         Self {
             reason,
@@ -152,6 +172,19 @@ impl fmt::Display for QuotaError {
         } = self.reason
         {
             return write!(f, "{what} of {value} is out of range: {min} to {max}");
+        }
+        if let Reason::RingTooLarge {
+            limit,
+            bytes,
+            most_limit,
+            most_bytes,
+        } = self.reason
+        {
+            return write!(
+                f,
+                "a limit of {limit} takes {bytes} bytes to remember; it must be at most {most_limit}, \
+                 which takes {most_bytes}"
+            );
         }
         f.write_str("invalid quota")?;
         let word = match &self.excerpt {
@@ -222,7 +255,8 @@ impl Reason {
                 "a window has no burst, and one of {burst} was set; all of its count, and no more, \
                  can be taken at once"
             ),
-            Self::OutOfRange { .. } => Ok(()),
+            // Not about a quota.
+            Self::OutOfRange { .. } | Self::RingTooLarge { .. } => Ok(()),
             Self::Empty => f.write_str("it is empty; write a count and a period, as in \"100/s\""),
             Self::CountMissing => {
                 f.write_str("a count is missing before \"/\"; write \"100/s\" for 100 per second")

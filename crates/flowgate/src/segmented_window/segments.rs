@@ -1,0 +1,483 @@
+//! What a [`SegmentedWindow`](super::SegmentedWindow) decides by: one word for the newest segment, a ring for
+//! those before.
+//!
+//! # The word and the ring
+//!
+//! The word holds the newest segment that has admissions, and how many units there have been until and with it. A
+//! decision in that segment is one compare-and-swap. The first admission in a later segment *closes* the one
+//! in the word: it puts the word as it is at the word's place in the ring, and only then swaps the word for
+//! one of the later segment, at the next place.
+//!
+//! ```text
+//!           ring, closed segments                      word
+//!        ┌────────┬────────┬────────┬────────┬ ─ ─ ┐ ┌────────┐
+//!  place │   4    │   5    │   6    │   7    │  8    │   8    │
+//!  segment   20   │   22   │   23   │   27   │     │ │   28   │     now in segment 28, 5 segments
+//!  units │  110   │  113   │  119   │  120   │       │  124   │     per window: 23 to 28 count
+//!        └────────┴────────┴────────┴────────┴ ─ ─ ┘ └────────┘
+//!                     ▲ the last before 23
+//!                     └───────── 124 − 113 = 11 units in the window
+//! ```
+//!
+//! Segments without admissions have no place, so all that is in the window is within the last *segments* + 1 places.
+//!
+//! # Closing
+//!
+//! Anybody may put a word into the ring, also one that is the word no more by the time it gets there. So a
+//! thread looks whether the word is still the same *after* it has seen what is in the slot, and then
+//! replaces exactly that; and it swaps the word only when the slot held exactly this word. Words never
+//! come back: sums grow, and where one shrinks the epoch grows. So of a closed segment the ring holds the last word.
+//!
+//! # Changes
+//!
+//! A change of quota holds `config` and marks the word; decisions that meet the mark wait for `config`. With
+//! the parameters stored it puts the word back in its next epoch, so that no decision commits that was computed
+//! before. A change of the segments' length re-counts the word's segment, and makes of the ring one tally
+//! before it: all that is still in the window is taken to be of the current segment.
+//!
+//! | field | read by | written by | guard |
+//! |---|---|---|---|
+//! | `word` | everyone | decisions, refunds (CAS); changes (CAS to marked, store) | its contents |
+//! | `ring` | everyone | who closes a segment (CAS) | the word, seen unchanged after the slot |
+//! | | | changes | the word, marked |
+//! | `limit`, `token`, `segment_ns` | decisions | changes | the word, marked |
+//! | `left` | everyone | everyone | none: a hint |
+//! | `config` | changes; those who wait for one | changes | itself |
+//!
+//! An epoch is told by 7 bits: a decision that is suspended just before its swap, while exactly a multiple of
+//! 128 changes and refunds happen that leave the very same sums in the very same segment, would commit by its
+//! old quota: one operation.
+
+use super::tally::Tally;
+use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering};
+use crate::quota::{Quota, QuotaError};
+use crate::ring::{Ring, last_that};
+use crate::verdict::Denied;
+
+pub(super) const MAX_SEGMENTS: u64 = 1024;
+/// Beside one for each segment of a window: the last before it, and one that is being closed.
+const SPARE_SLOTS: u64 = 2;
+
+/// See the module.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(super) struct Segments {
+    word: AtomicU128,
+    limit: AtomicU64,
+    token: AtomicU64,
+    segment_ns: AtomicU64,
+    /// The place of the last tally before the window, or of one before that.
+    left: AtomicU64,
+    /// Segments per window.
+    count: u64,
+    ring: Ring,
+    config: Lock<Quota>,
+}
+
+/// All that a decision depends on, as it was while the word was `word`.
+#[derive(Clone, Copy, Debug)]
+struct View {
+    word: Tally,
+    limit: u64,
+    segment_ns: u64,
+    count: u64,
+    /// The segment of limiter time.
+    segment: u64,
+    /// The first segment that counts.
+    first: u64,
+}
+
+impl Segments {
+    pub(super) fn new(quota: Quota, count: Option<u64>) -> Result<Self, QuotaError> {
+        let (limit, window_ns) = quota.window()?;
+        let most = MAX_SEGMENTS.min(window_ns);
+        let count = count.unwrap_or(super::DEFAULT_SEGMENTS.min(most));
+        if count == 0 || count > most {
+            return Err(QuotaError::out_of_range(
+                "a number of segments",
+                count,
+                1,
+                most,
+            ));
+        }
+        let ring = Ring::new(count + SPARE_SLOTS, |_| Tally::ORIGIN.0);
+        let segments = Self {
+            word: AtomicU128::new(Tally::NONE.0),
+            limit: AtomicU64::new(limit),
+            token: AtomicU64::new(quota.scale()),
+            segment_ns: AtomicU64::new(window_ns.div_ceil(count)),
+            // The place before the first.
+            left: AtomicU64::new(u64::MAX),
+            count,
+            ring,
+            config: Lock::new(quota),
+        };
+        segments.check_limit(limit)?;
+        Ok(segments)
+    }
+
+    /// The sum of a ring of full segments has to be told from 0.
+    fn check_limit(&self, limit: u64) -> Result<(), QuotaError> {
+        match limit > self.most() {
+            true => Err(QuotaError::out_of_range(
+                "a limit in units",
+                limit,
+                1,
+                self.most(),
+            )),
+            false => Ok(()),
+        }
+    }
+
+    fn most(&self) -> u64 {
+        Tally::UNITS_END / self.ring.len() - 1
+    }
+
+    pub(super) fn quota(&self) -> Quota {
+        *self.config.lock()
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub(super) fn segment_ns(&self) -> u64 {
+        self.segment_ns.load(Ordering::Acquire)
+    }
+
+    /// What the ring takes, in bytes.
+    pub(super) fn ring_bytes(&self) -> usize {
+        self.ring.bytes()
+    }
+
+    /// Takes one token.
+    #[inline]
+    pub(super) fn take_token(&self, now_ns: u64) -> Result<(), Denied> {
+        self.take(now_ns, || self.token.load(Ordering::Acquire))
+    }
+
+    /// Takes `n` units.
+    #[inline]
+    pub(super) fn take_units(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+        if n == 0 {
+            return Ok(());
+        }
+        self.take(now_ns, || n)
+    }
+
+    /// The decision: one clock reading, which the caller has taken, and one compare-and-swap, or two where
+    /// a segment is closed.
+    #[inline(always)]
+    fn take(&self, now_ns: u64, units: impl Fn() -> u64) -> Result<(), Denied> {
+        loop {
+            let view = self.view(now_ns);
+            let n = units();
+            // Whatever was before the window bounds what is in it; so usually nothing has to be looked for.
+            let hint = self.left.load(Ordering::Relaxed);
+            let left = self.tally(hint);
+            if left.is_before(view.first) {
+                if view.fits(n, left) {
+                    if self.append(&view, n) {
+                        return Ok(());
+                    }
+                    continue;
+                }
+                // It is the last that was before, and the next leaves room enough.
+                let next = self.tally_or_word(&view, hint.wrapping_add(1));
+                if !next.is_before(view.first) && view.fits(n, next) && self.stands(&view) {
+                    return Err(view.denied_until(view.leaves_ns(next), now_ns));
+                }
+            }
+            if let Some(told) = self.take_slowly(&view, now_ns, n) {
+                return told;
+            }
+        }
+    }
+
+    /// `None` if the word changed meanwhile.
+    #[inline(never)]
+    fn take_slowly(&self, view: &View, now_ns: u64, n: u64) -> Option<Result<(), Denied>> {
+        if n > view.limit {
+            return self
+                .stands(view)
+                .then_some(Err(Denied::never(n, view.limit)));
+        }
+        let (place, left) = self.last_left(view);
+        if view.fits(n, left) {
+            let appended = self.append(view, n);
+            if appended {
+                self.left.store(place, Ordering::Relaxed);
+            }
+            return appended.then_some(Ok(()));
+        }
+        let denied = view.denied_until(self.enough_left_ns(view, n, place), now_ns);
+        self.stands(view).then_some(Err(denied))
+    }
+
+    /// Takes what there is, up to `n` units.
+    pub(super) fn take_up_to(&self, now_ns: u64, n: u64) -> u64 {
+        loop {
+            let view = self.view(now_ns);
+            let (place, left) = self.last_left(&view);
+            let n = n.min(view.available(left));
+            if n == 0 {
+                if self.stands(&view) {
+                    return 0;
+                }
+            } else if self.append(&view, n) {
+                self.left.store(place, Ordering::Relaxed);
+                return n;
+            }
+        }
+    }
+
+    /// The limit, what is available, and for how long the window will not be empty, in nanoseconds.
+    pub(super) fn look(&self, now_ns: u64) -> (u64, u64, u128) {
+        loop {
+            let view = self.view(now_ns);
+            let (place, left) = self.last_left(&view);
+            let empty_ns = match view.word.units_since(left) {
+                0 => 0,
+                _ => self
+                    .enough_left_ns(&view, view.limit, place)
+                    .saturating_sub(u128::from(now_ns)),
+            };
+            if self.stands(&view) {
+                return (view.limit, view.available(left), empty_ns);
+            }
+        }
+    }
+
+    /// Takes back up to `n` units of the newest segment, if it is in the window: how many these were.
+    pub(super) fn refund(&self, now_ns: u64, n: u64) -> u64 {
+        loop {
+            let view = self.view(now_ns);
+            let own = match view.word.segment() < view.first {
+                true => 0,
+                false => view
+                    .word
+                    .units_since(self.tally(view.word.place().wrapping_sub(1))),
+            };
+            let n = n.min(own);
+            let done = match n {
+                0 => self.stands(&view),
+                _ => self.swap(view.word, view.word.less(n)),
+            };
+            if done {
+                return n;
+            }
+        }
+    }
+
+    /// Puts another quota in force.
+    pub(super) fn set_quota(
+        &self,
+        quota: Quota,
+        now_ns: impl Fn() -> u64,
+    ) -> Result<(), QuotaError> {
+        let (limit, window_ns) = quota.window()?;
+        self.check_limit(limit)?;
+        if window_ns < self.count {
+            return Err(QuotaError::out_of_range(
+                "a window in nanoseconds",
+                window_ns,
+                self.count,
+                u64::MAX,
+            ));
+        }
+        let segment_ns = window_ns.div_ceil(self.count);
+        let mut config = self.config.lock();
+        let word = self.freeze();
+        let mut new = word.next_epoch();
+        if segment_ns != self.segment_ns() {
+            // Read after the word, so that it is not older than the decisions in it.
+            new = self.recount(new, now_ns(), segment_ns);
+            self.segment_ns.store(segment_ns, Ordering::Release);
+        }
+        self.limit.store(limit, Ordering::Release);
+        self.token.store(quota.scale(), Ordering::Release);
+        *config = quota;
+        // Release: pairs with the Acquire loads that then find the parameters stored.
+        self.word.store(new.0, Ordering::Release);
+        Ok(())
+    }
+
+    /// Stops all decisions. The caller holds `config`.
+    fn freeze(&self) -> Tally {
+        loop {
+            let word = Tally(self.word.load(Ordering::Acquire));
+            if self.swap(word, word.frozen()) {
+                return word;
+            }
+        }
+    }
+
+    /// The word for segments of `segment_ns`, with all that is in the window that they make up in the current one;
+    /// if that is not known, a full one. The word is frozen.
+    fn recount(&self, word: Tally, now_ns: u64, segment_ns: u64) -> Tally {
+        let old_ns = u128::from(self.segment_ns());
+        let end_ns = |tally: Tally| (u128::from(tally.segment()) + 1) * old_ns;
+        let now_ns = u128::from(now_ns).max(u128::from(word.segment()) * old_ns);
+        // The first instant whose admissions still count, by the longest that any would.
+        let last_left_ns = now_ns.checked_sub(u128::from(segment_ns) * u128::from(self.count));
+        let first_ns = last_left_ns.map_or(0, |ns| ns + 1);
+        let has_left = |tally: Tally| match tally.is_marked() {
+            true => tally.is_origin(),
+            false => end_ns(tally) <= first_ns,
+        };
+        let closed = (1..self.ring.len()).map(|back| self.tally(word.place().wrapping_sub(back)));
+        let (used, nothing) = match has_left(word) {
+            true => (0, false),
+            false => match closed.into_iter().find(|&tally| has_left(tally)) {
+                Some(tally) => (word.units_since(tally), tally.is_origin()),
+                // Full by any limit that may yet be set.
+                None => (self.most(), false),
+            },
+        };
+        let before = word.all_before(used, nothing);
+        for place in 0..self.ring.len() {
+            self.ring.store(place, before.0);
+        }
+        // The latest instant is in a segment of 64 bits.
+        let now_ns = u64::try_from(now_ns).unwrap_or(u64::MAX);
+        word.recounted(now_ns / segment_ns)
+    }
+
+    /// The state, and the segment that it makes of `now_ns`.
+    #[inline(always)]
+    fn view(&self, now_ns: u64) -> View {
+        loop {
+            // First: all that is read after it belongs to it if it is still there at the end.
+            let word = Tally(self.word.load(Ordering::Acquire));
+            if word.is_frozen() {
+                self.await_change();
+                continue;
+            }
+            let (limit, segment_ns) = (
+                self.limit.load(Ordering::Acquire),
+                self.segment_ns.load(Ordering::Acquire),
+            );
+            let newest = word.segment();
+            let segment = match now_ns.wrapping_sub(newest.wrapping_mul(segment_ns)) < segment_ns {
+                true => newest,
+                false => newest.max(now_ns / segment_ns),
+            };
+            return View {
+                word,
+                limit,
+                segment_ns,
+                count: self.count,
+                segment,
+                first: segment.saturating_sub(self.count),
+            };
+        }
+    }
+
+    /// Whether the state is still what `view` saw.
+    fn stands(&self, view: &View) -> bool {
+        self.word.load(Ordering::Acquire) == view.word.0
+    }
+
+    #[inline(always)]
+    fn swap(&self, old: Tally, new: Tally) -> bool {
+        !old.is_frozen()
+            && self
+                .word
+                .compare_exchange_weak(old.0, new.0, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    /// Adds `n` units, if the state is still what `view` saw.
+    #[inline(always)]
+    fn append(&self, view: &View, n: u64) -> bool {
+        if view.segment == view.word.segment() {
+            return self.swap(view.word, view.word.plus(n));
+        }
+        self.close(view.word) && self.swap(view.word, view.word.in_segment(view.segment).plus(n))
+    }
+
+    /// Puts `word` at its place in the ring, if it still is the word.
+    fn close(&self, word: Tally) -> bool {
+        loop {
+            let there = self.tally(word.place());
+            if there == word {
+                return true;
+            }
+            if self.word.load(Ordering::Acquire) != word.0 {
+                return false;
+            }
+            if self.ring.replace(word.place(), there.0, word.0) {
+                return true;
+            }
+        }
+    }
+
+    /// The last tally that is before the window, and its place.
+    fn last_left(&self, view: &View) -> (u64, Tally) {
+        let newest = view.word.place();
+        if view.word.segment() < view.first {
+            return (newest, view.word);
+        }
+        // The ring has room for all that can be in the window, so that its oldest is not.
+        let oldest = newest.wrapping_sub(self.ring.len() - 1);
+        let has_left = |after: u64| self.tally(oldest.wrapping_add(after)).is_before(view.first);
+        let place = oldest.wrapping_add(last_that(0, self.ring.len() - 1, has_left));
+        (place, self.tally(place))
+    }
+
+    /// When enough has left the window that `n` more units, at most the limit, fit into it. `left` is the place of
+    /// the last that has.
+    fn enough_left_ns(&self, view: &View, n: u64, left: u64) -> u128 {
+        let room = view.limit.saturating_sub(n);
+        let too_much = |after: u64| {
+            let tally = self.tally(left.wrapping_add(after));
+            view.word.units_since(tally) > room
+        };
+        let end = view.word.place().wrapping_sub(left) & (self.ring.len() - 1);
+        let last = last_that(0, end, too_much) + 1;
+        view.leaves_ns(self.tally_or_word(view, left.wrapping_add(last)))
+    }
+
+    /// What will be at `place` when the word is closed.
+    #[inline(always)]
+    fn tally_or_word(&self, view: &View, place: u64) -> Tally {
+        match (place ^ view.word.place()) & (self.ring.len() - 1) {
+            0 => view.word,
+            _ => self.tally(place),
+        }
+    }
+
+    #[inline(always)]
+    fn tally(&self, place: u64) -> Tally {
+        Tally(self.ring.load(place))
+    }
+
+    /// Until the change that is under way has ended.
+    #[cold]
+    fn await_change(&self) {
+        drop(self.config.lock());
+    }
+}
+
+impl View {
+    /// Whether `n` more units than there are since `left` are within the limit.
+    #[inline(always)]
+    fn fits(&self, n: u64, left: Tally) -> bool {
+        let used = self.word.units_since(left);
+        n <= self.limit && used <= self.limit - n
+    }
+
+    /// The instant at which `tally`'s segment counts no more.
+    fn leaves_ns(&self, tally: Tally) -> u128 {
+        (u128::from(tally.segment()) + u128::from(self.count) + 1) * u128::from(self.segment_ns)
+    }
+
+    /// What counts does so until after limiter time, which is not before `now_ns`.
+    fn denied_until(&self, enough_ns: u128, now_ns: u64) -> Denied {
+        Denied::later(enough_ns.saturating_sub(u128::from(now_ns)), 1)
+    }
+
+    fn available(&self, left: Tally) -> u64 {
+        self.limit.saturating_sub(self.word.units_since(left))
+    }
+}

@@ -1,0 +1,126 @@
+//! The one word that a decision changes, and what becomes of it: 128 bits.
+
+/// How much there has been, until and with a segment.
+///
+/// ```text
+///  127                     64 63                  20 19     8 7     1   0
+/// ┌──────────────────────────┬──────────────────────┬─────────┬───────┬───┐
+/// │ segment                  │ units                │ place   │ epoch │ ! │
+/// └──────────────────────────┴──────────────────────┴─────────┴───────┴───┘
+/// ```
+///
+/// Segments are counted from the clock's origin; units from when the limiter was built, modulo 2⁴⁴, which is
+/// more than a whole ring of full segments. The place is where in the ring it goes when its segment is closed,
+/// modulo 2¹². The epoch counts changes of quota and refunds, modulo 2⁷.
+///
+/// The last bit says, of the word, that a change is under way; in the ring, that this stands for all that was
+/// before: for nothing (`ORIGIN`), or for what is forgotten (`FORGOTTEN`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tally(pub(super) u128);
+
+const MARKED: u64 = 1;
+const EPOCH_SHIFT: u32 = 1;
+const EPOCH: u64 = 0x7F << EPOCH_SHIFT;
+const PLACE_SHIFT: u32 = 8;
+const PLACE: u64 = 0xFFF << PLACE_SHIFT;
+const UNITS_SHIFT: u32 = 20;
+const UNITS: u64 = !0 << UNITS_SHIFT;
+
+/// What stands in the place of the segment.
+const ORIGIN: u64 = 0;
+const FORGOTTEN: u64 = 1;
+
+impl Tally {
+    /// Sums of less than this are told apart.
+    pub(super) const UNITS_END: u64 = 1 << (64 - UNITS_SHIFT);
+
+    const fn with(segment: u64, low: u64) -> Self {
+        Self((segment as u128) << 64 | low as u128)
+    }
+
+    /// No units, in the segment at the clock's origin.
+    pub(super) const NONE: Self = Self::with(0, 0);
+    /// Before everything.
+    pub(super) const ORIGIN: Self = Self::with(ORIGIN, MARKED);
+
+    /// In the ring: all that was before the last `units` of this, forgotten or, if there was nothing, not.
+    pub(super) const fn all_before(self, units: u64, nothing: bool) -> Self {
+        let before = (self.low() & UNITS).wrapping_sub(units << UNITS_SHIFT);
+        let segment = if nothing { ORIGIN } else { FORGOTTEN };
+        Self::with(segment, before | self.low() & EPOCH | MARKED)
+    }
+
+    #[inline(always)]
+    const fn low(self) -> u64 {
+        self.0 as u64
+    }
+
+    #[inline(always)]
+    pub(super) const fn segment(self) -> u64 {
+        (self.0 >> 64) as u64
+    }
+
+    #[inline(always)]
+    pub(super) const fn place(self) -> u64 {
+        (self.low() & PLACE) >> PLACE_SHIFT
+    }
+
+    /// The units after `older` until and with this.
+    #[inline(always)]
+    pub(super) const fn units_since(self, older: Self) -> u64 {
+        (self.low() & UNITS).wrapping_sub(older.low() & UNITS) >> UNITS_SHIFT
+    }
+
+    /// `n` units more, in the same segment.
+    #[inline(always)]
+    pub(super) const fn plus(self, n: u64) -> Self {
+        Self::with(self.segment(), self.low().wrapping_add(n << UNITS_SHIFT))
+    }
+
+    /// `n` units less, which it has; never a tally that has been before.
+    pub(super) const fn less(self, n: u64) -> Self {
+        Self::with(self.segment(), self.low().wrapping_sub(n << UNITS_SHIFT)).next_epoch()
+    }
+
+    /// The same in a later segment, and so at the next place.
+    pub(super) const fn in_segment(self, segment: u64) -> Self {
+        let place = self.low().wrapping_add(1 << PLACE_SHIFT) & PLACE;
+        Self::with(segment, self.low() & !PLACE | place)
+    }
+
+    /// The same with its segment counted anew.
+    pub(super) const fn recounted(self, segment: u64) -> Self {
+        Self::with(segment, self.low())
+    }
+
+    pub(super) const fn next_epoch(self) -> Self {
+        let epoch = self.low().wrapping_add(1 << EPOCH_SHIFT) & EPOCH;
+        Self::with(self.segment(), self.low() & !EPOCH | epoch)
+    }
+
+    pub(super) const fn frozen(self) -> Self {
+        Self::with(self.segment(), self.low() | MARKED)
+    }
+
+    #[inline(always)]
+    pub(super) const fn is_frozen(self) -> bool {
+        self.low() & MARKED != 0
+    }
+
+    /// In the ring: whether nothing was before it.
+    pub(super) const fn is_origin(self) -> bool {
+        self.is_marked() && self.segment() == ORIGIN
+    }
+
+    /// In the ring: whether it stands for all that was before.
+    #[inline(always)]
+    pub(super) const fn is_marked(self) -> bool {
+        self.low() & MARKED != 0
+    }
+
+    /// In the ring: whether its segment is before `first`.
+    #[inline(always)]
+    pub(super) const fn is_before(self, first: u64) -> bool {
+        self.is_marked() || self.segment() < first
+    }
+}
