@@ -1,42 +1,49 @@
-//! One suite for every limiter that promises burst + rate · t.
+//! One suite for every limiter.
 //!
-//! A subject declares what it can do, random histories are drawn from that, and the answers are
-//! judged contract by contract. A finding names the contract, and shows the shortest history that
-//! breaks it.
+//! A subject declares what [kind](Kind) of promise it makes and what it can do; random histories
+//! are drawn from that, and the answers are judged contract by contract. A finding names the
+//! contract, and shows the shortest history that breaks it.
 //!
 //! | contract | judged by |
 //! |---|---|
-//! | C1 safety | the list of grants, every interval; changes of quota included |
-//! | C2 no waste | the same list, with what was refused added to it |
-//! | C3 honest waiting | the same request, 1 ns before it is due and when it is due |
+//! | C1 safety | the list of grants, every interval or window; changes of quota included |
+//! | C2 no waste | the same list, with what was refused added to it ([`Promise::must_grant`]) |
+//! | C3 honest waiting | the same request, 1 ns before it is due and when it is due; the longest wait is kept |
 //! | C4 any clock | stalls, jumps to the end of time, and runs backward: C1 still, and no panic |
 //! | C5 refunds | C1 with what was cancelled and refunded taken off the list |
 //! | C8 exact rates | at both ends of the range, what is due comes through, to the unit |
 //!
 //! ```
+//! use flowgate_testkit::promise::Kind;
 //! use flowgate_testkit::{conformance, subject};
 //!
-//! let report = conformance::check(&subject::token_bucket, 100);
+//! let report = conformance::check(Kind::Bucket, &subject::token_bucket, 100);
 //! assert!(report.findings.is_empty(), "{report}");
 //! ```
+//!
+//! [`Promise::must_grant`]: crate::promise::Promise::must_grant
+
+mod exact_rates;
 
 use core::fmt;
+use core::time::Duration;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
 
 use fastrand::Rng;
-use flowgate::{Carry, Quota, QuotaError};
+use flowgate::Carry;
 
-use crate::draw::{self, Steps, Time};
+use crate::draw::{self, Guide, Recent, Steps, Time};
 use crate::oracle::Oracle;
-use crate::promise::{self, Grant, Promise};
-use crate::rate::Rate;
-use crate::script::{Op, Outcome, Retry, Setup, Step, Trace, write_trace};
+use crate::promise::{self, Grant, Kind};
+use crate::script::{self, Op, Outcome, Retry, Setup, Step, Trace, write_trace};
 use crate::shrink;
 use crate::subject::{Build, Capabilities, Subject};
 
 /// Steps in a drawn history.
 const HISTORY_LEN: usize = 40;
+
+/// Once a history fails, so many more are drawn in search of a shorter one.
+const SEARCH: u64 = 100;
 
 /// A contract that [`check_contract`] can judge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -123,11 +130,11 @@ impl fmt::Display for Report {
     }
 }
 
-/// Judges every contract by `histories` random histories each.
-pub fn check(build: Build<'_>, histories: u64) -> Report {
+/// Judges every contract of a limiter of this kind, by `histories` random histories each.
+pub fn check(kind: Kind, build: Build<'_>, histories: u64) -> Report {
     let findings = Contract::ALL
         .into_iter()
-        .filter_map(|contract| check_contract(build, contract, histories).err());
+        .filter_map(|contract| check_contract(kind, build, contract, histories).err());
     Report {
         findings: findings.map(|finding| *finding).collect(),
     }
@@ -137,28 +144,46 @@ pub fn check(build: Build<'_>, histories: u64) -> Report {
 ///
 /// # Errors
 ///
-/// The first finding, shortened.
+/// A finding, with its history shortened.
 pub fn check_contract(
+    kind: Kind,
     build: Build<'_>,
     contract: Contract,
     histories: u64,
 ) -> Result<(), Box<Finding>> {
     if contract == Contract::C8 {
-        return exact_rates(build);
+        return exact_rates::check(kind, build);
     }
     for seed in 0..histories {
-        history(build, contract, seed)?;
+        let Err(found) = history(kind, build, contract, seed) else {
+            continue;
+        };
+        let more = (seed + 1..(seed + SEARCH).min(histories))
+            .filter_map(|seed| history(kind, build, contract, seed).err());
+        let size = |finding: &Finding| {
+            let per_second = finding.setup.quota.period() == Duration::from_secs(1);
+            (finding.trace.len(), !per_second, finding.to_string().len())
+        };
+        return Err(more.fold(found, |least, found| {
+            if size(&found) < size(&least) {
+                found
+            } else {
+                least
+            }
+        }));
     }
     Ok(())
 }
 
-fn history(build: Build<'_>, contract: Contract, seed: u64) -> Result<(), Box<Finding>> {
+fn history(
+    kind: Kind,
+    build: Build<'_>,
+    contract: Contract,
+    seed: u64,
+) -> Result<(), Box<Finding>> {
     let mut rng = Rng::with_seed(seed);
-    let setup = Setup::new(if rng.bool() {
-        draw::small_quota(&mut rng)
-    } else {
-        draw::quota(&mut rng)
-    });
+    let small = rng.bool();
+    let setup = Setup::of(kind, draw::quota_for(kind, &mut rng, small));
     let mut steps = Vec::new();
     let first = run(build, &setup, |subject, trace| {
         let capabilities = asked_of(contract, subject.capabilities(), seed);
@@ -170,9 +195,15 @@ fn history(build: Build<'_>, contract: Contract, seed: u64) -> Result<(), Box<Fi
         let mut draw = Steps::new(&mut rng, capabilities, time, true, 0);
         // The other carries grant something beyond the promise, and say so.
         draw.carry = Some(Carry::Kept);
-        let mut guide = Oracle::new(&setup);
+        let mut oracle = Oracle::new(&setup);
+        let mut recent = Recent::new(setup.quota);
         for _ in 0..HISTORY_LEN {
-            let mut step = draw.next(&guide);
+            let guide: &dyn Guide = if kind == Kind::Bucket {
+                &oracle
+            } else {
+                &recent
+            };
+            let mut step = draw.next(guide);
             if contract == Contract::C1 && matches!(step.op, Op::Cancel { .. }) {
                 continue; // That is C5's.
             }
@@ -180,11 +211,12 @@ fn history(build: Build<'_>, contract: Contract, seed: u64) -> Result<(), Box<Fi
                 *n = (*n).min(promise::refundable(trace, step.at_ns));
             }
             steps.push(step);
-            guide.step(&step);
+            oracle.step(&step);
             let outcome = subject.step(&step);
             draw.note(&outcome);
             trace.push((step, outcome));
             probe(contract, subject, trace)?;
+            recent.note(trace);
         }
         Ok(())
     });
@@ -206,6 +238,7 @@ fn history(build: Build<'_>, contract: Contract, seed: u64) -> Result<(), Box<Fi
         }))
     };
     let steps = shrink::shortest(&steps, |steps| again(steps).is_err());
+    let steps = shrink::simplest(&steps, |steps| again(steps).is_err());
     match again(&steps) {
         Ok(()) => Ok(()),
         Err((what, trace)) => Err(Box::new(Finding {
@@ -268,33 +301,56 @@ fn run(
     (trace, acted.unwrap_or_else(|_| Err("it panics".into())))
 }
 
-/// C3: after a refusal, comes back 1 ns early and then in time.
+/// C3: whatever was told about waiting is tried out.
 fn probe(contract: Contract, subject: &mut dyn Subject, trace: &mut Trace) -> Result<(), String> {
-    let Some((
-        Step {
-            at_ns,
-            op: Op::Try { n },
-        },
-        Outcome::Refused(retry),
-    )) = trace.last().copied()
-    else {
+    let (Contract::C3, Some((step, outcome))) = (contract, trace.last().copied()) else {
         return Ok(());
     };
-    if contract != Contract::C3 || !subject.capabilities().retry_after {
-        return Ok(());
+    match (step.op, outcome) {
+        (Op::Try { n }, Outcome::Refused(Retry::After(wait)))
+            if subject.capabilities().retry_after =>
+        {
+            match u64::try_from(wait.as_nanos()) {
+                Ok(wait_ns) => comes_back(subject, trace, step.at_ns, n, wait_ns),
+                // Due after the clock's end.
+                Err(_) => Ok(()),
+            }
+        }
+        (
+            Op::Reserve {
+                within_ns: Some(most_ns),
+                ..
+            },
+            Outcome::Promised { at_ns },
+        ) if at_ns.saturating_sub(step.at_ns) > most_ns => Err(format!(
+            "a wait of {} was told where {} was the longest that is accepted",
+            script::Time(at_ns - step.at_ns),
+            script::Time(most_ns),
+        )),
+        (
+            Op::Reserve {
+                n,
+                within_ns: Some(most_ns),
+            },
+            Outcome::Refused(_),
+        ) => waits_too_long(subject, trace, step.at_ns, n, most_ns),
+        _ => Ok(()),
     }
-    let Retry::After(wait) = retry else {
+}
+
+/// After a refusal, comes back 1 ns early and then in time.
+fn comes_back(
+    subject: &mut dyn Subject,
+    trace: &mut Trace,
+    at_ns: u64,
+    n: u64,
+    wait_ns: u64,
+) -> Result<(), String> {
+    if wait_ns == 0 {
+        return Err("it says to retry after nothing".into());
+    }
+    let Some(due_ns) = at_ns.checked_add(wait_ns) else {
         return Ok(());
-    };
-    let due_ns = u64::try_from(wait.as_nanos())
-        .ok()
-        .and_then(|wait| at_ns.checked_add(wait));
-    let Some(due_ns) = due_ns.filter(|due_ns| *due_ns > at_ns) else {
-        return if wait.is_zero() {
-            Err("it says to retry after nothing".into())
-        } else {
-            Ok(())
-        };
     };
     for (at_ns, granted) in [(due_ns - 1, false), (due_ns, true)] {
         let step = Step {
@@ -309,13 +365,37 @@ fn probe(contract: Contract, subject: &mut dyn Subject, trace: &mut Trace) -> Re
             } else {
                 "a nanosecond earlier it is admitted"
             };
-            return Err(format!(
-                "it says to retry after {} ns, but {when}",
-                wait.as_nanos()
-            ));
+            let wait = script::Time(wait_ns);
+            return Err(format!("it says to retry after {wait}, but {when}"));
         }
     }
     Ok(())
+}
+
+/// Who is refused because of the longest wait has to be told a longer one if there is no limit.
+fn waits_too_long(
+    subject: &mut dyn Subject,
+    trace: &mut Trace,
+    at_ns: u64,
+    n: u64,
+    most_ns: u64,
+) -> Result<(), String> {
+    let step = Step {
+        at_ns,
+        op: Op::Reserve { n, within_ns: None },
+    };
+    let outcome = subject.step(&step);
+    trace.push((step, outcome));
+    match outcome {
+        Outcome::Promised { at_ns: told_ns } if told_ns.saturating_sub(at_ns) <= most_ns => {
+            Err(format!(
+                "it refuses to wait for up to {}, and the wait is {}",
+                script::Time(most_ns),
+                script::Time(told_ns.saturating_sub(at_ns)),
+            ))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn judge(contract: Contract, setup: &Setup, trace: &[(Step, Outcome)]) -> Result<(), String> {
@@ -330,12 +410,17 @@ fn judge(contract: Contract, setup: &Setup, trace: &[(Step, Outcome)]) -> Result
         Contract::C4 => {
             // A stale caller must not do what one with the newest time could not, whether that is
             // the newest time of anybody, or (where a refusal leaves no trace) of anybody who was
-            // granted something. In the latter case the callers' own times have to do as well.
+            // granted something. For a bucket, in the latter case, the callers' own times have to
+            // do as well; a window decides a stale call at the newest time.
             let all = safe(&brought_up_to_date(trace, |_, _| true));
             let granted = || safe(&brought_up_to_date(trace, takes));
+            let own = || match setup.kind {
+                Kind::Bucket => safe(trace),
+                _ => Ok(()),
+            };
             all.or_else(|what| {
                 granted()
-                    .and_then(|()| safe(trace))
+                    .and_then(|()| own())
                     .map_err(|_| format!("with stale times brought up to date, {what}"))
             })
         }
@@ -371,7 +456,7 @@ fn takes(step: &Step, outcome: &Outcome) -> bool {
 
 /// C2: what was refused would not have fitted.
 fn nothing_wasted(setup: &Setup, trace: &[(Step, Outcome)]) -> Result<(), String> {
-    let promise = Promise::bucket(setup.quota);
+    let promise = setup.promise();
     for (index, (step, outcome)) in trace.iter().enumerate() {
         let refused = match (step.op, outcome) {
             (Op::Try { n }, Outcome::Refused(_)) => n,
@@ -380,150 +465,10 @@ fn nothing_wasted(setup: &Setup, trace: &[(Step, Outcome)]) -> Result<(), String
         };
         let mut grants = promise::grants(&trace[..=index]);
         grants.push(Grant::new(step.at_ns, refused));
-        if promise.check(&grants).is_ok() {
-            return Err(format!(
-                "at {} ns {refused} more were refused and would fit",
-                step.at_ns
-            ));
+        if promise.must_grant(&grants) == Some(true) {
+            let at = script::Time(step.at_ns);
+            return Err(format!("at {at} {refused} more were refused and would fit"));
         }
     }
     Ok(())
-}
-
-/// C8: drains buckets at the ends of the range, and counts what then comes through.
-fn exact_rates(build: Build<'_>) -> Result<(), Box<Finding>> {
-    const SECOND: u64 = 1_000_000_000;
-    let counts = [
-        1,
-        3,
-        7,
-        80_000,
-        300_000_000,
-        600_000_000,
-        999_999_937,
-        1_000_000_000,
-    ];
-    let periods = [SECOND, 60 * SECOND, 3_600 * SECOND, 86_400 * SECOND];
-    for (count, period_ns) in counts
-        .into_iter()
-        .flat_map(|count| periods.map(|p| (count, p)))
-    {
-        for burst in [100, 1_000_000, 1_000_000_000] {
-            let quota = Quota::new(count, Duration::from_nanos(period_ns))
-                .and_then(|quota| quota.try_burst(burst));
-            let setup = Setup::new(quota.map_err(|error| refused(count, period_ns, &error))?);
-            for pace in [due_instants, polled_too_often] {
-                let (trace, result) = run(build, &setup, |subject, trace| {
-                    if !drain(subject, trace, burst)? {
-                        return Ok(());
-                    }
-                    pace(subject, trace, &Rate::of(setup.quota))
-                });
-                result.map_err(|what| {
-                    Box::new(Finding {
-                        contract: Contract::C8,
-                        what,
-                        setup,
-                        trace,
-                    })
-                })?;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn refused(count: u64, period_ns: u64, error: &QuotaError) -> Box<Finding> {
-    Box::new(Finding {
-        contract: Contract::C8,
-        what: format!("{count} per {period_ns} ns is refused: {error}"),
-        setup: Setup::new(Quota::per_second(1)),
-        trace: Trace::new(),
-    })
-}
-
-/// Takes the burst at time zero; `false` if the subject cannot do so in reasonable time.
-fn drain(subject: &mut dyn Subject, trace: &mut Trace, burst: u64) -> Result<bool, String> {
-    let (times, n) = match (subject.capabilities().costs, burst) {
-        (true, n) => (1, n),
-        (false, 100) => (100, 1),
-        (false, _) => return Ok(false),
-    };
-    for _ in 0..times {
-        let step = Step {
-            at_ns: 0,
-            op: Op::Try { n },
-        };
-        let outcome = subject.step(&step);
-        if outcome != Outcome::Admitted {
-            trace.push((step, outcome));
-            return Err("the burst is not there at the start".into());
-        }
-    }
-    Ok(true)
-}
-
-/// One at each instant at which one is due, and none a nanosecond earlier.
-fn due_instants(subject: &mut dyn Subject, trace: &mut Trace, rate: &Rate) -> Result<(), String> {
-    let due_ns = |k: i128| u64::try_from(rate.wait_ns(k * rate.price)).unwrap_or(u64::MAX);
-    for k in 1..=200 {
-        // Before the first instant at which this one is due, if that is after the one before it.
-        let early = due_ns(k)
-            .checked_sub(1)
-            .filter(|early_ns| *early_ns > due_ns(k - 1));
-        let tries = early
-            .map(|at_ns| (at_ns, false))
-            .into_iter()
-            .chain([(due_ns(k), true)]);
-        for (at_ns, due) in tries {
-            let step = Step {
-                at_ns,
-                op: Op::Try { n: 1 },
-            };
-            let outcome = subject.step(&step);
-            if (outcome == Outcome::Admitted) != due {
-                trace.push((step, outcome));
-                let word = if due {
-                    "is due and refused"
-                } else {
-                    "is early and admitted"
-                };
-                return Err(format!("number {k} after the burst {word} at {at_ns} ns"));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Polling ten times as often as tokens come, and setting the same quota again, may cost nothing.
-fn polled_too_often(
-    subject: &mut dyn Subject,
-    trace: &mut Trace,
-    rate: &Rate,
-) -> Result<(), String> {
-    const POLLS: u64 = 2_000;
-    // A poll less than a tenth of the time of a hundred tokens, so the bucket is never full.
-    let step_ns = u64::try_from(rate.price / rate.accrual / 10)
-        .unwrap_or(u64::MAX)
-        .max(1);
-    let mut admitted = 0;
-    for poll in 1..=POLLS {
-        let step = Step {
-            at_ns: poll * step_ns,
-            op: Op::Try { n: 1 },
-        };
-        while subject.step(&step) == Outcome::Admitted {
-            admitted += 1;
-        }
-        if poll == POLLS {
-            trace.push((step, Outcome::Refused(Retry::Untold)));
-        }
-    }
-    let last_ns = POLLS * step_ns;
-    match rate.accrual * i128::from(last_ns) / rate.price {
-        due if due == admitted => Ok(()),
-        due => Err(format!(
-            "polled every {step_ns} ns for {last_ns} ns, {admitted} came through and {due} were due"
-        )),
-    }
 }

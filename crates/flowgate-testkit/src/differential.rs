@@ -1,18 +1,22 @@
-//! flowgate's bucket against the [oracle](crate::oracle), answer by answer.
+//! A bucket against the [oracle](crate::oracle), answer by answer: flowgate's, or any other.
 
 use core::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fastrand::Rng;
+use flowgate::Refill;
 
 use crate::draw::{self, Steps, Time};
 use crate::oracle::Oracle;
-use crate::script::{Outcome, Setup, Step};
+use crate::script::{Op, Outcome, Retry, Setup, Step, Trace, write_trace};
 use crate::shrink;
-use crate::subject::{BucketSubject, Capabilities};
+use crate::subject::{BucketSubject, Build, Capabilities};
 
 /// Steps in one history; then a new bucket is drawn.
 const HISTORY_LEN: usize = 100;
+
+/// Once another bucket deviates, so many more deviations are looked at in search of a shorter one.
+const SEARCH: usize = 50;
 
 /// Two answers that differ, in the shortest history that shows it.
 #[derive(Clone, Debug)]
@@ -123,4 +127,96 @@ fn differs(setup: &Setup, steps: &[Step]) -> bool {
         Ok(first) => first.is_some(),
         Err(_) => true,
     }
+}
+
+/// Another bucket's answer that is not the oracle's, in the shortest history that shows it.
+#[derive(Clone, Debug)]
+pub struct Deviation {
+    /// The bucket.
+    pub setup: Setup,
+    /// What was done and answered; the last answer is wrong.
+    pub trace: Trace,
+    /// What the last answer should be.
+    pub right: Outcome,
+}
+
+impl fmt::Display for Deviation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "the oracle says: {}; {}", self.right, self.setup)?;
+        write_trace(f, &self.trace)
+    }
+}
+
+/// Runs random histories on small buckets with this refill, by a clock that goes forward, doing what
+/// the subject is able to do but for changes of quota and cancellations, where there is more than
+/// one right answer.
+///
+/// # Errors
+///
+/// A deviation, shortened.
+pub fn against_oracle(
+    build: Build<'_>,
+    refill: Refill,
+    histories: u64,
+) -> Result<(), Box<Deviation>> {
+    let mut found = (0..histories).filter_map(|seed| small_history(build, refill, seed));
+    let Some(first) = found.next() else {
+        return Ok(());
+    };
+    let size = |deviation: &Deviation| (deviation.trace.len(), deviation.to_string().len());
+    let least = found.take(SEARCH).chain([first]).min_by_key(size);
+    least.map_or(Ok(()), |deviation| Err(Box::new(deviation)))
+}
+
+/// A deviation in the history of one number, shortened.
+fn small_history(build: Build<'_>, refill: Refill, seed: u64) -> Option<Deviation> {
+    let mut rng = Rng::with_seed(seed);
+    let setup = Setup {
+        refill,
+        ..Setup::new(draw::small_quota(&mut rng))
+    };
+    let mut steps = Vec::new();
+    build(&setup, &mut |subject| {
+        let able = Capabilities {
+            set_quota: false,
+            ..subject.capabilities()
+        };
+        let mut draw = Steps::new(&mut rng, able, Time::Forward, true, 0);
+        let mut oracle = Oracle::new(&setup);
+        while steps.len() < HISTORY_LEN {
+            let step = draw.next(&oracle);
+            if !matches!(step.op, Op::Cancel { .. }) {
+                draw.note(&oracle.step(&step));
+                steps.push(step);
+            }
+        }
+    });
+    let deviates = |steps: &[Step]| deviation(build, &setup, steps);
+    deviates(&steps)?;
+    let steps = shrink::shortest(&steps, |steps| deviates(steps).is_some());
+    let steps = shrink::simplest(&steps, |steps| deviates(steps).is_some());
+    deviates(&steps)
+}
+
+/// The first answer of these that is not the oracle's. A wait that is not told cannot be wrong.
+fn deviation(build: Build<'_>, setup: &Setup, steps: &[Step]) -> Option<Deviation> {
+    let mut found = None;
+    build(setup, &mut |subject| {
+        let mut oracle = Oracle::new(setup);
+        let mut trace = Trace::new();
+        for step in steps {
+            let (right, got) = (oracle.step(step), subject.step(step));
+            trace.push((*step, got));
+            let untold = got == Outcome::Refused(Retry::Untold);
+            if got != right && !(untold && matches!(right, Outcome::Refused(_))) {
+                found = Some(Deviation {
+                    setup: *setup,
+                    trace,
+                    right,
+                });
+                return;
+            }
+        }
+    });
+    found
 }

@@ -7,6 +7,8 @@ use fastrand::Rng;
 use flowgate::{Carry, Quota, Refill};
 
 use crate::oracle::Oracle;
+use crate::promise::{self, Kind};
+use crate::rate::Rate;
 use crate::script::{Op, Outcome, Retry, Setup, Step};
 use crate::subject::Capabilities;
 
@@ -91,6 +93,7 @@ pub fn setup(rng: &mut Rng) -> Setup {
         .unwrap_or(u64::MAX)
         .saturating_sub(1);
     Setup {
+        kind: Kind::Bucket,
         quota,
         initial_tokens: match rng.u8(..4) {
             0 => Some(0),
@@ -112,6 +115,104 @@ pub fn setup(rng: &mut Rng) -> Setup {
             1 => any_size(rng, PERIODS[3]),
             _ => 0,
         },
+    }
+}
+
+/// A quota for a limiter of this kind: small, for histories that people will read, or not.
+pub fn quota_for(kind: Kind, rng: &mut Rng, small: bool) -> Quota {
+    match (kind.has_burst(), small) {
+        (true, true) => small_quota(rng),
+        (true, false) => quota(rng),
+        (false, true) => Quota::per_second(rng.u64(1..=10)),
+        (false, false) => loop {
+            if let Some(quota) = perhaps_window(rng) {
+                return quota;
+            }
+        },
+    }
+}
+
+/// Limits that a window which keeps every grant has the memory for.
+const MOST_IN_WINDOW: u64 = 1 << 12;
+
+fn perhaps_window(rng: &mut Rng) -> Option<Quota> {
+    let period_ns = match rng.u8(..4) {
+        0 => any_size(rng, PERIODS[3]),
+        1 => rng.u64(1..=20),
+        _ => PERIODS[rng.usize(..PERIODS.len())],
+    };
+    let count = any_size(rng, MOST_IN_WINDOW);
+    let quota = Quota::new(count, Duration::from_nanos(period_ns)).ok()?;
+    match rng.u8(..6) {
+        0 => quota.units_per_token([2, 4, 10][rng.usize(..3)]).ok(),
+        _ => Some(quota),
+    }
+}
+
+/// What a limiter would have room for, so that costs and times are drawn near where it matters.
+pub trait Guide {
+    /// The most at once, in units.
+    fn most(&self) -> u64;
+
+    /// About the time in which something comes back.
+    fn pace_ns(&self) -> u64;
+
+    /// About what is there at `at_ns`, in units.
+    fn there(&self, at_ns: u64) -> u64;
+}
+
+impl Guide for Oracle {
+    fn most(&self) -> u64 {
+        self.rate().burst_units
+    }
+
+    fn pace_ns(&self) -> u64 {
+        let rate = self.rate();
+        u64::try_from((rate.scale_price() / rate.accrual).max(1)).unwrap_or(u64::MAX)
+    }
+
+    fn there(&self, at_ns: u64) -> u64 {
+        self.available(at_ns)
+    }
+}
+
+/// A [`Guide`] for windows: what was granted in the last one is gone.
+#[derive(Clone, Debug)]
+pub struct Recent {
+    rate: Rate,
+    grants: Vec<promise::Grant>,
+}
+
+impl Recent {
+    /// Nothing has been granted yet.
+    pub fn new(quota: Quota) -> Self {
+        Self {
+            rate: Rate::of(quota),
+            grants: Vec::new(),
+        }
+    }
+
+    /// Takes notice of what has been granted.
+    pub fn note(&mut self, trace: &[(Step, Outcome)]) {
+        self.grants = promise::grants(trace);
+    }
+}
+
+impl Guide for Recent {
+    fn most(&self) -> u64 {
+        u64::try_from(self.rate.limit_units).unwrap_or(u64::MAX)
+    }
+
+    fn pace_ns(&self) -> u64 {
+        // Steps of up to four times this are drawn: a whole window.
+        (self.rate.period_ns / 4).max(1)
+    }
+
+    fn there(&self, at_ns: u64) -> u64 {
+        let since_ns = at_ns.saturating_sub(self.rate.period_ns - 1);
+        let recent = self.grants.iter().filter(|grant| grant.at_ns >= since_ns);
+        let used = recent.fold(0_u64, |sum, grant| sum.saturating_add(grant.n));
+        self.most().saturating_sub(used)
     }
 }
 
@@ -143,7 +244,7 @@ pub struct Steps<'a> {
 }
 
 impl<'a> Steps<'a> {
-    /// Steps for a bucket that was built at `built_ns`.
+    /// Steps for a limiter that was built at `built_ns`.
     pub fn new(
         rng: &'a mut Rng,
         capabilities: Capabilities,
@@ -162,11 +263,11 @@ impl<'a> Steps<'a> {
         }
     }
 
-    /// The next step, for a bucket in the state of `oracle`.
-    pub fn next(&mut self, oracle: &Oracle) -> Step {
-        self.move_clock(oracle);
+    /// The next step, for a limiter in the state of `guide`.
+    pub fn next(&mut self, guide: &dyn Guide) -> Step {
+        self.move_clock(guide.pace_ns());
         loop {
-            let op = self.op(oracle);
+            let op = self.op(guide);
             if self.capabilities.allow(&op) {
                 return Step {
                     at_ns: self.now_ns,
@@ -188,12 +289,8 @@ impl<'a> Steps<'a> {
         };
     }
 
-    fn move_clock(&mut self, oracle: &Oracle) {
+    fn move_clock(&mut self, token_ns: u64) {
         let rng = &mut *self.rng;
-        // About what a token takes to flow in.
-        let rate = oracle.rate();
-        let token_ns =
-            u64::try_from((rate.scale_price() / rate.accrual).max(1)).unwrap_or(u64::MAX);
         let forward = match rng.u8(..16) {
             0..=5 => 0,
             6 => 1,
@@ -224,8 +321,8 @@ impl<'a> Steps<'a> {
         };
     }
 
-    fn op(&mut self, oracle: &Oracle) -> Op {
-        let n = self.cost(oracle);
+    fn op(&mut self, guide: &dyn Guide) -> Op {
+        let n = self.cost(guide);
         let rng = &mut *self.rng;
         match rng.u8(..64) {
             0..=27 => Op::Try { n },
@@ -256,12 +353,12 @@ impl<'a> Steps<'a> {
         }
     }
 
-    fn cost(&mut self, oracle: &Oracle) -> u64 {
+    fn cost(&mut self, guide: &dyn Guide) -> u64 {
         if !self.capabilities.costs {
             return 1;
         }
-        let burst = oracle.rate().burst_units;
-        let there = oracle.available(self.now_ns);
+        let burst = guide.most();
+        let there = guide.there(self.now_ns);
         let rng = &mut *self.rng;
         match rng.u8(..16) {
             0 => 0,

@@ -5,7 +5,7 @@
 //! matter of luck. For protocols of your own that use real atomics take loom; this is for telling a
 //! story.
 
-use crate::promise::{Broken, Grant, Promise};
+use crate::promise::{Grant, Promise};
 
 /// Some threads at work on shared state, one atomic access a step.
 pub trait Machine: Clone {
@@ -20,30 +20,47 @@ pub trait Machine: Clone {
     fn grants(&self) -> &[Grant];
 }
 
-/// A schedule that breaks the promise.
+/// A schedule that goes wrong.
 #[derive(Clone, Debug)]
 pub struct Race {
     /// What was done, one line an access.
     pub steps: Vec<String>,
-    /// Where the promise is broken.
-    pub broken: Broken,
+    /// What is wrong then.
+    pub what: String,
 }
 
 impl core::fmt::Display for Race {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        writeln!(f, "{}", self.broken)?;
+        writeln!(f, "{}", self.what)?;
         self.steps
             .iter()
             .try_for_each(|step| writeln!(f, "  {step}"))
     }
 }
 
-/// Tries every schedule of up to `most` steps; how many there were.
+/// Tries every schedule of up to `most` steps against a promise; how many there were.
 ///
 /// # Errors
 ///
 /// A shortest schedule that breaks the promise.
 pub fn explore<M: Machine>(machine: &M, promise: &Promise, most: usize) -> Result<u64, Box<Race>> {
+    explore_for(machine, most, |machine| {
+        let broken = promise.check(machine.grants()).err();
+        broken.map(|broken| broken.to_string())
+    })
+}
+
+/// Tries every schedule of up to `most` steps in search of a state that is `wrong`; how many there
+/// were.
+///
+/// # Errors
+///
+/// A shortest schedule that leads to one.
+pub fn explore_for<M: Machine>(
+    machine: &M,
+    most: usize,
+    wrong: impl Fn(&M) -> Option<String>,
+) -> Result<u64, Box<Race>> {
     let mut schedules = 0;
     let mut reached = vec![(machine.clone(), Vec::<String>::new())];
     for _ in 0..most {
@@ -57,8 +74,8 @@ pub fn explore<M: Machine>(machine: &M, promise: &Promise, most: usize) -> Resul
                 schedules += 1;
                 let mut steps = steps.clone();
                 steps.push(done);
-                if let Err(broken) = promise.check(machine.grants()) {
-                    return Err(Box::new(Race { steps, broken }));
+                if let Some(what) = wrong(&machine) {
+                    return Err(Box::new(Race { steps, what }));
                 }
                 next.push((machine, steps));
             }

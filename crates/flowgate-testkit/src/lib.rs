@@ -3,22 +3,25 @@
 //! | module | what it answers |
 //! |---|---|
 //! | [`oracle`] | what would an exact token bucket say? |
-//! | [`differential`] | do flowgate and the oracle ever differ? |
+//! | [`differential`] | do flowgate (or another bucket) and the oracle ever differ? |
 //! | [`conformance`] | does it keep each contract, and if not, what shows it most briefly? |
-//! | [`promise`] | in which interval was more granted than promised? |
+//! | [`promise`] | what is promised, and in which interval was more granted? |
 //! | [`history`] | can what real threads saw be explained by a right limiter at all? |
 //! | [`interleave`] | is there a schedule of threads that breaks it? |
 //! | [`exhaustive`] | does giving back ever break the promise, in any short history? |
-//! | [`specimens`] | how do limiters go wrong? |
+//! | [`specimens`] | how do limiters go wrong? `cargo run -p flowgate-testkit --example museum` |
 //!
 //! To test a limiter of your own, implement [`subject::Subject`] for it and hand it to
 //! [`conformance::check`]:
 //!
 //! ```
 //! use flowgate_testkit::conformance::{self, Contract};
+//! use flowgate_testkit::promise::Kind;
 //! use flowgate_testkit::specimens::starts_empty::StartsEmpty;
+//! use flowgate_testkit::subject::Build;
 //!
-//! let report = conformance::check(&|setup, test| test(&mut StartsEmpty::new(setup.quota)), 100);
+//! let build: Build<'_> = &|setup, test| test(&mut StartsEmpty::new(setup.quota));
+//! let report = conformance::check(Kind::Bucket, build, 100);
 //! assert_eq!(report.broken(), [Contract::C2, Contract::C8]);
 //! println!("{report}");
 //! ```

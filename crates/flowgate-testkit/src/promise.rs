@@ -2,13 +2,17 @@
 //!
 //! This knows no algorithm. It looks at a finished list of grants and counts.
 
+mod decaying;
+mod next_pays;
+mod windows;
+
 use core::fmt;
 
 use flowgate::Quota;
 use num_rational::BigRational;
 
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Setup, Step};
+use crate::script::{Op, Outcome, Setup, Step, Time};
 
 /// So many units, to be used at this time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,24 +37,75 @@ impl Grant {
     }
 }
 
+/// What a limiter of some type promises, whatever its quota.
+///
+/// In the terms of a window, the quota's count (in units) is its *limit* and the quota's period its
+/// length; windows are half-open, \[t, t + length).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// At most burst + rate · t in every interval of length t: token and leaky buckets.
+    Bucket,
+    /// At most the limit in each of a chain of windows: fixed windows.
+    Window(Anchor),
+    /// At most the limit in *every* window.
+    Sliding,
+    /// The same, but a unit may take up to one of so many segments of a window longer to come back.
+    Segmented {
+        /// Into how many segments a window is divided.
+        segments: u64,
+    },
+    /// At most 2 · limit − 1 in every window: interpolated windows.
+    Approximate,
+    /// What was granted is paid for, at the rate or more slowly, before the next grant: whoever
+    /// comes next pays.
+    NextPays,
+    /// A level that halves in each period, and that each unit raises by one, never exceeds the
+    /// limit.
+    Decaying,
+}
+
+/// Where the windows of a [`Kind::Window`] begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Anchor {
+    /// With the first grant after the window before it is over.
+    FirstGrant,
+    /// At this time, in nanoseconds, and a whole number of windows before and after it.
+    Aligned(u64),
+}
+
+impl Kind {
+    /// Whether a quota for it may set a burst.
+    pub fn has_burst(self) -> bool {
+        matches!(self, Self::Bucket)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bucket => write!(f, "a bucket"),
+            Self::Window(Anchor::FirstGrant) => {
+                write!(f, "windows, each from its first grant on")
+            }
+            Self::Window(Anchor::Aligned(ns)) => write!(f, "windows aligned to {}", Time(*ns)),
+            Self::Sliding => write!(f, "every window"),
+            Self::Segmented { segments } => write!(f, "every window, in {segments} segments"),
+            Self::Approximate => write!(f, "every window, approximately"),
+            Self::NextPays => write!(f, "the next one pays"),
+            Self::Decaying => write!(f, "a level that halves"),
+        }
+    }
+}
+
 /// What a limiter promises about its grants.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Promise {
-    /// Burst + rate · t in every interval of length t: a token bucket.
-    Bucket {
-        /// Rate and burst.
-        quota: Quota,
-        /// Units that may be admitted beyond that: the largest amount overdrawn.
-        overdrawn: u64,
-    },
-    /// At most `limit` in each of a chain of windows, so 2 · `limit` − 1 in any span of one window:
-    /// a fixed window, wherever it is anchored.
-    Window {
-        /// The most in one window.
-        limit: u64,
-        /// Its length, in nanoseconds.
-        window_ns: u64,
-    },
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Promise {
+    /// The inequality.
+    pub kind: Kind,
+    /// Its numbers.
+    pub quota: Quota,
+    /// Units that a bucket may admit beyond that: the largest amount overdrawn.
+    pub overdrawn: u64,
 }
 
 /// An interval in which more was admitted than promised.
@@ -74,36 +129,85 @@ impl fmt::Display for Broken {
             admitted,
             allowed,
         } = self;
-        write!(
-            f,
-            "from {from_ns} to {to_ns} ns {admitted} were admitted and {allowed} are allowed"
-        )
+        let from = Time(*from_ns);
+        match to_ns - from_ns {
+            0 => write!(f, "at {from}")?,
+            _ => write!(f, "from {from} to {}", Time(*to_ns))?,
+        }
+        write!(f, " {admitted} were admitted, {allowed} allowed")
     }
 }
 
 impl Promise {
-    /// A token bucket's.
-    pub fn bucket(quota: Quota) -> Self {
-        Self::Bucket {
+    /// A promise of some kind.
+    pub fn new(kind: Kind, quota: Quota) -> Self {
+        Self {
+            kind,
             quota,
             overdrawn: 0,
         }
+    }
+
+    /// A token bucket's.
+    pub fn bucket(quota: Quota) -> Self {
+        Self::new(Kind::Bucket, quota)
     }
 
     /// Looks at every interval; O(n log n).
     ///
     /// # Errors
     ///
-    /// The interval that exceeds the promise by most.
+    /// An interval that exceeds the promise, by most where that means something.
     pub fn check(&self, grants: &[Grant]) -> Result<(), Broken> {
         let mut grants = grants.to_vec();
         grants.sort_by_key(|grant| (grant.at_ns, !grant.rounded));
-        match self {
-            Self::Bucket { quota, overdrawn } => {
-                check_bucket(&Rate::of(*quota), *overdrawn, &grants)
+        let rate = Rate::of(self.quota);
+        let limit = rate.limit_units;
+        match self.kind {
+            Kind::Bucket => check_bucket(&rate, self.overdrawn, &grants),
+            Kind::Window(anchor) => windows::chain(limit, rate.period_ns, anchor, &grants),
+            Kind::Sliding | Kind::Segmented { .. } => {
+                windows::every(limit, rate.period_ns, &grants)
             }
-            Self::Window { limit, window_ns } => check_window(*limit, *window_ns, &grants),
+            Kind::Approximate => {
+                let most = (2 * limit).saturating_sub(1);
+                windows::every(most, rate.period_ns, &grants)
+            }
+            Kind::NextPays => next_pays::check(&rate, &grants),
+            Kind::Decaying => decaying::check(limit, rate.period_ns, &grants),
         }
+    }
+
+    /// Whether a limiter that wastes nothing had to grant the last of `grants`, after the others
+    /// (contract C2).
+    ///
+    /// That is so where the promise is still kept with it. A type that may be stricter than it
+    /// promises is held to what it says of that: a segment more, the window before this one in full,
+    /// or a millionth of the limit. `None` where it does not say.
+    pub fn must_grant(&self, grants: &[Grant]) -> Option<bool> {
+        let rate = Rate::of(self.quota);
+        let mut grants = grants.to_vec();
+        let now_ns = grants.last()?.at_ns;
+        let window_ns = match self.kind {
+            Kind::Bucket | Kind::Window(_) | Kind::Sliding => {
+                return Some(self.check(&grants).is_ok());
+            }
+            Kind::Segmented { segments } => {
+                let segments = segments.clamp(1, rate.period_ns);
+                let segment_ns = rate.period_ns.div_ceil(segments);
+                segment_ns.saturating_mul(segments.saturating_add(1))
+            }
+            Kind::Approximate => rate.period_ns.saturating_mul(2),
+            Kind::Decaying => {
+                grants.sort_by_key(|grant| grant.at_ns);
+                let has_room = decaying::has_room(rate.limit_units, rate.period_ns, &grants);
+                return Some(has_room);
+            }
+            Kind::NextPays => return None,
+        };
+        let counts = |grant: &&Grant| now_ns.saturating_sub(grant.at_ns) < window_ns;
+        let recent = grants.iter().filter(counts);
+        Some(recent.map(|grant| u128::from(grant.n)).sum::<u128>() <= rate.limit_units)
     }
 }
 
@@ -137,29 +241,6 @@ fn check_bucket(rate: &Rate, overdrawn: u64, grants: &[Grant]) -> Result<(), Bro
         }
     }
     worst.map_or(Ok(()), |(_, broken)| Err(broken))
-}
-
-fn check_window(limit: u64, window_ns: u64, grants: &[Grant]) -> Result<(), Broken> {
-    let allowed = (2 * u128::from(limit)).saturating_sub(1);
-    let (mut first, mut admitted) = (0, 0_u128);
-    let mut worst: Option<Broken> = None;
-    for grant in grants {
-        admitted += u128::from(grant.n);
-        while grant.at_ns - grants[first].at_ns >= window_ns {
-            admitted -= u128::from(grants[first].n);
-            first += 1;
-        }
-        if admitted > worst.as_ref().map_or(allowed, |broken| broken.admitted) {
-            let from_ns = grants[first].at_ns;
-            worst = Some(Broken {
-                from_ns,
-                to_ns: grant.at_ns,
-                admitted,
-                allowed,
-            });
-        }
-    }
-    worst.map_or(Ok(()), Err)
 }
 
 /// The grants of a history: reservations count at the time they were told, and not at all once they
@@ -232,7 +313,7 @@ impl Standing {
     }
 }
 
-/// Checks a bucket's history, changes of quota included: the largest burst in force + ∫ rate.
+/// Checks a history, for a bucket changes of quota included: the largest burst in force + ∫ rate.
 ///
 /// The clock of the history must not run backward where the quota changes, and nothing may be
 /// promised for a time after a change, as a told time does not move with the rate.
@@ -259,7 +340,13 @@ pub fn check_trace(setup: &Setup, trace: &[(Step, Outcome)]) -> Result<(), Broke
     );
     let mut grants = grants(trace);
     if let [(_, quota)] = in_force[..] {
-        return Promise::Bucket { quota, overdrawn }.check(&grants);
+        let kind = setup.kind;
+        return Promise {
+            kind,
+            quota,
+            overdrawn,
+        }
+        .check(&grants);
     }
     grants.sort_by_key(|grant| grant.at_ns);
     check_changing(&in_force, overdrawn, &grants)
@@ -325,21 +412,6 @@ mod tests {
                 admitted: 5,
                 allowed: 4
             }),
-        );
-    }
-
-    #[test]
-    fn c1_a_window_allows_twice_its_limit_less_one() {
-        let promise = Promise::Window {
-            limit: 5,
-            window_ns: 10,
-        };
-        assert_eq!(promise.check(&[at(0, 1), at(9, 4), at(10, 5)]), Ok(()));
-        assert_eq!(
-            promise
-                .check(&[at(0, 5), at(9, 5)])
-                .map_err(|broken| broken.admitted),
-            Err(10)
         );
     }
 

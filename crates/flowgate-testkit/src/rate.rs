@@ -17,6 +17,8 @@ pub struct Rate {
     pub full: i128,
     /// Units in a full bucket.
     pub burst_units: u64,
+    /// Units that the quota counts in one period: a window's limit.
+    pub limit_units: u128,
     /// Units in a token.
     pub scale: u64,
     /// Nanoseconds in the quota's period, as it was written.
@@ -36,6 +38,7 @@ impl Rate {
             price,
             full: i128::from(burst_units) * price,
             burst_units,
+            limit_units: u128::from(quota.count()) * u128::from(quota.scale()),
             scale: quota.scale(),
             period_ns,
         }

@@ -6,9 +6,13 @@ use core::time::Duration;
 
 use flowgate::{Carry, ManualClock, Quota, QuotaError, Refill, Timestamp, TokenBucket};
 
-/// How a limiter is built.
+use crate::promise::{Kind, Promise};
+
+/// How a limiter is built, and what it then promises.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setup {
+    /// What sort of promise it makes.
+    pub kind: Kind,
     /// Rate and burst.
     pub quota: Quota,
     /// What it holds at the start, in units; full where it is not said.
@@ -24,13 +28,24 @@ pub struct Setup {
 impl Setup {
     /// A full, continuously refilled bucket, built at the clock's origin.
     pub fn new(quota: Quota) -> Self {
+        Self::of(Kind::Bucket, quota)
+    }
+
+    /// A limiter of some kind, otherwise as [`Setup::new`] has it.
+    pub fn of(kind: Kind, quota: Quota) -> Self {
         Self {
+            kind,
             quota,
             initial_tokens: None,
             refill: Refill::Continuous,
             max_debt: None,
             built_ns: 0,
         }
+    }
+
+    /// What it promises.
+    pub fn promise(&self) -> Promise {
+        Promise::new(self.kind, self.quota)
     }
 
     /// A flowgate bucket that is built so.
@@ -57,6 +72,9 @@ impl Setup {
 impl fmt::Display for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.quota)?;
+        if self.kind != Kind::Bucket {
+            write!(f, ", {}", self.kind)?;
+        }
         if let Some(tokens) = self.initial_tokens {
             write!(f, ", starts with {tokens}")?;
         }
@@ -67,7 +85,7 @@ impl fmt::Display for Setup {
             write!(f, ", max debt {debt}")?;
         }
         if self.built_ns != 0 {
-            write!(f, ", built at {} ns", self.built_ns)?;
+            write!(f, ", built at {}", Time(self.built_ns))?;
         }
         Ok(())
     }
@@ -130,7 +148,7 @@ impl fmt::Display for Op {
             Self::Reserve {
                 n,
                 within_ns: Some(ns),
-            } => write!(f, "reserve {n} within {ns} ns"),
+            } => write!(f, "reserve {n} within {}", Time(*ns)),
             Self::Cancel { pick } => write!(f, "cancel held reservation {pick}"),
             Self::Refund { n } => write!(f, "refund {n}"),
             Self::Available => write!(f, "available"),
@@ -150,7 +168,7 @@ pub struct Step {
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at {} ns: {}", self.at_ns, self.op)
+        write!(f, "at {}: {}", Time(self.at_ns), self.op)
     }
 }
 
@@ -194,16 +212,29 @@ impl fmt::Display for Outcome {
         match self {
             Self::Admitted => write!(f, "admitted"),
             Self::Refused(Retry::After(wait)) => {
-                write!(f, "refused, retry after {} ns", wait.as_nanos())
+                write!(f, "refused, retry after {wait:?}")
             }
             Self::Refused(Retry::Never) => write!(f, "refused for ever"),
             Self::Refused(Retry::Untold) => write!(f, "refused"),
             Self::Took(n) => write!(f, "took {n}"),
-            Self::Promised { at_ns } => write!(f, "promised for {at_ns} ns"),
+            Self::Promised { at_ns } => write!(f, "promised for {}", Time(*at_ns)),
             Self::Back(n) => write!(f, "{n} came back"),
             Self::Holds(n) => write!(f, "holds {n}"),
             Self::Changed => write!(f, "changed"),
             Self::Skipped => write!(f, "nothing to do"),
+        }
+    }
+}
+
+/// A number of nanoseconds, written for people and to the nanosecond: `1.5s`, `20ms`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Time(pub u64);
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => write!(f, "0s"),
+            ns => write!(f, "{:?}", Duration::from_nanos(ns)),
         }
     }
 }

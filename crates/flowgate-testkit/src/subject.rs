@@ -1,6 +1,10 @@
 //! Whatever is put to the test: flowgate's limiters, the [specimens](crate::specimens), and yours.
 
-use flowgate::{Denied, Reservation, Timestamp, TokenBucket};
+mod limiters;
+
+pub use limiters::*;
+
+use flowgate::{Denied, Limiter, Reservation, Timestamp, TokenBucket};
 
 use crate::oracle::Oracle;
 use crate::script::{Op, Outcome, Retry, Setup, Step};
@@ -93,6 +97,31 @@ impl Subject for Oracle {
 
     fn step(&mut self, step: &Step) -> Outcome {
         self.step(step)
+    }
+}
+
+/// Any flowgate limiter under test, by what they all can do.
+#[derive(Debug)]
+pub struct Any<'a>(
+    /// The limiter.
+    pub &'a dyn Limiter,
+);
+
+impl Subject for Any<'_> {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            costs: true,
+            retry_after: true,
+            ..Capabilities::default()
+        }
+    }
+
+    fn step(&mut self, step: &Step) -> Outcome {
+        let Op::Try { n } = step.op else {
+            return Outcome::Skipped;
+        };
+        let now = Timestamp::from_nanos(step.at_ns);
+        answer(self.0.try_acquire_n_at(now, n))
     }
 }
 

@@ -1,106 +1,149 @@
-//! Every specimen is caught, by the checker that its page names, in a history short enough to read.
+//! Every specimen is caught, by the checker that its label names, in a history short enough to read.
 //!
-//! `cargo test -p flowgate-testkit --test museum -- --nocapture` prints them.
+//! `cargo run -p flowgate-testkit --example museum` shows them.
 
+use std::process::Command;
 use std::time::Duration;
 
 use flowgate::Quota;
-use flowgate_testkit::conformance::{Contract, Report, check};
+use flowgate_testkit::conformance::{Contract, check, check_contract};
+use flowgate_testkit::differential;
 use flowgate_testkit::exhaustive::{self, Bounds};
 use flowgate_testkit::history::{self, Event};
-use flowgate_testkit::interleave::explore;
-use flowgate_testkit::promise::Promise;
-use flowgate_testkit::script::Setup;
-use flowgate_testkit::specimens::late_store::LateStore;
+use flowgate_testkit::interleave::{Machine, explore};
+use flowgate_testkit::promise::{Anchor, Kind, Promise};
+use flowgate_testkit::script::{Op, Setup};
+use flowgate_testkit::specimens::next_window::NextWindow;
 use flowgate_testkit::specimens::subtract_below_zero::SubtractBelowZero;
-use flowgate_testkit::specimens::{blind_cancel, subjects};
+use flowgate_testkit::specimens::two_atomics::{Stage, TwoAtomics};
+use flowgate_testkit::specimens::{Checker, blind_cancel, exhibits, interval_bucket};
+use flowgate_testkit::subject;
 
-fn report(name: &str) -> Report {
-    let (_, build) = subjects()
+/// The longest history that a visitor is asked to read.
+const READABLE: usize = 10;
+
+#[test]
+fn every_specimen_is_convicted_by_its_checker_of_its_fault_in_a_short_history() {
+    for exhibit in exhibits() {
+        let conviction = exhibit
+            .convict()
+            .unwrap_or_else(|error| panic!("{}: {error}", exhibit.name));
+        let len = conviction.history.len();
+        assert!(
+            (1..=READABLE).contains(&len),
+            "{}: {len} lines",
+            exhibit.name
+        );
+    }
+}
+
+#[test]
+fn names_are_unique() {
+    let mut names: Vec<_> = exhibits().iter().map(|exhibit| exhibit.name).collect();
+    names.sort_unstable();
+    let all = names.len();
+    names.dedup();
+    assert_eq!(names.len(), all);
+}
+
+/// A label with the wrong finding, or a checker that sees nothing, is not a conviction.
+#[test]
+fn a_finding_that_is_not_on_the_label_does_not_convict() {
+    let mut exhibit = exhibits()[0];
+    exhibit.finding = "something else";
+    let error = exhibit.convict().unwrap_err();
+    assert!(error.contains("not 'something else'"), "{error}");
+    exhibit.checker = Checker::Conformance(Kind::Bucket, Contract::C1, |setup, test| {
+        subject::token_bucket(setup, test);
+    });
+    let error = exhibit.convict().unwrap_err();
+    assert!(error.ends_with("does not find it"), "{error}");
+}
+
+/// All contracts that the suite finds broken, not only the one on the label.
+#[test]
+fn each_specimen_breaks_these_contracts_and_no_others() {
+    use Contract::{C1, C2, C3, C4, C5, C8};
+    let expected: [(&str, &[Contract]); 21] = [
+        ("stale_anchor", &[C1, C4, C5]),
+        ("late_trimmer", &[C2, C4, C8]),
+        ("double_balance", &[C1, C2, C4, C5, C8]),
+        ("whole_seconds", &[C1, C2, C4, C5, C8]),
+        ("double_time", &[C1, C2, C4, C5, C8]),
+        ("microsecond_bucket", &[C1, C2, C4, C5, C8]),
+        ("unbounded_slack", &[C1, C2, C4, C5, C8]),
+        ("wrong_unit", &[C3]),
+        ("wrapping_elapsed", &[C4]),
+        ("retroactive_rate", &[C1]),
+        ("dropped_remainder", &[C2, C8]),
+        ("starts_empty", &[C2, C8]),
+        ("minting_clock", &[C4]),
+        ("whole_nanoseconds", &[C1, C2, C4, C5, C8]),
+        ("wrapping_tolerance", &[C2, C4, C8]),
+        ("wrong_clamp", &[C1, C4, C5]),
+        ("double_credit", &[C1, C4, C5]),
+        ("oversize_resets", &[C1, C4, C5]),
+        ("late_retry", &[C3]),
+        ("finite_never", &[C3]),
+        ("blind_cancel", &[C5]),
+    ];
+    let found = exhibits()
         .into_iter()
-        .find(|(listed, _)| *listed == name)
-        .expect(name);
-    let report = check(build, 500);
-    println!("{name}\n{report}");
-    report
+        .filter_map(|exhibit| match exhibit.checker {
+            Checker::Conformance(kind, _, build) => {
+                Some((exhibit.name, check(kind, &build, 500).broken()))
+            }
+            _ => None,
+        });
+    let expected = expected.map(|(name, contracts)| (name, contracts.to_vec()));
+    assert_eq!(found.collect::<Vec<_>>(), expected);
 }
 
-/// Which contracts break, and in how few steps the first of them shows.
-fn caught(name: &str, contracts: &[Contract], steps: usize) {
-    let report = report(name);
-    assert_eq!(report.broken(), contracts, "{name}");
-    let shortest = report
-        .findings
-        .iter()
-        .map(|finding| finding.trace.len())
-        .min();
+/// One fault a specimen: what has two on its label is caught for the other as well.
+#[test]
+fn c1_the_interval_bucket_changes_rates_retroactively() {
+    let build: subject::Build<'_> =
+        &|setup, test| test(&mut interval_bucket::IntervalBucket::new(setup.quota));
+    let finding = check_contract(Kind::Bucket, build, Contract::C1, 500).unwrap_err();
+    let changes = |op: &Op| matches!(op, Op::SetQuota { .. });
     assert!(
-        shortest.is_some_and(|len| len <= steps),
-        "{name}: {shortest:?} steps"
+        finding.trace.iter().any(|(step, _)| changes(&step.op)),
+        "{finding}"
     );
 }
 
 #[test]
-fn c2_c8_dropped_remainder_is_caught() {
-    caught("dropped_remainder", &[Contract::C2, Contract::C8], 3);
+fn the_token_bucket_is_acquitted_by_the_oracle() {
+    for refill in [flowgate::Refill::Continuous, flowgate::Refill::Interval] {
+        if let Err(deviation) = differential::against_oracle(&subject::token_bucket, refill, 500) {
+            panic!("{deviation}");
+        }
+    }
+}
+
+/// Alone, without a race, those that need one are right.
+#[test]
+fn one_thread_keeps_the_promise() {
+    let quota = Quota::new(1, Duration::from_nanos(10)).unwrap();
+    let window = Promise::new(Kind::Window(Anchor::FirstGrant), quota);
+    for stage in [Stage::Stores, Stage::Swap, Stage::First, Stage::Relaxed] {
+        assert!(explore(&TwoAtomics::new(stage, 1, 10, 1), &window, 10).is_ok());
+    }
+    assert!(explore(&NextWindow::new(1, 10, 1), &window, 10).is_ok());
+    let quota = Quota::per_second(3);
+    let alone = SubtractBelowZero::new(quota, 1);
+    assert!(explore(&alone, &Promise::bucket(quota), 40).is_ok());
 }
 
 #[test]
-fn c2_c8_starts_empty_is_caught() {
-    caught("starts_empty", &[Contract::C2, Contract::C8], 1);
-}
-
-#[test]
-fn c4_minting_clock_is_caught() {
-    caught("minting_clock", &[Contract::C4], 5);
-}
-
-#[test]
-fn c1_retroactive_rate_is_caught() {
-    caught("retroactive_rate", &[Contract::C1], 4);
-}
-
-#[test]
-fn c1_c8_whole_nanoseconds_is_caught() {
-    use Contract::{C1, C2, C4, C5, C8};
-    caught("whole_nanoseconds", &[C1, C2, C4, C5, C8], 3);
-}
-
-#[test]
-fn c1_wrong_clamp_is_caught() {
-    caught(
-        "wrong_clamp",
-        &[Contract::C1, Contract::C4, Contract::C5],
-        3,
-    );
-}
-
-#[test]
-fn c1_double_credit_is_caught() {
-    caught(
-        "double_credit",
-        &[Contract::C1, Contract::C4, Contract::C5],
-        3,
-    );
-}
-
-#[test]
-fn c1_oversize_resets_is_caught() {
-    caught(
-        "oversize_resets",
-        &[Contract::C1, Contract::C4, Contract::C5],
-        3,
-    );
-}
-
-#[test]
-fn c3_late_retry_is_caught() {
-    caught("late_retry", &[Contract::C3], 4);
-}
-
-#[test]
-fn c5_blind_cancel_is_caught() {
-    caught("blind_cancel", &[Contract::C5], 6);
+fn next_window_admits_one_in_each_window_of_none() {
+    let mut machine = NextWindow::new(0, 10, 1);
+    for _ in 0..3 {
+        machine.step(1);
+        machine.step(0);
+        machine.step(0);
+    }
+    assert_eq!(machine.grants().len(), 3);
 }
 
 #[test]
@@ -112,20 +155,18 @@ fn c5_blind_cancel_is_caught_by_every_short_history() {
         end_ns: 8,
         backward: false,
     };
-    let build =
-        |setup: &Setup, test: &mut dyn FnMut(&mut dyn flowgate_testkit::subject::Subject)| {
-            test(&mut TakesUpTo(blind_cancel::BlindCancel::new(setup.quota)));
-        };
+    let build = |setup: &Setup, test: &mut dyn FnMut(&mut dyn subject::Subject)| {
+        test(&mut TakesUpTo(blind_cancel::BlindCancel::new(setup.quota)));
+    };
     let counterexample = exhaustive::cancellations(&build, &setup, &bounds).unwrap_err();
-    println!("{counterexample}");
     assert!(counterexample.trace.len() <= 5, "{counterexample}");
 }
 
 /// Takes one by one where the specimen cannot take up to so many.
 struct TakesUpTo(blind_cancel::BlindCancel);
 
-impl flowgate_testkit::subject::Subject for TakesUpTo {
-    fn capabilities(&self) -> flowgate_testkit::subject::Capabilities {
+impl subject::Subject for TakesUpTo {
+    fn capabilities(&self) -> subject::Capabilities {
         self.0.capabilities()
     }
 
@@ -145,46 +186,6 @@ impl flowgate_testkit::subject::Subject for TakesUpTo {
     }
 }
 
-#[test]
-fn c1_late_store_is_caught_on_some_schedule() {
-    let promise = Promise::Window {
-        limit: 1,
-        window_ns: 10,
-    };
-    let race = explore(&LateStore::new(1, 10, 2), &promise, 8).unwrap_err();
-    println!("late_store\n{race}");
-    assert_eq!(race.broken.admitted, 2);
-    assert!(race.steps.len() <= 5, "{race}");
-}
-
-#[test]
-fn c1_subtract_below_zero_is_caught_on_some_schedule() {
-    let quota = Quota::per_second(1);
-    let race = explore(
-        &SubtractBelowZero::new(quota, 2),
-        &Promise::bucket(quota),
-        8,
-    )
-    .unwrap_err();
-    println!("subtract_below_zero\n{race}");
-    assert_eq!(race.broken.admitted, 2);
-    assert_eq!(race.steps.len(), 6, "{race}");
-}
-
-/// One thread, no race.
-#[test]
-fn subtract_below_zero_is_right_alone() {
-    let quota = Quota::per_second(3);
-    assert!(
-        explore(
-            &SubtractBelowZero::new(quota, 1),
-            &Promise::bucket(quota),
-            40
-        )
-        .is_ok()
-    );
-}
-
 /// The check for real threads sees a specimen as well: what it admits is condemned whatever the
 /// order.
 #[test]
@@ -199,4 +200,26 @@ fn c1_double_credit_is_condemned_by_its_history() {
     let idle_ns = 100_000_000_000;
     let broken = history::check(quota, &[0, 1, 2, 3].map(|k| at(idle_ns + k))).unwrap_err();
     assert_eq!((broken.admitted, broken.allowed), (4, 2));
+}
+
+/// The tour itself, with its exit codes.
+#[test]
+fn the_museum_is_open() {
+    let visit = |arguments: &[&str]| {
+        Command::new(env!("CARGO"))
+            .args(["run", "--quiet", "--locked", "-p", "flowgate-testkit"])
+            .args(["--example", "museum", "--"])
+            .args(arguments)
+            .output()
+            .expect("cargo runs")
+    };
+    let one = visit(&["starts_empty"]);
+    let page = String::from_utf8_lossy(&one.stdout).into_owned();
+    assert_eq!(one.status.code(), Some(0), "{page}");
+    assert!(page.contains("at 0s: try 1 -> refused"), "{page}");
+    let none = visit(&["nobody"]);
+    let error = String::from_utf8_lossy(&none.stderr).into_owned();
+    assert_eq!(none.status.code(), Some(2), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+    assert!(error.starts_with("museum: there is no 'nobody'; there are: two_atomics_1, "));
 }

@@ -53,12 +53,15 @@ impl Subject for BlindCancel {
                 }
                 verdict(enough)
             }
-            Op::Reserve { n, within_ns: None } if n <= self.rate.burst_units => {
+            Op::Reserve { n, within_ns } if n <= self.rate.burst_units => {
                 let next = self.full_at.max(now) + self.rate.cost(n);
                 let wait_ns = self.rate.wait_ns(next - self.rate.full - now);
                 let Ok(at_ns) = u64::try_from(i128::from(step.at_ns) + wait_ns) else {
                     return verdict(false);
                 };
+                if within_ns.is_some_and(|within_ns| wait_ns > i128::from(within_ns)) {
+                    return verdict(false);
+                }
                 self.full_at = next;
                 self.held.push(n);
                 Outcome::Promised { at_ns }

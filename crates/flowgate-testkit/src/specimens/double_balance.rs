@@ -1,0 +1,60 @@
+//! Keeps the balance in floating point.
+//!
+//! Credits per second, balance and maximum are doubles under a lock, and each call adds elapsed
+//! seconds times rate. A tenth of a credit ten times over is not one credit: a call that is due is
+//! refused, and at other rates one is admitted early.
+//!
+//! Contract C8 catches it, by polling: fewer come through than are due. Instead:
+//! [`flowgate::TokenBucket`], which counts in integers; fractional costs are
+//! [`units_per_token`](flowgate::Quota::units_per_token).
+
+use flowgate::Quota;
+
+use super::{TRIES, verdict};
+use crate::rate::Rate;
+use crate::script::{Op, Outcome, Step};
+use crate::subject::{Capabilities, Subject};
+
+/// A balance that is nearly right.
+#[derive(Clone, Debug)]
+pub struct DoubleBalance {
+    credits_per_second: f64,
+    most: f64,
+    balance: f64,
+    last_ns: u64,
+}
+
+impl DoubleBalance {
+    /// A bucket for `quota`.
+    pub fn new(quota: Quota) -> Self {
+        let rate = Rate::of(quota);
+        let most = rate.burst_units as f64;
+        Self {
+            credits_per_second: rate.accrual as f64 / rate.price as f64 * 1e9,
+            most,
+            balance: most,
+            last_ns: 0,
+        }
+    }
+}
+
+impl Subject for DoubleBalance {
+    fn capabilities(&self) -> Capabilities {
+        TRIES
+    }
+
+    fn step(&mut self, step: &Step) -> Outcome {
+        let Op::Try { n } = step.op else {
+            return Outcome::Skipped;
+        };
+        let elapsed = step.at_ns.saturating_sub(self.last_ns) as f64 / 1e9;
+        self.last_ns = self.last_ns.max(step.at_ns);
+        // The mistake: each addition rounds.
+        self.balance = (self.balance + elapsed * self.credits_per_second).min(self.most);
+        let enough = self.balance >= n as f64;
+        if enough {
+            self.balance -= n as f64;
+        }
+        verdict(enough)
+    }
+}

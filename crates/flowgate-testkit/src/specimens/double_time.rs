@@ -1,0 +1,61 @@
+//! Keeps the time of day in a double.
+//!
+//! The state is the time at which the bucket was empty, as seconds since 1970 in floating point. One
+//! number and one compare-and-swap, as it should be; but near 1.7·10⁹ s neighbouring doubles are
+//! 238 ns apart. At over eight million per second the time a token takes is less than half of that,
+//! and adding it changes nothing: the bucket never empties.
+//!
+//! Contract C1 catches it. Instead: [`flowgate::TokenBucket`], which counts from its clock's origin in
+//! integers so fine that a token is a whole number of them.
+
+use flowgate::Quota;
+
+use super::{TRIES, verdict};
+use crate::rate::Rate;
+use crate::script::{Op, Outcome, Step};
+use crate::subject::{Capabilities, Subject};
+
+/// Some time in 2023.
+const BUILT_S: f64 = 1.7e9;
+
+/// The time at which the bucket was empty.
+#[derive(Clone, Debug)]
+pub struct DoubleTime {
+    per_second: f64,
+    most: f64,
+    empty_s: f64,
+}
+
+impl DoubleTime {
+    /// A bucket for `quota`.
+    pub fn new(quota: Quota) -> Self {
+        let rate = Rate::of(quota);
+        let per_second = rate.accrual as f64 / rate.price as f64 * 1e9;
+        let most = rate.burst_units as f64;
+        Self {
+            per_second,
+            most,
+            empty_s: BUILT_S - most / per_second,
+        }
+    }
+}
+
+impl Subject for DoubleTime {
+    fn capabilities(&self) -> Capabilities {
+        TRIES
+    }
+
+    fn step(&mut self, step: &Step) -> Outcome {
+        let Op::Try { n } = step.op else {
+            return Outcome::Skipped;
+        };
+        // The mistake: this has 53 bits for all of the time since 1970.
+        let now_s = BUILT_S + step.at_ns as f64 / 1e9;
+        let tokens = ((now_s - self.empty_s) * self.per_second).min(self.most);
+        let enough = tokens >= n as f64;
+        if enough {
+            self.empty_s = now_s - (tokens - n as f64) / self.per_second;
+        }
+        verdict(enough)
+    }
+}

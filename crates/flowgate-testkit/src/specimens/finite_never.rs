@@ -1,0 +1,62 @@
+//! Tells a time to those who can never be served.
+//!
+//! Thirty are asked of a bucket that holds ten. The refusal says to come back in 20 s, when thirty
+//! would have flowed in; but only ten fit, and after 20 s it says 20 s again. A client that believes it
+//! never gives up.
+//!
+//! Contract C3 catches it: in time it is refused. Instead: [`flowgate::Denied::is_never`].
+
+use core::time::Duration;
+
+use flowgate::Quota;
+
+use super::{TRIES, verdict};
+use crate::rate::Rate;
+use crate::script::{Op, Outcome, Retry, Step};
+use crate::subject::{Capabilities, Subject};
+
+/// A wait for what does not fit.
+#[derive(Clone, Debug)]
+pub struct FiniteNever {
+    rate: Rate,
+    /// The arrival time, in grains.
+    full_at: i128,
+}
+
+impl FiniteNever {
+    /// A bucket for `quota`.
+    pub fn new(quota: Quota) -> Self {
+        Self {
+            rate: Rate::of(quota),
+            full_at: 0,
+        }
+    }
+}
+
+impl Subject for FiniteNever {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            retry_after: true,
+            ..TRIES
+        }
+    }
+
+    fn step(&mut self, step: &Step) -> Outcome {
+        let Op::Try { n } = step.op else {
+            return Outcome::Skipped;
+        };
+        if n == 0 {
+            return verdict(true);
+        }
+        let now = i128::from(step.at_ns) * self.rate.accrual;
+        let next = self.full_at.max(now).saturating_add(self.rate.cost(n));
+        // The mistake: this is finite for every n.
+        let wait_ns = self.rate.wait_ns(next - now - self.rate.full);
+        if wait_ns > 0 {
+            let wait_ns = u64::try_from(wait_ns).unwrap_or(u64::MAX);
+            return Outcome::Refused(Retry::After(Duration::from_nanos(wait_ns)));
+        }
+        self.full_at = next;
+        verdict(true)
+    }
+}

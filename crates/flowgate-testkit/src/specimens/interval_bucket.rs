@@ -1,0 +1,83 @@
+//! Adds tokens for whole intervals, and forgets the rest of the time.
+//!
+//! So many tokens per interval, added in whole intervals when somebody asks. At 1.9 s one interval's
+//! worth is added and the last time set to now, so 0.9 s are lost; asked every 1.9 s it gives little
+//! more than half its rate. Changing the rate stores a number, and what has passed is paid at the new
+//! one: from 1 per hour to 1 per second after 59 idle minutes, up to 3,540 tokens.
+//!
+//! The oracle catches it, with the same refill by intervals, and contract C1 across a change of rate.
+//! Instead: [`flowgate::TokenBucket`] with [`Refill::Interval`](flowgate::Refill::Interval), which keeps
+//! the remainder and settles before it changes.
+
+use flowgate::Quota;
+
+use super::{TRIES, verdict};
+use crate::rate::Rate;
+use crate::script::{Op, Outcome, Step};
+use crate::subject::{Capabilities, Subject};
+
+/// Whole intervals.
+#[derive(Clone, Debug)]
+pub struct IntervalBucket {
+    count: u64,
+    interval_ns: u64,
+    most: u64,
+    tokens: u64,
+    last_ns: u64,
+}
+
+impl IntervalBucket {
+    /// A bucket for `quota`.
+    pub fn new(quota: Quota) -> Self {
+        let rate = Rate::of(quota);
+        Self {
+            count: quota.count().saturating_mul(rate.scale),
+            interval_ns: rate.period_ns,
+            most: rate.burst_units,
+            tokens: rate.burst_units,
+            last_ns: 0,
+        }
+    }
+
+    fn sync(&mut self, now_ns: u64) {
+        let intervals = now_ns.saturating_sub(self.last_ns) / self.interval_ns;
+        if intervals > 0 {
+            let flowed = self.count.saturating_mul(intervals);
+            self.tokens = self.tokens.saturating_add(flowed).min(self.most);
+            // A mistake: it should go on by whole intervals.
+            self.last_ns = now_ns;
+        }
+    }
+}
+
+impl Subject for IntervalBucket {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            set_quota: true,
+            ..TRIES
+        }
+    }
+
+    fn step(&mut self, step: &Step) -> Outcome {
+        match step.op {
+            Op::Try { n } => {
+                self.sync(step.at_ns);
+                let enough = self.tokens >= n;
+                if enough {
+                    self.tokens -= n;
+                }
+                verdict(enough)
+            }
+            Op::SetQuota { quota, .. } => {
+                // A mistake: the time since `last_ns` is not settled first.
+                *self = Self {
+                    tokens: self.tokens,
+                    last_ns: self.last_ns,
+                    ..Self::new(quota)
+                };
+                Outcome::Changed
+            }
+            _ => Outcome::Skipped,
+        }
+    }
+}

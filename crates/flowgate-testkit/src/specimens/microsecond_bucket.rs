@@ -1,0 +1,64 @@
+//! Counts microseconds and whole tokens, and starts empty.
+//!
+//! A bucket that is said to be full at the start refuses its first call. Its tokens are whole numbers,
+//! and what is less than one is dropped whenever it is written back: at 1000/s with a burst of 100,
+//! polled each 0.7 ms, 714 come through. Rates above a million per second are silently cut to that.
+//! (Its clock is the wall's, and steps.)
+//!
+//! Contract C2 catches it, at the first call. Instead: [`flowgate::TokenBucket`].
+
+use flowgate::Quota;
+
+use super::{TRIES, verdict};
+use crate::rate::Rate;
+use crate::script::{Op, Outcome, Step};
+use crate::subject::{Capabilities, Subject};
+
+/// Whole tokens at a time in microseconds.
+#[derive(Clone, Debug)]
+pub struct MicrosecondBucket {
+    per_second: u128,
+    most: u64,
+    tokens: u64,
+    last_us: u64,
+}
+
+impl MicrosecondBucket {
+    /// A bucket for `quota`.
+    pub fn new(quota: Quota) -> Self {
+        let rate = Rate::of(quota);
+        let per_second = rate.accrual * 1_000_000_000 / rate.price;
+        Self {
+            // A mistake: nobody is told.
+            per_second: u128::try_from(per_second).unwrap_or(1).clamp(1, 1_000_000),
+            most: rate.burst_units,
+            // A mistake: this is not full.
+            tokens: 0,
+            last_us: 0,
+        }
+    }
+}
+
+impl Subject for MicrosecondBucket {
+    fn capabilities(&self) -> Capabilities {
+        TRIES
+    }
+
+    fn step(&mut self, step: &Step) -> Outcome {
+        let Op::Try { n } = step.op else {
+            return Outcome::Skipped;
+        };
+        let now_us = step.at_ns / 1_000;
+        let elapsed_us = now_us.saturating_sub(self.last_us);
+        // A mistake: the fraction of a token is dropped, but its time counts as spent.
+        let flowed = u128::from(elapsed_us) * self.per_second / 1_000_000;
+        let tokens = u128::from(self.tokens) + flowed;
+        self.tokens = u64::try_from(tokens).unwrap_or(u64::MAX).min(self.most);
+        self.last_us = self.last_us.max(now_us);
+        let enough = self.tokens >= n;
+        if enough {
+            self.tokens -= n;
+        }
+        verdict(enough)
+    }
+}

@@ -1,0 +1,80 @@
+//! Moves the start of the next window, and then exchanges the count.
+//!
+//! Whoever finds the window over moves the start of the next one by a compare-and-swap; the winner
+//! sets the count to 1 and is admitted. What others are admitted in between, on the old count, is
+//! wiped by the exchange. And as the winner is admitted without a look at the limit, with a limit of
+//! 0 one is admitted in each window.
+//!
+//! Every schedule of a few steps is tried by [`interleave`](crate::interleave), which finds it.
+//! Instead: [`flowgate::FixedWindow`], where start and count change together, in one word.
+
+use crate::interleave::Machine;
+use crate::promise::Grant;
+
+/// Some threads, and last a clock that goes on by one window at each of its steps.
+#[derive(Clone, Debug)]
+pub struct NextWindow {
+    limit: u64,
+    window_ns: u64,
+    now_ns: u64,
+    next_ns: u64,
+    count: u64,
+    /// The time that a thread has read which has won, and not yet set the count.
+    threads: Vec<Option<u64>>,
+    grants: Vec<Grant>,
+}
+
+impl NextWindow {
+    /// `limit` in each window of `window_ns`, asked by so many threads, again and again.
+    pub fn new(limit: u64, window_ns: u64, threads: usize) -> Self {
+        Self {
+            limit,
+            window_ns,
+            now_ns: 0,
+            next_ns: window_ns,
+            count: 0,
+            threads: vec![None; threads],
+            grants: Vec::new(),
+        }
+    }
+}
+
+impl Machine for NextWindow {
+    fn threads(&self) -> usize {
+        self.threads.len() + 1
+    }
+
+    fn step(&mut self, thread: usize) -> Option<String> {
+        let now_ns = self.now_ns;
+        let Some(won) = self.threads.get(thread).copied() else {
+            self.now_ns += self.window_ns;
+            return Some(format!("clock: {}ns", self.now_ns));
+        };
+        let mut at_ns = now_ns;
+        let done = if let Some(read_ns) = won {
+            // The mistake: others have been counted since.
+            self.count = 1;
+            self.threads[thread] = None;
+            at_ns = read_ns;
+            "exchanges the count for 1, admits".into()
+        } else if now_ns >= self.next_ns {
+            self.next_ns = now_ns + self.window_ns;
+            self.threads[thread] = Some(now_ns);
+            return Some(format!(
+                "thread {thread}: moves the next window to {}ns",
+                self.next_ns
+            ));
+        } else if self.count < self.limit {
+            self.count += 1;
+            format!("adds 1 to the count, {} now, admits", self.count)
+        } else {
+            return None;
+        };
+        self.grants.push(Grant::new(at_ns, 1));
+        Some(format!("thread {thread}: {done}"))
+    }
+
+    fn grants(&self) -> &[Grant] {
+        &self.grants
+    }
+}

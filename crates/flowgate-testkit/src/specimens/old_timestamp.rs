@@ -1,0 +1,78 @@
+//! Enters the time that it read a while ago.
+//!
+//! A call reads the clock and then writes that time into the channel of admissions. Suspended in
+//! between, it is admitted now with a time of long ago, and its entry is taken out at once: the
+//! window forgets it while it still counts. Others may have entered later times before it, so the
+//! channel is not in order either.
+//!
+//! Every schedule of a few steps is tried by [`interleave`](crate::interleave), which finds it.
+//! Instead: [`flowgate::SlidingWindow`], where an entry's time is never before its predecessor's.
+
+use std::collections::VecDeque;
+
+use crate::interleave::Machine;
+use crate::promise::Grant;
+
+/// Some threads, then the task that trims, and last a clock that goes on by one window.
+#[derive(Clone, Debug)]
+pub struct OldTimestamp {
+    limit: usize,
+    window_ns: u64,
+    now_ns: u64,
+    channel: VecDeque<u64>,
+    /// The time that each thread has read.
+    threads: Vec<Option<u64>>,
+    grants: Vec<Grant>,
+}
+
+impl OldTimestamp {
+    /// `limit` in every window of `window_ns`, asked by so many threads, again and again.
+    pub fn new(limit: usize, window_ns: u64, threads: usize) -> Self {
+        Self {
+            limit,
+            window_ns,
+            now_ns: 0,
+            channel: VecDeque::new(),
+            threads: vec![None; threads],
+            grants: Vec::new(),
+        }
+    }
+}
+
+impl Machine for OldTimestamp {
+    fn threads(&self) -> usize {
+        self.threads.len() + 2
+    }
+
+    fn step(&mut self, thread: usize) -> Option<String> {
+        let now_ns = self.now_ns;
+        let Some(read_ns) = self.threads.get(thread).copied() else {
+            if thread > self.threads.len() {
+                self.now_ns += self.window_ns;
+                return Some(format!("clock: {}ns", self.now_ns));
+            }
+            let oldest_ns = *self.channel.front()?;
+            if now_ns - oldest_ns < self.window_ns {
+                return None;
+            }
+            self.channel.pop_front();
+            return Some(format!("trimmer: takes out the entry of {oldest_ns}ns"));
+        };
+        let Some(read_ns) = read_ns else {
+            self.threads[thread] = Some(now_ns);
+            return Some(format!("thread {thread}: reads the clock, {now_ns}ns"));
+        };
+        if self.channel.len() >= self.limit {
+            return None;
+        }
+        // The mistake: that was then.
+        self.channel.push_back(read_ns);
+        self.threads[thread] = None;
+        self.grants.push(Grant::new(read_ns, 1));
+        Some(format!("thread {thread}: enters {read_ns}ns, admits"))
+    }
+
+    fn grants(&self) -> &[Grant] {
+        &self.grants
+    }
+}

@@ -1,0 +1,44 @@
+//! Tells what was used as what remains.
+//!
+//! Five calls of a burst of 5 are answered with 1, 2, 3, 4, 5 remaining: the number is how many have been
+//! taken. The decisions are right, so no test of them fails; but every client that paces itself by the
+//! header speeds up as the limit comes near.
+//!
+//! The oracle catches it, by asking. Instead: [`flowgate::TokenBucket::available`], or
+//! [`snapshot`](flowgate::TokenBucket::snapshot) for the three numbers of the header.
+
+use flowgate::Quota;
+
+use super::TRIES;
+use crate::oracle::Oracle;
+use crate::script::{Outcome, Setup, Step};
+use crate::subject::{Capabilities, Subject};
+
+/// Right, and misleading.
+#[derive(Clone, Debug)]
+pub struct RisingRemaining(Oracle);
+
+impl RisingRemaining {
+    /// A bucket for `quota`.
+    pub fn new(quota: Quota) -> Self {
+        Self(Oracle::new(&Setup::new(quota)))
+    }
+}
+
+impl Subject for RisingRemaining {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            available: true,
+            retry_after: true,
+            ..TRIES
+        }
+    }
+
+    fn step(&mut self, step: &Step) -> Outcome {
+        match self.0.step(step) {
+            // The mistake.
+            Outcome::Holds(n) => Outcome::Holds(self.0.rate().burst_units - n),
+            other => other,
+        }
+    }
+}

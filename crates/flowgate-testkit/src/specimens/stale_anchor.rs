@@ -1,0 +1,59 @@
+//! Looks at the clock only when the count is used up.
+//!
+//! While the count is below the limit a call is admitted without a clock reading, which is quick.
+//! But the window does not begin when it is next used: one call, an hour's rest, then 99 that the
+//! old window still has and 100 of a new one, 199 in an instant for a limit of 100. The true bound
+//! is 2 · limit − 1 in any span of one window, which is less than was promised.
+//!
+//! Contract C1 catches it, for a promise of windows. Instead: [`flowgate::FixedWindow`]; where a
+//! clock reading is too dear, its clock-free form, which states that bound.
+
+use flowgate::Quota;
+
+use super::verdict;
+use crate::rate::Rate;
+use crate::script::{Op, Outcome, Step};
+use crate::subject::{Capabilities, Subject};
+
+/// A window that begins when the one before is found to be used up.
+#[derive(Clone, Debug)]
+pub struct StaleAnchor {
+    limit: u128,
+    window_ns: u64,
+    count: u128,
+    start_ns: u64,
+}
+
+impl StaleAnchor {
+    /// A window for `quota`.
+    pub fn new(quota: Quota) -> Self {
+        let rate = Rate::of(quota);
+        Self {
+            limit: rate.limit_units,
+            window_ns: rate.period_ns,
+            count: 0,
+            start_ns: 0,
+        }
+    }
+}
+
+impl Subject for StaleAnchor {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
+    fn step(&mut self, step: &Step) -> Outcome {
+        let Op::Try { n: 1 } = step.op else {
+            return Outcome::Skipped;
+        };
+        // The mistake: perhaps the window is long over.
+        if self.count >= self.limit {
+            if step.at_ns.saturating_sub(self.start_ns) < self.window_ns {
+                return verdict(false);
+            }
+            (self.start_ns, self.count) = (step.at_ns, 0);
+        }
+        self.count += 1;
+        verdict(true)
+    }
+}

@@ -1,0 +1,162 @@
+//! A window in two atomics, a count and a start, in the four stages of its making.
+//!
+//! A call adds 1 to the count and is admitted if it was below the limit, without a look at the
+//! clock. Otherwise, if the window is over, it begins a new one: time := now, count := 1. The
+//! count begins at its maximum, so that the first call takes that path as well.
+//!
+//! 1. Two plain stores. Two threads reset, and one of their admissions is not counted.
+//! 2. A compare-and-swap on the time, so that one thread resets. The first call has made the count
+//!    wrap to 0, and until it is reset others are admitted on top.
+//! 3. The first window is a special case. The winner may still stall before it stores 1; what is
+//!    counted meanwhile, in this window or in a later one, is wiped by the late store.
+//! 4. Weaker orderings. Nothing changes: no ordering makes two words one. And while the winner
+//!    stalls, a window in which nothing was admitted refuses everybody.
+//!
+//! Each stage is shown with its own mistake alone. An admission is dated by the window in which it is
+//! counted, so that none of this is the clock's doing.
+//!
+//! Every schedule of a few steps is tried by [`interleave`](crate::interleave), which finds them.
+//! Instead: [`flowgate::FixedWindow`], where start and count change together, in one word.
+
+use crate::interleave::Machine;
+use crate::promise::Grant;
+
+/// How far the design had come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Both fields atomic, plain stores.
+    Stores,
+    /// One thread wins the reset.
+    Swap,
+    /// The first window is treated apart.
+    First,
+    /// Weaker memory orderings.
+    Relaxed,
+}
+
+/// Some threads, and last a clock that goes on by one window at each of its steps.
+#[derive(Clone, Debug)]
+pub struct TwoAtomics {
+    stage: Stage,
+    limit: u64,
+    window_ns: u64,
+    now_ns: u64,
+    start_ns: u64,
+    count: u64,
+    threads: Vec<At>,
+    grants: Vec<Grant>,
+    wasted: Option<String>,
+}
+
+/// What a thread does next.
+#[derive(Clone, Copy, Debug)]
+enum At {
+    Add,
+    Look,
+    StoreStart { read_ns: u64 },
+    StoreCount { read_ns: u64 },
+}
+
+impl TwoAtomics {
+    /// `limit` in each window of `window_ns`, asked by so many threads, again and again.
+    pub fn new(stage: Stage, limit: u64, window_ns: u64, threads: usize) -> Self {
+        Self {
+            stage,
+            limit,
+            window_ns,
+            now_ns: window_ns,
+            start_ns: 0,
+            count: if stage == Stage::Swap {
+                u64::MAX
+            } else {
+                limit
+            },
+            threads: vec![At::Add; threads],
+            grants: Vec::new(),
+            wasted: None,
+        }
+    }
+
+    /// The refusal of a call in a window in which nothing has been granted, if there was one.
+    pub fn wasted(&self) -> Option<String> {
+        self.wasted.clone()
+    }
+
+    fn admit(&mut self, start_ns: u64) {
+        self.grants.push(Grant::new(start_ns, 1));
+    }
+}
+
+impl Machine for TwoAtomics {
+    fn threads(&self) -> usize {
+        self.threads.len() + 1
+    }
+
+    fn step(&mut self, thread: usize) -> Option<String> {
+        let now_ns = self.now_ns;
+        let Some(at) = self.threads.get(thread).copied() else {
+            self.now_ns += self.window_ns;
+            return Some(format!("clock: {}ns", self.now_ns));
+        };
+        let (next, done) = match at {
+            At::Add => {
+                let before = self.count;
+                self.count = before.wrapping_add(1);
+                if before < self.limit {
+                    self.admit(self.start_ns);
+                    (
+                        At::Add,
+                        format!("adds 1 to the count, {} now, admits", self.count),
+                    )
+                } else {
+                    (
+                        At::Look,
+                        format!("adds 1 to the count, {} now, full", self.count),
+                    )
+                }
+            }
+            At::Look if now_ns - self.start_ns < self.window_ns => {
+                if self.grants.iter().all(|grant| grant.at_ns < self.start_ns) {
+                    let start_ns = self.start_ns;
+                    self.wasted = Some(format!(
+                        "refused, and nothing was admitted in the window of {start_ns}ns"
+                    ));
+                }
+                (At::Add, "finds the window not over, refuses".into())
+            }
+            At::Look if self.stage == Stage::Stores => (
+                At::StoreStart { read_ns: now_ns },
+                "finds the window over".into(),
+            ),
+            At::Look => {
+                self.start_ns = now_ns;
+                (
+                    At::StoreCount { read_ns: now_ns },
+                    format!("wins the window of {now_ns}ns"),
+                )
+            }
+            At::StoreStart { read_ns } => {
+                self.start_ns = read_ns;
+                (
+                    At::StoreCount { read_ns },
+                    format!("stores its start, {read_ns}ns"),
+                )
+            }
+            At::StoreCount { read_ns } => {
+                // The mistake: perhaps this is no longer the window that it began.
+                self.count = 1;
+                self.admit(read_ns);
+                (
+                    At::Add,
+                    format!("stores 1 into the count, admits in window {read_ns}ns"),
+                )
+            }
+        };
+        self.threads[thread] = next;
+        Some(format!("thread {thread}: {done}"))
+    }
+
+    fn grants(&self) -> &[Grant] {
+        &self.grants
+    }
+}

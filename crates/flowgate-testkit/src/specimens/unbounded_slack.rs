@@ -1,0 +1,52 @@
+//! Lets an idle queue save up its slots without bound.
+//!
+//! Each caller is told the next slot and moves it on by one interval. That it also has to be brought
+//! up to now was forgotten, so slots that nobody used can be used later, all at once: after 10 idle
+//! seconds at 10 per second, 100 go in an instant. A site that bans by the second, for which the queue
+//! was written, bans.
+//!
+//! Contract C1 catches it. Instead: [`flowgate::LeakyBucket`], whose slack has a bound.
+
+use flowgate::Quota;
+
+use super::verdict;
+use crate::rate::Rate;
+use crate::script::{Op, Outcome, Step};
+use crate::subject::{Capabilities, Subject};
+
+/// A slot that may lie in the past.
+#[derive(Clone, Debug)]
+pub struct UnboundedSlack {
+    rate: Rate,
+    /// The next slot, in grains since the clock's origin.
+    next: i128,
+}
+
+impl UnboundedSlack {
+    /// A queue for the rate of `quota`.
+    pub fn new(quota: Quota) -> Self {
+        Self {
+            rate: Rate::of(quota),
+            next: 0,
+        }
+    }
+}
+
+impl Subject for UnboundedSlack {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
+    fn step(&mut self, step: &Step) -> Outcome {
+        let Op::Try { n: 1 } = step.op else {
+            return Outcome::Skipped;
+        };
+        // The mistake: it should be the later of the slot and now.
+        let slot = self.next;
+        let due = slot <= i128::from(step.at_ns) * self.rate.accrual;
+        if due {
+            self.next = slot + self.rate.price;
+        }
+        verdict(due)
+    }
+}

@@ -1,0 +1,61 @@
+//! Counts time in whole seconds.
+//!
+//! The clock is cut to seconds, so what flows in comes in gulps of a second's worth: a burst of 1
+//! means 1 per second whatever the rate. And the gulp comes as soon as the second changes: one call at
+//! 0.9 s and another at 1 s are a whole second apart.
+//!
+//! Contract C1 catches it, and C2. Instead: [`flowgate::TokenBucket`], where a token is there at the
+//! nanosecond at which it is due.
+
+use flowgate::Quota;
+
+use super::{TRIES, verdict};
+use crate::rate::Rate;
+use crate::script::{Op, Outcome, Step};
+use crate::subject::{Capabilities, Subject};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// A clock without fractions.
+#[derive(Clone, Debug)]
+pub struct WholeSeconds {
+    rate: Rate,
+    /// In grains.
+    level: i128,
+    last_s: u64,
+}
+
+impl WholeSeconds {
+    /// A bucket for `quota`.
+    pub fn new(quota: Quota) -> Self {
+        let rate = Rate::of(quota);
+        Self {
+            rate,
+            level: rate.full,
+            last_s: 0,
+        }
+    }
+}
+
+impl Subject for WholeSeconds {
+    fn capabilities(&self) -> Capabilities {
+        TRIES
+    }
+
+    fn step(&mut self, step: &Step) -> Outcome {
+        let Op::Try { n } = step.op else {
+            return Outcome::Skipped;
+        };
+        // The mistake.
+        let now_s = step.at_ns / SECOND;
+        let elapsed_ns = i128::from(now_s.saturating_sub(self.last_s)) * i128::from(SECOND);
+        self.level = (self.level + self.rate.accrual * elapsed_ns).min(self.rate.full);
+        self.last_s = self.last_s.max(now_s);
+        let cost = self.rate.cost(n);
+        let enough = self.level >= cost;
+        if enough {
+            self.level -= cost;
+        }
+        verdict(enough)
+    }
+}

@@ -1,0 +1,57 @@
+//! Subtracts the last time from an earlier now.
+//!
+//! Elapsed time is an unsigned difference. The clock goes back by a microsecond, between two cores or
+//! by a correction, and 1.8·10¹⁹ ns have elapsed: the allowance is full at once.
+//!
+//! Contract C4 catches it. Instead: [`flowgate::TokenBucket`], to which a stale time is merely a lower
+//! level.
+
+use flowgate::Quota;
+
+use super::{TRIES, verdict};
+use crate::rate::Rate;
+use crate::script::{Op, Outcome, Step};
+use crate::subject::{Capabilities, Subject};
+
+/// An allowance and an unsigned clock.
+#[derive(Clone, Debug)]
+pub struct WrappingElapsed {
+    rate: Rate,
+    /// In grains.
+    level: i128,
+    last_ns: u64,
+}
+
+impl WrappingElapsed {
+    /// A bucket for `quota`.
+    pub fn new(quota: Quota) -> Self {
+        let rate = Rate::of(quota);
+        Self {
+            rate,
+            level: rate.full,
+            last_ns: 0,
+        }
+    }
+}
+
+impl Subject for WrappingElapsed {
+    fn capabilities(&self) -> Capabilities {
+        TRIES
+    }
+
+    fn step(&mut self, step: &Step) -> Outcome {
+        let Op::Try { n } = step.op else {
+            return Outcome::Skipped;
+        };
+        // The mistake: now may be earlier.
+        let elapsed_ns = step.at_ns.wrapping_sub(self.last_ns);
+        self.last_ns = step.at_ns;
+        self.level = (self.level + self.rate.accrual * i128::from(elapsed_ns)).min(self.rate.full);
+        let cost = self.rate.cost(n);
+        let enough = self.level >= cost;
+        if enough {
+            self.level -= cost;
+        }
+        verdict(enough)
+    }
+}

@@ -1,0 +1,63 @@
+//! Multiplies interval by burst in 64 bits.
+//!
+//! The tolerance of the cell rate algorithm is the time in which a whole burst flows in. At 1 per day
+//! with a burst of 10⁶ that is 8.64·10¹⁹ ns, more than 2⁶⁴: it wraps, without a word in a release build,
+//! and 145,984 are admitted of a million. With other numbers it is less, or nearly nothing.
+//!
+//! Contract C8 catches it: the burst is not there. Instead: [`flowgate::TokenBucket`], which refuses at
+//! construction what it cannot keep, and keeps this.
+
+use flowgate::Quota;
+
+use super::{TRIES, verdict};
+use crate::rate::Rate;
+use crate::script::{Op, Outcome, Step};
+use crate::subject::{Capabilities, Subject};
+
+/// Sixty-four bits.
+#[derive(Clone, Debug)]
+pub struct WrappingTolerance {
+    interval_ns: u64,
+    tolerance_ns: u64,
+    burst: u64,
+    full_at_ns: u64,
+}
+
+impl WrappingTolerance {
+    /// A bucket for `quota`.
+    pub fn new(quota: Quota) -> Self {
+        let rate = Rate::of(quota);
+        let interval_ns =
+            u64::try_from((rate.price + rate.accrual - 1) / rate.accrual).unwrap_or(u64::MAX);
+        Self {
+            interval_ns,
+            // The mistake.
+            tolerance_ns: interval_ns.wrapping_mul(rate.burst_units),
+            burst: rate.burst_units,
+            full_at_ns: 0,
+        }
+    }
+}
+
+impl Subject for WrappingTolerance {
+    fn capabilities(&self) -> Capabilities {
+        TRIES
+    }
+
+    fn step(&mut self, step: &Step) -> Outcome {
+        let Op::Try { n } = step.op else {
+            return Outcome::Skipped;
+        };
+        if n > self.burst {
+            return verdict(false);
+        }
+        let start_ns = u128::from(self.full_at_ns.max(step.at_ns));
+        let next_ns = start_ns + u128::from(n) * u128::from(self.interval_ns);
+        let enough = next_ns <= u128::from(step.at_ns) + u128::from(self.tolerance_ns);
+        match u64::try_from(next_ns) {
+            Ok(next_ns) if enough && n > 0 => self.full_at_ns = next_ns,
+            _ => {}
+        }
+        verdict(enough)
+    }
+}
