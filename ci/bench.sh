@@ -4,3 +4,4 @@ set -euo pipefail
 cd "$(dirname "$0")/../bench"
 
 cargo run --release --locked -- single --quick
+cargo run --release --locked -- types --quick

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Counts the instructions of each operation of TokenBucket under callgrind and fails when one needs
+# Counts the instructions of each operation of the limiters under callgrind and fails when one needs
 # over 2 % more than its ceiling in bench/instructions/ceilings.txt.
 #
 #   ci/instructions.sh             compare

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use core_affinity::CoreId;
 
-use crate::cases::{Batch, Case};
+use flowgate_bench::cases::{Batch, Case};
 
 /// How many operations run between two looks at the stopwatch: long enough that looking costs under
 /// 0.2 ns an operation, short enough that 2 ms hold many.
@@ -57,12 +57,12 @@ pub fn measure(cases: &[Case], plan: Plan, cores: &[CoreId]) -> Vec<Samples> {
     let mut samples = vec![Samples::default(); cases.len()];
     for case in cases {
         // Caches, page tables and branch predictors, and each thread's first use of a limiter.
-        run(&case.batch, plan.threads, plan.window / 4, cores);
+        run(case, plan.threads, plan.window / 4, cores);
     }
     for round in 0..plan.rounds {
         for step in 0..cases.len() {
             let index = (round + step) % cases.len();
-            let laps = run(&cases[index].batch, plan.threads, plan.window, cores);
+            let laps = run(&cases[index], plan.threads, plan.window, cores);
             let samples = &mut samples[index];
             let ops_per_ns: f64 = laps.iter().map(Lap::ops_per_ns).sum();
             samples.ns_per_op.push(plan.threads as f64 / ops_per_ns);
@@ -103,7 +103,11 @@ impl Lap {
     }
 }
 
-fn run(batch: &Batch, threads: usize, window: Duration, cores: &[CoreId]) -> Vec<Lap> {
+fn run(case: &Case, threads: usize, window: Duration, cores: &[CoreId]) -> Vec<Lap> {
+    if let Some(prepare) = &case.prepare {
+        prepare();
+    }
+    let batch = &case.batch;
     if threads == 1 {
         return vec![Lap::run(batch, window)];
     }
@@ -140,6 +144,9 @@ fn run(batch: &Batch, threads: usize, window: Duration, cores: &[CoreId]) -> Vec
 /// Allocations per operation of a case, on the calling thread, over 1,000 operations.
 pub fn allocations_per_op(case: &Case) -> f64 {
     const OPERATIONS: u64 = 1_000;
+    if let Some(prepare) = &case.prepare {
+        prepare();
+    }
     let counted = allocation_counter::measure(|| {
         std::hint::black_box((case.batch)(OPERATIONS));
     });

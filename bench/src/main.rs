@@ -1,11 +1,11 @@
-//! Compares flowgate with other limiters, all in one process and interleaved. See README.md.
+//! Compares flowgate with other limiters, and its own with one another, all in one process and
+//! interleaved. See README.md.
 
-mod cases;
 mod harness;
 mod machine;
 mod report;
-#[cfg(target_arch = "x86_64")]
-mod tsc;
+mod section;
+mod types;
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -13,13 +13,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
 
-use crate::cases::{BASELINE, Case};
 use crate::harness::Plan;
 use crate::machine::Machine;
 use crate::report::Row;
+use crate::section::{SINGLE, Section, TYPES};
 
 #[derive(Parser)]
 #[command(
@@ -28,23 +28,28 @@ use crate::report::Row;
 )]
 struct Arguments {
     #[command(subcommand)]
-    section: Section,
+    comparison: Comparison,
 }
 
 #[derive(Subcommand)]
-enum Section {
-    /// One limiter: admit and refuse, one thread and two threads on the same object
-    Single {
-        /// Few and short rounds: to see that everything runs, not to quote
-        #[arg(long)]
-        quick: bool,
-        /// Only the subjects whose name contains TEXT, beside governor
-        #[arg(long, value_name = "TEXT")]
-        only: Option<String>,
-        /// Also write every number to FILE
-        #[arg(long, value_name = "FILE")]
-        json: Option<PathBuf>,
-    },
+enum Comparison {
+    /// One limiter beside other libraries': admit and refuse, one thread and two on the same object
+    Single(Options),
+    /// Every type of limiter beside TokenBucket: likewise
+    Types(Options),
+}
+
+#[derive(Args)]
+struct Options {
+    /// Few and short rounds: to see that everything runs, not to quote
+    #[arg(long)]
+    quick: bool,
+    /// Only the subjects whose name contains TEXT, and what they are divided by
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Also write every number to FILE
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
 }
 
 /// What `--json` writes.
@@ -57,8 +62,11 @@ struct Record {
 }
 
 fn main() -> ExitCode {
-    let Section::Single { quick, only, json } = Arguments::parse().section;
-    match single(quick, only.as_deref(), json) {
+    let (section, options) = match Arguments::parse().comparison {
+        Comparison::Single(options) => (&SINGLE, options),
+        Comparison::Types(options) => (&TYPES, options),
+    };
+    match compare(section, options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("flowgate-bench: {message}");
@@ -98,21 +106,10 @@ fn plans(quick: bool) -> [Plan; 2] {
     }
 }
 
-fn single(quick: bool, only: Option<&str>, json: Option<PathBuf>) -> Result<(), String> {
+fn compare(section: &Section, options: Options) -> Result<(), String> {
+    let Options { quick, only, json } = options;
     let cores = harness::pinned_cores()?;
-    let mut cases: Vec<Case> = cases::all();
-    if let Some(text) = only {
-        if !cases.iter().any(|case| case.subject.contains(text)) {
-            let mut subjects: Vec<_> = cases.iter().map(|case| case.subject).collect();
-            subjects.sort_unstable();
-            subjects.dedup();
-            return Err(format!(
-                "--only {text:?} names no subject; say a part of one of: {}",
-                subjects.join(" | ")
-            ));
-        }
-        cases.retain(|case| case.subject == BASELINE || case.subject.contains(text));
-    }
+    let cases = section.cases(only.as_deref())?;
     // Opened before anything is measured: a bad path is told at once.
     let json = json.map(|path| match File::create(&path) {
         Ok(file) => Ok((path, file)),
@@ -143,10 +140,12 @@ fn single(quick: bool, only: Option<&str>, json: Option<PathBuf>) -> Result<(), 
             plan.window.as_millis()
         );
         let samples = harness::measure(&cases, plan, &cores);
-        rows.extend(report::rows(&cases, &samples, &allocations, plan));
+        rows.extend(report::rows(section, &cases, &samples, &allocations, plan));
     }
-    print!("{}{}", report::tables(&rows), report::verdicts(&rows));
-    print!("{}", report::disturbances(&rows));
+    print!("{}", report::tables(section, &rows));
+    print!("{}", report::sizes(&rows));
+    print!("{}", report::verdicts(section, &rows));
+    print!("{}", report::disturbances(section, &rows));
     if quick {
         println!("quick run: too short to quote");
     }
@@ -155,7 +154,7 @@ fn single(quick: bool, only: Option<&str>, json: Option<PathBuf>) -> Result<(), 
         let record = Record {
             machine,
             quick,
-            baseline: BASELINE,
+            baseline: section.baseline,
             rows,
         };
         serde_json::to_writer_pretty(&mut file, &record)

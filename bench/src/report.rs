@@ -1,55 +1,16 @@
-//! What came out: a table per traffic and thread count, ratios first, and the goals with their
-//! verdicts.
+//! What came out: a table per traffic and thread count, ratios first, the bytes of each limiter, and
+//! the goals with their verdicts.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::cases::{BASELINE, Case, SUBJECT, Traffic};
 use crate::harness::{Plan, Samples};
-
-/// The most that a median ratio to the baseline may be.
-const GOALS: [Goal; 6] = [
-    Goal {
-        traffic: Traffic::AdmitFull,
-        threads: 1,
-        most: 1.05,
-    },
-    Goal {
-        traffic: Traffic::AdmitDraining,
-        threads: 1,
-        most: 1.05,
-    },
-    Goal {
-        traffic: Traffic::Refuse,
-        threads: 1,
-        most: 1.08,
-    },
-    Goal {
-        traffic: Traffic::AdmitFull,
-        threads: 2,
-        most: 1.10,
-    },
-    Goal {
-        traffic: Traffic::AdmitDraining,
-        threads: 2,
-        most: 1.10,
-    },
-    Goal {
-        traffic: Traffic::Refuse,
-        threads: 2,
-        most: 1.10,
-    },
-];
+use crate::section::{Goal, Section};
+use flowgate_bench::cases::{Bytes, Case, Traffic};
 
 /// How far the admitted share may be from what the traffic's title says.
 const SHARE_TOLERANCE: f64 = 0.001;
-
-struct Goal {
-    traffic: Traffic,
-    threads: usize,
-    most: f64,
-}
 
 /// Median, 10th and 90th percentile.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -86,6 +47,10 @@ pub struct Row {
     pub ratio: Option<Spread>,
     pub admitted_share: f64,
     pub allocations_per_op: f64,
+    pub bytes: Option<Bytes>,
+    /// Of which the rest is made.
+    #[serde(skip)]
+    ns_by_round: Vec<f64>,
 }
 
 impl Row {
@@ -94,31 +59,45 @@ impl Row {
         let wanted = self.traffic.admitted_share();
         wanted.is_none_or(|share| (share - self.admitted_share).abs() <= SHARE_TOLERANCE)
     }
+
+    fn is(&self, subject: &str, traffic: Traffic, threads: usize) -> bool {
+        self.subject == subject && self.traffic == traffic && self.threads == threads
+    }
+}
+
+/// Each round's `ours` divided by the same round's `base`.
+fn ratio(ours: &[f64], base: &[f64]) -> Option<Spread> {
+    let pairs = ours.iter().zip(base);
+    Spread::of(&pairs.map(|(ours, base)| ours / base).collect::<Vec<_>>())
 }
 
 /// Rows for one plan's samples, `allocations` and `samples` being in the order of `cases`.
-pub fn rows(cases: &[Case], samples: &[Samples], allocations: &[f64], plan: Plan) -> Vec<Row> {
+pub fn rows(
+    section: &Section,
+    cases: &[Case],
+    samples: &[Samples],
+    allocations: &[f64],
+    plan: Plan,
+) -> Vec<Row> {
     let baseline = |traffic: Traffic| {
         let index = cases
             .iter()
-            .position(|c| c.subject == BASELINE && c.traffic == traffic)?;
+            .position(|c| c.subject == section.baseline && c.traffic == traffic)?;
         Some(&samples[index].ns_per_op)
     };
     let measured = cases.iter().zip(samples).zip(allocations);
     measured
         .filter_map(|((case, samples), &allocations_per_op)| {
-            let ratio = baseline(case.traffic).and_then(|base| {
-                let pairs = samples.ns_per_op.iter().zip(base);
-                Spread::of(&pairs.map(|(ours, base)| ours / base).collect::<Vec<_>>())
-            });
             Some(Row {
                 subject: case.subject,
                 traffic: case.traffic,
                 threads: plan.threads,
                 ns_per_op: Spread::of(&samples.ns_per_op)?,
-                ratio,
+                ratio: baseline(case.traffic).and_then(|base| ratio(&samples.ns_per_op, base)),
                 admitted_share: samples.admitted as f64 / samples.operations as f64,
                 allocations_per_op,
+                bytes: case.bytes,
+                ns_by_round: samples.ns_per_op.clone(),
             })
         })
         .collect()
@@ -133,7 +112,7 @@ fn threads(count: usize) -> &'static str {
 }
 
 /// The tables, one per thread count and traffic.
-pub fn tables(rows: &[Row]) -> String {
+pub fn tables(section: &Section, rows: &[Row]) -> String {
     let mut text = String::new();
     let mut heading = None;
     for row in rows {
@@ -142,8 +121,8 @@ pub fn tables(rows: &[Row]) -> String {
             let _ = writeln!(text, "\n{}: {}", threads(row.threads), row.traffic.title());
             let _ = writeln!(
                 text,
-                "  {:<28} {:>9} {:>16} {:>9} {:>18} {:>10} {:>10}",
-                "", "/governor", "p10..p90", "ns/op", "p10..p90", "admitted", "allocs/op"
+                "  {:<25} {:>12} {:>16} {:>9} {:>18} {:>10} {:>10}",
+                "", section.column, "p10..p90", "ns/op", "p10..p90", "admitted", "allocs/op"
             );
         }
         let (ratio, ratio_range) = match row.ratio {
@@ -175,22 +154,46 @@ pub fn tables(rows: &[Row]) -> String {
     text
 }
 
+/// The bytes that one limiter of each kind occupies, where they were counted: a line each.
+pub fn sizes(rows: &[Row]) -> String {
+    let mut text = String::new();
+    let mut told: Vec<(&str, Bytes)> = Vec::new();
+    for row in rows {
+        let Some(bytes) = row.bytes else { continue };
+        if told.contains(&(row.subject, bytes)) {
+            continue;
+        }
+        if told.is_empty() {
+            let _ = writeln!(
+                text,
+                "\n  {:<28} {:>9} {:>16}",
+                "bytes per limiter", "size_of", "allocated"
+            );
+        }
+        told.push((row.subject, bytes));
+        let Bytes { inline, allocated } = bytes;
+        let _ = writeln!(text, "  {:<28} {inline:>9} {allocated:>16}", row.subject);
+    }
+    text
+}
+
 /// The most that the baseline's 90th percentile may be of its 10th, on a calm machine.
 const CALM: f64 = 1.15;
 
 /// A line for each thread count at which the machine was doing something else, or nothing.
 ///
 /// The baseline is the same code in every round, so its spread is the machine's.
-pub fn disturbances(rows: &[Row]) -> String {
+pub fn disturbances(section: &Section, rows: &[Row]) -> String {
     let mut text = String::new();
-    for row in rows.iter().filter(|row| row.subject == BASELINE) {
+    for row in rows.iter().filter(|row| row.subject == section.baseline) {
         let ns = row.ns_per_op;
         // Two threads on one cache line vary by themselves, as the cores pass it to and fro.
         let allowed = if row.threads == 1 { CALM } else { CALM * CALM };
         if ns.p90 > allowed * ns.p10 {
             let _ = writeln!(
                 text,
-                "DISTURBED, do not quote: {BASELINE} took {:.1}..{:.1} ns, {}: {}",
+                "DISTURBED, do not quote: {} took {:.1}..{:.1} ns, {}: {}",
+                section.baseline,
                 ns.p10,
                 ns.p90,
                 threads(row.threads),
@@ -202,38 +205,25 @@ pub fn disturbances(rows: &[Row]) -> String {
 }
 
 /// One line per goal: what was asked, what was measured, and whether it was met.
-pub fn verdicts(rows: &[Row]) -> String {
+pub fn verdicts(section: &Section, rows: &[Row]) -> String {
     let mut text = String::from("\n");
-    for goal in &GOALS {
-        let row = rows.iter().find(|row| {
-            row.subject == SUBJECT && row.traffic == goal.traffic && row.threads == goal.threads
-        });
-        let measured = row.and_then(|row| Some((row, row.ratio?)));
-        let line = match measured {
-            None => "NOT MEASURED".to_owned(),
-            Some((row, _)) if !row.is_as_titled() => {
-                format!("INVALID: {:.1} % admitted", 100.0 * row.admitted_share)
-            }
-            Some((_, ratio)) => format!(
-                "{}: {:.3} ({:.3}..{:.3})",
-                if ratio.p50 <= goal.most {
-                    "MET"
-                } else {
-                    "MISSED"
-                },
-                ratio.p50,
-                ratio.p10,
-                ratio.p90
-            ),
-        };
+    for goal in section.goals {
+        let Goal {
+            subject,
+            over,
+            most,
+            ..
+        } = goal;
         let (threads, title) = (threads(goal.threads), goal.traffic.title());
-        let most = goal.most;
         let _ = writeln!(
             text,
-            "goal {line}, at most {most:.2} x governor; {threads}: {title}"
+            "goal {}, {subject} at most {most:.2} x {over}; {threads}: {title}",
+            verdict(goal, rows)
         );
     }
-    let ours = rows.iter().filter(|row| row.subject.starts_with(SUBJECT));
+    let ours = rows
+        .iter()
+        .filter(|row| row.subject.starts_with(section.allocation_free));
     let most = ours.map(|row| row.allocations_per_op).reduce(f64::max);
     let line = match most {
         None => "NOT MEASURED".to_owned(),
@@ -244,9 +234,34 @@ pub fn verdicts(rows: &[Row]) -> String {
     text
 }
 
+fn verdict(goal: &Goal, rows: &[Row]) -> String {
+    let find = |subject| {
+        let mut found = rows.iter();
+        found.find(|row| row.is(subject, goal.traffic, goal.threads))
+    };
+    let (Some(row), Some(base)) = (find(goal.subject), find(goal.over)) else {
+        return "NOT MEASURED".to_owned();
+    };
+    for row in [row, base] {
+        if !row.is_as_titled() {
+            let share = 100.0 * row.admitted_share;
+            return format!("INVALID: {} admitted {share:.1} %", row.subject);
+        }
+    }
+    let Some(ratio) = ratio(&row.ns_by_round, &base.ns_by_round) else {
+        return "NOT MEASURED".to_owned();
+    };
+    let Spread { p10, p50, p90 } = ratio;
+    let met = if p50 <= goal.most { "MET" } else { "MISSED" };
+    format!("{met}: {p50:.3} ({p10:.3}..{p90:.3})")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::section::{CAS, SINGLE, TOKEN_BUCKET, TYPES};
+    use flowgate_bench::cases::{FLOWGATE, GOVERNOR};
+    use std::time::Duration;
 
     #[test]
     fn a_spread_is_made_of_measured_values() {
@@ -256,56 +271,93 @@ mod tests {
         assert!(Spread::of(&[]).is_none());
     }
 
-    #[test]
-    fn a_ratio_is_taken_round_by_round() {
-        let case = |subject| Case {
-            subject,
-            traffic: Traffic::Refuse,
-            batch: Box::new(|_| 0),
-        };
-        // The machine slows down twofold in the second round and threefold in the third: the ratio
-        // stays 2.
-        let samples = |ns_per_op: [f64; 3]| Samples {
-            ns_per_op: ns_per_op.to_vec(),
-            operations: 3,
-            admitted: 0,
-        };
+    /// Rows of subjects that admitted `admitted` of their operations and took so many ns in each round.
+    fn measured(
+        section: &Section,
+        traffic: Traffic,
+        subjects: &[(&'static str, u64, [f64; 3])],
+    ) -> Vec<Row> {
+        let cases: Vec<Case> = subjects
+            .iter()
+            .map(|&(subject, ..)| Case {
+                subject,
+                traffic,
+                batch: Box::new(|_| 0),
+                prepare: None,
+                bytes: Some(Bytes {
+                    inline: 64,
+                    allocated: 16,
+                }),
+            })
+            .collect();
+        let samples: Vec<Samples> = subjects
+            .iter()
+            .map(|&(_, admitted, ns_per_op)| Samples {
+                ns_per_op: ns_per_op.to_vec(),
+                operations: 4,
+                admitted,
+            })
+            .collect();
         let plan = Plan {
             threads: 1,
             rounds: 3,
-            window: std::time::Duration::ZERO,
+            window: Duration::ZERO,
         };
-        let rows = rows(
-            &[case(BASELINE), case(SUBJECT)],
-            &[samples([10.0, 20.0, 30.0]), samples([20.0, 40.0, 60.0])],
-            &[0.0, 0.0],
-            plan,
+        let allocations = vec![0.0; subjects.len()];
+        rows(section, &cases, &samples, &allocations, plan)
+    }
+
+    #[test]
+    fn a_ratio_is_taken_round_by_round() {
+        // The machine slows down twofold in the second round and threefold in the third: the ratio
+        // stays 2.
+        let rows = measured(
+            &SINGLE,
+            Traffic::Refuse,
+            &[
+                (GOVERNOR, 0, [10.0, 20.0, 30.0]),
+                (FLOWGATE, 0, [20.0, 40.0, 60.0]),
+            ],
         );
         let ratio = rows[1].ratio.expect("there is a baseline");
         assert_eq!((ratio.p10, ratio.p50, ratio.p90), (2.0, 2.0, 2.0));
-        assert!(verdicts(&rows).contains("MISSED: 2.000"));
+        assert!(verdicts(&SINGLE, &rows).contains("MISSED: 2.000"));
+    }
+
+    #[test]
+    fn a_goal_is_over_its_own_base_whatever_the_table_is_over() {
+        let rows = measured(
+            &TYPES,
+            Traffic::Admit,
+            &[
+                (TOKEN_BUCKET, 4, [20.0; 3]),
+                (CAS, 4, [8.0, 8.0, 16.0]),
+                ("FixedWindow, clock-free", 4, [10.0, 10.0, 20.0]),
+            ],
+        );
+        assert_eq!(rows[2].ratio.expect("there is a baseline").p50, 0.5);
+        let verdicts = verdicts(&TYPES, &rows);
+        let line = "goal MET: 1.250 (1.250..1.250), FixedWindow, clock-free at most 1.45 x";
+        assert!(verdicts.contains(line), "{verdicts}");
     }
 
     #[test]
     fn a_case_that_admits_what_it_should_refuse_is_invalid() {
-        let row = Row {
-            subject: SUBJECT,
-            traffic: Traffic::Refuse,
-            threads: 1,
-            ns_per_op: Spread {
-                p10: 1.0,
-                p50: 1.0,
-                p90: 1.0,
-            },
-            ratio: Some(Spread {
-                p10: 1.0,
-                p50: 1.0,
-                p90: 1.0,
-            }),
-            admitted_share: 0.5,
-            allocations_per_op: 0.0,
-        };
-        assert!(verdicts(std::slice::from_ref(&row)).contains("INVALID: 50.0 %"));
-        assert!(tables(&[row]).contains("NOT AS TITLED"));
+        let both = [(GOVERNOR, 0, [1.0; 3]), (FLOWGATE, 2, [1.0; 3])];
+        let rows = measured(&SINGLE, Traffic::Refuse, &both);
+        assert!(verdicts(&SINGLE, &rows).contains("INVALID: flowgate admitted 50.0 %"));
+        assert!(tables(&SINGLE, &rows).contains("NOT AS TITLED"));
+        // Nor does anything follow from a base that does.
+        let both = [(GOVERNOR, 1, [1.0; 3]), (FLOWGATE, 0, [1.0; 3])];
+        let rows = measured(&SINGLE, Traffic::Refuse, &both);
+        assert!(verdicts(&SINGLE, &rows).contains("INVALID: governor 0.10.4 admitted 25.0 %"));
+    }
+
+    #[test]
+    fn bytes_are_told_once_for_each_kind() {
+        let subjects = [(TOKEN_BUCKET, 4, [1.0; 3])];
+        let mut rows = measured(&TYPES, Traffic::Admit, &subjects);
+        rows.extend(measured(&TYPES, Traffic::Admit, &subjects));
+        assert_eq!(sizes(&rows).matches(TOKEN_BUCKET).count(), 1);
     }
 }

@@ -1,9 +1,11 @@
-//! Runs each operation of `TokenBucket` N and then 2N times inside [`counted_window`], for
-//! callgrind to count; what starting up costs, and what a window costs besides, cancels in
-//! (Ir(2N) - Ir(N)) / N.
+//! Runs each operation of `TokenBucket`, and the decisions of the other limiters, N and then 2N times
+//! inside [`counted_window`], for callgrind to count; what starting up costs, and what a window costs
+//! besides, cancels in (Ir(2N) - Ir(N)) / N.
 //! `ci/instructions.sh` drives it and knows the ceilings.
 //!
 //! Prints one line per pair of windows, in their order: `operation clock N`.
+
+mod types;
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -21,18 +23,20 @@ const BURST: u64 = 1_000_000_000;
 
 fn main() {
     let manual = ManualClock::new();
-    for (name, clock) in [
-        ("manual", Clock::from(&manual)),
-        ("default", Clock::system()),
-    ] {
-        for operation in operations(&clock) {
-            // Uncounted: what is done on first use.
-            (operation.repeat)(OPERATIONS / 10);
-            for _ in 0..PAIRS {
-                println!("{} {name} {OPERATIONS}", operation.name);
-                dumped_window(&*operation.repeat, OPERATIONS);
-                dumped_window(&*operation.repeat, 2 * OPERATIONS);
-            }
+    count("manual", operations(&Clock::from(&manual)));
+    count("default", operations(&Clock::system()));
+    count("default", types::on_default_clock());
+    count("given", types::at_given_times());
+}
+
+fn count(clock: &str, operations: Vec<Operation>) {
+    for operation in operations {
+        // Uncounted: what is done on first use.
+        (operation.repeat)(OPERATIONS / 10);
+        for _ in 0..PAIRS {
+            println!("{} {clock} {OPERATIONS}", operation.name);
+            dumped_window(&*operation.repeat, OPERATIONS);
+            dumped_window(&*operation.repeat, 2 * OPERATIONS);
         }
     }
 }

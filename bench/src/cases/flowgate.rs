@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use ::flowgate::{Clock, Quota, TokenBucket};
 
-use super::{Case, Limit, SUBJECT, Traffic};
+use super::{Case, FLOWGATE, Limit, Traffic};
 
 pub fn cases(limit: Limit) -> Vec<Case> {
     let quota = Quota::new(u64::from(limit.count), limit.period)
         .and_then(|quota| quota.try_burst(u64::from(limit.burst)))
         .expect("the limits fit");
     let mut cases = vec![
-        case(SUBJECT, limit.traffic, TokenBucket::new(quota)),
+        case(FLOWGATE, limit.traffic, TokenBucket::new(quota)),
         case(
             "flowgate, OS clock",
             limit.traffic,
@@ -53,6 +53,6 @@ fn wide(traffic: Traffic) -> Option<TokenBucket> {
             bucket.overdraw(1_000_000_000).expect("the debt fits");
             Some(bucket)
         }
-        Traffic::AdmitFull | Traffic::Clock => None,
+        Traffic::AdmitFull | Traffic::Clock | Traffic::Admit | Traffic::RefuseFull => None,
     }
 }

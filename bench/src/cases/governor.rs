@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use governor::{Quota, RateLimiter};
 
-use super::{BASELINE, Case, Limit};
+use super::{Case, GOVERNOR, Limit};
 
 pub fn case(limit: Limit) -> Case {
     let spacing = limit.period / limit.count;
@@ -14,7 +14,7 @@ pub fn case(limit: Limit) -> Case {
         .expect("spacings are at least 1 ns")
         .allow_burst(burst);
     Case::new(
-        BASELINE,
+        GOVERNOR,
         limit.traffic,
         RateLimiter::direct(quota),
         |limiter| limiter.check().is_ok(),

@@ -4,6 +4,8 @@
 //! the limiter's address passes through `black_box` each time, so that no subject can keep its
 //! parameters in registers from one decision to the next: a real caller could not.
 
+use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
@@ -20,10 +22,10 @@ mod mutex;
 mod ratelimit;
 
 /// The subject that the others are divided by.
-pub const BASELINE: &str = "governor 0.10.4";
+pub const GOVERNOR: &str = "governor 0.10.4";
 
 /// The subject that the goals are about: `flowgate::TokenBucket` as a user gets it.
-pub const SUBJECT: &str = "flowgate";
+pub const FLOWGATE: &str = "flowgate";
 
 /// What a limiter is asked while it is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -37,15 +39,16 @@ pub enum Traffic {
     AdmitDraining,
     /// The bucket is empty and stays so.
     Refuse,
+    /// A limiter of any type, with room at every call.
+    Admit,
+    /// A limiter of any type, full, and so for long.
+    RefuseFull,
 }
 
 impl Traffic {
-    pub const ALL: [Traffic; 4] = [
-        Traffic::Clock,
-        Traffic::AdmitFull,
-        Traffic::AdmitDraining,
-        Traffic::Refuse,
-    ];
+    /// Those of a token bucket.
+    const OF_ONE_LIMIT: [Traffic; 3] =
+        [Traffic::AdmitFull, Traffic::AdmitDraining, Traffic::Refuse];
 
     /// The heading of this traffic's table.
     pub fn title(self) -> &'static str {
@@ -54,6 +57,8 @@ impl Traffic {
             Traffic::AdmitFull => "admit, bucket always full (1e9/s, burst 1e9)",
             Traffic::AdmitDraining => "admit, bucket draining (1000/s, burst 1e9)",
             Traffic::Refuse => "refuse, bucket empty (1/h, burst 1)",
+            Traffic::Admit => "admit, every type with room",
+            Traffic::RefuseFull => "refuse, every type full",
         }
     }
 
@@ -61,16 +66,16 @@ impl Traffic {
     pub fn admitted_share(self) -> Option<f64> {
         match self {
             Traffic::Clock => None,
-            Traffic::AdmitFull | Traffic::AdmitDraining => Some(1.0),
-            Traffic::Refuse => Some(0.0),
+            Traffic::AdmitFull | Traffic::AdmitDraining | Traffic::Admit => Some(1.0),
+            Traffic::Refuse | Traffic::RefuseFull => Some(0.0),
         }
     }
 
-    /// The limit that gives this traffic; none for [`Traffic::Clock`].
+    /// The limit that gives this traffic to a token bucket; none for those that are not one limit's.
     fn limit(self) -> Option<Limit> {
         let second = Duration::from_secs(1);
         let (count, period, burst) = match self {
-            Traffic::Clock => return None,
+            Traffic::Clock | Traffic::Admit | Traffic::RefuseFull => return None,
             Traffic::AdmitFull => (1_000_000_000, second, 1_000_000_000),
             Traffic::AdmitDraining => (1_000, second, 1_000_000_000),
             Traffic::Refuse => (1, 3_600 * second, 1),
@@ -97,11 +102,27 @@ struct Limit {
 /// Runs a number of operations and returns how many were admitted.
 pub type Batch = Box<dyn Fn(u64) -> u64 + Send + Sync>;
 
+/// Brings what is measured into the state that the traffic's title speaks of.
+pub type Prepare = Box<dyn Fn() + Send + Sync>;
+
+/// What one limiter occupies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Bytes {
+    /// `size_of` the type.
+    pub inline: usize,
+    /// What it took from the allocator and keeps.
+    pub allocated: i64,
+}
+
 /// One subject under one traffic.
 pub struct Case {
     pub subject: &'static str,
     pub traffic: Traffic,
     pub batch: Batch,
+    /// Runs before every lap, outside the measured time.
+    pub prepare: Option<Prepare>,
+    /// None where it was not counted.
+    pub bytes: Option<Bytes>,
 }
 
 impl Case {
@@ -113,7 +134,59 @@ impl Case {
         S: Send + Sync + 'static,
         F: Fn(&S) -> bool + Send + Sync + 'static,
     {
-        let state = CachePadded::new(state);
+        Case::over(subject, traffic, CachePadded::new(state), admit)
+    }
+
+    /// A case over what `build` gives, of which the bytes are counted.
+    pub fn built<S, F>(
+        subject: &'static str,
+        traffic: Traffic,
+        build: impl FnOnce() -> S,
+        admit: F,
+    ) -> Case
+    where
+        S: Send + Sync + 'static,
+        F: Fn(&S) -> bool + Send + Sync + 'static,
+    {
+        let (state, bytes) = counted(build);
+        Case {
+            bytes: Some(bytes),
+            ..Case::new(subject, traffic, state, admit)
+        }
+    }
+
+    /// The same, with `prepare` run before every lap.
+    pub fn prepared<S, F>(
+        subject: &'static str,
+        traffic: Traffic,
+        build: impl FnOnce() -> S,
+        prepare: impl Fn(&S) + Send + Sync + 'static,
+        admit: F,
+    ) -> Case
+    where
+        S: Send + Sync + 'static,
+        F: Fn(&S) -> bool + Send + Sync + 'static,
+    {
+        let (state, bytes) = counted(build);
+        let state = Arc::new(CachePadded::new(state));
+        let case = Case::over(
+            subject,
+            traffic,
+            Arc::clone(&state),
+            move |state: &CachePadded<S>| admit(state),
+        );
+        Case {
+            prepare: Some(Box::new(move || prepare(&state))),
+            bytes: Some(bytes),
+            ..case
+        }
+    }
+
+    fn over<P, F>(subject: &'static str, traffic: Traffic, state: P, admit: F) -> Case
+    where
+        P: Deref + Send + Sync + 'static,
+        F: Fn(&P::Target) -> bool + Send + Sync + 'static,
+    {
         let batch: Batch = Box::new(move |operations| {
             let mut admitted = 0;
             for _ in 0..operations {
@@ -128,15 +201,28 @@ impl Case {
             subject,
             traffic,
             batch,
+            prepare: None,
+            bytes: None,
         }
     }
 }
 
-/// Every case, grouped by traffic, so that a case and its baseline run within a few ms of one
-/// another.
-pub fn all() -> Vec<Case> {
+/// What `build` gives, and what that occupies.
+fn counted<S>(build: impl FnOnce() -> S) -> (S, Bytes) {
+    let mut state = None;
+    let counted = allocation_counter::measure(|| state = Some(build()));
+    let bytes = Bytes {
+        inline: size_of::<S>(),
+        allocated: counted.bytes_current,
+    };
+    (state.expect("it was just built"), bytes)
+}
+
+/// Every case of one limiter, grouped by traffic, so that a case and its baseline run within a few ms
+/// of one another.
+pub fn single() -> Vec<Case> {
     let mut cases = clock::cases();
-    for limit in Traffic::ALL.into_iter().filter_map(Traffic::limit) {
+    for limit in Traffic::OF_ONE_LIMIT.into_iter().filter_map(Traffic::limit) {
         #[cfg(target_arch = "x86_64")]
         cases.extend(ideal::cases(limit));
         cases.push(governor::case(limit));

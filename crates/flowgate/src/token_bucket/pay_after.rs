@@ -172,8 +172,11 @@ impl<'a> At<'a, PayAfter> {
     ///
     /// As there.
     pub fn try_acquire(self) -> Result<(), Denied> {
-        self.bucket()
-            .overdraw_units(|parameters| parameters.units_per_token)
+        // Out of stock, as a rule, and then as fast as from a bucket that makes no debts.
+        let bucket = self.bucket();
+        bucket
+            .try_acquire()
+            .or_else(|_| bucket.overdraw_units(|parameters| parameters.units_per_token))
     }
 
     /// [`PayAfter::try_acquire_n`].
@@ -182,7 +185,8 @@ impl<'a> At<'a, PayAfter> {
     ///
     /// As there.
     pub fn try_acquire_n(self, n: u64) -> Result<(), Denied> {
-        self.bucket().overdraw(n)
+        let bucket = self.bucket();
+        bucket.try_acquire_n(n).or_else(|_| bucket.overdraw(n))
     }
 
     /// [`PayAfter::reserve`].

@@ -19,8 +19,10 @@ pub(crate) struct Narrow;
 
 impl Narrow {
     const SHIFT: u32 = 8;
+    /// A tick, scaled.
+    pub(crate) const UNIT: u64 = 1 << Self::SHIFT;
     /// Generation and wait bit.
-    pub(crate) const FLAGS: u64 = (1 << Self::SHIFT) - 1;
+    pub(crate) const FLAGS: u64 = Self::UNIT - 1;
     /// Somebody stands in line.
     pub(crate) const WAITING: u64 = 1;
 

@@ -43,7 +43,6 @@ mod slot;
 pub(crate) use parameters::{Layout, Parameters};
 pub(crate) use rule::{FixedWindow, Rule, TokenBucket};
 
-use crate::algorithm::fixed_window;
 use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering, const_unless_loom};
 use crate::verdict::Denied;
 use core::marker::PhantomData;
@@ -399,11 +398,12 @@ impl Word<FixedWindow> {
             let cost = cost(hot);
             let ticks_per_ns = hot.ticks_per_ns.load(Ordering::Acquire);
             let flags = word & Narrow::FLAGS;
-            // No limit: the wide layout.
-            if hot.tag.load(Ordering::Acquire) & Narrow::FLAGS != flags || limit == 0 {
+            if hot.tag.load(Ordering::Acquire) & Narrow::FLAGS != flags {
                 return false;
             }
-            let count = fixed_window::count(word & !Narrow::FLAGS, ticks_per_ns);
+            // The digits below a nanosecond and above the flags. None are set: no window has been opened, or
+            // this is the wide layout.
+            let count = word & ticks_per_ns.wrapping_sub(Narrow::UNIT);
             let Some(cost) = cost.filter(|&cost| count != 0 && cost <= limit.saturating_sub(count))
             else {
                 return false;

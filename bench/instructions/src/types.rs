@@ -1,0 +1,161 @@
+//! The decisions of the limiters other than `TokenBucket`: admit and refuse.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use flowgate::{
+    ApproximateWindow, DecayingBucket, FixedWindow, LeakyBucket, Limiter, PayAfter, Quota,
+    SegmentedWindow, SlidingWindow, Sometimes, Timestamp, TokenBucket, Unlimited, WarmUp,
+};
+
+use crate::{BURST, Operation, operation, quota};
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// More than a run asks for, little enough for every window and its ring.
+const AMPLE: u64 = 200_000;
+
+/// A decision with the type's own verb.
+macro_rules! acquire {
+    ($name:expr, $limiter:expr) => {
+        operation($name, $limiter, |limiter, _| limiter.try_acquire().is_ok())
+    };
+}
+
+/// On the clock that a user gets. No window ends and no admission leaves one while these run, so that
+/// they take the same path however slowly they are counted.
+pub fn on_default_clock() -> Vec<Operation> {
+    let bucket = || quota(1_000, SECOND, BURST);
+    let one = || quota(1, HOUR, 1);
+    vec![
+        acquire!("unlimited_admit", Unlimited::new()),
+        acquire!("leaky_bucket_admit", LeakyBucket::new(bucket())),
+        acquire!("leaky_bucket_refuse", full(LeakyBucket::new(one()))),
+        acquire!("pay_after_admit", pay_after(bucket())),
+        acquire!("pay_after_refuse", full(pay_after(one()))),
+        // Cold, and as it rests at every call for longer than a permit costs, it stays so.
+        acquire!("warm_up_admit_cold", warm_up(1_000_000_000, SECOND)),
+        acquire!("warm_up_refuse", full(warm_up(1, HOUR))),
+        acquire!("decaying_bucket_admit", decaying(BURST)),
+        acquire!("decaying_bucket_refuse", full(decaying(1))),
+        // A count of 18 bits and a window of 33: 64 bits hold them.
+        acquire!("fixed_window_admit", fixed(AMPLE, 8 * SECOND)),
+        acquire!("fixed_window_refuse", full(fixed(1, HOUR))),
+        acquire!("fixed_window_wide_admit", fixed(BURST, HOUR)),
+        acquire!("fixed_window_wide_refuse", full(fixed(AMPLE, HOUR))),
+        acquire!("clock_free_window_admit", clock_free(AMPLE, 8 * SECOND)),
+        acquire!("clock_free_window_refuse", full(clock_free(1, HOUR))),
+        acquire!("approximate_window_admit", approximate(AMPLE)),
+        acquire!("approximate_window_refuse", full(approximate(1))),
+        acquire!("segmented_window_1_admit", segmented(AMPLE, 1)),
+        acquire!("segmented_window_1_refuse", full(segmented(1, 1))),
+        acquire!("segmented_window_10_admit", segmented(AMPLE, 10)),
+        acquire!("segmented_window_10_refuse", full(segmented(1, 10))),
+        acquire!("sliding_window_admit", sliding(AMPLE, HOUR)),
+        acquire!("sliding_window_refuse", full(sliding(100, HOUR))),
+        silent("sometimes_first_silent", Sometimes::builder().build()),
+        silent(
+            "sometimes_every_silent",
+            Sometimes::builder().every(u64::MAX).build(),
+        ),
+        silent(
+            "sometimes_interval_silent",
+            Sometimes::builder().interval(HOUR).build(),
+        ),
+    ]
+}
+
+/// At times that the caller supplies, because the path depends on them.
+pub fn at_given_times() -> Vec<Operation> {
+    // A permit per nanosecond. A warm-up's worth is stored, which costs half as much again; it is taken
+    // at the beginning, and paid when this begins.
+    let warm = warm_up(1_000_000_000, SECOND);
+    let stored = SECOND.as_nanos() as u64;
+    let paid_ns = stored + stored / 2;
+    warm.at(Timestamp::ORIGIN)
+        .try_acquire_n(stored)
+        .expect("nothing is owed");
+    vec![
+        at_each("warm_up_admit_warm", paid_ns, 1, warm, |limiter, now| {
+            limiter.at(now).try_acquire().is_ok()
+        }),
+        // From the hundredth on, one leaves as another comes.
+        at_each(
+            "sliding_window_steady",
+            0,
+            10,
+            sliding(100, Duration::from_micros(1)),
+            |limiter, now| limiter.at(now).try_acquire().is_ok(),
+        ),
+    ]
+}
+
+/// An operation at `first_ns`, and then at one instant `step_ns` after the other.
+fn at_each<L: 'static>(
+    name: &'static str,
+    first_ns: u64,
+    step_ns: u64,
+    limiter: L,
+    run: impl Fn(&L, Timestamp) -> bool + 'static,
+) -> Operation {
+    let state = (limiter, Cell::new(first_ns));
+    operation(name, state, move |(limiter, now_ns), _| {
+        let now = now_ns.get();
+        now_ns.set(now + step_ns);
+        run(limiter, Timestamp::from_nanos(now))
+    })
+}
+
+fn silent(name: &'static str, sometimes: Sometimes) -> Operation {
+    // The first call speaks.
+    sometimes.check();
+    operation(name, sometimes, |sometimes, _| sometimes.check().is_some())
+}
+
+fn full<L: Limiter>(limiter: L) -> L {
+    while limiter.try_acquire().is_ok() {}
+    limiter
+}
+
+fn window(limit: u64, window: Duration) -> Quota {
+    Quota::new(limit, window).expect("the quota can be kept")
+}
+
+fn pay_after(quota: Quota) -> PayAfter {
+    TokenBucket::new(quota).pay_after()
+}
+
+fn warm_up(count: u64, period: Duration) -> WarmUp {
+    WarmUp::new(window(count, period), SECOND).expect("the warm-up can be kept")
+}
+
+fn decaying(capacity: u64) -> DecayingBucket {
+    DecayingBucket::new(capacity, HOUR).expect("the capacity is in range")
+}
+
+fn fixed(limit: u64, period: Duration) -> FixedWindow {
+    FixedWindow::new(window(limit, period)).expect("the limit fits")
+}
+
+fn clock_free(limit: u64, period: Duration) -> FixedWindow {
+    FixedWindow::builder(window(limit, period))
+        .clock_free()
+        .build()
+        .expect("the limit fits")
+}
+
+fn approximate(limit: u64) -> ApproximateWindow {
+    ApproximateWindow::new(window(limit, HOUR)).expect("the limit fits")
+}
+
+fn segmented(limit: u64, segments: u64) -> SegmentedWindow {
+    SegmentedWindow::builder(window(limit, HOUR))
+        .segments(segments)
+        .build()
+        .expect("the limit fits")
+}
+
+fn sliding(limit: u64, period: Duration) -> SlidingWindow {
+    SlidingWindow::new(window(limit, period)).expect("the limit fits")
+}
