@@ -1,12 +1,10 @@
 //! [`LeakyBucket`]: the [`TokenBucket`] that allows nothing at once unless it is told to.
 
-use crate::clock::{Clock, Timestamp};
-use crate::limiter::{Limiter, Snapshot, sealed};
+use crate::clock::Clock;
+use crate::limiter::limiter_by_its_verbs;
 use crate::primitive::const_unless_loom;
 use crate::quota::{Quota, QuotaError};
-use crate::reservation::Reservation;
 use crate::token_bucket::{Refill, TokenBucket, TokenBucketBuilder};
-use crate::verdict::Denied;
 use core::fmt;
 use core::ops::Deref;
 
@@ -86,37 +84,7 @@ impl Deref for LeakyBucket {
     }
 }
 
-impl Limiter for LeakyBucket {
-    fn try_acquire(&self) -> Result<(), Denied> {
-        self.0.try_acquire()
-    }
-
-    fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
-        self.0.try_acquire_n(n)
-    }
-
-    fn try_acquire_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
-        self.0.at(now).try_acquire_n(n)
-    }
-
-    fn reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
-        Some(self.0.reserve_n(n))
-    }
-
-    fn available(&self) -> u64 {
-        self.0.available()
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        self.0.snapshot()
-    }
-
-    fn clock(&self) -> &Clock {
-        self.0.clock()
-    }
-}
-
-impl sealed::Sealed for LeakyBucket {}
+limiter_by_its_verbs!(LeakyBucket as TokenBucket, reserve_n);
 
 impl fmt::Debug for LeakyBucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

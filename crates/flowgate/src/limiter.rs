@@ -69,6 +69,47 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
     fn clock(&self) -> &Clock;
 }
 
+/// Implements [`Limiter`] by the inherent methods of the same names of the type after `as`, which the first one is or
+/// dereferences to; by `reserve_n` too if it is named.
+macro_rules! limiter_by_its_verbs {
+    ($limiter:ty as $verbs:ty $(, $reserve_n:ident)?) => {
+        impl crate::limiter::Limiter for $limiter {
+            fn try_acquire(&self) -> Result<(), crate::Denied> {
+                <$verbs>::try_acquire(self)
+            }
+
+            fn try_acquire_n(&self, n: u64) -> Result<(), crate::Denied> {
+                <$verbs>::try_acquire_n(self, n)
+            }
+
+            fn try_acquire_n_at(&self, now: crate::Timestamp, n: u64) -> Result<(), crate::Denied> {
+                <$verbs>::at(self, now).try_acquire_n(n)
+            }
+
+            $(
+                fn reserve_n(&self, n: u64) -> Option<Result<crate::Reservation<'_>, crate::Denied>> {
+                    Some(<$verbs>::$reserve_n(self, n))
+                }
+            )?
+
+            fn available(&self) -> u64 {
+                <$verbs>::available(self)
+            }
+
+            fn snapshot(&self) -> crate::Snapshot {
+                <$verbs>::snapshot(self)
+            }
+
+            fn clock(&self) -> &crate::Clock {
+                <$verbs>::clock(self)
+            }
+        }
+
+        impl crate::limiter::sealed::Sealed for $limiter {}
+    };
+}
+pub(crate) use limiter_by_its_verbs;
+
 /// A limiter's state at one instant, in the terms of a `RateLimit` header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

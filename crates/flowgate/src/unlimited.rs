@@ -2,7 +2,7 @@
 
 use crate::at::At;
 use crate::clock::{Clock, Timestamp};
-use crate::limiter::{Limiter, Snapshot, sealed};
+use crate::limiter::{Snapshot, limiter_by_its_verbs};
 use crate::reservation::{Receipt, Reservation, Revoke};
 use crate::verdict::Denied;
 use core::time::Duration;
@@ -190,34 +190,4 @@ impl Revoke for Unlimited {
     }
 }
 
-impl Limiter for Unlimited {
-    fn try_acquire(&self) -> Result<(), Denied> {
-        self.try_acquire()
-    }
-
-    fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
-        self.try_acquire_n(n)
-    }
-
-    fn try_acquire_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
-        self.at(now).try_acquire_n(n)
-    }
-
-    fn reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
-        Some(self.reserve_n(n))
-    }
-
-    fn available(&self) -> u64 {
-        self.available()
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        self.snapshot()
-    }
-
-    fn clock(&self) -> &Clock {
-        &self.clock
-    }
-}
-
-impl sealed::Sealed for Unlimited {}
+limiter_by_its_verbs!(Unlimited as Unlimited, reserve_n);

@@ -11,7 +11,7 @@ use crate::algorithm::approximate_window::{State, Window};
 use crate::at::At;
 use crate::cell::Cell;
 use crate::clock::{Clock, Timestamp};
-use crate::limiter::{Limiter, Snapshot, sealed};
+use crate::limiter::{Snapshot, limiter_by_its_verbs};
 use crate::primitive::{AtomicU64, Lock, Ordering, const_unless_loom};
 use crate::quota::{Quota, QuotaError};
 use crate::verdict::Denied;
@@ -273,33 +273,7 @@ fn carried(state: State, now_ns: u64, old: &Parameters, new: &Parameters) -> Sta
     }
 }
 
-impl Limiter for ApproximateWindow {
-    fn try_acquire(&self) -> Result<(), Denied> {
-        self.try_acquire()
-    }
-
-    fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
-        self.try_acquire_n(n)
-    }
-
-    fn try_acquire_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
-        self.at(now).try_acquire_n(n)
-    }
-
-    fn available(&self) -> u64 {
-        self.available()
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        self.snapshot()
-    }
-
-    fn clock(&self) -> &Clock {
-        &self.clock
-    }
-}
-
-impl sealed::Sealed for ApproximateWindow {}
+limiter_by_its_verbs!(ApproximateWindow as ApproximateWindow);
 
 impl fmt::Debug for ApproximateWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

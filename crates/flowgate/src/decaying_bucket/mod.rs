@@ -12,7 +12,7 @@ use crate::algorithm::half_life::HalfLife;
 use crate::at::At;
 use crate::cell::Cell;
 use crate::clock::{Clock, Timestamp};
-use crate::limiter::{Limiter, Snapshot, sealed};
+use crate::limiter::{Snapshot, limiter_by_its_verbs};
 use crate::primitive::const_unless_loom;
 use crate::quota::QuotaError;
 use crate::verdict::Denied;
@@ -229,33 +229,7 @@ impl DecayingBucket {
     }
 }
 
-impl Limiter for DecayingBucket {
-    fn try_acquire(&self) -> Result<(), Denied> {
-        self.try_acquire()
-    }
-
-    fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
-        self.try_acquire_n(n)
-    }
-
-    fn try_acquire_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
-        self.at(now).try_acquire_n(n)
-    }
-
-    fn available(&self) -> u64 {
-        self.available()
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        self.snapshot()
-    }
-
-    fn clock(&self) -> &Clock {
-        &self.clock
-    }
-}
-
-impl sealed::Sealed for DecayingBucket {}
+limiter_by_its_verbs!(DecayingBucket as DecayingBucket);
 
 impl fmt::Debug for DecayingBucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

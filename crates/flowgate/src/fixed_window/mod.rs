@@ -9,7 +9,7 @@ pub use builder::FixedWindowBuilder;
 
 use crate::at::At;
 use crate::clock::{Clock, Timestamp};
-use crate::limiter::{Limiter, Snapshot, sealed};
+use crate::limiter::{Snapshot, limiter_by_its_verbs};
 use crate::primitive::Lock;
 use crate::quota::{Quota, QuotaError};
 use crate::verdict::Denied;
@@ -242,33 +242,7 @@ impl FixedWindow {
     }
 }
 
-impl Limiter for FixedWindow {
-    fn try_acquire(&self) -> Result<(), Denied> {
-        self.try_acquire()
-    }
-
-    fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
-        self.try_acquire_n(n)
-    }
-
-    fn try_acquire_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
-        self.at(now).try_acquire_n(n)
-    }
-
-    fn available(&self) -> u64 {
-        self.available()
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        self.snapshot()
-    }
-
-    fn clock(&self) -> &Clock {
-        &self.clock
-    }
-}
-
-impl sealed::Sealed for FixedWindow {}
+limiter_by_its_verbs!(FixedWindow as FixedWindow);
 
 impl fmt::Debug for FixedWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -11,7 +11,7 @@ pub use builder::SegmentedWindowBuilder;
 
 use crate::at::At;
 use crate::clock::{Clock, Timestamp};
-use crate::limiter::{Limiter, Snapshot, sealed};
+use crate::limiter::{Snapshot, limiter_by_its_verbs};
 use crate::quota::{Quota, QuotaError};
 use crate::verdict::Denied;
 use core::fmt;
@@ -307,33 +307,7 @@ impl SegmentedWindow {
     }
 }
 
-impl Limiter for SegmentedWindow {
-    fn try_acquire(&self) -> Result<(), Denied> {
-        self.try_acquire()
-    }
-
-    fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
-        self.try_acquire_n(n)
-    }
-
-    fn try_acquire_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
-        self.at(now).try_acquire_n(n)
-    }
-
-    fn available(&self) -> u64 {
-        self.available()
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        self.snapshot()
-    }
-
-    fn clock(&self) -> &Clock {
-        &self.clock
-    }
-}
-
-impl sealed::Sealed for SegmentedWindow {}
+limiter_by_its_verbs!(SegmentedWindow as SegmentedWindow);
 
 impl fmt::Debug for SegmentedWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -14,7 +14,7 @@ pub use pay_after::PayAfter;
 
 use crate::at::At;
 use crate::clock::{Clock, Timestamp};
-use crate::limiter::{Limiter, Snapshot, sealed};
+use crate::limiter::{Snapshot, limiter_by_its_verbs};
 use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering, const_unless_loom};
 use crate::quota::{Quota, QuotaError};
 use crate::reservation::Reservation;
@@ -469,37 +469,7 @@ impl TokenBucket {
     }
 }
 
-impl Limiter for TokenBucket {
-    fn try_acquire(&self) -> Result<(), Denied> {
-        self.try_acquire()
-    }
-
-    fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
-        self.try_acquire_n(n)
-    }
-
-    fn try_acquire_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
-        self.at(now).try_acquire_n(n)
-    }
-
-    fn reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
-        Some(self.reserve_n(n))
-    }
-
-    fn available(&self) -> u64 {
-        self.available()
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        self.snapshot()
-    }
-
-    fn clock(&self) -> &Clock {
-        &self.clock
-    }
-}
-
-impl sealed::Sealed for TokenBucket {}
+limiter_by_its_verbs!(TokenBucket as TokenBucket, reserve_n);
 
 impl fmt::Debug for TokenBucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

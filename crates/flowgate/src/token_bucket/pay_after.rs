@@ -1,7 +1,7 @@
 use super::{At, TokenBucket};
 use crate::algorithm::token_bucket;
 use crate::clock::{Clock, Timestamp};
-use crate::limiter::{Limiter, Snapshot, sealed};
+use crate::limiter::{Snapshot, limiter_by_its_verbs};
 use crate::primitive::Ordering;
 use crate::quota::Quota;
 use crate::reservation::{Receipt, Reservation, Revoke};
@@ -309,37 +309,7 @@ impl Revoke for PayAfter {
     }
 }
 
-impl Limiter for PayAfter {
-    fn try_acquire(&self) -> Result<(), Denied> {
-        self.try_acquire()
-    }
-
-    fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
-        self.try_acquire_n(n)
-    }
-
-    fn try_acquire_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
-        self.at(now).try_acquire_n(n)
-    }
-
-    fn reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
-        Some(self.reserve_n(n))
-    }
-
-    fn available(&self) -> u64 {
-        self.available()
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        self.snapshot()
-    }
-
-    fn clock(&self) -> &Clock {
-        self.clock()
-    }
-}
-
-impl sealed::Sealed for PayAfter {}
+limiter_by_its_verbs!(PayAfter as PayAfter, reserve_n);
 
 impl fmt::Debug for PayAfter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

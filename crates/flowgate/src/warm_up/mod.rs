@@ -12,7 +12,7 @@ use crate::algorithm::warm_up::State;
 use crate::at::At;
 use crate::cell::{Cell, Step};
 use crate::clock::{Clock, Timestamp};
-use crate::limiter::{Limiter, Snapshot, sealed};
+use crate::limiter::{Snapshot, limiter_by_its_verbs};
 use crate::primitive::{AtomicU64, Lock, Ordering};
 use crate::quota::{Quota, QuotaError};
 use crate::reservation::{Reservation, Revoke};
@@ -418,37 +418,7 @@ impl WarmUp {
     }
 }
 
-impl Limiter for WarmUp {
-    fn try_acquire(&self) -> Result<(), Denied> {
-        self.try_acquire()
-    }
-
-    fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
-        self.try_acquire_n(n)
-    }
-
-    fn try_acquire_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
-        self.at(now).try_acquire_n(n)
-    }
-
-    fn reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
-        Some(self.reserve_n(n))
-    }
-
-    fn available(&self) -> u64 {
-        self.available()
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        self.snapshot()
-    }
-
-    fn clock(&self) -> &Clock {
-        &self.clock
-    }
-}
-
-impl sealed::Sealed for WarmUp {}
+limiter_by_its_verbs!(WarmUp as WarmUp, reserve_n);
 
 impl Revoke for WarmUp {
     /// Undoes the reservation if the state is the one that it left. Every grant moves the next free time forward, and
