@@ -32,7 +32,7 @@ use core::time::Duration;
 /// ```
 ///
 /// It has no quota, no memory, and nothing that could be given back: there is no `refund`. A decision does
-/// not read the clock, which is there because every [`Limiter`] has one.
+/// not read the clock, which is there because every [`Limiter`](crate::Limiter) has one.
 #[derive(Debug)]
 pub struct Unlimited {
     clock: Clock,
