@@ -20,6 +20,12 @@
 //! - [`FixedWindow`]: at most limit in each window, by the calendar if you like.
 //! - [`SlidingWindow`]: at most limit in every window, exactly, with memory for each admission in it.
 //! - [`SegmentedWindow`]: at most limit in every window, in little memory; may refuse up to one segment longer.
+//! - [`ApproximateWindow`]: two counters and a straight line between them; at most 2 · limit − 1 in a window.
+//! - [`WarmUp`]: ramps up from cold.
+//! - [`PayAfter`]: a token bucket where a large operation goes at once, and the next one pays.
+//! - [`DecayingBucket`]: outflow that grows with the level.
+//! - [`Sometimes`], [`sometimes!`]: speak now and then, and say how often you did not.
+//! - [`Unlimited`]: no limit, behind the same trait.
 //! - [`Denied`]: a refusal that knows when to come back.
 //! - [`Clock`]: the machine's time, or a [`ManualClock`] for tests that never sleep.
 //! - [`Limiter`]: any of the limiters, behind `&dyn`.
