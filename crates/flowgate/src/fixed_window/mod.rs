@@ -72,7 +72,7 @@ const MAX_LIMIT: u64 = (1 << 48) - 1;
 /// # Cost
 ///
 /// As [`TokenBucket`](crate::TokenBucket): one clock reading and one compare-and-swap on 64 bits; on 128 where window, in ns, times
-/// the least power of two above the limit is over 2⁵³ (1000 per 2.4 hours). [`clock_free`](FixedWindowBuilder::clock_free) does without
+/// the least power of two above the limit is over 2⁵³ (1000 per 2.4 hours), or the limit is 2²⁴ or more. [`clock_free`](FixedWindowBuilder::clock_free) does without
 /// the clock while the window is not full.
 pub struct FixedWindow {
     word: Word<word::FixedWindow>,
