@@ -1,11 +1,11 @@
-//! A hundred tasks, of which two may start in every two seconds: prints each grant.
+//! A hundred tasks, of which at most two may start in any two seconds: prints each grant.
 //!
 //! ```text
 //! cargo run -p flowgate --example hundred_tasks            # in no time: on a clock that is moved by hand
 //! cargo run -p flowgate --example hundred_tasks -- real 10 # ten threads, on the machine's clock
 //! ```
 
-use flowgate::{ManualClock, Timestamp, TokenBucket};
+use flowgate::{Denied, ManualClock, SlidingWindow, Timestamp};
 use std::time::Duration;
 
 const QUOTA: &str = "2/2s";
@@ -27,35 +27,43 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 }
 
-/// Every task asks again when it is told to; the clock jumps from one answer to the next.
+/// The clock jumps from one answer to the next.
 fn on_a_manual_clock(tasks: u32) -> Result<(), Box<dyn std::error::Error>> {
     let time = ManualClock::new();
-    let limiter = TokenBucket::builder(QUOTA.parse()?).clock(&time).build()?;
+    let limiter = SlidingWindow::builder(QUOTA.parse()?)
+        .clock(&time)
+        .build()?;
     for task in 1..=tasks {
-        while let Err(denied) = limiter.try_acquire() {
-            time.advance(denied.retry_after().ok_or("it can never start")?);
-        }
+        start(&limiter, |wait| time.advance(wait))?;
         report(task, time.now());
     }
     Ok(())
 }
 
-/// Every task takes its place in line, and sleeps until it is its turn.
+/// Every task is a thread. Those that are refused meet again when the window lets two of them in; who these are is
+/// left to chance.
 fn with_threads(tasks: u32) -> Result<(), Box<dyn std::error::Error>> {
-    let limiter = TokenBucket::new(QUOTA.parse()?);
+    let limiter = SlidingWindow::new(QUOTA.parse()?)?;
     let began = limiter.clock().now();
     std::thread::scope(|scope| {
         for task in 1..=tasks {
             let limiter = &limiter;
             scope.spawn(move || {
-                let Ok(turn) = limiter.reserve() else { return };
-                let wait = turn.at().saturating_duration_since(limiter.clock().now());
-                std::thread::sleep(wait);
-                let elapsed = limiter.clock().now().saturating_duration_since(began);
-                report(task, Timestamp::ORIGIN + elapsed);
+                if start(limiter, std::thread::sleep).is_ok() {
+                    let elapsed = limiter.clock().now().saturating_duration_since(began);
+                    report(task, Timestamp::ORIGIN + elapsed);
+                }
             });
         }
     });
+    Ok(())
+}
+
+/// Asks until it may start, each time after as long a wait as it is told.
+fn start(limiter: &SlidingWindow, wait_for: impl Fn(Duration)) -> Result<(), Denied> {
+    while let Err(denied) = limiter.try_acquire() {
+        wait_for(denied.retry_after().ok_or(denied)?);
+    }
     Ok(())
 }
 

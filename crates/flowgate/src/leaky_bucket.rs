@@ -4,7 +4,9 @@ use crate::clock::Clock;
 use crate::limiter::limiter_by_its_verbs;
 use crate::primitive::const_unless_loom;
 use crate::quota::{Quota, QuotaError};
+use crate::reservation::Reservation;
 use crate::token_bucket::{Refill, TokenBucket, TokenBucketBuilder};
+use crate::verdict::Denied;
 use core::fmt;
 use core::ops::Deref;
 
@@ -72,6 +74,17 @@ impl LeakyBucket {
             slack: None,
             bucket: TokenBucket::builder(quota),
         }
+    }
+}
+
+impl LeakyBucket {
+    /// [`TokenBucket::reserve_n`], here too because [`Limiter`](crate::Limiter) has another one of that name.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn reserve_n(&self, n: u64) -> Result<Reservation<'_>, Denied> {
+        self.0.reserve_n(n)
     }
 }
 

@@ -59,7 +59,7 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
         None
     }
 
-    /// How many units could be taken now.
+    /// How many units could be taken now without a debt. A limiter where the next caller pays may let more go ahead.
     fn available(&self) -> u64;
 
     /// The limit, what remains of it, and when it is whole again, seen at one instant.

@@ -413,3 +413,97 @@ fn c1_threads_that_race_at_the_end_of_a_window_open_one() {
         }
     }
 }
+
+#[test]
+fn c2_aligning_again_and_again_does_not_push_the_window_on() {
+    let limiter = FixedWindow::builder("5/s".parse().unwrap())
+        .align_to_wall(0)
+        .build()
+        .unwrap();
+    limiter.try_acquire().unwrap();
+    for _ in 0..1000 {
+        limiter.align_to_wall(0);
+    }
+    let left = limiter.snapshot().reset_after;
+    assert!(left <= Duration::from_secs(2), "{left:?}");
+
+    let limiter = builder("2/1000ns").align(at(0)).build().unwrap();
+    limiter.at(at(100)).try_acquire_n(2).unwrap();
+    for _ in 0..10 {
+        limiter.align(at(500));
+        limiter.align(at(501));
+    }
+    assert!(limiter.at(at(1499)).try_acquire().is_err());
+    assert!(limiter.at(at(1501)).try_acquire().is_ok());
+
+    // The same quota once more changes nothing, not even of a window that began before the clock.
+    let limiter = builder("2/1000ns").align(at(500)).build().unwrap();
+    limiter.at(at(0)).try_acquire().unwrap();
+    limiter
+        .at(at(0))
+        .set_quota("2/1000ns".parse().unwrap())
+        .unwrap();
+    assert_eq!(
+        limiter.at(at(0)).snapshot().reset_after,
+        Duration::from_nanos(500)
+    );
+}
+
+#[test]
+fn c1_c4_a_change_does_not_open_earlier_windows_again() {
+    for aligned in [false, true] {
+        let builder = builder("2/10ns");
+        let limiter = if aligned {
+            builder.align(at(0))
+        } else {
+            builder
+        }
+        .build()
+        .unwrap();
+        limiter.at(at(100)).try_acquire_n(2).unwrap();
+        limiter
+            .at(at(110))
+            .set_quota("2/10ns".parse().unwrap())
+            .unwrap();
+        // Counted in the window of 110, of which there is one.
+        limiter.at(at(105)).try_acquire_n(2).unwrap();
+        assert!(
+            limiter.at(at(111)).try_acquire().is_err(),
+            "aligned: {aligned}"
+        );
+    }
+}
+
+#[test]
+fn c1_a_moved_grid_does_not_open_a_window_that_is_just_over_once_more() {
+    let time = ManualClock::new();
+    let limiter = FixedWindow::builder("2/1000ns".parse().unwrap())
+        .clock(&time)
+        .align(at(0))
+        .build()
+        .unwrap();
+    time.set(at(990));
+    limiter.try_acquire_n(2).unwrap();
+    time.set(at(1005));
+    limiter.align(at(10)); // now in [10, 1010), in which there have been 2
+    assert!(limiter.try_acquire().is_err());
+    time.set(at(1010));
+    assert!(limiter.try_acquire_n(2).is_ok());
+}
+
+#[test]
+fn c1_other_units_do_not_make_less_of_what_was_counted() {
+    let limiter = builder("2/h").build().unwrap();
+    limiter.try_acquire_n(2).unwrap();
+    limiter
+        .set_quota("2/h units 1000".parse().unwrap())
+        .unwrap();
+    assert_eq!(limiter.available(), 0);
+    limiter
+        .set_quota("3/h units 1000".parse().unwrap())
+        .unwrap();
+    assert_eq!(limiter.available(), 1000);
+    limiter.try_acquire_n(1).unwrap();
+    limiter.set_quota("4/h".parse().unwrap()).unwrap();
+    assert_eq!(limiter.available(), 1);
+}

@@ -198,3 +198,48 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn c1_a_faster_quota_does_not_forgive_the_debt_of_those_who_wait() {
+    let time = ManualClock::new();
+    let limiter = TokenBucket::builder("1/s burst 1".parse().unwrap())
+        .clock(&time)
+        .max_debt(10)
+        .build()
+        .unwrap()
+        .pay_after();
+    limiter.reserve_n(5).unwrap();
+    let second = limiter.reserve_n(5).unwrap();
+    limiter.set_quota("10/s burst 1".parse().unwrap());
+    time.set(second.at());
+    assert!(limiter.try_acquire_n(5).is_err(), "10 at one instant");
+    time.advance(500 * MS);
+    assert!(limiter.try_acquire_n(5).is_ok());
+}
+
+#[test]
+fn c5_what_comes_back_is_what_is_said_to_come_back() {
+    let per_6_ns = Quota::spacing(Duration::from_nanos(6)).unwrap();
+    let limiter = TokenBucket::builder(per_6_ns)
+        .clock(ManualClock::new())
+        .max_debt(2)
+        .build()
+        .unwrap()
+        .pay_after();
+    let at = |ns| flowgate::Timestamp::from_nanos(ns);
+    let mut admitted = 2 - limiter.at(at(0)).reserve_n(2).unwrap().cancel_at(at(7));
+    for (ns, n) in [(7, 1), (9, 2)] {
+        admitted += n * u64::from(limiter.at(at(ns)).try_acquire_n(n).is_ok());
+    }
+    // Burst, the largest that was overdrawn, and one and a half that flow in.
+    assert!(admitted <= 1 + 2 + 1, "{admitted} in 9 ns");
+}
+
+#[test]
+fn c5_a_cancelled_reservation_is_in_nobodys_way() {
+    let time = ManualClock::new();
+    let limiter = guava("1/s burst 1", &time);
+    limiter.try_acquire_n(5).unwrap();
+    assert_eq!(limiter.reserve_n(2).unwrap().cancel(), 2);
+    assert_eq!(limiter.refund(3), 3);
+}

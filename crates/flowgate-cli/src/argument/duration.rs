@@ -5,7 +5,11 @@ use std::time::Duration;
 /// Reads a duration above zero. A bare number is refused, as tools disagree about what it means.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let trimmed = text.trim();
-    if trimmed.parse::<f64>().is_ok() {
+    const ZERO: &str = "must be longer than 0: type 5s";
+    if let Ok(number) = trimmed.parse::<f64>() {
+        if number == 0.0 {
+            return Err(ZERO.to_owned());
+        }
         let is_plain = trimmed
             .bytes()
             .all(|byte| byte.is_ascii_digit() || byte == b'.');
@@ -13,7 +17,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         return Err(format!("a unit is missing: type {suggestion}s for seconds"));
     }
     match humantime::parse_duration(trimmed) {
-        Ok(duration) if duration.is_zero() => Err("must be longer than 0: type 5s".to_owned()),
+        Ok(duration) if duration.is_zero() => Err(ZERO.to_owned()),
         Ok(duration) if u64::try_from(duration.as_nanos()).is_err() => {
             Err("longer than the 584 years that can be counted: type 5s, 1m30s or 2h".to_owned())
         }
@@ -47,6 +51,8 @@ mod tests {
             ("-5", "type 5s for seconds"),
             ("NaN", "type 5s for seconds"),
             ("0s", "must be longer than 0"),
+            ("0", "must be longer than 0"),
+            ("-0.0", "must be longer than 0"),
             ("", "not a length of time"),
             ("soon", "not a length of time"),
             ("5 parsecs", "not a length of time"),

@@ -132,12 +132,12 @@ fn verdict(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match report.verdict() {
         Verdict::Held => {
             let thresholds = report.thresholds();
-            writeln!(
-                f,
-                "verdict    HELD: all sent, rate within {} %, lag p99 at most {}",
-                thresholds.rate_error * 100.0,
-                brief(thresholds.lag_p99),
-            )
+            f.write_str("verdict    HELD: all sent, ")?;
+            match report.rate_error() {
+                Some(_) => write!(f, "rate within {} %", thresholds.rate_error * 100.0)?,
+                None => f.write_str("too few for a rate")?,
+            }
+            writeln!(f, ", lag p99 at most {}", brief(thresholds.lag_p99))
         }
         Verdict::NotHeld(causes) => {
             f.write_str("verdict    NOT HELD: ")?;

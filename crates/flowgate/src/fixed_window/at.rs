@@ -1,4 +1,4 @@
-use super::{FixedWindow, MAX_LIMIT, Settings, count_bits};
+use super::{FixedWindow, Kept, MAX_LIMIT, Settings, count_bits};
 use crate::algorithm::fixed_window;
 use crate::at::At;
 use crate::limiter::Snapshot;
@@ -78,53 +78,57 @@ impl At<'_, FixedWindow> {
     pub fn set_quota(self, quota: Quota) -> Result<(), QuotaError> {
         let mut settings = self.limiter.settings.lock();
         let new = Settings { quota, ..*settings };
-        self.limiter.restate(&new, || self.now_ns)?;
-        *settings = new;
-        Ok(())
+        self.limiter.restate(&mut settings, new, || self.now_ns)
     }
 }
 
 impl FixedWindow {
-    /// Puts `new` in force. What is counted in an open window stays counted until that is over, which is
-    /// when it has lasted as long as the shorter of the old and the new windows, and a new window is
-    /// due.
+    /// Puts `new` in force. What is counted stays counted until the window that it was counted in has lasted as long
+    /// as it had to, and a new one is due.
     pub(super) fn restate(
         &self,
-        new: &Settings,
+        settings: &mut Settings,
+        new: Settings,
         now_ns: impl Fn() -> u64,
     ) -> Result<(), QuotaError> {
         let (limit, window_ns) = limit_of(&new.quota)?;
-        self.word.reconfigure(|old, state| {
+        let kept = self.word.reconfigure(|old, state| {
             let now_ns = now_ns();
             let ns = u128::from(old.ticks_per_ns);
-            let open = fixed_window::is_open(state, old.now_ticks(now_ns), ns);
-            let used = if open {
-                fixed_window::count(state, ns)
-            } else {
-                0
-            };
+            let end_ns = fixed_window::end(state, ns) / ns;
+            let used = fixed_window::count(state, ns) * u128::from(new.quota.scale());
+            let used = used
+                .div_ceil(u128::from(old.units_per_token))
+                .min(u128::from(MAX_LIMIT));
+            // Less than 2⁴⁸.
             let parameters = new.parameters(limit, window_ns, count_bits(limit.max(used as u64)));
-            let end_ns = if open {
-                let began_ns =
-                    (fixed_window::end(state, ns) / ns).saturating_sub(u128::from(old.window_ns));
-                parameters.kept_until_ns(began_ns, u128::from(old.window_ns), now_ns)
-            } else {
-                0
+            let window = Kept {
+                end_ns,
+                began_ns: match settings.kept {
+                    Some(kept) if kept.end_ns == end_ns => kept.began_ns,
+                    _ => end_ns as i128 - i128::from(old.window_ns),
+                },
             };
-            let state = match end_ns > u128::from(now_ns) {
-                true => end_ns * u128::from(parameters.ticks_per_ns) + used,
-                false => 0,
+            let until_ns = parameters.kept_until_ns(window, old.window_ns, now_ns);
+            let kept = until_ns.filter(|&until_ns| used > 0 && until_ns > u128::from(now_ns));
+            let (end_ns, used) = match kept {
+                Some(until_ns) => (until_ns, used),
+                // Not an earlier one than there has been already.
+                None => (parameters.window_end_ns(now_ns), 0),
             };
+            let state = end_ns * u128::from(parameters.ticks_per_ns) + used;
             let layout = parameters.layout_for(now_ns, state);
+            let kept = kept.map(|end_ns| Kept { end_ns, ..window });
             (
                 Parameters {
                     layout,
                     ..parameters
                 },
                 state,
-                (),
+                kept,
             )
         });
+        *settings = Settings { kept, ..new };
         Ok(())
     }
 }
@@ -153,16 +157,30 @@ impl Parameters {
         }
     }
 
-    /// How long what was counted since `began_ns`, in a window of `old_ns`, counts in these windows.
-    fn kept_until_ns(&self, began_ns: u128, old_ns: u128, now_ns: u64) -> u128 {
-        if self.grid_ns.is_none() {
-            return began_ns + u128::from(self.window_ns);
-        }
-        let least_ns =
-            (began_ns + old_ns.min(u128::from(self.window_ns))).max(u128::from(now_ns) + 1);
-        // The first end at or after it.
-        let before_ns = u64::try_from(least_ns - 1).unwrap_or(u64::MAX);
-        self.window_end_ns(before_ns)
+    /// Until when what was counted in `window`, of `old_ns`, counts in these windows; `None`: no longer.
+    ///
+    /// A window that is open counts in the one that contains now, and none is opened twice because a grid has
+    /// moved: that is why what was counted stays so until the window has lasted for its time, up to a
+    /// tolerance for two readings of a wall clock, which never agree.
+    fn kept_until_ns(&self, window: Kept, old_ns: u64, now_ns: u64) -> Option<u128> {
+        const TOLERANCE_NS: u64 = 1_000_000_000;
+        let is_open = u128::from(now_ns) < window.end_ns;
+        let until_ns = match self.grid_ns {
+            None if is_open => window.began_ns + i128::from(self.window_ns),
+            None => return None,
+            Some(grid_ns) => {
+                let lasts_ns = old_ns.min(self.window_ns);
+                let tolerance_ns = TOLERANCE_NS.min(lasts_ns / 1000);
+                let mut least_ns = window.began_ns + i128::from(lasts_ns - tolerance_ns);
+                if is_open {
+                    least_ns = least_ns.max(i128::from(now_ns) + 1);
+                }
+                let (grid_ns, window_ns) = (i128::from(grid_ns), i128::from(self.window_ns));
+                let windows = (least_ns - grid_ns + window_ns - 1).div_euclid(window_ns);
+                grid_ns + windows * window_ns
+            }
+        };
+        u128::try_from(until_ns).ok()
     }
 }
 

@@ -84,7 +84,8 @@ impl FixedWindowBuilder {
     /// An operation is counted in the window that was opened last, even if that is over, as long as it has
     /// room; only then the clock is read, and another window opened if it is time. Each window still
     /// admits at most the limit, and windows still begin at least a period apart, so the bound is the same, 2 · limit − 1 in
-    /// a span as long as a window; but what a window did not use can be used later.
+    /// a span as long as a window; but what a window did not use can be used later. Where windows are aligned as well, they may begin
+    /// less than a period after they are opened, and up to 3 · limit − 1 can come in such a span.
     ///
     /// The verbs that report, and those of [`at`](FixedWindow::at), look at the time as always.
     pub fn clock_free(mut self) -> Self {
@@ -101,6 +102,7 @@ impl FixedWindowBuilder {
         let (limit, window_ns) = at::limit_of(&self.quota)?;
         let clock = self.clock.unwrap_or_default();
         let settings = Settings {
+            kept: None,
             quota: self.quota,
             begins_ns: match self.aligned {
                 Aligned::Not => None,

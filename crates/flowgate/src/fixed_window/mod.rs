@@ -20,7 +20,7 @@ use core::fmt;
 const MAX_LIMIT: u64 = (1 << 48) - 1;
 
 /// At most **limit in each window**, one window after the other; so up to **2 · limit − 1 in a span as long as a
-/// window** that lies across two of them.
+/// window** that lies across two of them, and 2 · limit where windows are aligned.
 ///
 /// The count begins anew with every window. That is the weak promise among those of windows, and the
 /// cheapest to keep and to explain: "1000 per day, midnight to midnight". Where the limit has to hold in *every*
@@ -87,6 +87,16 @@ struct Settings {
     quota: Quota,
     /// An instant, perhaps before the clock's origin, at which a window begins, if windows are aligned.
     begins_ns: Option<i128>,
+    /// The last window that a change has kept beyond its time.
+    kept: Option<Kept>,
+}
+
+/// A window that does not end where it would by its beginning.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    end_ns: u128,
+    /// Before the clock's origin, perhaps, if it is aligned.
+    began_ns: i128,
 }
 
 impl Settings {
@@ -151,8 +161,8 @@ impl FixedWindow {
         self.at_now().take_up_to(n)
     }
 
-    /// Takes `n` units off the count, and says how many it was: what was counted in the window that is open. What was
-    /// counted in an earlier one cannot come back.
+    /// Takes `n` units off the count, and says how many it was: what was counted in the window that is open, the newest
+    /// first. What was counted in an earlier one cannot come back.
     ///
     /// ```
     /// # use flowgate::{FixedWindow, ManualClock};
@@ -187,7 +197,8 @@ impl FixedWindow {
     /// Threads that decide meanwhile decide wholly by the old quota or wholly by the new one. What is counted in
     /// the window that is open stays counted, so that no window admits more than the larger of the limits: until it has lasted for the
     /// new period, or, if windows are aligned, until the first beginning of a new one after it has lasted for
-    /// the shorter of the two periods.
+    /// the shorter of the two periods (or all but a thousandth of it, up to a second). If a token is divided into other units than
+    /// before, the count is restated in those, rounded up.
     ///
     /// # Errors
     ///
@@ -195,24 +206,26 @@ impl FixedWindow {
     pub fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
         let mut settings = self.settings.lock();
         let new = Settings { quota, ..*settings };
-        self.restate(&new, || self.clock.latest().as_nanos())?;
-        *settings = new;
-        Ok(())
+        self.restate(&mut settings, new, || self.clock.latest().as_nanos())
     }
 
     /// Lets windows begin a whole number of windows before and after `begins`.
     ///
-    /// What is counted in the window that is open stays counted until the first such instant after it has
-    /// lasted as long as a window.
+    /// What was counted in the last window stays counted until the first such instant after it has lasted as long as
+    /// a window, or all but a thousandth of it, up to a second: a window is neither opened twice, nor
+    /// pushed on by aligning again and again.
     pub fn align(&self, begins: Timestamp) {
         self.align_to(i128::from(begins.as_nanos()));
     }
 
     fn align_to(&self, begins_ns: i128) {
         let mut settings = self.settings.lock();
-        settings.begins_ns = Some(begins_ns);
+        let new = Settings {
+            begins_ns: Some(begins_ns),
+            ..*settings
+        };
         // The quota has been accepted before.
-        let _ = self.restate(&settings, || self.clock.latest().as_nanos());
+        let _ = self.restate(&mut settings, new, || self.clock.latest().as_nanos());
     }
 
     /// The same verbs at a time of your own; see [`TokenBucket::at`](crate::TokenBucket::at). They always look at

@@ -1,5 +1,5 @@
 use super::TokenBucket;
-use super::carry::{Carry, mul_div, restated};
+use super::carry::{self, Carry, mul_div, restated};
 use super::ledger::Ledger;
 use crate::algorithm::token_bucket;
 use crate::at::At;
@@ -243,7 +243,13 @@ impl TokenBucket {
                     Carry::Reset => 0,
                     Carry::Kept | Carry::Proportional => new.burst_ticks(),
                 };
-                new_tat = new_tat.max(new.ticks_in(last_told_ns) + burst);
+                let mut told = new.ticks_in(last_told_ns) + burst;
+                if self.pays_after {
+                    let paid = old.ticks_in(last_told_ns) + old.burst_ticks();
+                    let owed = carry::tokens_up(old, &new, tat.saturating_sub(paid));
+                    told = Parameters::saturated(told.saturating_add(owed));
+                }
+                new_tat = new_tat.max(told);
             }
             new.layout = new.layout_for(now_ns, new_tat);
             (new, new_tat, (now_ns, (*old, tat), (new, new_tat)))
@@ -255,6 +261,7 @@ impl TokenBucket {
             let told = u128::from(self.largest_told.load(Ordering::Acquire));
             let told = (told * u128::from(new_scale)).div_ceil(u128::from(old_scale));
             let told = u64::try_from(told).unwrap_or(u64::MAX);
+            let told = if self.pays_after { u64::MAX } else { told };
             self.largest_told.store(told, Ordering::Release);
         }
         let given_back = self.given_back.load(Ordering::Acquire);
@@ -379,7 +386,7 @@ impl View {
     }
 
     /// The whole units that a bucket with `tat` would hold at `now`; negative in debt.
-    fn balance_at(&self, now: u128, tat: u128) -> i128 {
+    pub(super) fn balance_at(&self, now: u128, tat: u128) -> i128 {
         let horizon = (now + self.parameters.burst_ticks()) as i128;
         (horizon - tat.max(now) as i128).div_euclid(i128::from(self.parameters.unit_ticks))
     }

@@ -101,6 +101,8 @@ use ledger::Ledger;
 /// ```
 pub struct TokenBucket {
     word: Word<word::TokenBucket>,
+    /// Whether reservations may leave a debt after their time, as those of [`PayAfter`] do.
+    pays_after: bool,
     clock: Clock,
     /// The latest time that a caller has supplied; a change of quota is not settled before it.
     newest_ns: AtomicU64,
@@ -139,6 +141,7 @@ impl TokenBucket {
             let parameters = Parameters::new(&quota, ledger::default_debt(&quota));
             Self {
                 word: Word::new(parameters),
+                pays_after: false,
                 clock,
                 newest_ns: AtomicU64::new(0),
                 largest_told: AtomicU64::new(0),
@@ -308,7 +311,8 @@ impl TokenBucket {
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     #[must_use]
-    pub fn pay_after(self) -> PayAfter {
+    pub fn pay_after(mut self) -> PayAfter {
+        self.pays_after = true;
         PayAfter(self)
     }
 
@@ -385,7 +389,8 @@ impl TokenBucket {
     /// reservations were told do not move, and others come after the last of them, as they did before; so a
     /// higher rate helps newcomers only from then on, and what was told by a higher rate or burst than the new
     /// one still counts by that. A debt stays the same number of tokens, as far as the clock can count the
-    /// time that takes (2⁶⁴ ns). `max_debt` stays
+    /// time that takes (2⁶⁴ ns). A `now` from before the change is judged by the new quota, as if it had always been
+    /// in force. `max_debt` stays
     /// where it was set, and follows the burst where it was not. A [`Refill::Interval`] of
     /// another length begins at the change.
     pub fn set_quota_with(&self, quota: Quota, carry: Carry) {

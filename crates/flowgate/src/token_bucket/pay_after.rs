@@ -13,10 +13,9 @@ use core::time::Duration;
 /// A [`TokenBucket`] where the **next caller pays**: at most burst + the largest n + rate · t in every span of
 /// time t.
 ///
-/// An operation that comes while the bucket is not in debt goes at once, however little the bucket holds
-/// for it; the next has to wait until the debt is paid. So a large operation is never refused for its
-/// size, up to burst + `max_debt`, and a caller never waits for its own cost, only for that of the one
-/// before.
+/// An operation that comes while the bucket is not in debt goes at once if the debt that it leaves is at most
+/// `max_debt`; the next has to wait until that is paid. So a large operation need not wait for its own cost,
+/// only for that of the one before. One of more than `max_debt` waits until the bucket holds what it is over.
 ///
 /// Made by [`TokenBucket::pay_after`]; [`max_debt`](crate::TokenBucketBuilder::max_debt), by default the burst, is set
 /// where the bucket is built.
@@ -59,7 +58,7 @@ use core::time::Duration;
 pub struct PayAfter(pub(super) TokenBucket);
 
 impl PayAfter {
-    /// Takes one token, unless the bucket is in debt.
+    /// Takes one token, unless the bucket is in debt, or the debt would be too deep.
     ///
     /// # Errors
     ///
@@ -68,7 +67,7 @@ impl PayAfter {
         self.at_now().try_acquire()
     }
 
-    /// Takes `n` units, unless the bucket is in debt.
+    /// Takes `n` units, unless the bucket is in debt, or the debt would be too deep.
     ///
     /// # Errors
     ///
@@ -86,7 +85,8 @@ impl PayAfter {
         self.at_now().reserve()
     }
 
-    /// Takes `n` units now, to be used when [`Reservation::at`] says: when what was taken before is paid for.
+    /// Takes `n` units now, to be used when [`Reservation::at`] says: when what was taken before is paid for, rounded
+    /// up to whole nanoseconds.
     ///
     /// [`Reservation::cancel`] gives back only the last reservation, and only while nobody has taken anything after it.
     ///
@@ -284,6 +284,7 @@ impl Revoke for PayAfter {
             state,
             given_back,
             epoch,
+            told_before_ns,
             ..
         } = reservation.receipt;
         let now_ns = match now {
@@ -292,7 +293,14 @@ impl Revoke for PayAfter {
         };
         // Holds back everybody else who gives back.
         let _ledger = self.0.ledger.lock();
-        self.0.word.update(now_ns, |view| {
+        // Before the state changes, as where a token bucket's reservation is cancelled.
+        let lowered = self.0.last_told_ns.compare_exchange(
+            reservation.at_ns,
+            told_before_ns,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        let back = self.0.word.update(now_ns, |view| {
             let is_last = view.state == state
                 && view.parameters.epoch == epoch
                 && self.0.given_back.load(Ordering::Acquire) == given_back;
@@ -301,11 +309,15 @@ impl Revoke for PayAfter {
             let cost = view.parameters.ticks(reservation.units);
             let tat = token_bucket::give_back(view.state, now, cost);
             if !is_last || tat == view.state {
-                return Step::Stay(0);
+                return Step::Stay(None);
             }
-            let units = (view.state - tat) / u128::from(view.parameters.unit_ticks);
-            Step::Move(tat, u64::try_from(units).unwrap_or(reservation.units))
-        })
+            let units = view.balance_at(now, tat) - view.balance_at(now, view.state);
+            Step::Move(tat, Some(u64::try_from(units).unwrap_or(0)))
+        });
+        if let (None, Ok(told_ns)) = (back, lowered) {
+            self.0.last_told_ns.fetch_max(told_ns, Ordering::AcqRel);
+        }
+        back.unwrap_or(0)
     }
 }
 
