@@ -17,11 +17,28 @@ impl FixedWindow {
 }
 
 /// The instant, on `clock`, at which the wall clock would have shown midnight of 1970-01-01.
+///
+/// The tightest of a few attempts, should the thread be interrupted between the two readings.
 pub(super) fn begins_ns(clock: &Clock, utc_offset_s: i32) -> i128 {
-    let utc_ns = match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
-        Ok(since) => since.as_nanos() as i128,
-        Err(before) => -(before.duration().as_nanos() as i128),
-    };
-    let local_ns = utc_ns + i128::from(utc_offset_s) * 1_000_000_000;
-    i128::from(clock.now().as_nanos()) - local_ns
+    const TIGHT_NS: u64 = 10_000;
+    let now_ns = || clock.now().as_nanos();
+    let mut best: Option<(u64, i128)> = None;
+    let mut before_ns = now_ns();
+    for _ in 0..8 {
+        let utc_ns = match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
+            Ok(since) => since.as_nanos() as i128,
+            Err(before) => -(before.duration().as_nanos() as i128),
+        };
+        let after_ns = now_ns();
+        let width_ns = after_ns.saturating_sub(before_ns);
+        if best.is_none_or(|(narrowest_ns, _)| width_ns < narrowest_ns) {
+            best = Some((width_ns, i128::from(before_ns) - utc_ns));
+        }
+        if width_ns < TIGHT_NS {
+            break;
+        }
+        before_ns = after_ns;
+    }
+    let midnight_ns = best.map_or(0, |(_, midnight_ns)| midnight_ns);
+    midnight_ns - i128::from(utc_offset_s) * 1_000_000_000
 }
