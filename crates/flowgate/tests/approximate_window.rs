@@ -494,3 +494,19 @@ fn any_limiter_decides_like_its_own_type() {
     time.advance(500 * MS);
     assert_eq!(any.clock().now(), at(500_000_000));
 }
+
+#[test]
+fn c1_c4_a_change_by_a_clock_that_runs_backward_adds_no_credit() {
+    for other in ["5/us", "5/2us", "5/500ns"] {
+        let time = ManualClock::new();
+        time.set(at(100_000));
+        let limiter = ApproximateWindow::builder("5/us".parse().unwrap())
+            .clock(&time)
+            .build()
+            .unwrap();
+        time.set(at(0));
+        limiter.try_acquire_n(5).unwrap();
+        limiter.set_quota(other.parse().unwrap()).unwrap();
+        assert_eq!(limiter.available(), 0, "{other}");
+    }
+}

@@ -470,6 +470,39 @@ fn c1_a_change_keeps_the_level() {
 }
 
 #[test]
+fn c1_c5_nothing_taken_before_a_change_comes_back() {
+    let hour = 3600 * S;
+    let limiter = bucket(100, 1_000_000_000);
+    limiter.at(at(0)).try_acquire_n(60).expect("empty");
+    let view = limiter.at(at(10_000_000_000));
+    view.try_acquire_n(99).expect("60 have decayed");
+    view.set(100, hour).expect("in range");
+    // By the new half-life nearly all of the 60 would be left.
+    assert_eq!(view.refund(60, at(0)), 0);
+    assert_eq!(view.try_acquire_n(60).map_err(|_| ()), Err(()));
+    // What was taken at the instant of the change has decayed by the new half-life alone.
+    assert_eq!(view.refund(9, at(9_999_999_999)), 0);
+    assert_eq!(view.refund(9, at(10_000_000_000)), 9);
+    view.try_acquire_n(9).expect("given back");
+    let later = limiter.at(at(10_000_000_000 + 3_600_000_000_000));
+    assert_eq!(later.refund(9, at(10_000_000_000)), 9);
+}
+
+#[test]
+fn c4_a_change_by_a_clock_that_runs_backward_adds_no_credit() {
+    let time = ManualClock::new();
+    time.set(at(1000));
+    time.set(at(0));
+    let half_life = Duration::from_nanos(16);
+    let limiter = DecayingBucket::builder(8, half_life).clock(&time).build();
+    let limiter = limiter.expect("in range");
+    limiter.try_acquire_n(8).expect("empty");
+    limiter.set(8, half_life).expect("in range");
+    assert_eq!(limiter.available(), 0);
+    assert!(limiter.try_acquire().is_err());
+}
+
+#[test]
 fn c1_threads_at_one_instant_share_the_capacity() {
     let limiter = bucket(1000, 1_000_000_000);
     let admitted: usize = std::thread::scope(|scope| {

@@ -208,7 +208,7 @@ fn c1_a_faster_quota_does_not_forgive_the_debt_of_those_who_wait() {
         .build()
         .unwrap()
         .pay_after();
-    limiter.reserve_n(5).unwrap();
+    let _first = limiter.reserve_n(5).unwrap();
     let second = limiter.reserve_n(5).unwrap();
     limiter.set_quota("10/s burst 1".parse().unwrap());
     time.set(second.at());

@@ -637,6 +637,97 @@ fn a_window_that_changes_keeps_what_is_in_it() {
 }
 
 #[test]
+fn c2_changes_of_an_unused_window_leave_it_empty() {
+    let time = ManualClock::new();
+    time.advance(100 * SECOND);
+    let limiter = window("100/s", 10, &time);
+    for text in ["100/2s", "100/min", "50/h", "100/min"] {
+        limiter.set_quota(quota(text)).expect("in range");
+        assert_eq!(limiter.available(), limiter.quota().count(), "{text}");
+        assert_eq!(limiter.refund(7), 0, "{text}");
+    }
+    // Also with what has come back as a refund.
+    limiter.try_acquire_n(7).expect("empty");
+    assert_eq!(limiter.refund(7), 7);
+    time.advance(1000 * SECOND);
+    limiter.set_quota(quota("100/s")).expect("in range");
+    limiter.set_quota(quota("100/h")).expect("in range");
+    assert_eq!(limiter.available(), 100);
+}
+
+#[test]
+fn c5_what_only_counts_as_taken_is_not_refunded() {
+    let time = ManualClock::new();
+    let limiter = on(per_ns(5, 10), 10, &time);
+    for now in (0..600).step_by(20) {
+        limiter
+            .at(ns(now))
+            .try_acquire_n(5)
+            .expect("the window is empty");
+    }
+    // Longer than is remembered: it counts as full.
+    limiter
+        .at(ns(581))
+        .set_quota(per_ns(5, 1000))
+        .expect("in range");
+    assert_eq!(limiter.at(ns(581)).available(), 0);
+    assert_eq!(limiter.at(ns(581)).refund(u64::MAX), 0);
+    assert_eq!(limiter.at(ns(581)).available(), 0);
+    // In the segment after it, what was taken is known.
+    let later = limiter.at(ns(581 + 1100));
+    later.try_acquire_n(4).expect("the window is empty");
+    assert_eq!(later.refund(u64::MAX), 4);
+}
+
+#[test]
+fn c5_what_a_change_of_window_counts_anew_is_refunded() {
+    let time = ManualClock::new();
+    let limiter = on(per_ns(5, 100), 10, &time);
+    limiter.at(ns(500)).try_acquire_n(1).expect("empty");
+    limiter.at(ns(700)).try_acquire_n(3).expect("empty");
+    limiter
+        .at(ns(700))
+        .set_quota(per_ns(5, 50))
+        .expect("in range");
+    assert_eq!(limiter.at(ns(700)).available(), 2);
+    assert_eq!(limiter.at(ns(700)).refund(u64::MAX), 3);
+    assert_eq!(limiter.at(ns(700)).available(), 5);
+}
+
+#[test]
+fn c1_c4_a_change_of_window_by_a_clock_that_runs_backward_adds_no_credit() {
+    let time = ManualClock::new();
+    time.set(ns(100_000));
+    time.set(ns(0));
+    let limiter = on(per_ns(5, 100), 10, &time);
+    limiter.try_acquire_n(5).expect("empty");
+    limiter.set_quota(per_ns(5, 200)).expect("in range");
+    assert_eq!(limiter.available(), 0);
+
+    // What was taken late in a segment is not taken for early in it.
+    let limiter = on(per_ns(5, 1000), 10, &time);
+    time.set(ns(90));
+    limiter.try_acquire_n(5).expect("empty");
+    time.set(ns(0));
+    limiter.set_quota(per_ns(5, 100)).expect("in range");
+    assert!(limiter.at(ns(189)).try_acquire().is_err());
+    assert!(limiter.at(ns(209)).try_acquire().is_ok());
+}
+
+#[test]
+fn c1_a_change_of_units_per_token_is_refused() {
+    let time = ManualClock::new();
+    let limiter = window("2/h", 10, &time);
+    limiter.try_acquire_n(2).expect("empty");
+    let error = limiter.set_quota(quota("2/h units 1000")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "units per token of 1000 is out of range: 1 to 1"
+    );
+    assert_eq!((limiter.quota(), limiter.available()), (quota("2/h"), 0));
+}
+
+#[test]
 fn units_divide_a_token() {
     let quota = quota("2/s").units_per_token(1000).expect("in range");
     let limiter = on(quota, 10, &ManualClock::new());

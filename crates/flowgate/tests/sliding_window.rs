@@ -569,6 +569,23 @@ fn c5_time_does_not_run_backward_when_the_newest_is_taken_back() {
 }
 
 #[test]
+fn c1_a_change_of_units_per_token_is_refused() {
+    let time = ManualClock::new();
+    let limiter = SlidingWindow::builder(quota("2/h"))
+        .clock(&time)
+        .max_limit(2000)
+        .build()
+        .expect("in range");
+    limiter.try_acquire_n(2).expect("empty");
+    let error = limiter.set_quota(quota("2/h units 1000")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "units per token of 1000 is out of range: 1 to 1"
+    );
+    assert_eq!((limiter.quota(), limiter.available()), (quota("2/h"), 0));
+}
+
+#[test]
 fn units_divide_a_token() {
     let quota = quota("2/s").units_per_token(1000).expect("in range");
     let limiter = SlidingWindow::builder(quota)

@@ -242,6 +242,15 @@ fn the_macro_keeps_a_count_for_each_place() {
 }
 
 #[test]
+fn the_macro_leaves_the_names_around_it_alone() {
+    const HERE: u64 = 5;
+    let spoke = (0..10)
+        .filter(|_| sometimes!(every(HERE)).check().is_some())
+        .count();
+    assert_eq!(spoke, 2);
+}
+
+#[test]
 fn values_are_counted_apart_and_sharing_a_slot_shares_the_budget() {
     let by_value = Sometimes::builder()
         .first(1)

@@ -100,22 +100,25 @@ impl At<'_, ApproximateWindow> {
     ///
     /// As there.
     pub fn set_quota(self, quota: Quota) -> Result<(), QuotaError> {
-        self.limiter.change_quota(quota, || self.now_ns)
+        self.limiter
+            .change_quota(quota, || (self.now_ns, self.now_ns))
     }
 }
 
 impl ApproximateWindow {
-    /// Settles no earlier than any time that was used.
+    /// Settles at the time that it is, and dates what was admitted no earlier than at any time that was used.
+    /// `times_ns` are both.
     pub(super) fn change_quota(
         &self,
         quota: Quota,
-        now_ns: impl Fn() -> u64,
+        times_ns: impl Fn() -> (u64, u64),
     ) -> Result<(), QuotaError> {
         let new = parameters_for(&quota)?;
         let mut in_force = self.quota.lock();
         self.cell.reconfigure(|old, bits| {
-            let now_ns = now_ns().max(self.newest_ns());
-            let state = carried(unpack(bits), now_ns, old, &new);
+            let (now_ns, latest_ns) = times_ns();
+            let times_ns = (now_ns, latest_ns.max(self.newest_ns()));
+            let state = carried(unpack(bits), times_ns, old, &new);
             (new, pack(state), ())
         });
         *in_force = quota;

@@ -199,7 +199,10 @@ impl ApproximateWindow {
     ///
     /// [`QuotaError`] where [`new`](Self::new) has one; nothing is then changed.
     pub fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
-        self.change_quota(quota, || self.clock.latest().as_nanos())
+        self.change_quota(quota, || {
+            let now_ns = self.clock.now().as_nanos();
+            (now_ns, self.clock.latest().as_nanos())
+        })
     }
 
     /// The same verbs at a time of your own. Use one kind of time with one limiter, the clock's or yours.
@@ -248,9 +251,15 @@ fn parameters_for(quota: &Quota) -> Result<Parameters, QuotaError> {
 
 /// `state` under other parameters, from `now_ns` on, with counts rounded up.
 ///
-/// If lengths differ, everything that is remembered counts as admitted at `now_ns`, which is later than it was.
+/// If lengths differ, everything that is remembered counts as admitted at the latest time that it may have been,
+/// which is not after its window, nor after `latest_ns`, or now.
 /// Then no span of either length holds more than it would by one of the two quotas alone.
-fn carried(state: State, now_ns: u64, old: &Parameters, new: &Parameters) -> State {
+fn carried(
+    state: State,
+    (now_ns, latest_ns): (u64, u64),
+    old: &Parameters,
+    new: &Parameters,
+) -> State {
     let state = state.at(now_ns, old.window.length_ns);
     let units = |count: u64| {
         let units = u128::from(count) * u128::from(new.units_per_token);
@@ -266,7 +275,10 @@ fn carried(state: State, now_ns: u64, old: &Parameters, new: &Parameters) -> Sta
         }
     } else {
         State {
-            start_ns: state.start_ns.max(now_ns),
+            start_ns: latest_ns
+                .min(state.start_ns.saturating_add(old.window.length_ns))
+                .max(state.start_ns)
+                .max(now_ns),
             previous: 0,
             current: units(state.previous + state.current),
         }

@@ -5,6 +5,7 @@ use crate::at::At;
 use crate::cell::Step;
 use crate::clock::Timestamp;
 use crate::limiter::Snapshot;
+use crate::primitive::Ordering;
 use crate::quota::QuotaError;
 use crate::verdict::{Denied, duration_from_nanos};
 use core::time::Duration;
@@ -57,6 +58,10 @@ impl At<'_, DecayingBucket> {
     /// [`DecayingBucket::refund`].
     pub fn refund(self, n: u64, taken: Timestamp) -> u64 {
         self.limiter.cell.update(|Parameters(bucket), bits| {
+            // Read after the parameters, so that it is not older than they are.
+            if taken.as_nanos() < self.limiter.changed_ns.load(Ordering::Acquire) {
+                return Step::Stay(0);
+            }
             let (state, units) = unpack(bits).give_back(self.now_ns, n, taken.as_nanos(), bucket);
             match units {
                 0 => Step::Stay(0),
@@ -109,6 +114,7 @@ impl DecayingBucket {
         self.cell.reconfigure(|Parameters(old), bits| {
             // The state has the time of the last admission, so that none decays by both.
             let state = unpack(bits).at(now_ns(), old);
+            self.changed_ns.fetch_max(state.time_ns, Ordering::AcqRel);
             let level_units = state.level.div_ceil(1 << old.unit_shift);
             let new = Bucket::new(capacity, half_life, level_units);
             let state = state.in_ticks_of(&new, old);

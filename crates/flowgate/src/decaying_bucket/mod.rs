@@ -13,7 +13,7 @@ use crate::at::At;
 use crate::cell::Cell;
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Snapshot, limiter_by_its_verbs};
-use crate::primitive::const_unless_loom;
+use crate::primitive::{AtomicU64, const_unless_loom};
 use crate::quota::QuotaError;
 use crate::verdict::Denied;
 use core::fmt;
@@ -25,8 +25,9 @@ use parameters::Parameters;
 ///
 /// Water leaves a real bucket faster the higher it stands. An operation pours in one unit or several, each of
 /// which decays from then on, and is refused if the bucket would overflow. Who rests for a short time after a
-/// burst gets much back, who keeps pressing gets a steady capacity · ln 2 per half-life (69 % of the capacity),
-/// and what was used fades slowly from memory instead of all at once at the end of a window.
+/// burst gets much back, who keeps pressing gets a steady capacity · ln 2 per half-life (69 % of the capacity;
+/// less where that is small, see [below](#small-capacities)), and what was used fades slowly from memory instead of
+/// all at once at the end of a window.
 ///
 /// ```text
 ///  level
@@ -65,9 +66,17 @@ use parameters::Parameters;
 ///   2^(b − 46) of it where the capacity has b > 16 bits: 1.5 · 10⁻⁸ for a million.
 /// - **Empty again.** Of a true decay something is always left. Here a level of less than a tick, which is 2⁻³² of a
 ///   unit, or 2^(b − 48), is none, which is the only rounding that is not towards refusing. Until then the last
-///   unit is not available: of a full bucket of 100, 99 are available after 7 half-lives and 100 after 39.
+///   unit is not available: of a full bucket of 100, 99 are available after 7 half-lives and 100 after 39. The b
+///   bits are those of the larger of the capacity and the level that the last [`set`](Self::set) found: after
+///   one from a high level to a small capacity, ticks stay as coarse as the level was until the next `set`.
 /// - **Any clock** (C4). A `now` before the last admission counts as the time of that one.
 /// - **Honest waits** (C3). [`Denied::retry_after`] is the least wait, to the nanosecond.
+///
+/// # Small capacities
+///
+/// Whole units wait until there is room for all of them, which with the whole capacity is until the bucket is
+/// empty: with a capacity of 1, one is let in per 32 half-lives, not 0.69 per half-life. One at a time from a capacity
+/// of c, who keeps pressing gets one per log₂(c / (c − 1)) half-lives: 1 per half-life for 2, 6.6 for 10, 69 for 100.
 ///
 /// # Settings
 ///
@@ -81,6 +90,9 @@ use parameters::Parameters;
 /// compare-and-swap it is as exact, under a lock.
 pub struct DecayingBucket {
     cell: Cell<Parameters, 4>,
+    /// The time of the last change of settings; what was poured in before it is not taken out. Raised before the
+    /// change is made.
+    changed_ns: AtomicU64,
     clock: Clock,
 }
 
@@ -113,6 +125,7 @@ impl DecayingBucket {
             let empty = State { time_ns: 0, level: 0 };
             Self {
                 cell: Cell::new(parameters.words(), parameters::pack(empty)),
+                changed_ns: AtomicU64::new(0),
                 clock,
             }
         }
@@ -147,7 +160,8 @@ impl DecayingBucket {
     /// Gives back `n` units that were poured in at `taken` and not used, and says how many came back.
     ///
     /// They count as never admitted, so what comes out is what is left of them by now; that is why the time matters.
-    /// A later one than was true would give back more than there is of them.
+    /// A later one than was true would give back more than there is of them. Of what was poured in before the last
+    /// [`set`](Self::set) nothing comes back, as how much of it is left by now is not known.
     ///
     /// ```
     /// # use flowgate::{DecayingBucket, ManualClock};
@@ -188,7 +202,8 @@ impl DecayingBucket {
     }
 
     /// Puts another capacity and half-life in force. The level stays, and decays by the new half-life from now
-    /// on; if it is above the new capacity, everybody is refused until it has fallen.
+    /// on; if it is above the new capacity, everybody is refused until it has fallen. What was poured in before
+    /// can be [refunded](Self::refund) no more.
     ///
     /// ```
     /// # use flowgate::{DecayingBucket, ManualClock};
@@ -207,7 +222,7 @@ impl DecayingBucket {
     ///
     /// [`QuotaError`] where [`new`](Self::new) has one; nothing is then changed.
     pub fn set(&self, capacity: u64, half_life: Duration) -> Result<(), QuotaError> {
-        self.change(capacity, half_life, || self.clock.latest().as_nanos())
+        self.change(capacity, half_life, || self.clock.now().as_nanos())
     }
 
     /// The same verbs at a time of your own. Use one kind of time with one limiter, the clock's or yours.

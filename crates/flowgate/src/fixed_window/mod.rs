@@ -206,7 +206,7 @@ impl FixedWindow {
     pub fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
         let mut settings = self.settings.lock();
         let new = Settings { quota, ..*settings };
-        self.restate(&mut settings, new, || self.clock.latest().as_nanos())
+        self.restate(&mut settings, new, || self.now_ns())
     }
 
     /// Lets windows begin a whole number of windows before and after `begins`.
@@ -225,7 +225,7 @@ impl FixedWindow {
             ..*settings
         };
         // The quota has been accepted before.
-        let _ = self.restate(&mut settings, new, || self.clock.latest().as_nanos());
+        let _ = self.restate(&mut settings, new, || self.now_ns());
     }
 
     /// The same verbs at a time of your own; see [`TokenBucket::at`](crate::TokenBucket::at). They always look at

@@ -56,6 +56,8 @@ impl At<'_, SegmentedWindow> {
     ///
     /// As there.
     pub fn set_quota(self, quota: Quota) -> Result<(), QuotaError> {
-        self.limiter.segments.set_quota(quota, || self.now_ns)
+        self.limiter
+            .segments
+            .set_quota(quota, || (self.now_ns, self.now_ns))
     }
 }

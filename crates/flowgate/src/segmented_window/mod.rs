@@ -170,6 +170,7 @@ impl SegmentedWindow {
     ///
     /// They count as never admitted, and come back only from the newest segment that has admissions, and only
     /// while it counts: of those before, only sums are known, and what no longer counts has come back by itself.
+    /// Nor does any from the segment of a [change](Self::set_quota) whose window counts as full for want of memory.
     ///
     /// ```
     /// # use flowgate::SegmentedWindow;
@@ -217,6 +218,9 @@ impl SegmentedWindow {
     /// What was admitted is kept. With another window, all of it that is still in that window counts as admitted now,
     /// and if the window reaches back further than the segments that are remembered, it counts as full:
     /// more is refused than need be, for at most one window and one segment, and never less.
+    /// That is for each change of the window: what counts as admitted now does so again with the next one, and if
+    /// that comes before it has left, and so on, it never leaves and nobody is let in. So change the window less
+    /// often than once in a window and a segment. A change of the limit alone does none of this.
     /// Threads that decide meanwhile decide wholly by the old quota or wholly by the new one.
     ///
     /// ```
@@ -231,11 +235,12 @@ impl SegmentedWindow {
     ///
     /// # Errors
     ///
-    /// [`QuotaError`] if the limit or the window is out of range, as in [`SegmentedWindowBuilder::build`], or the quota
-    /// sets a burst; nothing is then changed.
+    /// [`QuotaError`] if the limit or the window is out of range, as in [`SegmentedWindowBuilder::build`], the quota
+    /// sets a burst, or its [units per token](Quota::units_per_token) are not those in force, in which what was
+    /// admitted is counted; nothing is then changed.
     pub fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
         self.segments
-            .set_quota(quota, || self.clock.latest().as_nanos())
+            .set_quota(quota, || (self.now_ns(), self.clock.latest().as_nanos()))
     }
 
     /// How many segments a window has.

@@ -156,7 +156,9 @@ fn c1_takers_race_a_change_of_limit() {
             |model| model.take(1),
             |model| model.take(1),
             |model| {
-                let told = model.segments.set_quota(per_window(2), || model.now_ns());
+                let told = model
+                    .segments
+                    .set_quota(per_window(2), || (model.now_ns(), model.now_ns()));
                 told.expect("in range");
                 0
             },
@@ -183,7 +185,9 @@ fn c1_takers_race_a_change_of_window() {
             |model| {
                 let quota = Quota::new(2, Duration::from_nanos(6 * SEGMENT_NS));
                 let quota = quota.expect("a quota within range");
-                let told = model.segments.set_quota(quota, || model.now_ns());
+                let told = model
+                    .segments
+                    .set_quota(quota, || (model.now_ns(), model.now_ns()));
                 told.expect("in range");
                 0
             },

@@ -33,7 +33,8 @@
 //! A change of quota holds `config` and marks the word; decisions that meet the mark wait for `config`. With
 //! the parameters stored it puts the word back in its next epoch, so that no decision commits that was computed
 //! before. A change of the segments' length re-counts the word's segment, and makes of the ring one tally
-//! before it: all that is still in the window is taken to be of the current segment.
+//! before it: all that is still in the window is taken to be of the current segment; and if the ring does not
+//! reach back so far, so much that the window is full, none of which is ever refunded.
 //!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
@@ -48,7 +49,7 @@
 //! 128 changes and refunds happen that leave the very same sums in the very same segment, would commit by its
 //! old quota: one operation.
 
-use super::tally::Tally;
+use super::tally::{Before, Tally};
 use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering};
 use crate::quota::{Quota, QuotaError};
 use crate::ring::{Ring, last_that};
@@ -248,15 +249,15 @@ impl Segments {
         }
     }
 
-    /// Takes back up to `n` units of the newest segment, if it is in the window: how many these were.
+    /// Takes back up to `n` units of the newest segment, if it is in the window and all of them were taken: how many
+    /// these were.
     pub(super) fn refund(&self, now_ns: u64, n: u64) -> u64 {
         loop {
             let view = self.view(now_ns);
-            let own = match view.word.segment() < view.first {
+            let before = self.tally(view.word.place().wrapping_sub(1));
+            let own = match view.word.segment() < view.first || before.is_before_made_up() {
                 true => 0,
-                false => view
-                    .word
-                    .units_since(self.tally(view.word.place().wrapping_sub(1))),
+                false => view.word.units_since(before),
             };
             let n = n.min(own);
             let done = match n {
@@ -269,11 +270,11 @@ impl Segments {
         }
     }
 
-    /// Puts another quota in force.
+    /// Puts another quota in force. `times_ns` tells the time, and the latest that it has been.
     pub(super) fn set_quota(
         &self,
         quota: Quota,
-        now_ns: impl Fn() -> u64,
+        times_ns: impl Fn() -> (u64, u64),
     ) -> Result<(), QuotaError> {
         let (limit, window_ns) = quota.window()?;
         self.check_limit(limit)?;
@@ -287,11 +288,20 @@ impl Segments {
         }
         let segment_ns = window_ns.div_ceil(self.count);
         let mut config = self.config.lock();
+        let scale = config.scale();
+        if quota.scale() != scale {
+            return Err(QuotaError::out_of_range(
+                "units per token",
+                quota.scale(),
+                scale,
+                scale,
+            ));
+        }
         let word = self.freeze();
         let mut new = word.next_epoch();
         if segment_ns != self.segment_ns() {
-            // Read after the word, so that it is not older than the decisions in it.
-            new = self.recount(new, now_ns(), segment_ns);
+            // Read after the word, so that they are not older than the decisions in it.
+            new = self.recount(new, times_ns(), segment_ns);
             self.segment_ns.store(segment_ns, Ordering::Release);
         }
         self.limit.store(limit, Ordering::Release);
@@ -314,10 +324,12 @@ impl Segments {
 
     /// The word for segments of `segment_ns`, with all that is in the window that they make up in the current one;
     /// if that is not known, a full one. The word is frozen.
-    fn recount(&self, word: Tally, now_ns: u64, segment_ns: u64) -> Tally {
+    fn recount(&self, word: Tally, (now_ns, latest_ns): (u64, u64), segment_ns: u64) -> Tally {
         let old_ns = u128::from(self.segment_ns());
         let end_ns = |tally: Tally| (u128::from(tally.segment()) + 1) * old_ns;
         let now_ns = u128::from(now_ns).max(u128::from(word.segment()) * old_ns);
+        // No admission was later, also if the clock has been turned back.
+        let newest_ns = now_ns.max(u128::from(latest_ns).min(end_ns(word) - 1));
         // The first instant whose admissions still count, by the longest that any would.
         let last_left_ns = now_ns.checked_sub(u128::from(segment_ns) * u128::from(self.count));
         let first_ns = last_left_ns.map_or(0, |ns| ns + 1);
@@ -326,21 +338,25 @@ impl Segments {
             false => end_ns(tally) <= first_ns,
         };
         let closed = (1..self.ring.len()).map(|back| self.tally(word.place().wrapping_sub(back)));
-        let (used, nothing) = match has_left(word) {
-            true => (0, false),
+        let last = self.tally(word.place().wrapping_sub(1));
+        let is_unused = last.is_origin() && word.units_since(last) == 0;
+        let (used, before) = match has_left(word) {
+            true if is_unused => (0, Before::Nothing),
+            true => (0, Before::Forgotten),
             false => match closed.into_iter().find(|&tally| has_left(tally)) {
-                Some(tally) => (word.units_since(tally), tally.is_origin()),
+                Some(tally) if tally.is_origin() => (word.units_since(tally), Before::Nothing),
+                Some(tally) => (word.units_since(tally), Before::Forgotten),
                 // Full by any limit that may yet be set.
-                None => (self.most(), false),
+                None => (self.most(), Before::MadeUp),
             },
         };
-        let before = word.all_before(used, nothing);
+        let before = word.all_before(used, before);
         for place in 0..self.ring.len() {
             self.ring.store(place, before.0);
         }
         // The latest instant is in a segment of 64 bits.
-        let now_ns = u64::try_from(now_ns).unwrap_or(u64::MAX);
-        word.recounted(now_ns / segment_ns)
+        let newest_ns = u64::try_from(newest_ns).unwrap_or(u64::MAX);
+        word.recounted(newest_ns / segment_ns)
     }
 
     /// The state, and the segment that it makes of `now_ns`.

@@ -14,7 +14,8 @@
 /// modulo 2¹². The epoch counts changes of quota and refunds, modulo 2⁷.
 ///
 /// The last bit says, of the word, that a change is under way; in the ring, that this stands for all that was
-/// before: for nothing (`ORIGIN`), or for what is forgotten (`FORGOTTEN`).
+/// before: for nothing (`ORIGIN`), for what is forgotten (`FORGOTTEN`), or for that where the units after it are not
+/// all ones that there have been (`MADE_UP`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tally(pub(super) u128);
 
@@ -29,6 +30,17 @@ const UNITS: u64 = !0 << UNITS_SHIFT;
 /// What stands in the place of the segment.
 const ORIGIN: u64 = 0;
 const FORGOTTEN: u64 = 1;
+const MADE_UP: u64 = 2;
+
+/// What was before the units that a change of the segments' length keeps.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Before {
+    Nothing,
+    /// Something, of which no more is known.
+    Forgotten,
+    /// Likewise; and how many units are to be kept is not known either, so that they are the most there could be.
+    MadeUp,
+}
 
 impl Tally {
     /// Sums of less than this are told apart.
@@ -43,11 +55,15 @@ impl Tally {
     /// Before everything.
     pub(super) const ORIGIN: Self = Self::with(ORIGIN, MARKED);
 
-    /// In the ring: all that was before the last `units` of this, forgotten or, if there was nothing, not.
-    pub(super) const fn all_before(self, units: u64, nothing: bool) -> Self {
-        let before = (self.low() & UNITS).wrapping_sub(units << UNITS_SHIFT);
-        let segment = if nothing { ORIGIN } else { FORGOTTEN };
-        Self::with(segment, before | self.low() & EPOCH | MARKED)
+    /// In the ring: all that was before the last `units` of this.
+    pub(super) const fn all_before(self, units: u64, before: Before) -> Self {
+        let units = (self.low() & UNITS).wrapping_sub(units << UNITS_SHIFT);
+        let segment = match before {
+            Before::Nothing => ORIGIN,
+            Before::Forgotten => FORGOTTEN,
+            Before::MadeUp => MADE_UP,
+        };
+        Self::with(segment, units | self.low() & EPOCH | MARKED)
     }
 
     #[inline(always)]
@@ -110,6 +126,11 @@ impl Tally {
     /// In the ring: whether nothing was before it.
     pub(super) const fn is_origin(self) -> bool {
         self.is_marked() && self.segment() == ORIGIN
+    }
+
+    /// In the ring: whether of the units after it, some may be made up.
+    pub(super) const fn is_before_made_up(self) -> bool {
+        self.is_marked() && self.segment() == MADE_UP
     }
 
     /// In the ring: whether it stands for all that was before.

@@ -293,6 +293,15 @@ impl Log {
             ));
         }
         let mut config = self.config.lock();
+        let scale = config.quota.scale();
+        if quota.scale() != scale {
+            return Err(QuotaError::out_of_range(
+                "units per token",
+                quota.scale(),
+                scale,
+                scale,
+            ));
+        }
         let view = self.freeze(0);
         self.limit.store(limit, Ordering::Release);
         self.token.store(quota.scale(), Ordering::Release);

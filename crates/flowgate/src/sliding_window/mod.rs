@@ -239,8 +239,9 @@ impl SlidingWindow {
     ///
     /// # Errors
     ///
-    /// [`QuotaError`] if the limit is above [`max_limit`](Self::max_limit), or the quota sets a burst; nothing is then
-    /// changed.
+    /// [`QuotaError`] if the limit is above [`max_limit`](Self::max_limit), the quota sets a burst, or its
+    /// [units per token](Quota::units_per_token) are not those in force, in which what was admitted is counted;
+    /// nothing is then changed.
     pub fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
         self.log.set_quota(quota)
     }

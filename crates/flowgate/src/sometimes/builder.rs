@@ -56,7 +56,8 @@ impl SometimesBuilder {
     }
 
     /// A call speaks if the last that did, for whatever reason, was this long ago. Not set, or zero: no call
-    /// speaks because of the time. Longer than 584 years is as long as that.
+    /// speaks because of the time. Longer than 584 years is as long as that. An interval that would end at
+    /// [`Timestamp::MAX`](crate::Timestamp::MAX) or later never ends.
     pub const fn interval(mut self, interval: Duration) -> Self {
         let ns = interval.as_nanos();
         self.policy.interval_ns = if ns < u64::MAX as u128 {

@@ -158,7 +158,9 @@ impl At<'_, Sometimes> {
 #[macro_export]
 macro_rules! sometimes {
     ($($setting:ident($value:expr)).*) => {{
-        static HERE: $crate::Sometimes = $crate::Sometimes::builder()$(.$setting($value))*.build();
-        &HERE
+        // A static's name is seen by the values too, so it is one that nobody else has.
+        static __FLOWGATE_SOMETIMES: $crate::Sometimes =
+            $crate::Sometimes::builder()$(.$setting($value))*.build();
+        &__FLOWGATE_SOMETIMES
     }};
 }

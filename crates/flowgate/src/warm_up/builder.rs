@@ -77,7 +77,8 @@ impl WarmUpBuilder {
     ///
     /// [`QuotaError`] if the cold factor is 0, or the warm-up is too long to be kept at this rate. With a cold factor
     /// of 3 the most is 73 years divided by the rate's numerator in lowest terms per nanosecond (1 for 1000/s, 997
-    /// for 997/s), and 2³⁷ units' worth where they are more than 2⁴⁷ ticks.
+    /// for 997/s), or 2³⁷ to 2³⁸ units' worth, but no less than 2⁴⁷ ticks, whichever is shorter:
+    /// 4.6 years for 1000/s, by the units, and 73 years for 100/s.
     pub fn build(self) -> Result<WarmUp, QuotaError> {
         let parameters = Parameters::new(&self.quota, self.warm_up, self.cold_factor)?;
         let (parameters, word) = parameters.rebased(parameters.cold());

@@ -209,6 +209,10 @@ impl WarmUp {
     /// Takes `n` units now, to be used when [`Reservation::at`] says: when the grants before are paid. Later
     /// callers come after it, and pay for it.
     ///
+    /// The grants before are paid at an exact instant, which may lie between two nanoseconds; the next reservation is
+    /// counted from that, so that a line of them never drifts, while the time told is rounded up. Intervals that
+    /// begin at a time told can so hold what costs that fraction of a nanosecond more.
+    ///
     /// [`cancel`](Reservation::cancel) undoes it wholly if nothing has been granted since, and the quota has
     /// not been changed nor anything refunded; otherwise nothing comes back.
     ///
@@ -260,8 +264,9 @@ impl WarmUp {
     ///
     /// They count as never taken, and so does nobody else's: of the grant that is being paid, the last `n` units.
     /// They come back as far as their cost lies ahead, with the cold that they took out. Nothing comes back while a
-    /// reservation waits for its time; of what was taken before a change of quota; or, with a warm-up, when the
-    /// store is empty, as it then is not known how cold they found it.
+    /// reservation waits for its time, nor, if it was cancelled, before that time has passed; of what was taken
+    /// before a change of quota; or, with a warm-up, when the store is empty, as it then is not known how cold they
+    /// found it.
     ///
     /// ```
     /// # use flowgate::{ManualClock, WarmUp};
@@ -278,6 +283,8 @@ impl WarmUp {
     }
 
     /// How many units would go at once: none while the grants before are not paid, otherwise the quota's burst.
+    ///
+    /// It is not how much is stored: stored units do not bound what goes, they make it cost more.
     pub fn available(&self) -> u64 {
         self.at_now().available()
     }
