@@ -5,10 +5,15 @@ use crate::limiter::limiter_by_its_verbs;
 use crate::primitive::const_unless_loom;
 use crate::quota::{Quota, QuotaError};
 use crate::reservation::Reservation;
+use crate::room::waits_in_line;
 use crate::token_bucket::{Refill, TokenBucket, TokenBucketBuilder};
 use crate::verdict::Denied;
+#[cfg(all(feature = "std", not(flowgate_loom)))]
+use crate::{Spacing, Timestamp};
 use core::fmt;
 use core::ops::Deref;
+#[cfg(all(feature = "std", not(flowgate_loom)))]
+use core::time::Duration;
 
 /// Evenly spaced: at most **1 + slack + rate · t** in every span of time t, and so, without slack, never two
 /// closer together than the quota says.
@@ -72,12 +77,50 @@ impl LeakyBucket {
     pub fn builder(quota: Quota) -> LeakyBucketBuilder {
         LeakyBucketBuilder {
             slack: None,
+            drain: Drain::Constant,
             bucket: TokenBucket::builder(quota),
         }
     }
 }
 
 impl LeakyBucket {
+    /// Blocks this thread until its turn, which is counted from when the one before really went on its way, and says
+    /// when that was: two that return are never closer together than the quota says, unless there is slack.
+    ///
+    /// For a schedule that does not slip when a thread wakes up late, use
+    /// [`acquire`](Self::acquire), which counts from when a turn was due ([`Spacing`] has a drawing); for tasks,
+    /// `acquire().spacing(Spacing::AtLeast).await`.
+    ///
+    /// ```
+    /// use flowgate::LeakyBucket;
+    ///
+    /// let crawl = LeakyBucket::new("500/s".parse()?);
+    /// let first = crawl.take()?;
+    /// let second = crawl.take()?;
+    /// assert!(second.as_nanos() - first.as_nanos() >= 2_000_000);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if the [line](Self::line) is full or closed.
+    #[cfg(all(feature = "std", not(flowgate_loom)))]
+    pub fn take(&self) -> Result<Timestamp, Denied> {
+        let turn = self.acquire().spacing(Spacing::AtLeast);
+        turn.block().map(|grant| grant.at())
+    }
+
+    /// [`take`](Self::take), unless that would mean waiting for longer than `max_wait`.
+    ///
+    /// # Errors
+    ///
+    /// Also if the wait would be longer; at once, if that is known.
+    #[cfg(all(feature = "std", not(flowgate_loom)))]
+    pub fn take_within(&self, max_wait: Duration) -> Result<Timestamp, Denied> {
+        let turn = self.acquire().spacing(Spacing::AtLeast);
+        turn.within(max_wait).block().map(|grant| grant.at())
+    }
+
     /// [`TokenBucket::reserve_n`], here too because [`Limiter`](crate::Limiter) has another one of that name.
     ///
     /// # Errors
@@ -97,12 +140,44 @@ impl Deref for LeakyBucket {
     }
 }
 
+waits_in_line!(LeakyBucket, |bucket| &bucket.0);
 limiter_by_its_verbs!(LeakyBucket as TokenBucket, reserve_n);
 
 impl fmt::Debug for LeakyBucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("LeakyBucket").field(&self.0).finish()
     }
+}
+
+/// How fast a line of those who wait flows out.
+///
+/// ```text
+///   Constant       ●───●───●───●───●───●───●───●   one by one at the rate, however many wait
+///   Proportional   ●●●─●─●──●───●──────●           faster the more do: 6 wait, then 5, …
+/// ```
+///
+/// ```
+/// use flowgate::{Drain, LeakyBucket};
+///
+/// let limiter =
+///     LeakyBucket::builder("10/s".parse()?).drain(Drain::Proportional { up_to: 20 }).build()?;
+/// # Ok::<_, flowgate::QuotaError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Drain {
+    /// At the quota's rate.
+    #[default]
+    Constant,
+    /// As water leaves a bucket: at the quota's rate times what those in line ask for together, the one who goes
+    /// included, so that n who came together are gone after 1 + 1/2 + … + 1/n intervals.
+    ///
+    /// At most 1 + slack · `up_to` + `up_to` · rate · t are then granted in every span of time t. Who does not wait is
+    /// counted at the rate. What is given back counts as if it had been granted at the fastest, since nobody knows.
+    Proportional {
+        /// The most that the rate is multiplied by, 1 or more.
+        up_to: u64,
+    },
 }
 
 /// Settings of a [`LeakyBucket`] other than the default ones.
@@ -112,12 +187,14 @@ impl fmt::Debug for LeakyBucket {
 /// | [`clock`](Self::clock) | [`Clock::system`] |
 /// | [`slack`](Self::slack) | 0, or what the quota's burst leaves beside the first |
 /// | [`initial_tokens`](Self::initial_tokens) | 1 + slack: it starts empty, and so with room for all |
+/// | [`drain`](Self::drain) | [`Drain::Constant`] |
 /// | [`refill`](Self::refill) | [`Refill::Continuous`] |
 /// | [`max_debt`](Self::max_debt) | 1 + slack |
 #[derive(Clone, Debug)]
 #[must_use = "a builder builds nothing until `build` is called"]
 pub struct LeakyBucketBuilder {
     slack: Option<u64>,
+    drain: Drain,
     bucket: TokenBucketBuilder,
 }
 
@@ -153,6 +230,12 @@ impl LeakyBucketBuilder {
         self
     }
 
+    /// How fast drops run out for those who wait in line.
+    pub fn drain(mut self, drain: Drain) -> Self {
+        self.drain = drain;
+        self
+    }
+
     /// How drops run out; see [`TokenBucketBuilder::refill`].
     pub fn refill(mut self, refill: Refill) -> Self {
         self.bucket = self.bucket.refill(refill);
@@ -170,7 +253,7 @@ impl LeakyBucketBuilder {
     /// # Errors
     ///
     /// [`QuotaError`] if the slack or the debt is too large to be kept exactly at this rate, or the initial tokens
-    /// are more than 1 + slack.
+    /// are more than 1 + slack, or the drain is to be 0 times as fast.
     pub fn build(mut self) -> Result<LeakyBucket, QuotaError> {
         let quota = &mut self.bucket.quota;
         let burst = match self.slack {
@@ -179,6 +262,14 @@ impl LeakyBucketBuilder {
         };
         *quota = quota.try_burst(burst)?;
         self.bucket.default_burst = Some(burst);
-        self.bucket.build().map(LeakyBucket)
+        let mut bucket = self.bucket.build()?;
+        bucket.drain_up_to = match self.drain {
+            Drain::Constant => 1,
+            Drain::Proportional { up_to: 0 } => {
+                return Err(QuotaError::out_of_range("a drain", 0, 1, u64::MAX));
+            }
+            Drain::Proportional { up_to } => up_to,
+        };
+        Ok(LeakyBucket(bucket))
     }
 }

@@ -24,11 +24,26 @@
 //! - [`WarmUp`]: ramps up from cold.
 //! - [`PayAfter`]: a token bucket where a large operation goes at once, and the next one pays.
 //! - [`DecayingBucket`]: outflow that grows with the level.
+//! - [`ConcurrencyLimit`]: at most limit at once, fair, resized live.
+//! - [`Gate`]: several limits, one [`Permit`]: a token *and* a slot, or neither.
+//! - [`Degrade`]: watches how slow calls are, and says how far to degrade.
+//! - [`sizing`]: how large a limit has to be for a rate and a latency.
 //! - [`Sometimes`], [`sometimes!`]: speak now and then, and say how often you did not.
+//! - [`Observed`]: counts what a limiter answers, and how long its callers wait.
 //! - [`Unlimited`]: no limit, behind the same trait.
 //! - [`Denied`]: a refusal that knows when to come back.
 //! - [`Clock`]: the machine's time, or a [`ManualClock`] for tests that never sleep.
 //! - [`Limiter`]: any of the limiters, behind `&dyn`.
+//!
+//! # Waiting
+//!
+//! Three verbs differ in what happens when there is no room: `try_acquire()` says no, `reserve()` says when, and
+//! `acquire()` waits, in turn.
+//!
+//! - [`Acquire`]: the wait, a future and a builder: `limiter.acquire().n(5).within(patience).await`, or `.block()`.
+//! - [`Line`]: those who wait: how many, in what [`Order`], how punctually ([`Precision`]).
+//! - [`Ticks`]: the instants of a limiter's turns, an iterator and a stream.
+//! - [`CancelHandle`]: ends the waits of blocked threads.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(not(feature = "tsc"), forbid(unsafe_code))]
 #![doc(html_root_url = "https://docs.rs/flowgate/0.1.0")]
@@ -37,20 +52,28 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+mod alarm;
 mod algorithm;
 mod approximate_window;
 mod at;
 mod cell;
 mod clock;
+mod concurrency_limit;
 mod decaying_bucket;
+mod degrade;
 mod fixed_window;
+mod gate;
 mod leaky_bucket;
 mod limiter;
+mod observed;
+mod permit;
 mod primitive;
 mod quota;
 mod reservation;
 mod ring;
+mod room;
 mod segmented_window;
+pub mod sizing;
 mod sliding_window;
 mod sometimes;
 mod token_bucket;
@@ -62,12 +85,18 @@ mod word;
 pub use approximate_window::{ApproximateWindow, ApproximateWindowBuilder};
 pub use at::At;
 pub use clock::{Clock, ManualClock, Source, Timestamp};
+pub use concurrency_limit::{ConcurrencyLimit, ConcurrencyLimitBuilder};
 pub use decaying_bucket::{DecayingBucket, DecayingBucketBuilder};
+pub use degrade::{Degrade, DegradeBuilder, DegradeCall, SlowCalls};
 pub use fixed_window::{FixedWindow, FixedWindowBuilder};
-pub use leaky_bucket::{LeakyBucket, LeakyBucketBuilder};
-pub use limiter::{Limiter, Snapshot};
+pub use gate::{Gate, GateBuilder, GateError};
+pub use leaky_bucket::{Drain, LeakyBucket, LeakyBucketBuilder};
+pub use limiter::{Limit, Limiter, Snapshot};
+pub use observed::{Counts, Observed, ObservedAcquire, Refusals, Waits};
+pub use permit::{AcquirePermit, OwnedPermit, Permit};
 pub use quota::{Quota, QuotaError};
 pub use reservation::Reservation;
+pub use room::{Acquire, CancelHandle, Grant, Line, Order, Precision, Spacing, Ticks};
 pub use segmented_window::{SegmentedWindow, SegmentedWindowBuilder};
 pub use sliding_window::{SlidingWindow, SlidingWindowBuilder};
 pub use sometimes::{Sometimes, SometimesBuilder, SometimesBy};

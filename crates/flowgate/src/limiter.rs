@@ -2,12 +2,21 @@
 
 use crate::clock::{Clock, Timestamp};
 use crate::reservation::Reservation;
+use crate::room::{Acquire, Line};
 use crate::verdict::Denied;
 use core::time::Duration;
 
 pub(crate) mod sealed {
-    pub trait Sealed {}
+    pub trait Sealed: core::any::Any {
+        /// Itself, as its line sees it.
+        fn supply(&self) -> &dyn crate::room::Supply;
+    }
 }
+
+/// Any limit, of rate or of concurrency: what a [`Gate`](crate::Gate) is made of. Sealed.
+pub trait Limit: sealed::Sealed + Send + Sync + core::fmt::Debug {}
+
+impl<L: sealed::Sealed + Send + Sync + core::fmt::Debug> Limit for L {}
 
 /// Any limiter, for code that does not care which: `&dyn Limiter`, `Arc<dyn Limiter>`.
 ///
@@ -59,6 +68,16 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
         None
     }
 
+    /// Waits for one token, in turn; see [`Acquire`].
+    fn acquire(&self) -> Acquire<'_> {
+        Acquire::new(self.supply())
+    }
+
+    /// Those who wait here.
+    fn line(&self) -> Line<'_> {
+        Line::new(self.supply())
+    }
+
     /// How many units could be taken now without a debt. A limiter where the next caller pays may let more go ahead.
     fn available(&self) -> u64;
 
@@ -104,8 +123,6 @@ macro_rules! limiter_by_its_verbs {
                 <$verbs>::clock(self)
             }
         }
-
-        impl crate::limiter::sealed::Sealed for $limiter {}
     };
 }
 pub(crate) use limiter_by_its_verbs;

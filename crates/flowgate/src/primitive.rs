@@ -19,6 +19,8 @@ pub(crate) use modelled::AtomicU128;
 #[derive(Debug)]
 pub(crate) struct Lock<T>(lock::Mutex<T>);
 
+pub(crate) type LockGuard<'a, T> = lock::MutexGuard<'a, T>;
+
 impl<T> Lock<T> {
     const_unless_loom! {
         pub(crate) const fn new(value: T) -> Self {
@@ -27,14 +29,14 @@ impl<T> Lock<T> {
     }
 
     #[cfg(any(feature = "std", flowgate_loom))]
-    pub(crate) fn lock(&self) -> lock::MutexGuard<'_, T> {
+    pub(crate) fn lock(&self) -> LockGuard<'_, T> {
         self.0
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     #[cfg(not(any(feature = "std", flowgate_loom)))]
-    pub(crate) fn lock(&self) -> lock::MutexGuard<'_, T> {
+    pub(crate) fn lock(&self) -> LockGuard<'_, T> {
         self.0.lock()
     }
 }
@@ -45,6 +47,30 @@ use loom::sync as lock;
 use spin as lock;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 use std::sync as lock;
+
+/// A value that is made when it is first asked for. Loom does not explore the making.
+#[derive(Debug)]
+pub(crate) struct Lazy<T>(once::Once<T>);
+
+#[cfg(any(feature = "std", flowgate_loom))]
+mod once {
+    pub(super) use std::sync::OnceLock as Once;
+}
+#[cfg(not(any(feature = "std", flowgate_loom)))]
+use spin as once;
+
+impl<T> Lazy<T> {
+    pub(crate) const fn new() -> Self {
+        Self(once::Once::new())
+    }
+
+    pub(crate) fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
+        #[cfg(any(feature = "std", flowgate_loom))]
+        return self.0.get_or_init(make);
+        #[cfg(not(any(feature = "std", flowgate_loom)))]
+        self.0.call_once(make)
+    }
+}
 
 /// Makes a `const fn` plain under loom, whose atomics cannot be built in a constant.
 macro_rules! const_unless_loom {

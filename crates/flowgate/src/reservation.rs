@@ -24,9 +24,9 @@ pub struct Reservation<'a> {
     pub(crate) receipt: Receipt,
 }
 
-/// What a limiter has to know of a reservation to take it back.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Receipt {
+/// What a limiter has to know of a reservation, or of a grant, to take it back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Receipt {
     /// What the reservation's units count.
     pub(crate) units_per_token: u64,
     /// The state that making it left, what had been given back by then, and the epoch of both.

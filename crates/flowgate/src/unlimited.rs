@@ -3,8 +3,11 @@
 use crate::at::At;
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Snapshot, limiter_by_its_verbs};
+use crate::primitive::const_unless_loom;
 use crate::reservation::{Receipt, Reservation, Revoke};
+use crate::room::{Room, Supply, waits_in_line};
 use crate::verdict::Denied;
+use core::fmt;
 use core::time::Duration;
 
 /// Admits everything, at once, and counts nothing: the limiter to plug in where none is wanted.
@@ -32,26 +35,34 @@ use core::time::Duration;
 /// ```
 ///
 /// It has no quota, no memory, and nothing that could be given back: there is no `refund`. A decision does
-/// not read the clock, which is there because every [`Limiter`](crate::Limiter) has one.
-#[derive(Debug)]
+/// not read the clock, which is there because every [`Limiter`](crate::Limiter) has one. Nobody ever waits in its
+/// line, but that can be [closed](crate::Line::close), like every other.
 pub struct Unlimited {
     clock: Clock,
+    room: Room,
 }
 
 impl Unlimited {
-    /// On [`Clock::system`].
-    #[cfg(feature = "std")]
-    #[must_use]
-    pub const fn new() -> Self {
-        Self {
-            clock: Clock::system(),
+    const_unless_loom! {
+        /// On [`Clock::system`].
+        #[cfg(feature = "std")]
+        #[must_use]
+        pub const fn new() -> Self {
+            Self::on(Clock::system())
         }
     }
 
     /// On a clock of the caller's.
     pub fn with_clock(clock: impl Into<Clock>) -> Self {
-        Self {
-            clock: clock.into(),
+        Self::on(clock.into())
+    }
+
+    const_unless_loom! {
+        const fn on(clock: Clock) -> Self {
+            Self {
+                clock,
+                room: Room::new(),
+            }
         }
     }
 
@@ -59,28 +70,27 @@ impl Unlimited {
     ///
     /// # Errors
     ///
-    /// None, ever.
+    /// [`Denied::is_closed`] once its line has been closed, and no other.
     #[inline]
     pub fn try_acquire(&self) -> Result<(), Denied> {
-        Ok(())
+        self.try_acquire_n(1)
     }
 
     /// Succeeds, for every `n`.
     ///
     /// # Errors
     ///
-    /// None, ever.
+    /// As [`try_acquire`](Self::try_acquire).
     #[inline]
     pub fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
-        let _ = n;
-        Ok(())
+        self.pass(n, || self.clock.now().as_nanos())
     }
 
     /// A reservation for now.
     ///
     /// # Errors
     ///
-    /// None, ever.
+    /// As [`try_acquire`](Self::try_acquire).
     pub fn reserve(&self) -> Result<Reservation<'_>, Denied> {
         self.reserve_n(1)
     }
@@ -89,27 +99,32 @@ impl Unlimited {
     ///
     /// # Errors
     ///
-    /// None, ever.
+    /// As [`try_acquire`](Self::try_acquire).
     pub fn reserve_n(&self, n: u64) -> Result<Reservation<'_>, Denied> {
         self.at(self.clock.now()).reserve_n(n)
     }
 
-    /// `n`.
+    /// `n`; nothing once its line has been closed.
     pub fn take_up_to(&self, n: u64) -> u64 {
-        n
+        self.try_acquire_n(n).map_or(0, |()| n)
     }
 
-    /// `u64::MAX`.
+    /// `u64::MAX`; nothing once its line has been closed.
     pub fn available(&self) -> u64 {
-        u64::MAX
+        self.take_up_to(u64::MAX)
     }
 
-    /// A limit of `u64::MAX`, of which everything remains.
+    /// A limit of `u64::MAX`, of which everything remains; nothing, for ever, once its line has been closed.
     pub fn snapshot(&self) -> Snapshot {
+        let remaining = self.available();
+        let reset_after = match remaining {
+            0 => Duration::MAX,
+            _ => Duration::ZERO,
+        };
         Snapshot {
             limit: u64::MAX,
-            remaining: u64::MAX,
-            reset_after: Duration::ZERO,
+            remaining,
+            reset_after,
         }
     }
 
@@ -125,6 +140,15 @@ impl Unlimited {
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
+
+    /// Unless it is closed.
+    #[inline(always)]
+    fn pass(&self, n: u64, now_ns: impl FnOnce() -> u64) -> Result<(), Denied> {
+        if self.room.is_held() {
+            return self.room.pass(self, now_ns(), Some(n));
+        }
+        Ok(())
+    }
 }
 
 impl Default for Unlimited {
@@ -138,28 +162,29 @@ impl<'a> At<'a, Unlimited> {
     ///
     /// # Errors
     ///
-    /// None, ever.
+    /// As there.
     #[inline]
     pub fn try_acquire(self) -> Result<(), Denied> {
-        Ok(())
+        self.try_acquire_n(1)
     }
 
     /// [`Unlimited::try_acquire_n`].
     ///
     /// # Errors
     ///
-    /// None, ever.
+    /// As there.
     #[inline]
     pub fn try_acquire_n(self, n: u64) -> Result<(), Denied> {
-        self.limiter.try_acquire_n(n)
+        self.limiter.pass(n, || self.now_ns)
     }
 
     /// [`Unlimited::reserve_n`].
     ///
     /// # Errors
     ///
-    /// None, ever.
+    /// As there.
     pub fn reserve_n(self, n: u64) -> Result<Reservation<'a>, Denied> {
+        self.try_acquire_n(n)?;
         Ok(Reservation {
             limiter: self.limiter,
             units: n,
@@ -170,7 +195,7 @@ impl<'a> At<'a, Unlimited> {
 
     /// [`Unlimited::take_up_to`].
     pub fn take_up_to(self, n: u64) -> u64 {
-        n
+        self.limiter.take_up_to(n)
     }
 
     /// [`Unlimited::available`].
@@ -190,4 +215,33 @@ impl Revoke for Unlimited {
     }
 }
 
+impl Supply for Unlimited {
+    fn room(&self) -> &Room {
+        &self.room
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    fn grant(&self, _: Timestamp, _: u64) -> Result<(), Denied> {
+        Ok(())
+    }
+
+    fn peek(&self, _: Timestamp, _: u64) -> Result<(), Denied> {
+        Ok(())
+    }
+
+    fn take_back(&self, _: Timestamp, _: u64, _: &Receipt) {}
+}
+
+waits_in_line!(Unlimited, |limiter| limiter);
 limiter_by_its_verbs!(Unlimited as Unlimited, reserve_n);
+
+impl fmt::Debug for Unlimited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unlimited")
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
+    }
+}

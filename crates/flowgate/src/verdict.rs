@@ -1,7 +1,7 @@
 //! What a limiter answers when it does not say yes.
 
 use core::fmt;
-use core::num::NonZeroU64;
+use core::num::{NonZeroU8, NonZeroU64};
 use core::time::Duration;
 
 /// A refusal: the operation may not go ahead now, and nothing was taken.
@@ -34,14 +34,29 @@ enum Reason {
     Later {
         missing: [u64; 2],
         ticks_per_ns: NonZeroU64,
+        limit: Limit,
     },
     Never {
         asked: u64,
         most: u64,
+        limit: Limit,
     },
     /// Not before the clock's last instant.
     TooLate,
+    /// Until somebody gives back what they use.
+    Busy {
+        limit: Limit,
+    },
+    /// The line of waiters has reached one of its bounds; `wait_ns` is 0 where no time is known.
+    LineFull {
+        wait_ns: u64,
+    },
+    Closed,
+    Cancelled,
 }
+
+/// Which of a gate's limits it was, counted from 1.
+type Limit = Option<NonZeroU8>;
 
 impl Denied {
     /// `missing` ticks, of which `ticks_per_ns` (not 0) make a nanosecond, have to pass first.
@@ -51,11 +66,16 @@ impl Denied {
         Self(Reason::Later {
             missing: [missing as u64, (missing >> 64) as u64],
             ticks_per_ns,
+            limit: None,
         })
     }
 
     pub(crate) fn never(asked: u64, most: u64) -> Self {
-        Self(Reason::Never { asked, most })
+        Self(Reason::Never {
+            asked,
+            most,
+            limit: None,
+        })
     }
 
     /// A turn that would come after the end of time.
@@ -63,24 +83,62 @@ impl Denied {
         Self(Reason::TooLate)
     }
 
+    /// Everything is in use, and nobody knows for how long.
+    pub(crate) fn busy() -> Self {
+        Self(Reason::Busy { limit: None })
+    }
+
+    /// The same from a gate, by its limit at `index`.
+    pub(crate) fn by_limit(mut self, index: usize) -> Self {
+        if let Reason::Later { limit, .. } | Reason::Never { limit, .. } | Reason::Busy { limit } =
+            &mut self.0
+        {
+            *limit = u8::try_from(index + 1).ok().and_then(NonZeroU8::new);
+        }
+        self
+    }
+
+    /// The line takes nobody more, or nobody who would have to wait that long.
+    pub(crate) fn queue_full(retry_after: Option<Duration>) -> Self {
+        let wait_ns = retry_after.map_or(0, |wait| {
+            u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX).max(1)
+        });
+        Self(Reason::LineFull { wait_ns })
+    }
+
+    pub(crate) fn closed() -> Self {
+        Self(Reason::Closed)
+    }
+
+    pub(crate) fn cancelled() -> Self {
+        Self(Reason::Cancelled)
+    }
+
     /// The least time to wait: the same request, made by the same means, is granted after exactly this
     /// long and refused a nanosecond earlier, if nobody else takes anything meanwhile.
     ///
-    /// `None` if no time is known, which is when the request [can never](Self::is_never) be granted.
-    /// Rounded up to whole nanoseconds. Until then anybody may be served first: a retry after this
+    /// `None` if no time is known: the request [can never](Self::is_never) be granted, or hangs on what others do
+    /// ([`is_busy`](Self::is_busy)), or nothing is granted any more ([`is_closed`](Self::is_closed)). Rounded up to whole nanoseconds. Until then anybody may be served first: a retry after this
     /// long is not a place in a line.
     pub fn retry_after(&self) -> Option<Duration> {
         match self.0 {
             Reason::Later {
                 missing: [low, high],
                 ticks_per_ns,
+                ..
             } => {
                 let missing = u128::from(low) | u128::from(high) << 64;
                 Some(duration_from_nanos(
                     missing.div_ceil(u128::from(ticks_per_ns.get())),
                 ))
             }
-            Reason::Never { .. } | Reason::TooLate => None,
+            Reason::LineFull { wait_ns: 0 } => None,
+            Reason::LineFull { wait_ns } => Some(Duration::from_nanos(wait_ns)),
+            Reason::Never { .. }
+            | Reason::TooLate
+            | Reason::Busy { .. }
+            | Reason::Closed
+            | Reason::Cancelled => None,
         }
     }
 
@@ -90,12 +148,45 @@ impl Denied {
     pub fn is_never(&self) -> bool {
         matches!(self.0, Reason::Never { .. } | Reason::TooLate)
     }
+
+    /// Whether everything is in use: a concurrency limit has no slot free, and only somebody who gives one back
+    /// changes that.
+    pub fn is_busy(&self) -> bool {
+        matches!(self.0, Reason::Busy { .. })
+    }
+
+    /// Which limit of a [`Gate`](crate::Gate) gave it, counted from 0 in the order of its making;
+    /// [`Gate::name_of`](crate::Gate::name_of) tells the name.
+    pub fn limit(&self) -> Option<usize> {
+        match self.0 {
+            Reason::Later { limit, .. } | Reason::Never { limit, .. } | Reason::Busy { limit } => {
+                limit.map(|limit| usize::from(limit.get()) - 1)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the line of those who wait has reached one of the bounds that it was given; see
+    /// [`Line`](crate::Line).
+    pub fn is_queue_full(&self) -> bool {
+        matches!(self.0, Reason::LineFull { .. })
+    }
+
+    /// Whether the limiter has been closed, so that it grants nothing any more.
+    pub fn is_closed(&self) -> bool {
+        matches!(self.0, Reason::Closed)
+    }
+
+    /// Whether it was the caller's own [`CancelHandle`](crate::CancelHandle) that ended the wait.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self.0, Reason::Cancelled)
+    }
 }
 
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Reason::Never { asked, most } => {
+            Reason::Never { asked, most, .. } => {
                 write!(
                     f,
                     "{asked} can never be granted: the most at once is {most}"
@@ -104,6 +195,14 @@ impl fmt::Display for Denied {
             Reason::TooLate => {
                 f.write_str("its turn would come after the end of time, in 584 years")
             }
+            Reason::Busy { .. } => f.write_str("no slot is free"),
+            Reason::LineFull { wait_ns: 0 } => f.write_str("the line of waiters is full"),
+            Reason::LineFull { .. } => {
+                let wait = self.retry_after().unwrap_or_default();
+                write!(f, "the line of waiters is full; retry after {wait:?}")
+            }
+            Reason::Closed => f.write_str("closed: nothing is granted any more"),
+            Reason::Cancelled => f.write_str("the wait was cancelled"),
             Reason::Later { .. } => {
                 let wait = self.retry_after().unwrap_or_default();
                 write!(f, "over the limit; retry after {wait:?}")
@@ -124,4 +223,15 @@ impl core::error::Error for Denied {}
 pub(crate) fn duration_from_nanos(nanos: u128) -> Duration {
     let seconds = u64::try_from(nanos / 1_000_000_000).unwrap_or(u64::MAX);
     Duration::new(seconds, (nanos % 1_000_000_000) as u32)
+}
+
+#[cfg(all(test, not(flowgate_loom)))]
+mod tests {
+    use super::*;
+
+    /// A decision returns one through memory.
+    #[test]
+    fn c9_a_refusal_is_small() {
+        assert_eq!(size_of::<Result<(), Denied>>(), 32);
+    }
 }

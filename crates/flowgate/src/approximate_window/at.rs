@@ -4,8 +4,10 @@ use crate::algorithm::approximate_window::Wait;
 use crate::at::At;
 use crate::cell::Step;
 use crate::limiter::Snapshot;
+use crate::primitive::Ordering;
 use crate::quota::{Quota, QuotaError};
 use crate::verdict::{Denied, duration_from_nanos};
+use core::time::Duration;
 
 impl At<'_, ApproximateWindow> {
     /// [`ApproximateWindow::try_acquire`].
@@ -15,6 +17,7 @@ impl At<'_, ApproximateWindow> {
     /// As there.
     #[inline]
     pub fn try_acquire(self) -> Result<(), Denied> {
+        self.pass(None)?;
         self.take(|parameters| parameters.units_per_token)
     }
 
@@ -28,28 +31,28 @@ impl At<'_, ApproximateWindow> {
         if n == 0 {
             return Ok(());
         }
+        self.pass(Some(n))?;
         self.take(|_| n)
     }
 
+    /// Unless others wait, whom that would overtake.
+    #[inline(always)]
+    fn pass(self, units: Option<u64>) -> Result<(), Denied> {
+        self.limiter.room.pass(self.limiter, self.now_ns, units)
+    }
+
+    /// Whoever waits.
     #[inline(always)]
     fn take(self, units: impl Fn(&Parameters) -> u64) -> Result<(), Denied> {
-        self.limiter.cell.decide(|parameters, bits| {
-            let (n, window) = (units(parameters), parameters.window);
-            if n > window.limit {
-                return Err(Denied::never(n, window.limit));
-            }
-            match unpack(bits).take(self.now_ns, n, window) {
-                Ok(state) => Ok(pack(state)),
-                Err(Wait {
-                    missing,
-                    ticks_per_ns,
-                }) => Err(Denied::later(missing, ticks_per_ns)),
-            }
-        })
+        let cell = &self.limiter.cell;
+        cell.decide(|parameters, bits| parameters.take(bits, self.now_ns, units(parameters)))
     }
 
     /// [`ApproximateWindow::take_up_to`].
     pub fn take_up_to(self, n: u64) -> u64 {
+        if self.pass(Some(n.min(1))).is_err() {
+            return 0;
+        }
         self.limiter.cell.update(|parameters, bits| {
             let state = unpack(bits).at(self.now_ns, parameters.window.length_ns);
             match n.min(state.room(self.now_ns, parameters.window)) {
@@ -65,7 +68,7 @@ impl At<'_, ApproximateWindow> {
 
     /// [`ApproximateWindow::refund`].
     pub fn refund(self, n: u64) -> u64 {
-        self.limiter.cell.update(|parameters, bits| {
+        let back = self.limiter.cell.update(|parameters, bits| {
             let mut state = unpack(bits).at(self.now_ns, parameters.window.length_ns);
             match n.min(state.current) {
                 0 => Step::Stay(0),
@@ -74,7 +77,9 @@ impl At<'_, ApproximateWindow> {
                     Step::Move(pack(state), back)
                 }
             }
-        })
+        });
+        self.limiter.room.changed(self.limiter);
+        back
     }
 
     /// [`ApproximateWindow::available`].
@@ -84,6 +89,14 @@ impl At<'_, ApproximateWindow> {
 
     /// [`ApproximateWindow::snapshot`].
     pub fn snapshot(self) -> Snapshot {
+        let limit = self.limiter.cell.view().0.window.limit;
+        if let Err(denied) = self.pass(Some(limit)) {
+            return Snapshot {
+                limit,
+                remaining: 0,
+                reset_after: denied.retry_after().unwrap_or(Duration::MAX),
+            };
+        }
         let (Parameters { window, .. }, bits) = self.limiter.cell.view();
         let state = unpack(bits).at(self.now_ns, window.length_ns);
         let idle_at_ns = state.idle_at_ns(self.now_ns, window);
@@ -118,10 +131,41 @@ impl ApproximateWindow {
         self.cell.reconfigure(|old, bits| {
             let (now_ns, latest_ns) = times_ns();
             let times_ns = (now_ns, latest_ns.max(self.newest_ns()));
+            if old.is_restated_by(&new) {
+                let granted_ns = self.clock.latest().as_nanos();
+                let latest_ns = times_ns.0.max(times_ns.1).max(granted_ns);
+                let from_ns = latest_ns.saturating_add(1);
+                self.restated_ns.fetch_max(from_ns, Ordering::AcqRel);
+            }
             let state = carried(unpack(bits), times_ns, old, &new);
             (new, pack(state), ())
         });
         *in_force = quota;
+        drop(in_force);
+        self.room.changed(self);
         Ok(())
+    }
+}
+
+impl Parameters {
+    /// Whether a unit or a window is not the same under `new`.
+    fn is_restated_by(&self, new: &Self) -> bool {
+        self.units_per_token != new.units_per_token || self.window.length_ns != new.window.length_ns
+    }
+
+    /// Takes `n` units at `now_ns`: the new state.
+    #[inline(always)]
+    pub(super) fn take(&self, bits: u128, now_ns: u64, n: u64) -> Result<u128, Denied> {
+        let limit = self.window.limit;
+        if n > limit {
+            return Err(Denied::never(n, limit));
+        }
+        match unpack(bits).take(now_ns, n, self.window) {
+            Ok(state) => Ok(pack(state)),
+            Err(Wait {
+                missing,
+                ticks_per_ns,
+            }) => Err(Denied::later(missing, ticks_per_ns)),
+        }
     }
 }

@@ -4,6 +4,7 @@
 mod at;
 mod builder;
 mod parameters;
+mod supply;
 
 pub use builder::ApproximateWindowBuilder;
 
@@ -14,6 +15,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Snapshot, limiter_by_its_verbs};
 use crate::primitive::{AtomicU64, Lock, Ordering, const_unless_loom};
 use crate::quota::{Quota, QuotaError};
+use crate::room::{Room, waits_in_line};
 use crate::verdict::Denied;
 use core::fmt;
 use parameters::{LIMIT_END, Parameters};
@@ -56,7 +58,9 @@ use parameters::{LIMIT_END, Parameters};
 ///   exceed the limit. The estimate is off by at most the previous window's count: what was admitted at the
 ///   beginning of a window counts for too long, what was admitted at its end not for long enough.
 /// - **Any clock** (C4). A `now` before the current window counts as its start, where the estimate is greatest.
-/// - **Honest waits** (C3). [`Denied::retry_after`] is the least wait, to the nanosecond.
+/// - **Honest waits** (C3). [`Denied::retry_after`] is the least wait, to the nanosecond. While others wait in
+///   [line](Self::line), how long those take hangs on how much each of them asks for, and it is the least that this
+///   can be.
 ///
 /// # Choosing it
 ///
@@ -79,7 +83,11 @@ pub struct ApproximateWindow {
     clock: Clock,
     /// The latest time that a caller has supplied; a change of quota is not settled before it.
     newest_ns: AtomicU64,
+    /// From when on a unit and a window are what they are; what was granted before is not taken back. Raised before
+    /// the change is made.
+    restated_ns: AtomicU64,
     quota: Lock<Quota>,
+    room: Room,
 }
 
 impl ApproximateWindow {
@@ -111,7 +119,9 @@ impl ApproximateWindow {
                 cell: Cell::new(parameters.words(), parameters::pack(state)),
                 clock,
                 newest_ns: AtomicU64::new(0),
+                restated_ns: AtomicU64::new(0),
                 quota: Lock::new(quota),
+                room: Room::new(),
             }
         }
     }
@@ -164,7 +174,7 @@ impl ApproximateWindow {
         self.at_now().refund(n)
     }
 
-    /// How many units could be taken now.
+    /// How many units could be taken now; none while others wait in line.
     pub fn available(&self) -> u64 {
         self.at_now().available()
     }
@@ -285,6 +295,7 @@ fn carried(
     }
 }
 
+waits_in_line!(ApproximateWindow, |limiter| limiter);
 limiter_by_its_verbs!(ApproximateWindow as ApproximateWindow);
 
 impl fmt::Debug for ApproximateWindow {

@@ -1,6 +1,7 @@
 use super::Timestamp;
 use crate::primitive::{AtomicU64, Ordering};
 use alloc::boxed::Box;
+use core::task::Waker;
 
 /// Where a [`Clock::custom`](crate::Clock::custom) gets the time from: a simulator, a hardware timer, a
 /// recorded trace.
@@ -23,6 +24,69 @@ use alloc::boxed::Box;
 pub trait Source: Send + Sync {
     /// Nanoseconds since an origin of your choice.
     fn now_ns(&self) -> u64;
+
+    /// Has `waker` woken when this source tells `at` or later, and answers `true`; or answers `false`, which is
+    /// what it does unless you write it.
+    ///
+    /// After `false`, whoever waits sleeps for as long in real time as the source still has to go, looks at it again,
+    /// and so on: right for a source that keeps step with real time, late for one that runs ahead of it, look after look
+    /// for one that lags or stands still. Without the feature `std` there is nothing to sleep on, and it is look after
+    /// look for every source.
+    ///
+    /// After `true`, whoever waits relies on it. A source that tells `at` already wakes at once. To wake too early,
+    /// twice, or somebody who has given up does no harm: the woken look at the clock, and ask again if they have to.
+    /// For a clone of `waker` the source finds room itself; clones of equal wakers can be told by
+    /// [`Waker::will_wake`]. Wake it with no lock held: it may call this source.
+    ///
+    /// ```
+    /// use flowgate::{Clock, Source, Timestamp};
+    /// use std::sync::{Arc, Mutex};
+    /// use std::task::Waker;
+    ///
+    /// /// A simulation: its time, and who waits for which.
+    /// #[derive(Clone, Default)]
+    /// struct Simulated(Arc<Mutex<(u64, Vec<(u64, Waker)>)>>);
+    ///
+    /// impl Simulated {
+    ///     fn run_until(&self, now_ns: u64) {
+    ///         let due = {
+    ///             let (time_ns, waiting) = &mut *self.0.lock().unwrap();
+    ///             *time_ns = now_ns;
+    ///             waiting.extract_if(.., |(at_ns, _)| *at_ns <= now_ns).collect::<Vec<_>>()
+    ///         };
+    ///         due.into_iter().for_each(|(_, waker)| waker.wake());
+    ///     }
+    /// }
+    ///
+    /// impl Source for Simulated {
+    ///     fn now_ns(&self) -> u64 {
+    ///         self.0.lock().unwrap().0
+    ///     }
+    ///
+    ///     fn wake_at(&self, at: Timestamp, waker: &Waker) -> bool {
+    ///         let is_due = {
+    ///             let (time_ns, waiting) = &mut *self.0.lock().unwrap();
+    ///             if at.as_nanos() > *time_ns {
+    ///                 waiting.push((at.as_nanos(), waker.clone()));
+    ///             }
+    ///             at.as_nanos() <= *time_ns
+    ///         };
+    ///         if is_due {
+    ///             waker.wake_by_ref();
+    ///         }
+    ///         true
+    ///     }
+    /// }
+    ///
+    /// let simulated = Simulated::default();
+    /// let clock = Clock::custom(simulated.clone());
+    /// simulated.run_until(1_000);
+    /// assert_eq!(clock.now(), Timestamp::from_nanos(1_000));
+    /// ```
+    fn wake_at(&self, at: Timestamp, waker: &Waker) -> bool {
+        let _ = (at, waker);
+        false
+    }
 }
 
 pub(super) struct Custom {
@@ -43,6 +107,11 @@ impl Custom {
         let now_ns = self.source.now_ns();
         self.latest_ns.fetch_max(now_ns, Ordering::AcqRel);
         Timestamp::from_nanos(now_ns)
+    }
+
+    /// Whether the source is going to wake `waker` at `at`.
+    pub(super) fn wake_at(&self, at: Timestamp, waker: &Waker) -> bool {
+        self.source.wake_at(at, waker)
     }
 
     pub(super) fn latest(&self) -> Timestamp {

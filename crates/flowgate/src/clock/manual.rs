@@ -1,13 +1,23 @@
 use super::Timestamp;
+use crate::alarm::{Alarm, ManualAlarms};
 use crate::primitive::{AtomicU64, Ordering};
 use alloc::sync::Arc;
 use core::fmt;
+use core::task::Waker;
 use core::time::Duration;
 
 /// A clock that moves only when it is told to: forward, by a jump, or backward.
 ///
 /// It starts at the origin. Clones are handles on the same clock, so a test keeps one and gives the
 /// limiter another: `TokenBucket::builder(quota).clock(&time)`.
+///
+/// Whoever moves it wakes those who wait for the new time, in the order of their times, before
+/// [`advance`](Self::advance) or [`set`](Self::set) returns, and after the clock tells the new time. Waking is not
+/// running: a task that is woken runs when its runtime polls it, a thread when it is scheduled. Should a waker panic,
+/// so does whoever moved the clock; those behind it are woken when it moves again.
+///
+/// Moving it takes no lock while nobody waits, so an interrupt handler may do it. With somebody waiting, it must not
+/// interrupt what uses the clock.
 ///
 /// ```
 /// use flowgate::{ManualClock, Timestamp};
@@ -27,6 +37,7 @@ struct Hands {
     now_ns: AtomicU64,
     /// The latest that `now_ns` has been before it was what it is; raised before it is replaced.
     latest_ns: AtomicU64,
+    alarms: Arc<ManualAlarms>,
 }
 
 impl ManualClock {
@@ -35,18 +46,23 @@ impl ManualClock {
         Self::default()
     }
 
+    /// Whether both are handles on one clock.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The time.
     pub fn now(&self) -> Timestamp {
         Timestamp::from_nanos(self.0.now_ns.load(Ordering::Acquire))
     }
 
-    /// Moves the clock forward; it stops at [`Timestamp::MAX`]. Threads that do so at once move it by the
-    /// sum.
+    /// Moves the clock forward, and wakes those whose time has come; it stops at [`Timestamp::MAX`]. Threads that do
+    /// so at once move it by the sum.
     pub fn advance(&self, by: Duration) {
         self.change(|now| now + by);
     }
 
-    /// Moves the clock to `to`, which may be earlier than now.
+    /// Moves the clock to `to`, which may be earlier than now, and wakes those whose time has come.
     pub fn set(&self, to: Timestamp) {
         self.change(|_| to);
     }
@@ -62,10 +78,15 @@ impl ManualClock {
                 Ordering::Acquire,
             );
             match swapped {
-                Ok(_) => return,
+                Ok(_) => return self.0.alarms.ring(|| self.now().as_nanos()),
                 Err(current) => now = Timestamp::from_nanos(current),
             }
         }
+    }
+
+    pub(super) fn alarm(&self, at: Timestamp, waker: Waker) -> Alarm {
+        let alarms = &self.0.alarms;
+        alarms.ask(at.as_nanos(), waker, || self.now().as_nanos())
     }
 
     pub(super) fn latest(&self) -> Timestamp {

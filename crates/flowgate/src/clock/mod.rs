@@ -21,10 +21,14 @@ mod tsc;
 
 pub use custom::Source;
 pub use manual::ManualClock;
+#[cfg(all(feature = "std", not(target_os = "linux"), not(flowgate_loom)))]
+pub(crate) use os::now_ns as os_now_ns;
 pub use timestamp::Timestamp;
 
+use crate::alarm::Alarm;
 use alloc::sync::Arc;
 use core::fmt;
+use core::task::Waker;
 use custom::Custom;
 
 /// A source of time: the machine's, a test's, or your own.
@@ -121,6 +125,44 @@ impl Clock {
             Kind::Os => Timestamp::from_nanos(os::now_ns()),
             Kind::Manual(manual) => manual.now(),
             Kind::Custom(custom) => custom.now(),
+        }
+    }
+
+    /// Has `waker` woken when this clock tells `at` or later; before this returns if it does so already.
+    ///
+    /// It may be woken too early: look at the clock, and ask again. It may be woken before this returns for want of
+    /// somebody to do it later, too ([`Alarm::after`]), so ask with no lock held that the waker takes.
+    pub(crate) fn alarm(&self, at: Timestamp, waker: Waker) -> Alarm {
+        match &self.0 {
+            Kind::Manual(manual) => return manual.alarm(at, waker),
+            Kind::Custom(custom) if custom.wake_at(at, &waker) => return Alarm::NOWHERE,
+            _ => {}
+        }
+        // The difference, not the time: it does not matter then how this clock and the alarm's differ. Early by what
+        // they drift apart while it lasts, late by what passes between the two readings.
+        match at.as_nanos().saturating_sub(self.now().as_nanos()) {
+            0 => Alarm::at_once(waker),
+            wait_ns => Alarm::after(wait_ns, waker),
+        }
+    }
+
+    /// Whether both tell the same time.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            #[cfg(feature = "std")]
+            (Kind::System, Kind::System) | (Kind::Os, Kind::Os) => true,
+            (Kind::Manual(one), Kind::Manual(other)) => one.is(other),
+            (Kind::Custom(one), Kind::Custom(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
+    /// Whether it goes on by itself, so that one can watch it until it gets somewhere.
+    pub(crate) fn is_real(&self) -> bool {
+        match &self.0 {
+            #[cfg(feature = "std")]
+            Kind::System | Kind::Os => true,
+            Kind::Manual(_) | Kind::Custom(_) => false,
         }
     }
 

@@ -31,20 +31,22 @@ impl At<'_, DecayingBucket> {
         if n == 0 {
             return Ok(());
         }
-        self.limiter.cell.decide(|Parameters(bucket), bits| {
-            let state = unpack(bits);
-            if n > bucket.capacity() {
-                return Err(Denied::never(n, bucket.capacity()));
-            }
-            match state.take(self.now_ns, n, bucket) {
-                Some(state) => Ok(pack(state)),
-                None => Err(denied(state, self.now_ns, n, bucket)),
-            }
-        })
+        self.pass(Some(n))?;
+        let cell = &self.limiter.cell;
+        cell.decide(|parameters, bits| parameters.take(bits, self.now_ns, n))
+    }
+
+    /// Unless others wait, whom that would overtake.
+    #[inline(always)]
+    fn pass(self, units: Option<u64>) -> Result<(), Denied> {
+        self.limiter.room.pass(self.limiter, self.now_ns, units)
     }
 
     /// [`DecayingBucket::take_up_to`].
     pub fn take_up_to(self, n: u64) -> u64 {
+        if self.pass(Some(n.min(1))).is_err() {
+            return 0;
+        }
         self.limiter.cell.update(|Parameters(bucket), bits| {
             let state = unpack(bits);
             let n = n.min(state.at(self.now_ns, bucket).room(bucket));
@@ -57,7 +59,7 @@ impl At<'_, DecayingBucket> {
 
     /// [`DecayingBucket::refund`].
     pub fn refund(self, n: u64, taken: Timestamp) -> u64 {
-        self.limiter.cell.update(|Parameters(bucket), bits| {
+        let back = self.limiter.cell.update(|Parameters(bucket), bits| {
             // Read after the parameters, so that it is not older than they are.
             if taken.as_nanos() < self.limiter.changed_ns.load(Ordering::Acquire) {
                 return Step::Stay(0);
@@ -67,17 +69,30 @@ impl At<'_, DecayingBucket> {
                 0 => Step::Stay(0),
                 _ => Step::Move(pack(state), units),
             }
-        })
+        });
+        self.limiter.room.changed(self.limiter);
+        back
     }
 
     /// [`DecayingBucket::available`].
     pub fn available(self) -> u64 {
+        if self.pass(None).is_err() {
+            return 0;
+        }
         let (Parameters(bucket), bits) = self.limiter.cell.view();
         unpack(bits).at(self.now_ns, &bucket).room(&bucket)
     }
 
     /// [`DecayingBucket::snapshot`].
     pub fn snapshot(self) -> Snapshot {
+        let limit = self.limiter.capacity();
+        if let Err(denied) = self.pass(Some(limit)) {
+            return Snapshot {
+                limit,
+                remaining: 0,
+                reset_after: denied.retry_after().unwrap_or(Duration::MAX),
+            };
+        }
         let (Parameters(bucket), bits) = self.limiter.cell.view();
         let state = unpack(bits);
         let limit = bucket.capacity();
@@ -120,6 +135,22 @@ impl DecayingBucket {
             let state = state.in_ticks_of(&new, old);
             (Parameters(new), pack(state), ())
         });
+        self.room.changed(self);
         Ok(())
+    }
+}
+
+impl Parameters {
+    /// Pours in `n` units at `now_ns`: the new state.
+    #[inline(always)]
+    pub(super) fn take(&self, bits: u128, now_ns: u64, n: u64) -> Result<u128, Denied> {
+        let (state, bucket) = (unpack(bits), &self.0);
+        if n > bucket.capacity() {
+            return Err(Denied::never(n, bucket.capacity()));
+        }
+        match state.take(now_ns, n, bucket) {
+            Some(state) => Ok(pack(state)),
+            None => Err(denied(state, now_ns, n, bucket)),
+        }
     }
 }

@@ -4,6 +4,7 @@
 mod at;
 mod builder;
 mod parameters;
+mod supply;
 
 pub use builder::DecayingBucketBuilder;
 
@@ -15,6 +16,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Snapshot, limiter_by_its_verbs};
 use crate::primitive::{AtomicU64, const_unless_loom};
 use crate::quota::QuotaError;
+use crate::room::{Room, waits_in_line};
 use crate::verdict::Denied;
 use core::fmt;
 use core::time::Duration;
@@ -70,7 +72,9 @@ use parameters::Parameters;
 ///   bits are those of the larger of the capacity and the level that the last [`set`](Self::set) found: after
 ///   one from a high level to a small capacity, ticks stay as coarse as the level was until the next `set`.
 /// - **Any clock** (C4). A `now` before the last admission counts as the time of that one.
-/// - **Honest waits** (C3). [`Denied::retry_after`] is the least wait, to the nanosecond.
+/// - **Honest waits** (C3). [`Denied::retry_after`] is the least wait, to the nanosecond. While others wait in
+///   [line](Self::line), how long those take hangs on how much each of them asks for, and it is no longer than the
+///   least that this can be.
 ///
 /// # Small capacities
 ///
@@ -94,6 +98,7 @@ pub struct DecayingBucket {
     /// change is made.
     changed_ns: AtomicU64,
     clock: Clock,
+    room: Room,
 }
 
 impl DecayingBucket {
@@ -127,6 +132,7 @@ impl DecayingBucket {
                 cell: Cell::new(parameters.words(), parameters::pack(empty)),
                 changed_ns: AtomicU64::new(0),
                 clock,
+                room: Room::new(),
             }
         }
     }
@@ -181,7 +187,7 @@ impl DecayingBucket {
         self.at_now().refund(n, taken)
     }
 
-    /// How many units there is room for now.
+    /// How many units there is room for now; none while others wait in line.
     pub fn available(&self) -> u64 {
         self.at_now().available()
     }
@@ -244,6 +250,7 @@ impl DecayingBucket {
     }
 }
 
+waits_in_line!(DecayingBucket, |limiter| limiter);
 limiter_by_its_verbs!(DecayingBucket as DecayingBucket);
 
 impl fmt::Debug for DecayingBucket {

@@ -15,7 +15,8 @@ impl At<'_, FixedWindow> {
     /// As there.
     #[inline]
     pub fn try_acquire(self) -> Result<(), Denied> {
-        self.limiter.word.take_token(self.now_ns)
+        let door = move || self.pass(None);
+        self.limiter.word.take_token(self.now_ns, door)
     }
 
     /// [`FixedWindow::try_acquire_n`].
@@ -25,11 +26,20 @@ impl At<'_, FixedWindow> {
     /// As there.
     #[inline]
     pub fn try_acquire_n(self, n: u64) -> Result<(), Denied> {
-        self.limiter.word.take_units(self.now_ns, n)
+        let door = move || self.pass(Some(n));
+        self.limiter.word.take_units(self.now_ns, n, door)
+    }
+
+    /// Unless others wait, whom that would overtake.
+    fn pass(self, units: Option<u64>) -> Result<(), Denied> {
+        self.limiter.room.pass(self.limiter, self.now_ns, units)
     }
 
     /// [`FixedWindow::take_up_to`].
     pub fn take_up_to(self, n: u64) -> u64 {
+        if self.pass(Some(n.min(1))).is_err() {
+            return 0;
+        }
         self.limiter
             .word
             .update(self.now_ns, |view| match n.min(view.left()) {
@@ -40,21 +50,37 @@ impl At<'_, FixedWindow> {
 
     /// [`FixedWindow::refund`].
     pub fn refund(self, n: u64) -> u64 {
-        self.limiter
+        let units = self
+            .limiter
             .word
             .update(self.now_ns, |view| match n.min(view.used()) {
                 0 => Step::Stay(0),
                 n => Step::Move(view.state - u128::from(n), n),
-            })
+            });
+        self.limiter.room.changed(self.limiter);
+        units
     }
 
     /// [`FixedWindow::available`].
     pub fn available(self) -> u64 {
+        if self.pass(None).is_err() {
+            return 0;
+        }
         self.limiter.word.view(self.now_ns).left()
     }
 
     /// [`FixedWindow::snapshot`].
     pub fn snapshot(self) -> Snapshot {
+        if self.limiter.room.is_held() {
+            let limit = self.limiter.word.view(self.now_ns).parameters.burst_units;
+            if let Err(denied) = self.pass(Some(limit)) {
+                return Snapshot {
+                    limit,
+                    remaining: 0,
+                    reset_after: denied.retry_after().unwrap_or(Duration::MAX),
+                };
+            }
+        }
         let view = self.limiter.word.view(self.now_ns);
         Snapshot {
             limit: view.parameters.burst_units,
@@ -76,23 +102,23 @@ impl At<'_, FixedWindow> {
     ///
     /// As there.
     pub fn set_quota(self, quota: Quota) -> Result<(), QuotaError> {
-        let mut settings = self.limiter.settings.lock();
-        let new = Settings { quota, ..*settings };
-        self.limiter.restate(&mut settings, new, || self.now_ns)
+        let change = |settings| Settings { quota, ..settings };
+        self.limiter.change(change, || self.now_ns)
     }
 }
 
 impl FixedWindow {
-    /// Puts `new` in force. What is counted stays counted until the window that it was counted in has lasted as long
-    /// as it had to, and a new one is due.
-    pub(super) fn restate(
+    /// Puts in force what `change` makes of the settings. What is counted stays counted until the window that it was
+    /// counted in has lasted as long as it had to, and a new one is due.
+    pub(super) fn change(
         &self,
-        settings: &mut Settings,
-        new: Settings,
+        change: impl FnOnce(Settings) -> Settings,
         now_ns: impl Fn() -> u64,
     ) -> Result<(), QuotaError> {
+        let mut settings = self.settings.lock();
+        let new = change(*settings);
         let (limit, window_ns) = limit_of(&new.quota)?;
-        let kept = self.word.reconfigure(|old, state| {
+        let (kept, rescaled_ns) = self.word.reconfigure(|old, state| {
             let now_ns = now_ns();
             let ns = u128::from(old.ticks_per_ns);
             let end_ns = fixed_window::end(state, ns) / ns;
@@ -119,16 +145,26 @@ impl FixedWindow {
             let state = end_ns * u128::from(parameters.ticks_per_ns) + used;
             let layout = parameters.layout_for(now_ns, state);
             let kept = kept.map(|end_ns| Kept { end_ns, ..window });
+            let rescaled_ns = match new.quota.scale() == old.units_per_token {
+                true => settings.rescaled_ns,
+                false => Some(now_ns),
+            };
             (
                 Parameters {
                     layout,
                     ..parameters
                 },
                 state,
-                kept,
+                (kept, rescaled_ns),
             )
         });
-        *settings = Settings { kept, ..new };
+        *settings = Settings {
+            kept,
+            rescaled_ns,
+            ..new
+        };
+        drop(settings);
+        self.room.changed(self);
         Ok(())
     }
 }
@@ -197,7 +233,7 @@ impl View {
         }
     }
 
-    fn used(&self) -> u64 {
+    pub(super) fn used(&self) -> u64 {
         let ns = u128::from(self.parameters.ticks_per_ns);
         if fixed_window::is_open(self.state, self.now, ns) {
             // Less than 2⁴⁸.
@@ -207,7 +243,7 @@ impl View {
         }
     }
 
-    fn left(&self) -> u64 {
+    pub(super) fn left(&self) -> u64 {
         self.parameters.burst_units.saturating_sub(self.used())
     }
 }

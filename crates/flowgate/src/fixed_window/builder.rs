@@ -2,6 +2,7 @@ use super::{FixedWindow, Settings, at, count_bits};
 use crate::clock::{Clock, Timestamp};
 use crate::primitive::Lock;
 use crate::quota::{Quota, QuotaError};
+use crate::room::Room;
 use crate::word::Word;
 
 /// Settings of a [`FixedWindow`] other than the default ones.
@@ -87,7 +88,8 @@ impl FixedWindowBuilder {
     /// a span as long as a window; but what a window did not use can be used later. Where windows are aligned as well, they may begin
     /// less than a period after they are opened, and up to 3 · limit − 1 can come in such a span.
     ///
-    /// The verbs that report, and those of [`at`](FixedWindow::at), look at the time as always.
+    /// The verbs that report, those of [`at`](FixedWindow::at), and who [waits](FixedWindow::acquire) look at the time as
+    /// always.
     pub fn clock_free(mut self) -> Self {
         self.clock_free = true;
         self
@@ -103,6 +105,7 @@ impl FixedWindowBuilder {
         let clock = self.clock.unwrap_or_default();
         let settings = Settings {
             kept: None,
+            rescaled_ns: None,
             quota: self.quota,
             begins_ns: match self.aligned {
                 Aligned::Not => None,
@@ -118,6 +121,7 @@ impl FixedWindowBuilder {
             clock,
             clock_free: self.clock_free,
             settings: Lock::new(settings),
+            room: Room::new(),
         })
     }
 }

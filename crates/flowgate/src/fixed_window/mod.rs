@@ -2,6 +2,7 @@
 
 mod at;
 mod builder;
+mod supply;
 #[cfg(feature = "std")]
 mod wall;
 
@@ -12,6 +13,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Snapshot, limiter_by_its_verbs};
 use crate::primitive::Lock;
 use crate::quota::{Quota, QuotaError};
+use crate::room::{Room, waits_in_line};
 use crate::verdict::Denied;
 use crate::word::{self, Parameters, Word};
 use core::fmt;
@@ -79,6 +81,7 @@ pub struct FixedWindow {
     clock: Clock,
     clock_free: bool,
     settings: Lock<Settings>,
+    room: Room,
 }
 
 /// What the parameters in force were made of.
@@ -89,6 +92,8 @@ struct Settings {
     begins_ns: Option<i128>,
     /// The last window that a change has kept beyond its time.
     kept: Option<Kept>,
+    /// When tokens were last divided into other units.
+    rescaled_ns: Option<u64>,
 }
 
 /// A window that does not end where it would by its beginning.
@@ -140,7 +145,7 @@ impl FixedWindow {
         if self.clock_free && self.word.take_token_of_window() {
             return Ok(());
         }
-        self.word.take_token(self.now_ns())
+        self.at_now().try_acquire()
     }
 
     /// Counts `n` units, all or none.
@@ -153,7 +158,7 @@ impl FixedWindow {
         if self.clock_free && self.word.take_units_of_window(n) {
             return Ok(());
         }
-        self.word.take_units(self.now_ns(), n)
+        self.at_now().try_acquire_n(n)
     }
 
     /// Counts what the window has room for, up to `n` units, and says how much that was.
@@ -204,9 +209,8 @@ impl FixedWindow {
     ///
     /// As [`new`](Self::new); nothing is then changed.
     pub fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
-        let mut settings = self.settings.lock();
-        let new = Settings { quota, ..*settings };
-        self.restate(&mut settings, new, || self.now_ns())
+        let change = |settings| Settings { quota, ..settings };
+        self.change(change, || self.now_ns())
     }
 
     /// Lets windows begin a whole number of windows before and after `begins`.
@@ -219,13 +223,12 @@ impl FixedWindow {
     }
 
     fn align_to(&self, begins_ns: i128) {
-        let mut settings = self.settings.lock();
-        let new = Settings {
+        let change = |settings| Settings {
             begins_ns: Some(begins_ns),
-            ..*settings
+            ..settings
         };
         // The quota has been accepted before.
-        let _ = self.restate(&mut settings, new, || self.now_ns());
+        let _ = self.change(change, || self.now_ns());
     }
 
     /// The same verbs at a time of your own; see [`TokenBucket::at`](crate::TokenBucket::at). They always look at
@@ -247,6 +250,7 @@ impl FixedWindow {
         self.clock.now().as_nanos()
     }
 
+    #[inline]
     fn at_now(&self) -> At<'_, Self> {
         At {
             limiter: self,
@@ -255,6 +259,7 @@ impl FixedWindow {
     }
 }
 
+waits_in_line!(FixedWindow, |window| window);
 limiter_by_its_verbs!(FixedWindow as FixedWindow);
 
 impl fmt::Debug for FixedWindow {

@@ -2,6 +2,7 @@ use super::SegmentedWindow;
 use super::segments::Segments;
 use crate::clock::Clock;
 use crate::quota::{Quota, QuotaError};
+use crate::room::Room;
 
 /// Settings of a [`SegmentedWindow`] other than the default ones.
 ///
@@ -72,6 +73,7 @@ impl SegmentedWindowBuilder {
         Ok(SegmentedWindow {
             segments: Segments::new(self.quota, self.segments)?,
             clock: self.clock.unwrap_or_default(),
+            room: Room::new(),
         })
     }
 }

@@ -5,6 +5,7 @@ mod builder;
 #[cfg(all(test, flowgate_loom))]
 mod model;
 mod segments;
+mod supply;
 mod tally;
 
 pub use builder::SegmentedWindowBuilder;
@@ -13,6 +14,7 @@ use crate::at::At;
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Snapshot, limiter_by_its_verbs};
 use crate::quota::{Quota, QuotaError};
+use crate::room::{Room, waits_in_line};
 use crate::verdict::Denied;
 use core::fmt;
 use core::time::Duration;
@@ -81,13 +83,14 @@ const DEFAULT_SEGMENTS: u64 = 10;
 /// # Memory
 ///
 /// 16 bytes for each segment and two more, rounded up to a power of two: 256 bytes for 10 segments, whatever the limit.
-/// [`bytes`](Self::bytes) tells. All of it is taken when the limiter is built, none after.
+/// [`bytes`](Self::bytes) tells. All of it is taken when the limiter is built, none after, but for those who
+/// [wait](Self::acquire).
 ///
 /// # Cost
 ///
 /// A decision is one clock reading and one 128-bit compare-and-swap; the first in a segment makes two. It takes
-/// no lock, except that it waits for a change of quota that is under way. [`is_lock_free`](Self::is_lock_free)
-/// tells whether the target has a 128-bit compare-and-swap.
+/// no lock, except that it waits for a change of quota that is under way, and asks those who wait, if any do.
+/// [`is_lock_free`](Self::is_lock_free) tells whether the target has a 128-bit compare-and-swap.
 ///
 /// # Source
 ///
@@ -97,6 +100,7 @@ const DEFAULT_SEGMENTS: u64 = 10;
 pub struct SegmentedWindow {
     segments: Segments,
     clock: Clock,
+    room: Room,
 }
 
 impl SegmentedWindow {
@@ -130,7 +134,7 @@ impl SegmentedWindow {
     /// [`Denied`] if what counts leaves no room for one; nothing is then taken.
     #[inline]
     pub fn try_acquire(&self) -> Result<(), Denied> {
-        self.segments.take_token(self.now_ns())
+        self.at_now().try_acquire()
     }
 
     /// Takes `n` units, all or none.
@@ -149,7 +153,7 @@ impl SegmentedWindow {
     /// [`Denied`] if what counts leaves room for fewer; nothing is then taken.
     #[inline]
     pub fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
-        self.segments.take_units(self.now_ns(), n)
+        self.at_now().try_acquire_n(n)
     }
 
     /// Takes what there is, up to `n` units, and says how much that was.
@@ -182,7 +186,7 @@ impl SegmentedWindow {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn refund(&self, n: u64) -> u64 {
-        self.segments.refund(self.clock.latest().as_nanos(), n)
+        self.refund_at(n, self.clock.latest().as_nanos())
     }
 
     /// How many units could be taken now.
@@ -239,8 +243,7 @@ impl SegmentedWindow {
     /// sets a burst, or its [units per token](Quota::units_per_token) are not those in force, in which what was
     /// admitted is counted; nothing is then changed.
     pub fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
-        self.segments
-            .set_quota(quota, || (self.now_ns(), self.clock.latest().as_nanos()))
+        self.change_quota(quota, || (self.now_ns(), self.clock.latest().as_nanos()))
     }
 
     /// How many segments a window has.
@@ -304,6 +307,7 @@ impl SegmentedWindow {
         self.clock.now().as_nanos()
     }
 
+    #[inline]
     fn at_now(&self) -> At<'_, Self> {
         At {
             limiter: self,
@@ -312,6 +316,7 @@ impl SegmentedWindow {
     }
 }
 
+waits_in_line!(SegmentedWindow, |window| window);
 limiter_by_its_verbs!(SegmentedWindow as SegmentedWindow);
 
 impl fmt::Debug for SegmentedWindow {

@@ -146,6 +146,33 @@ fn c5_takers_that_close_a_segment_race_a_refund() {
     );
 }
 
+/// Units are taken out of a closed segment, and of the sums of those after it, while another is closed.
+#[test]
+fn c5_takers_that_close_a_segment_race_a_taking_out() {
+    explore(
+        3,
+        || {
+            let model = Model::new(3);
+            assert_eq!(model.take_at(0, 1) + model.take_at(SEGMENT_NS, 1), 2);
+            model
+        },
+        SEGMENT_NS,
+        &[
+            |model| model.take_at(SEGMENT_NS, 1),
+            |model| model.take_at(2 * SEGMENT_NS, 1),
+            |model| {
+                model.segments.take_out(0, 1);
+                0
+            },
+        ],
+        |model, told| {
+            assert!((1..=2).contains(&told), "admitted {told}");
+            assert_eq!(model.held_at(2 * SEGMENT_NS), 1 + told);
+            assert_eq!(model.held_at(3 * SEGMENT_NS), 1 + told);
+        },
+    );
+}
+
 #[test]
 fn c1_takers_race_a_change_of_limit() {
     explore(

@@ -30,7 +30,8 @@
 //!
 //! # Changes
 //!
-//! A change of quota holds `config` and marks the word; decisions that meet the mark wait for `config`. With
+//! Who takes back a grant, or changes the quota, holds `config` and marks the word; decisions that meet the mark wait for
+//! `config`. The one takes units out of the word and of closed segments. The other changes the parameters. With
 //! the parameters stored it puts the word back in its next epoch, so that no decision commits that was computed
 //! before. A change of the segments' length re-counts the word's segment, and makes of the ring one tally
 //! before it: all that is still in the window is taken to be of the current segment; and if the ring does not
@@ -142,6 +143,15 @@ impl Segments {
         self.count
     }
 
+    pub(super) fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Acquire)
+    }
+
+    /// How many units one token is.
+    pub(super) fn token(&self) -> u64 {
+        self.token.load(Ordering::Acquire)
+    }
+
     pub(super) fn segment_ns(&self) -> u64 {
         self.segment_ns.load(Ordering::Acquire)
     }
@@ -166,12 +176,30 @@ impl Segments {
         self.take(now_ns, || n)
     }
 
+    /// Takes `n` units for somebody in line, to whom the grant is dated `at_ns`.
+    pub(super) fn take_dated(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
+        if n == 0 {
+            return Ok(());
+        }
+        self.take_by(|| self.view(at_ns).dated(at_ns), at_ns, || n)
+    }
+
+    #[inline(always)]
+    fn take(&self, now_ns: u64, units: impl Fn() -> u64) -> Result<(), Denied> {
+        self.take_by(|| self.view(now_ns), now_ns, units)
+    }
+
     /// The decision: one clock reading, which the caller has taken, and one compare-and-swap, or two where
     /// a segment is closed.
     #[inline(always)]
-    fn take(&self, now_ns: u64, units: impl Fn() -> u64) -> Result<(), Denied> {
+    fn take_by(
+        &self,
+        view: impl Fn() -> View,
+        now_ns: u64,
+        units: impl Fn() -> u64,
+    ) -> Result<(), Denied> {
         loop {
-            let view = self.view(now_ns);
+            let view = view();
             let n = units();
             // Whatever was before the window bounds what is in it; so usually nothing has to be looked for.
             let hint = self.left.load(Ordering::Relaxed);
@@ -203,16 +231,61 @@ impl Segments {
                 .stands(view)
                 .then_some(Err(Denied::never(n, view.limit)));
         }
-        let (place, left) = self.last_left(view);
-        if view.fits(n, left) {
-            let appended = self.append(view, n);
-            if appended {
-                self.left.store(place, Ordering::Relaxed);
+        match self.judge(view, n) {
+            Ok(left) => {
+                let appended = self.append(view, n);
+                if appended {
+                    self.left.store(left, Ordering::Relaxed);
+                }
+                appended.then_some(Ok(()))
             }
-            return appended.then_some(Ok(()));
+            Err(enough_ns) => {
+                let denied = view.denied_until(enough_ns, now_ns);
+                self.stands(view).then_some(Err(denied))
+            }
         }
-        let denied = view.denied_until(self.enough_left_ns(view, n, place), now_ns);
-        self.stands(view).then_some(Err(denied))
+    }
+
+    /// The place of the last tally that is before the window, if `n` more units, at most the limit, fit into that;
+    /// otherwise when enough has left it.
+    #[inline(always)]
+    fn judge(&self, view: &View, n: u64) -> Result<u64, u128> {
+        let (place, left) = self.last_left(view);
+        if !left.is_before(view.first) {
+            // The ring does not reach back to what is dated so long ago.
+            let enough_ns = self.enough_left_ns(view, n, place);
+            return Err(enough_ns.max(view.leaves_ns(left)));
+        }
+        if view.fits(n, left) {
+            Ok(place)
+        } else {
+            Err(self.enough_left_ns(view, n, place))
+        }
+    }
+
+    /// What [`take_dated`](Self::take_dated) would answer if `ahead` units were taken first, each as soon as it can be.
+    ///
+    /// A unit comes a window and a segment, at the least, after the segment of the one that is the limit's number of
+    /// units before it.
+    pub(super) fn look_ahead(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
+        if n == 0 {
+            return Ok(());
+        }
+        loop {
+            let view = self.view(at_ns).dated(at_ns);
+            let told = if n > view.limit {
+                Err(Denied::never(n, view.limit))
+            } else {
+                let before = ahead.saturating_add(u128::from(n - 1));
+                let limit = u128::from(view.limit);
+                // At most the limit.
+                let judged = self.judge(&view, (before % limit) as u64 + 1);
+                view.denied_after(judged.err(), before / limit, at_ns)
+            };
+            if self.stands(&view) {
+                return told;
+            }
+        }
     }
 
     /// Takes what there is, up to `n` units.
@@ -268,6 +341,34 @@ impl Segments {
                 return n;
             }
         }
+    }
+
+    /// Takes `n` units back that were admitted at `at_ns`: out of the sum of their segment, and of those after it.
+    pub(super) fn take_out(&self, at_ns: u64, n: u64) {
+        let _config = self.config.lock();
+        let word = self.freeze();
+        let segment = at_ns / self.segment_ns();
+        let oldest = word.place().wrapping_sub(self.ring.len() - 1);
+        let end = self.ring.len() - 1;
+        let tally = |after: u64| match after == end {
+            true => word,
+            false => self.tally(oldest.wrapping_add(after)),
+        };
+        let is_before = |after: u64| tally(after).is_before(segment);
+        let mut out = 0;
+        if is_before(0) {
+            let last = last_that(0, end, is_before);
+            let (before, own) = (tally(last), tally(last + 1));
+            if own.segment() == segment && !before.is_before_made_up() {
+                out = n.min(own.units_since(before));
+                for after in last + 1..end {
+                    let place = oldest.wrapping_add(after);
+                    self.ring.store(place, tally(after).less(out).0);
+                }
+            }
+        }
+        // Release: pairs with the Acquire loads of those who then find the ring changed.
+        self.word.store(word.less(out).0, Ordering::Release);
     }
 
     /// Puts another quota in force. `times_ns` tells the time, and the latest that it has been.
@@ -486,6 +587,37 @@ impl View {
     /// The instant at which `tally`'s segment counts no more.
     fn leaves_ns(&self, tally: Tally) -> u128 {
         (u128::from(tally.segment()) + u128::from(self.count) + 1) * u128::from(self.segment_ns)
+    }
+
+    /// The same for an admission that is dated `at_ns`, perhaps in a segment before that of limiter time, in which it is
+    /// recorded: all counts that does so at its date or was admitted since, so that no window holds more than the
+    /// limit by the dates that are told either.
+    fn dated(mut self, at_ns: u64) -> Self {
+        self.first = (at_ns / self.segment_ns).saturating_sub(self.count);
+        self
+    }
+
+    /// The refusal at `at_ns` of what fits at `enough_ns` (none: at once), or as many rounds of all that counts later.
+    fn denied_after(
+        &self,
+        enough_ns: Option<u128>,
+        rounds: u128,
+        at_ns: u64,
+    ) -> Result<(), Denied> {
+        let enough_ns = match (enough_ns, rounds) {
+            (None, 0) => return Ok(()),
+            (Some(enough_ns), 0) => return Err(self.denied_until(enough_ns, at_ns)),
+            (enough_ns, _) => enough_ns.unwrap_or_else(|| at_ns.into()),
+        };
+        let segment_ns = u128::from(self.segment_ns);
+        let segments = rounds.saturating_mul(u128::from(self.count) + 1);
+        let segment = (enough_ns / segment_ns).saturating_add(segments);
+        match segment.saturating_mul(segment_ns) {
+            enough_ns if enough_ns <= u128::from(u64::MAX) => {
+                Err(self.denied_until(enough_ns, at_ns))
+            }
+            _ => Err(Denied::too_late()),
+        }
     }
 
     /// What counts does so until after limiter time, which is not before `now_ns`.

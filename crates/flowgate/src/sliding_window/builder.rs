@@ -2,6 +2,7 @@ use super::SlidingWindow;
 use super::log::Log;
 use crate::clock::Clock;
 use crate::quota::{Quota, QuotaError};
+use crate::room::Room;
 
 /// Settings of a [`SlidingWindow`] other than the default ones.
 ///
@@ -76,6 +77,7 @@ impl SlidingWindowBuilder {
         Ok(SlidingWindow {
             log: Log::new(self.quota, self.max_limit)?,
             clock: self.clock.unwrap_or_default(),
+            room: Room::new(),
         })
     }
 }

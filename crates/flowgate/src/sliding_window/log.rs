@@ -42,11 +42,11 @@
 //!
 //! # Changes
 //!
-//! A change of quota and a refund hold `config` and *freeze* the free slot: they swap a record for its contents
-//! that no decision will replace. Decisions that meet it wait for `config`, that is, for the change to end. Then
-//! the parameters are stored, or the newest records taken out, and at last the slot that is now free gets a
-//! blank with a new number. A blank also keeps limiter time from running backward when
-//! the newest record is taken out.
+//! A change of quota, a refund and the taking back of a grant hold `config` and *freeze* the free slot: they swap a
+//! record for its contents that no decision will replace. Decisions that meet it wait for `config`, that is, for the
+//! change to end. Then the parameters are stored, or the newest records taken out, or an older one taken out and
+//! those after it written anew; and at last the slot that is now free gets a blank with a new number. A blank also
+//! keeps limiter time from running backward when the newest record is taken out.
 //!
 //! What freezing and taking out destroys are the oldest records of the ring. They can be needed again only by a
 //! longer window after a refund; such a window counts as full until the oldest record that is still known has
@@ -71,6 +71,8 @@ const MAX_SLOTS: u64 = 1 << 26;
 /// Beside one for each unit of the limit: the last that has left, and the free one.
 const SPARE_SLOTS: u64 = 2;
 const SLOT_BYTES: u64 = 16;
+/// How far back an admission can be and still be taken out.
+const REACH: u64 = 1024;
 
 /// See the module.
 #[derive(Debug)]
@@ -196,11 +198,29 @@ impl Log {
         self.take(now_ns, || n)
     }
 
-    /// The decision: one clock reading, which the caller has taken, and one compare-and-swap.
+    /// Takes `n` units for somebody in line, to whom the grant is dated `at_ns`.
+    pub(super) fn take_dated(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
+        if n == 0 {
+            return Ok(());
+        }
+        self.take_by(|| self.view(at_ns).dated(at_ns), at_ns, || n)
+    }
+
     #[inline(always)]
     fn take(&self, now_ns: u64, units: impl Fn() -> u64) -> Result<(), Denied> {
+        self.take_by(|| self.view(now_ns), now_ns, units)
+    }
+
+    /// The decision: one clock reading, which the caller has taken, and one compare-and-swap.
+    #[inline(always)]
+    fn take_by(
+        &self,
+        view: impl Fn() -> View,
+        now_ns: u64,
+        units: impl Fn() -> u64,
+    ) -> Result<(), Denied> {
         loop {
-            let view = self.view(now_ns);
+            let view = view();
             let n = units();
             // Whatever has left bounds what is in the window; so usually nothing has to be looked for.
             let hint = self.hints.left.load(Ordering::Relaxed);
@@ -232,17 +252,51 @@ impl Log {
                 .stands(view)
                 .then_some(Err(Denied::never(n, view.limit)));
         }
-        match self.last_left(view) {
-            Left::Found(position, left) if view.fits(n, left) => {
+        match self.judge(view, n) {
+            Ok(left) => {
                 let appended = self.append(view, n);
                 if appended {
-                    self.hints.left.store(position, Ordering::Relaxed);
+                    self.hints.left.store(left, Ordering::Relaxed);
                 }
                 appended.then_some(Ok(()))
             }
-            left => {
-                let denied = view.denied_until(self.enough_left_ns(view, n, &left), now_ns);
+            Err(enough_ns) => {
+                let denied = view.denied_until(enough_ns, now_ns);
                 self.stands(view).then_some(Err(denied))
+            }
+        }
+    }
+
+    /// Where the last record is that has left the window, if `n` more units, at most the limit, fit into it; otherwise
+    /// when enough has left it.
+    #[inline(always)]
+    fn judge(&self, view: &View, n: u64) -> Result<u64, u128> {
+        match self.last_left(view) {
+            Left::Found(position, left) if view.fits(n, left) => Ok(position),
+            left => Err(self.enough_left_ns(view, n, &left)),
+        }
+    }
+
+    /// What [`take_dated`](Self::take_dated) would answer if `ahead` units were taken first, each as soon as it can be.
+    ///
+    /// A unit comes a window, at the least, after the one that is the limit's number of units before it.
+    pub(super) fn look_ahead(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
+        if n == 0 {
+            return Ok(());
+        }
+        loop {
+            let view = self.view(at_ns).dated(at_ns);
+            let told = if n > view.limit {
+                Err(Denied::never(n, view.limit))
+            } else {
+                let before = ahead.saturating_add(u128::from(n - 1));
+                let limit = u128::from(view.limit);
+                // At most the limit.
+                let judged = self.judge(&view, (before % limit) as u64 + 1);
+                view.denied_after(judged.err(), before / limit, at_ns)
+            };
+            if self.stands(&view) {
+                return told;
             }
         }
     }
@@ -279,6 +333,15 @@ impl Log {
                 return (view.limit, available, empty_ns);
             }
         }
+    }
+
+    /// How many units one token is.
+    pub(super) fn token(&self) -> u64 {
+        self.token.load(Ordering::Acquire)
+    }
+
+    pub(super) fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Acquire)
     }
 
     /// Puts another quota in force.
@@ -340,6 +403,49 @@ impl Log {
         }
         self.thaw(&mut config, &view, end);
         n - rest
+    }
+
+    /// Takes out `n` units that were admitted at `at_ns`, if that is among the last [`REACH`] admissions. Those after it
+    /// are written anew.
+    pub(super) fn take_out(&self, at_ns: u64, n: u64) {
+        let mut config = self.config.lock();
+        let view = self.freeze(0);
+        let reach = REACH.min(self.ring.len() - 1);
+        let oldest = self.back(view.end, reach);
+        let is_before = |after: u64| self.record(oldest.wrapping_add(after)).is_before(at_ns);
+        let end = if is_before(0) {
+            let last = oldest.wrapping_add(last_that(0, reach, is_before));
+            self.rewrite(&view, last, at_ns, n)
+        } else {
+            view.end
+        };
+        self.thaw(&mut config, &view, end);
+    }
+
+    /// Writes what was admitted after the record at `last` once more, without `n` of the units of `at_ns`. Returns where
+    /// it ends.
+    fn rewrite(&self, view: &View, last: u64, at_ns: u64, n: u64) -> u64 {
+        let (mut before, mut end, mut rest) = (self.record(last), last.wrapping_add(1), n);
+        let is_known = self.record(end).time_ns() == at_ns && !before.is_blank();
+        if end == view.end || !is_known {
+            return view.end;
+        }
+        let mut written = before;
+        for after in 1..=self.distance(last, self.back(view.end, 1)) {
+            let record = self.record(last.wrapping_add(after));
+            let units = record.units_since(before);
+            let out = match record.time_ns() == at_ns {
+                true => units.min(rest),
+                false => 0,
+            };
+            if units > out {
+                written = written.followed_by(units - out, record.time_ns(), self.lap(end));
+                self.ring.store(end, written.0);
+                end = end.wrapping_add(1);
+            }
+            (before, rest) = (record, rest - out);
+        }
+        end
     }
 
     /// The state, and the limiter time that it makes of `now_ns`.
@@ -526,11 +632,25 @@ impl View {
     #[inline(always)]
     fn set_time(&mut self, time_ns: u64) {
         self.time_ns = time_ns;
+        self.set_window(time_ns);
+    }
+
+    /// Lets the window be the one that ends with `last_ns`.
+    #[inline(always)]
+    fn set_window(&mut self, last_ns: u64) {
         // A window is 1 ns or more, so that this does not overflow.
-        self.first_ns = match time_ns.checked_sub(self.window_ns) {
-            Some(last_ns) => last_ns + 1,
+        self.first_ns = match last_ns.checked_sub(self.window_ns) {
+            Some(left_ns) => left_ns + 1,
             None => 0,
         };
+    }
+
+    /// The same for an admission that is dated `at_ns`, perhaps before limiter time, at which it is recorded: all that
+    /// was admitted since a window before its date counts, so that no window holds more than the limit by the
+    /// dates that are told either.
+    fn dated(mut self, at_ns: u64) -> Self {
+        self.set_window(at_ns);
+        self
     }
 
     /// Whether `n` more units than there are since `left` are within the limit.
@@ -550,6 +670,27 @@ impl View {
     /// What is in the window leaves it after limiter time, which is not before `now_ns`.
     fn denied_until(&self, enough_ns: u128, now_ns: u64) -> Denied {
         Denied::later(enough_ns.saturating_sub(u128::from(now_ns)), 1)
+    }
+
+    /// The refusal at `at_ns` of what fits at `enough_ns` (none: at once), or `windows` windows later.
+    fn denied_after(
+        &self,
+        enough_ns: Option<u128>,
+        windows: u128,
+        at_ns: u64,
+    ) -> Result<(), Denied> {
+        let enough_ns = match (enough_ns, windows) {
+            (None, 0) => return Ok(()),
+            (Some(enough_ns), 0) => return Err(self.denied_until(enough_ns, at_ns)),
+            (enough_ns, _) => enough_ns.unwrap_or_else(|| at_ns.into()),
+        };
+        let later_ns = windows.saturating_mul(u128::from(self.window_ns));
+        match enough_ns.saturating_add(later_ns) {
+            enough_ns if enough_ns <= u128::from(u64::MAX) => {
+                Err(self.denied_until(enough_ns, at_ns))
+            }
+            _ => Err(Denied::too_late()),
+        }
     }
 
     /// The instant at which `record` is in the window no more.

@@ -6,6 +6,7 @@ mod log;
 #[cfg(all(test, flowgate_loom))]
 mod model;
 mod record;
+mod supply;
 
 pub use builder::SlidingWindowBuilder;
 
@@ -13,6 +14,7 @@ use crate::at::At;
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Snapshot, limiter_by_its_verbs};
 use crate::quota::{Quota, QuotaError};
+use crate::room::{Room, waits_in_line};
 use crate::verdict::Denied;
 use core::fmt;
 use log::Log;
@@ -77,20 +79,22 @@ use log::Log;
 /// admission holds no more than the limit in force. This is exact in both directions, because the ring
 /// remembers at least as many units as could matter. The one exception comes of [`refund`](Self::refund), which
 /// forgets as many of the oldest admissions as it takes back of the newest: after it, a *longer* window may
-/// count as full until the oldest admission that is still known has left it.
+/// count as full until the oldest admission that is still known has left it. So it may after a
+/// [wait](Self::acquire) was granted and dropped before it was told: what it was granted comes back, whatever others
+/// took since, unless that was a thousand times.
 ///
 /// # Memory
 ///
 /// 16 bytes for each admission that may be in the window: for each unit of
 /// [`max_limit`](SlidingWindowBuilder::max_limit), and two more, rounded up to a power of two. A limit of 100
 /// takes 2 KiB, one of 1,000,000 takes 16 MiB, and the largest, 2²⁶ − 2, takes 1 GiB. [`bytes`](Self::bytes)
-/// tells. All of it is taken when the limiter is built, none after.
+/// tells. All of it is taken when the limiter is built, none after, but for those who [wait](Self::acquire).
 ///
 /// # Cost
 ///
 /// A decision is one clock reading and one 128-bit compare-and-swap, however many units it takes and however large the
 /// limit; what has left the window is found in two loads, or after a pause, in log₂(limit) steps. It takes no lock,
-/// except that it waits for a refund or a change of quota that is under way.
+/// except that it waits for a refund or a change of quota that is under way, and asks those who wait, if any do.
 /// [`is_lock_free`](Self::is_lock_free) tells whether the target has a 128-bit compare-and-swap.
 ///
 /// # Source
@@ -99,6 +103,7 @@ use log::Log;
 pub struct SlidingWindow {
     log: Log,
     clock: Clock,
+    room: Room,
 }
 
 impl SlidingWindow {
@@ -132,7 +137,7 @@ impl SlidingWindow {
     /// [`Denied`] if the window is full; nothing is then taken.
     #[inline]
     pub fn try_acquire(&self) -> Result<(), Denied> {
-        self.log.take_token(self.now_ns())
+        self.at_now().try_acquire()
     }
 
     /// Takes `n` units, all or none.
@@ -151,7 +156,7 @@ impl SlidingWindow {
     /// [`Denied`] if the window has room for fewer; nothing is then taken.
     #[inline]
     pub fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
-        self.log.take_units(self.now_ns(), n)
+        self.at_now().try_acquire_n(n)
     }
 
     /// Takes what there is, up to `n` units, and says how much that was.
@@ -184,7 +189,7 @@ impl SlidingWindow {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn refund(&self, n: u64) -> u64 {
-        self.log.refund(|| self.clock.latest().as_nanos(), n)
+        self.refund_at(n, || self.clock.latest().as_nanos())
     }
 
     /// How many units could be taken now.
@@ -243,7 +248,9 @@ impl SlidingWindow {
     /// [units per token](Quota::units_per_token) are not those in force, in which what was admitted is counted;
     /// nothing is then changed.
     pub fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
-        self.log.set_quota(quota)
+        self.log.set_quota(quota)?;
+        self.room.changed(self);
+        Ok(())
     }
 
     /// The largest limit, in units, that [`set_quota`](Self::set_quota) takes.
@@ -302,6 +309,7 @@ impl SlidingWindow {
         self.clock.now().as_nanos()
     }
 
+    #[inline]
     fn at_now(&self) -> At<'_, Self> {
         At {
             limiter: self,
@@ -310,6 +318,7 @@ impl SlidingWindow {
     }
 }
 
+waits_in_line!(SlidingWindow, |window| window);
 limiter_by_its_verbs!(SlidingWindow as SlidingWindow);
 
 impl fmt::Debug for SlidingWindow {

@@ -194,6 +194,34 @@ fn c5_a_taker_races_a_refund_of_several_admissions() {
     );
 }
 
+/// An admission is taken out that others have come after, and these move.
+#[test]
+fn c5_a_taker_races_the_taking_out_of_an_older_admission() {
+    explore(
+        3,
+        || {
+            let model = Model::new(3, 3);
+            model.log.take_units(0, 1).expect("room");
+            model.log.take_units(1, 2).expect("room");
+            model
+        },
+        WINDOW_NS - 1,
+        &[
+            |model| model.take(1) + model.take(1),
+            |model| {
+                model.log.take_out(0, 1);
+                0
+            },
+        ],
+        |model, told| {
+            assert!(told <= 1, "admitted {told} in the place of 1");
+            assert_eq!(model.log.look(WINDOW_NS - 1).1, 1 - told);
+            // What came after it counts as long as it would have.
+            assert_eq!(model.log.look(WINDOW_NS).1, 1 - told);
+        },
+    );
+}
+
 #[test]
 fn c1_takers_race_a_change_of_quota() {
     explore(

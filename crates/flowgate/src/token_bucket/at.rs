@@ -20,7 +20,8 @@ impl<'a> At<'a, TokenBucket> {
     /// As there.
     #[inline]
     pub fn try_acquire(self) -> Result<(), Denied> {
-        self.limiter.word.take_token(self.now_ns)
+        let door = move || self.pass(None);
+        self.limiter.word.take_token(self.now_ns, door)
     }
 
     /// [`TokenBucket::try_acquire_n`].
@@ -30,7 +31,13 @@ impl<'a> At<'a, TokenBucket> {
     /// As there.
     #[inline]
     pub fn try_acquire_n(self, n: u64) -> Result<(), Denied> {
-        self.limiter.word.take_units(self.now_ns, n)
+        let door = move || self.pass(Some(n));
+        self.limiter.word.take_units(self.now_ns, n, door)
+    }
+
+    /// Unless others wait, whom that would overtake.
+    pub(super) fn pass(self, units: Option<u64>) -> Result<(), Denied> {
+        self.limiter.room.pass(self.limiter, self.now_ns, units)
     }
 
     /// [`TokenBucket::reserve`].
@@ -94,6 +101,11 @@ impl<'a> At<'a, TokenBucket> {
         most: impl Fn(&Parameters) -> u64,
         step: impl Fn(&View, u128) -> (u128, u128),
     ) -> Result<Reservation<'a>, Denied> {
+        let room = &self.limiter.room;
+        if room.is_held() {
+            let units = units(&self.limiter.word.view(self.now_ns).parameters);
+            self.pass(Some(units))?;
+        }
         self.limiter.word.update(self.now_ns, |view| {
             let parameters = &view.parameters;
             let (n, most) = (units(parameters), most(parameters));
@@ -140,6 +152,9 @@ impl<'a> At<'a, TokenBucket> {
 
     /// [`TokenBucket::take_up_to`].
     pub fn take_up_to(self, n: u64) -> u64 {
+        if self.pass(Some(n.min(1))).is_err() {
+            return 0;
+        }
         self.limiter
             .word
             .update(self.now_ns, |view| match n.min(view.available()) {
@@ -157,9 +172,11 @@ impl<'a> At<'a, TokenBucket> {
         if n == 0 {
             return Ok(());
         }
+        self.pass(Some(n))?;
         self.overdraw_units(|_| n)
     }
 
+    /// Whoever waits.
     pub(super) fn overdraw_units(self, units: impl Fn(&Parameters) -> u64) -> Result<(), Denied> {
         self.limiter.word.update(self.now_ns, |view| {
             let parameters = &view.parameters;
@@ -188,11 +205,24 @@ impl<'a> At<'a, TokenBucket> {
 
     /// [`TokenBucket::available`].
     pub fn available(self) -> u64 {
+        if self.pass(None).is_err() {
+            return 0;
+        }
         self.limiter.word.view(self.now_ns).available()
     }
 
     /// [`TokenBucket::snapshot`].
     pub fn snapshot(self) -> Snapshot {
+        if self.limiter.room.is_held() {
+            let limit = self.limiter.word.view(self.now_ns).parameters.burst_units;
+            if let Err(denied) = self.pass(Some(limit)) {
+                return Snapshot {
+                    limit,
+                    remaining: 0,
+                    reset_after: denied.retry_after().unwrap_or(Duration::MAX),
+                };
+            }
+        }
         let view = self.limiter.word.view(self.now_ns);
         Snapshot {
             limit: view.parameters.burst_units,
@@ -267,11 +297,18 @@ impl TokenBucket {
         let given_back = self.given_back.load(Ordering::Acquire);
         ledger.note_change(now_ns, before, after, given_back, carry == Carry::Kept);
         ledger.quota = quota;
+        drop(ledger);
+        self.room.changed(self);
         Ok(())
     }
 
-    /// See [`ledger`](super::ledger) for why this much.
-    fn cancel(&self, reservation: &Reservation<'_>, now_ns: impl Fn() -> u64) -> u64 {
+    /// See [`ledger`](super::ledger) for why this much. It may have cost less, by as much as `up_to` times.
+    pub(super) fn cancel(
+        &self,
+        reservation: &Reservation<'_>,
+        up_to: u64,
+        now_ns: impl Fn() -> u64,
+    ) -> u64 {
         let receipt = &reservation.receipt;
         let (units, scale) = (u128::from(reservation.units), receipt.units_per_token);
         // If it is the last that was told a time, it is so no longer. Before the state changes: a reservation
@@ -290,6 +327,7 @@ impl TokenBucket {
                 return (0, 0);
             };
             let (own, _) = mul_div(units, view.parameters.token_ticks(), u128::from(scale));
+            let own = own / u128::from(up_to);
             let missing = u128::try_from(full_at.saturating_sub(now as i128)).unwrap_or(0);
             let since = u128::try_from((view.state as i128).saturating_sub(full_at)).unwrap_or(0);
             is_last = since == 0 && own.min(missing) > 0;
@@ -306,7 +344,9 @@ impl TokenBucket {
         self.give_back(now_ns, 0, |_, view, _| {
             let parameters = &view.parameters;
             let most = parameters.burst_units.saturating_add(parameters.debt_units);
-            (parameters.ticks(n.min(most)), u128::MAX)
+            // Perhaps that is what it cost, and perhaps more.
+            let taken = parameters.ticks(n.min(most)) / u128::from(self.drain_up_to);
+            (taken, u128::MAX)
         })
     }
 
@@ -360,6 +400,8 @@ impl TokenBucket {
                 ledger.leave_hole(now_ns, ticks, until_ns);
             }
         }
+        drop(ledger);
+        self.room.changed(self);
         units
     }
 }
@@ -369,9 +411,9 @@ impl Revoke for TokenBucket {
         match now {
             Some(now) => {
                 let now_ns = self.at(now).now_ns;
-                self.cancel(reservation, || now_ns)
+                self.cancel(reservation, 1, || now_ns)
             }
-            None => self.cancel(reservation, || self.clock.latest().as_nanos()),
+            None => self.cancel(reservation, 1, || self.clock.latest().as_nanos()),
         }
     }
 }

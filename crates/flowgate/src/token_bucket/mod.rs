@@ -5,6 +5,7 @@ mod builder;
 mod carry;
 mod ledger;
 mod pay_after;
+mod supply;
 #[cfg(all(test, not(flowgate_loom)))]
 mod tests;
 
@@ -18,6 +19,7 @@ use crate::limiter::{Snapshot, limiter_by_its_verbs};
 use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering, const_unless_loom};
 use crate::quota::{Quota, QuotaError};
 use crate::reservation::Reservation;
+use crate::room::{Room, Ticks, waits_in_line};
 use crate::verdict::Denied;
 use crate::word::{self, Parameters, Word};
 use core::fmt;
@@ -115,6 +117,9 @@ pub struct TokenBucket {
     /// Ticks ever given back out of order; written by the holder of `ledger`, after the word.
     given_back: AtomicU128,
     ledger: Lock<Ledger>,
+    pub(crate) room: Room,
+    /// By how much faster it may flow out to a line that is full; 1: not at all.
+    pub(crate) drain_up_to: u64,
 }
 
 impl TokenBucket {
@@ -148,6 +153,8 @@ impl TokenBucket {
                 last_told_ns: AtomicU64::new(0),
                 given_back: AtomicU128::new(0),
                 ledger: Lock::new(Ledger::new(quota, default_burst)),
+                room: Room::new(),
+                drain_up_to: 1,
             }
         }
     }
@@ -172,7 +179,7 @@ impl TokenBucket {
     /// [`Denied`] if the bucket does not hold one; nothing is then taken.
     #[inline]
     pub fn try_acquire(&self) -> Result<(), Denied> {
-        self.word.take_token(self.now_ns())
+        self.at_now().try_acquire()
     }
 
     /// Takes `n` units, all or none.
@@ -191,7 +198,7 @@ impl TokenBucket {
     /// [`Denied`] if the bucket holds fewer; nothing is then taken.
     #[inline]
     pub fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
-        self.word.take_units(self.now_ns(), n)
+        self.at_now().try_acquire_n(n)
     }
 
     /// Takes one token now, to be used when [`Reservation::at`] says.
@@ -314,6 +321,11 @@ impl TokenBucket {
     pub fn pay_after(mut self) -> PayAfter {
         self.pays_after = true;
         PayAfter(self)
+    }
+
+    /// The instants of its turns, one after the other: an iterator for threads, a stream for tasks.
+    pub fn ticks(&self) -> Ticks<'_> {
+        Ticks::new(self)
     }
 
     /// Gives back `n` units that were taken and not used, and says how many came back.
@@ -466,6 +478,7 @@ impl TokenBucket {
         self.clock.now().as_nanos()
     }
 
+    #[inline]
     fn at_now(&self) -> At<'_, TokenBucket> {
         At {
             limiter: self,
@@ -474,6 +487,7 @@ impl TokenBucket {
     }
 }
 
+waits_in_line!(TokenBucket, |bucket| bucket);
 limiter_by_its_verbs!(TokenBucket as TokenBucket, reserve_n);
 
 impl fmt::Debug for TokenBucket {

@@ -5,6 +5,7 @@ use crate::limiter::{Snapshot, limiter_by_its_verbs};
 use crate::primitive::Ordering;
 use crate::quota::Quota;
 use crate::reservation::{Receipt, Reservation, Revoke};
+use crate::room::waits_in_line;
 use crate::verdict::Denied;
 use crate::word::{Parameters, Step};
 use core::fmt;
@@ -174,9 +175,10 @@ impl<'a> At<'a, PayAfter> {
     pub fn try_acquire(self) -> Result<(), Denied> {
         // Out of stock, as a rule, and then as fast as from a bucket that makes no debts.
         let bucket = self.bucket();
-        bucket
-            .try_acquire()
-            .or_else(|_| bucket.overdraw_units(|parameters| parameters.units_per_token))
+        bucket.try_acquire().or_else(|_| {
+            bucket.pass(None)?;
+            bucket.overdraw_units(|parameters| parameters.units_per_token)
+        })
     }
 
     /// [`PayAfter::try_acquire_n`].
@@ -277,9 +279,18 @@ impl<'a> At<'a, PayAfter> {
 }
 
 impl Revoke for PayAfter {
-    /// What has been overdrawn cannot be told from what is in stock once others have taken, so only what
-    /// nobody has built on is taken back: the bucket is then what it was before.
     fn revoke(&self, reservation: &Reservation<'_>, now: Option<Timestamp>) -> u64 {
+        let now_ns = match now {
+            Some(now) => self.at(now).now_ns,
+            None => self.0.clock.latest().as_nanos(),
+        };
+        self.0.cancel_last(reservation, now_ns)
+    }
+}
+
+impl TokenBucket {
+    /// Gives back all of it if nothing has happened since, and otherwise nothing.
+    pub(super) fn cancel_last(&self, reservation: &Reservation<'_>, now_ns: u64) -> u64 {
         let Receipt {
             state,
             given_back,
@@ -287,24 +298,20 @@ impl Revoke for PayAfter {
             told_before_ns,
             ..
         } = reservation.receipt;
-        let now_ns = match now {
-            Some(now) => self.at(now).now_ns,
-            None => self.0.clock.latest().as_nanos(),
-        };
         // Holds back everybody else who gives back.
-        let _ledger = self.0.ledger.lock();
+        let ledger = self.ledger.lock();
         // Before the state changes, as where a token bucket's reservation is cancelled.
-        let lowered = self.0.last_told_ns.compare_exchange(
+        let lowered = self.last_told_ns.compare_exchange(
             reservation.at_ns,
             told_before_ns,
             Ordering::AcqRel,
             Ordering::Acquire,
         );
-        let back = self.0.word.update(now_ns, |view| {
+        let back = self.word.update(now_ns, |view| {
             let is_last = view.state == state
                 && view.parameters.epoch == epoch
-                && self.0.given_back.load(Ordering::Acquire) == given_back;
-            let now_ns = now_ns.max(self.0.newest_ns.load(Ordering::Acquire));
+                && self.given_back.load(Ordering::Acquire) == given_back;
+            let now_ns = now_ns.max(self.newest_ns.load(Ordering::Acquire));
             let now = view.parameters.now_ticks(now_ns);
             let cost = view.parameters.ticks(reservation.units);
             let tat = token_bucket::give_back(view.state, now, cost);
@@ -315,12 +322,15 @@ impl Revoke for PayAfter {
             Step::Move(tat, Some(u64::try_from(units).unwrap_or(0)))
         });
         if let (None, Ok(told_ns)) = (back, lowered) {
-            self.0.last_told_ns.fetch_max(told_ns, Ordering::AcqRel);
+            self.last_told_ns.fetch_max(told_ns, Ordering::AcqRel);
         }
+        drop(ledger);
+        self.room.changed(self);
         back.unwrap_or(0)
     }
 }
 
+waits_in_line!(PayAfter, |limiter| &limiter.0);
 limiter_by_its_verbs!(PayAfter as PayAfter, reserve_n);
 
 impl fmt::Debug for PayAfter {

@@ -17,6 +17,7 @@ impl<'a> At<'a, WarmUp> {
     /// As there.
     #[inline]
     pub fn try_acquire(self) -> Result<(), Denied> {
+        self.pass(None)?;
         self.limiter
             .take(self.now_ns, |parameters| parameters.units_per_token)
     }
@@ -28,7 +29,14 @@ impl<'a> At<'a, WarmUp> {
     /// As there.
     #[inline]
     pub fn try_acquire_n(self, n: u64) -> Result<(), Denied> {
+        self.pass(Some(n))?;
         self.limiter.take(self.now_ns, |_| n)
+    }
+
+    /// Unless others wait, whom that would overtake.
+    #[inline(always)]
+    fn pass(self, units: Option<u64>) -> Result<(), Denied> {
+        self.limiter.room.pass(self.limiter, self.now_ns, units)
     }
 
     /// [`WarmUp::reserve`].
@@ -72,6 +80,10 @@ impl<'a> At<'a, WarmUp> {
         units: impl Fn(&Parameters) -> u64,
         max_wait: Option<Duration>,
     ) -> Result<Reservation<'a>, Denied> {
+        if self.limiter.room.is_held() {
+            let units = units(&self.limiter.cell.view().0);
+            self.pass(Some(units))?;
+        }
         self.limiter.update(|parameters, state| {
             let (curve, n) = (&parameters.curve, units(parameters));
             if n > parameters.burst_units {
@@ -112,6 +124,9 @@ impl<'a> At<'a, WarmUp> {
 
     /// [`WarmUp::take_up_to`].
     pub fn take_up_to(self, n: u64) -> u64 {
+        if self.pass(Some(n.min(1))).is_err() {
+            return 0;
+        }
         self.limiter.update(|parameters, state| {
             let n = n.min(parameters.burst_units);
             match parameters.take(state, self.now_ns, n) {
@@ -133,6 +148,14 @@ impl<'a> At<'a, WarmUp> {
 
     /// [`WarmUp::snapshot`].
     pub fn snapshot(self) -> Snapshot {
+        let limit = self.limiter.cell.view().0.burst_units;
+        if let Err(denied) = self.pass(Some(limit)) {
+            return Snapshot {
+                limit,
+                remaining: 0,
+                reset_after: denied.retry_after().unwrap_or(Duration::MAX),
+            };
+        }
         let (parameters, word) = self.limiter.cell.view();
         let state = parameters.unpack(word);
         let limit = parameters.burst_units;
@@ -167,7 +190,7 @@ impl WarmUp {
         }
         // No change of quota comes in between.
         let settings = self.settings.lock();
-        self.cell.reconfigure(|parameters, word| {
+        let back = self.cell.reconfigure(|parameters, word| {
             let state = parameters.unpack(word);
             // Read after the state, so that they are not older than the grants in it.
             let now_ns = now_ns().max(self.newest_ns.load(Ordering::Acquire));
@@ -183,7 +206,24 @@ impl WarmUp {
             let (mut parameters, word) = parameters.rebased(state);
             parameters.epoch += u64::from(back > 0);
             (parameters, word, back)
-        })
+        });
+        drop(settings);
+        self.room.changed(self);
+        back
+    }
+
+    /// Undoes what `receipt` is of, `n` units, if the state is the one that it left. Every grant moves the next free
+    /// time forward, and what moves it back either undoes the last one or begins an epoch, so none can have come in
+    /// between.
+    pub(super) fn undo(&self, receipt: &Receipt, n: u64) -> u64 {
+        let back = self.update(|parameters, state| {
+            if parameters.epoch != receipt.epoch || state.next_free != receipt.state {
+                return (None, 0);
+            }
+            (parameters.undone(state, receipt.given_back, n), n)
+        });
+        self.room.changed(self);
+        back
     }
 }
 

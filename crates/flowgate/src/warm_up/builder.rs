@@ -4,6 +4,7 @@ use crate::cell::{Cell, Parameters as _};
 use crate::clock::Clock;
 use crate::primitive::{AtomicU64, Lock};
 use crate::quota::{Quota, QuotaError};
+use crate::room::Room;
 use core::time::Duration;
 
 /// Settings of a [`WarmUp`].
@@ -93,6 +94,8 @@ impl WarmUpBuilder {
                 cold_factor: self.cold_factor,
                 earlier_rates_until_ns: 0,
             }),
+            last_turn: Lock::new(None),
+            room: Room::new(),
         })
     }
 }

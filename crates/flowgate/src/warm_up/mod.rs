@@ -3,6 +3,7 @@
 mod at;
 mod builder;
 mod parameters;
+mod supply;
 #[cfg(all(test, not(flowgate_loom)))]
 mod tests;
 
@@ -16,10 +17,12 @@ use crate::limiter::{Snapshot, limiter_by_its_verbs};
 use crate::primitive::{AtomicU64, Lock, Ordering};
 use crate::quota::{Quota, QuotaError};
 use crate::reservation::{Reservation, Revoke};
+use crate::room::{Room, waits_in_line};
 use crate::verdict::Denied;
 use core::fmt;
 use core::time::Duration;
 use parameters::{Parameters, WORDS};
+use supply::Turn;
 
 /// Ramps up from cold: the costs of all grants in any span but the last are at most the span, and a grant costs
 /// more the longer the limiter has been idle.
@@ -64,7 +67,8 @@ use parameters::{Parameters, WORDS};
 /// - **Nothing wasted** (C2). A refusal means that the last grant is not paid yet.
 /// - **Exact** (C8). The stable rate is a fraction and never drifts. See [precision](#precision).
 /// - **Any clock** (C4). A `now` that is older than one before it sees no less debt, and stores nothing.
-/// - **Honest waits** (C3). [`Denied::retry_after`] is the least wait, to the nanosecond.
+/// - **Honest waits** (C3). [`Denied::retry_after`] is the least wait, to the nanosecond. While others wait in
+///   [line](Self::line), it is short of that by what is rounded up for each of them.
 ///
 /// # The curve
 ///
@@ -129,6 +133,9 @@ pub struct WarmUp {
     /// The latest time that a reservation has been told to wait for. Raised before it is made.
     last_told_ns: AtomicU64,
     settings: Lock<Settings>,
+    /// Nothing that a decision by `try_acquire` or `reserve` looks at.
+    last_turn: Lock<Option<Turn>>,
+    room: Room,
 }
 
 /// What is in force, for those who change it.
@@ -173,7 +180,7 @@ impl WarmUp {
     /// [`Denied`] if the grants before are not paid yet; nothing is then taken.
     #[inline]
     pub fn try_acquire(&self) -> Result<(), Denied> {
-        self.take(self.now_ns(), |parameters| parameters.units_per_token)
+        self.at_now().try_acquire()
     }
 
     /// Takes `n` units, all or none. They go at once if the grants before are paid, and the next caller pays for them.
@@ -194,7 +201,7 @@ impl WarmUp {
     /// quota's burst. Nothing is then taken.
     #[inline]
     pub fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
-        self.take(self.now_ns(), |_| n)
+        self.at_now().try_acquire_n(n)
     }
 
     /// Takes one token now, to be used when [`Reservation::at`] says.
@@ -282,7 +289,8 @@ impl WarmUp {
         self.refund_at(n, || self.clock.latest().as_nanos())
     }
 
-    /// How many units would go at once: none while the grants before are not paid, otherwise the quota's burst.
+    /// How many units would go at once: none while the grants before are not paid or others wait in line, otherwise the
+    /// quota's burst.
     ///
     /// It is not how much is stored: stored units do not bound what goes, they make it cost more.
     pub fn available(&self) -> u64 {
@@ -332,6 +340,8 @@ impl WarmUp {
             (new, word, paid_ns)
         });
         settings.quota = quota;
+        drop(settings);
+        self.room.changed(self);
         Ok(())
     }
 
@@ -359,14 +369,10 @@ impl WarmUp {
     }
 
     #[inline]
-    fn now_ns(&self) -> u64 {
-        self.clock.now().as_nanos()
-    }
-
     fn at_now(&self) -> At<'_, WarmUp> {
         At {
             limiter: self,
-            now_ns: self.now_ns(),
+            now_ns: self.clock.now().as_nanos(),
         }
     }
 
@@ -425,22 +431,12 @@ impl WarmUp {
     }
 }
 
+waits_in_line!(WarmUp, |limiter| limiter);
 limiter_by_its_verbs!(WarmUp as WarmUp, reserve_n);
 
 impl Revoke for WarmUp {
-    /// Undoes the reservation if the state is the one that it left. Every grant moves the next free time forward, and
-    /// what moves it back either undoes the last one or begins an epoch, so none can have come in between.
     fn revoke(&self, reservation: &Reservation<'_>, _: Option<Timestamp>) -> u64 {
-        let receipt = &reservation.receipt;
-        self.update(|parameters, state| {
-            if parameters.epoch != receipt.epoch || state.next_free != receipt.state {
-                return (None, 0);
-            }
-            (
-                parameters.undone(state, receipt.given_back, reservation.units),
-                reservation.units,
-            )
-        })
+        self.undo(&reservation.receipt, reservation.units)
     }
 }
 

@@ -102,26 +102,36 @@ impl<R: Rule> Word<R> {
                 narrow: AtomicU64::new(Narrow::pack(0, 0, false)),
                 hot: [Hot::new(&parameters), Hot::new(&parameters)],
                 cold: [Cold::new(&parameters), Cold::new(&parameters)],
-                wide: AtomicU128::new(Wide::pack(0, 0, false)),
+                wide: AtomicU128::new(Wide::pack(0, 0)),
                 config: Lock::new(Config { generation: 0, parameters }),
                 rule: PhantomData,
             }
         }
     }
 
-    /// Takes one token.
+    /// Takes one token; asks at the `door` while newcomers are held.
     #[inline]
-    pub(crate) fn take_token(&self, now_ns: u64) -> Result<(), Denied> {
+    pub(crate) fn take_token(
+        &self,
+        now_ns: u64,
+        door: impl Fn() -> Result<(), Denied>,
+    ) -> Result<(), Denied> {
         self.take(
             now_ns,
             |hot| Some(hot.token_ticks.load(Ordering::Acquire)),
             |parameters| parameters.units_per_token,
+            door,
         )
     }
 
-    /// Takes `n` units.
+    /// Takes `n` units; asks at the `door` while newcomers are held.
     #[inline]
-    pub(crate) fn take_units(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+    pub(crate) fn take_units(
+        &self,
+        now_ns: u64,
+        n: u64,
+        door: impl Fn() -> Result<(), Denied>,
+    ) -> Result<(), Denied> {
         if n == 0 {
             return Ok(());
         }
@@ -129,12 +139,24 @@ impl<R: Rule> Word<R> {
             now_ns,
             |hot| n.checked_mul(hot.unit_ticks.load(Ordering::Acquire)),
             |_| n,
+            door,
         )
+    }
+
+    /// Has newcomers ask at the door from now on, or no longer.
+    pub(crate) fn hold(&self, held: bool) {
+        // In the wide layout, its holder alone writes the narrow word.
+        let _config = self.config.lock();
+        if held {
+            self.narrow.fetch_or(Narrow::HELD, Ordering::AcqRel);
+        } else {
+            self.narrow.fetch_and(!Narrow::HELD, Ordering::AcqRel);
+        }
     }
 
     /// The decision: one clock reading, which the caller has taken, and one compare-and-swap.
     ///
-    /// Everything out of the ordinary, a wide layout, a line of waiters, limiter time that moves in
+    /// Everything out of the ordinary, a wide layout, newcomers held at the door, limiter time that moves in
     /// intervals, a change under way, more than the burst, a new window, is for `take_slowly`.
     #[inline(always)]
     fn take(
@@ -142,6 +164,7 @@ impl<R: Rule> Word<R> {
         now_ns: u64,
         cost: impl Fn(&Hot) -> Option<u64>,
         units: impl Fn(&Parameters) -> u64,
+        door: impl Fn() -> Result<(), Denied>,
     ) -> Result<(), Denied> {
         // Acquire: pairs with the Release of the change that put this generation in force, through
         // the relaxed swaps of later decisions, which continue its release sequence.
@@ -154,18 +177,18 @@ impl<R: Rule> Word<R> {
             let cost = cost(hot);
             let ticks_per_ns = hot.ticks_per_ns.load(Ordering::Acquire);
             // Last, see `slot`: equal flags mean that all of the above is of the word's generation,
-            // and that nobody waits.
+            // and that newcomers are not held.
             let flags = word & Narrow::FLAGS;
             if hot.tag.load(Ordering::Acquire) & Narrow::FLAGS != flags || elapsed_ns >= span_ns {
-                return self.take_slowly(now_ns, units);
+                return self.take_slowly(now_ns, units, door);
             }
             let Some(cost) = cost.filter(|&cost| cost <= burst) else {
-                return self.take_slowly(now_ns, units);
+                return self.take_slowly(now_ns, units, door);
             };
             // Less than the span keeps the product, and every sum in the step, within 64 bits.
             let now = elapsed_ns * ticks_per_ns;
             match R::take_narrow(word & !Narrow::FLAGS, now, cost, burst, ticks_per_ns) {
-                None => return self.take_slowly(now_ns, units),
+                None => return self.take_slowly(now_ns, units, door),
                 Some(Ok(state)) => {
                     match self.narrow.compare_exchange_weak(
                         word,
@@ -186,7 +209,15 @@ impl<R: Rule> Word<R> {
 
     #[cold]
     #[inline(never)]
-    fn take_slowly(&self, now_ns: u64, units: impl Fn(&Parameters) -> u64) -> Result<(), Denied> {
+    fn take_slowly(
+        &self,
+        now_ns: u64,
+        units: impl Fn(&Parameters) -> u64,
+        door: impl Fn() -> Result<(), Denied>,
+    ) -> Result<(), Denied> {
+        if Narrow::is_held(self.narrow.load(Ordering::Acquire)) {
+            door()?;
+        }
         self.update(now_ns, |view| {
             let (n, most) = (units(&view.parameters), view.parameters.burst_units);
             if n > most {
@@ -259,7 +290,7 @@ impl<R: Rule> Word<R> {
                 if parameters.holds(state) && parameters.reaches(base_ns, view.now_ns) =>
             {
                 let from_base = state - parameters.ticks_in(base_ns);
-                let new = Narrow::pack(from_base, generation, Narrow::is_waiting(word));
+                let new = Narrow::pack(from_base, generation, Narrow::is_held(word));
                 self.narrow
                     .compare_exchange_weak(word, new, Ordering::Relaxed, Ordering::Relaxed)
                     .is_ok()
@@ -268,7 +299,7 @@ impl<R: Rule> Word<R> {
                 if parameters.layout_for(view.now_ns, state) == Layout::Wide =>
             {
                 debug_assert!(parameters.holds(state), "a step went past the end of time");
-                let new = Wide::pack(state, generation, Wide::is_waiting(word));
+                let new = Wide::pack(state, generation);
                 self.wide
                     .compare_exchange_weak(word, new, Ordering::Relaxed, Ordering::Relaxed)
                     .is_ok()
@@ -321,13 +352,11 @@ impl<R: Rule> Word<R> {
         // Acquire on both: what follows is computed from what the last decision left.
         let narrow = self.narrow.load(Ordering::Acquire);
         let wide = self.wide.load(Ordering::Acquire);
-        let (state, waiting) = match old.layout {
-            Layout::Narrow { base_ns } => (
-                old.ticks_in(base_ns) + Narrow::state(narrow),
-                Narrow::is_waiting(narrow),
-            ),
-            Layout::Wide => (Wide::state(wide), Wide::is_waiting(wide)),
+        let state = match old.layout {
+            Layout::Narrow { base_ns } => old.ticks_in(base_ns) + Narrow::state(narrow),
+            Layout::Wide => Wide::state(wide),
         };
+        let held = Narrow::is_held(narrow);
         let (mut new, state, told) = change(old, state)?;
         if !new.holds(state) {
             new.layout = Layout::Wide;
@@ -337,11 +366,11 @@ impl<R: Rule> Word<R> {
 
         let new_narrow = match new.layout {
             Layout::Narrow { base_ns } => {
-                Narrow::pack(state - new.ticks_in(base_ns), generation, waiting)
+                Narrow::pack(state - new.ticks_in(base_ns), generation, held)
             }
-            Layout::Wide => Narrow::pack(0, generation, waiting),
+            Layout::Wide => Narrow::pack(0, generation, held),
         };
-        let new_wide = Wide::pack(state, generation, waiting);
+        let new_wide = Wide::pack(state, generation);
         // Release: pairs with the Acquire loads that then find the slot filled.
         let (success, failure) = (Ordering::Release, Ordering::Relaxed);
         match old.layout {

@@ -47,7 +47,9 @@ struct Model {
 
 impl Model {
     fn take(&self) -> u64 {
-        let admitted = self.word.take_token(self.now_ns.load(Ordering::SeqCst));
+        let admitted = self
+            .word
+            .take_token(self.now_ns.load(Ordering::SeqCst), || Ok(()));
         u64::from(admitted.is_ok())
     }
 
@@ -211,7 +213,7 @@ fn c2_a_refusal_is_never_computed_from_two_quotas() {
         word.update(NOW_NS, |_| super::Step::Move(state, ()));
         let taker = {
             let word = Arc::clone(&word);
-            thread::spawn(move || word.take_units(NOW_NS, 3))
+            thread::spawn(move || word.take_units(NOW_NS, 3, || Ok(())))
         };
         // Two changes, so that the slot that the taker may be reading is filled again.
         for count in [3, 1] {

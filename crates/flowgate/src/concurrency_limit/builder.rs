@@ -1,0 +1,71 @@
+use super::ConcurrencyLimit;
+use super::slots::MOST;
+use crate::clock::Clock;
+use crate::quota::QuotaError;
+
+/// Settings of a [`ConcurrencyLimit`] other than the default ones.
+///
+/// | setting | default |
+/// |---|---|
+/// | [`clock`](Self::clock) | [`Clock::system`] |
+///
+/// ```
+/// use flowgate::{ConcurrencyLimit, ManualClock};
+///
+/// let limit = ConcurrencyLimit::builder(10).clock(ManualClock::new()).build()?;
+/// assert_eq!(limit.available(), 10);
+///
+/// let error = ConcurrencyLimit::builder(u32::MAX).build().unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "a concurrency limit of 4294967295 is out of range: 0 to 2147483647",
+/// );
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder builds nothing until `build` is called"]
+pub struct ConcurrencyLimitBuilder {
+    limit: u32,
+    clock: Option<Clock>,
+}
+
+impl ConcurrencyLimitBuilder {
+    pub(super) fn new(limit: u32) -> Self {
+        Self { limit, clock: None }
+    }
+
+    /// The clock that deadlines are told by. Nothing else asks it.
+    ///
+    /// Without the feature `std` there is no default: a builder without a clock gets a manual one that
+    /// stands at the origin.
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.clock = Some(clock.into());
+        self
+    }
+
+    /// The limit, with all slots free.
+    ///
+    /// # Errors
+    ///
+    /// [`QuotaError`] if it is above 2³¹ − 1.
+    pub fn build(self) -> Result<ConcurrencyLimit, QuotaError> {
+        let limit = check(self.limit)?;
+        Ok(ConcurrencyLimit::with_clock(
+            limit,
+            self.clock.unwrap_or_default(),
+        ))
+    }
+}
+
+pub(super) fn check(limit: u32) -> Result<u32, QuotaError> {
+    if limit > MOST {
+        let (value, max) = (limit.into(), MOST.into());
+        return Err(QuotaError::out_of_range(
+            "a concurrency limit",
+            value,
+            0,
+            max,
+        ));
+    }
+    Ok(limit)
+}

@@ -1,0 +1,43 @@
+//! The limit, seen from its line.
+
+use super::ConcurrencyLimit;
+use crate::clock::{Clock, Timestamp};
+use crate::reservation::Receipt;
+use crate::room::{Room, Supply};
+use crate::verdict::Denied;
+
+/// No answer depends on the time.
+impl Supply for ConcurrencyLimit {
+    fn room(&self) -> &Room {
+        &self.room
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    fn grant(&self, _: Timestamp, n: u64) -> Result<(), Denied> {
+        self.take_past_the_line(n)
+    }
+
+    fn peek(&self, _: Timestamp, n: u64) -> Result<(), Denied> {
+        let seen = self.slots.view();
+        if n > seen.free() {
+            return Err(seen.denied(n));
+        }
+        Ok(())
+    }
+
+    fn take_back(&self, _: Timestamp, n: u64, _: &Receipt) {
+        self.give_back(n);
+    }
+
+    #[inline(always)]
+    fn end(&self, n: u64) {
+        self.give_back(n);
+    }
+
+    fn announce(&self, flags: u64) {
+        self.slots.announce(flags);
+    }
+}

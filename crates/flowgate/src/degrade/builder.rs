@@ -1,0 +1,214 @@
+use super::Degrade;
+use super::judge::Rules;
+use super::record::MAX_SLOTS;
+use crate::clock::Clock;
+use crate::quota::QuotaError;
+use core::time::Duration;
+
+const MAX_BUCKETS: u64 = 128;
+const MAX_LEVELS: u64 = 100;
+const MAX_MIN_CALLS: u64 = 1_000_000_000;
+/// Buckets of the shortest window are then still longer than a microsecond.
+const MIN_WINDOW_NS: u64 = 1_000_000;
+
+/// Settings of a [`Degrade`] other than the default ones.
+///
+/// | setting | default |
+/// |---|---|
+/// | [`clock`](Self::clock) | [`Clock::system`] |
+/// | [`levels`](Self::levels) | 1: degraded, or not |
+/// | [`window`](Self::window) | 10 s |
+/// | [`buckets`](Self::buckets) | 50 |
+/// | [`min_calls`](Self::min_calls) | 20 |
+/// | [`enter_permille`](Self::enter_permille) | 500: every second call is slow |
+/// | [`exit_permille`](Self::exit_permille) | half of `enter_permille`, rounded down |
+/// | [`dwell`](Self::dwell) | a tenth of the window |
+/// | [`recovery`](Self::recovery) | the window, or `dwell` if that is longer |
+///
+/// ```
+/// use flowgate::Degrade;
+/// use std::time::Duration;
+///
+/// // Four levels, at most one up in 500 ms and one down in 5 s.
+/// let degrade = Degrade::builder(Duration::from_millis(200))
+///     .levels(4)
+///     .window(Duration::from_secs(5))
+///     .enter_permille(300)
+///     .exit_permille(50)
+///     .build()?;
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder builds nothing until `build` is called"]
+pub struct DegradeBuilder {
+    slow: Duration,
+    clock: Option<Clock>,
+    levels: u32,
+    window: Duration,
+    buckets: u64,
+    min_calls: u64,
+    enter_permille: u32,
+    exit_permille: Option<u32>,
+    dwell: Option<Duration>,
+    recovery: Option<Duration>,
+}
+
+impl DegradeBuilder {
+    pub(super) fn new(slow: Duration) -> Self {
+        Self {
+            slow,
+            clock: None,
+            levels: 1,
+            window: Duration::from_secs(10),
+            buckets: 50,
+            min_calls: 20,
+            enter_permille: 500,
+            exit_permille: None,
+            dwell: None,
+            recovery: None,
+        }
+    }
+
+    /// The clock to measure by.
+    ///
+    /// Without the feature `std` there is no default: a builder without a clock gets a manual one that
+    /// stands at the origin.
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.clock = Some(clock.into());
+        self
+    }
+
+    /// How many steps there are from all being well, level 0, to the highest level: 1 to 100.
+    pub fn levels(mut self, levels: u32) -> Self {
+        self.levels = levels;
+        self
+    }
+
+    /// The level is judged by calls that began within a span of this length, 1 ms or longer.
+    ///
+    /// It is rounded up to a whole number of nanoseconds per bucket. Longer than 584 years is as long as that.
+    pub fn window(mut self, window: Duration) -> Self {
+        self.window = window;
+        self
+    }
+
+    /// Into how many buckets the window is divided, 1 to 128: the more, the sooner a call is judged after the threshold
+    /// has passed (at most two buckets later), and the more memory.
+    pub fn buckets(mut self, buckets: u64) -> Self {
+        self.buckets = buckets;
+        self
+    }
+
+    /// By fewer calls than this, 1 to 1,000,000,000, no step up is judged, and none down before a window has passed.
+    pub fn min_calls(mut self, calls: u64) -> Self {
+        self.min_calls = calls;
+        self
+    }
+
+    /// A step up is due when at least so many of a thousand calls are slow: 1 to 1000.
+    pub fn enter_permille(mut self, permille: u32) -> Self {
+        self.enter_permille = permille;
+        self
+    }
+
+    /// A step down is due when at most so many of a thousand calls are slow: 0 to one less than
+    /// [`enter_permille`](Self::enter_permille). Between the two, the level stays.
+    pub fn exit_permille(mut self, permille: u32) -> Self {
+        self.exit_permille = Some(permille);
+        self
+    }
+
+    /// The least time between any two steps; rounded up to whole buckets.
+    ///
+    /// A step is judged by calls that began after the one before, so the next one up takes at least
+    /// the threshold and a bucket in any case.
+    pub fn dwell(mut self, dwell: Duration) -> Self {
+        self.dwell = Some(dwell);
+        self
+    }
+
+    /// The least time at a level before a step down from it; rounded up to whole buckets. Where it is shorter than
+    /// [`dwell`](Self::dwell), that holds.
+    pub fn recovery(mut self, recovery: Duration) -> Self {
+        self.recovery = Some(recovery);
+        self
+    }
+
+    /// The watch, at level 0.
+    ///
+    /// # Errors
+    ///
+    /// [`QuotaError`] if a setting is out of the range that is said with it, or the threshold is 0 or takes, with the
+    /// window, 1024 buckets or more.
+    ///
+    /// ```
+    /// # use flowgate::Degrade;
+    /// # use std::time::Duration;
+    /// let error = Degrade::builder(Duration::from_millis(200)).levels(0).build().unwrap_err();
+    /// assert_eq!(error.to_string(), "a number of levels of 0 is out of range: 1 to 100");
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    pub fn build(self) -> Result<Degrade, QuotaError> {
+        let levels = checked("a number of levels", self.levels.into(), 1, MAX_LEVELS)?;
+        let window_ns = checked(
+            "a window in nanoseconds",
+            nanos(self.window),
+            MIN_WINDOW_NS,
+            u64::MAX,
+        )?;
+        let buckets = checked("a number of buckets", self.buckets, 1, MAX_BUCKETS)?;
+        let bucket_ns = window_ns.div_ceil(buckets);
+        let longest_ns = bucket_ns.saturating_mul(MAX_SLOTS - 1 - buckets);
+        let slow_ns = checked(
+            "a slow threshold in nanoseconds",
+            nanos(self.slow),
+            1,
+            longest_ns,
+        )?;
+        let min_calls = checked("a minimum of calls", self.min_calls, 1, MAX_MIN_CALLS)?;
+        let enter_permille = checked(
+            "an enter threshold in per mille",
+            self.enter_permille.into(),
+            1,
+            1000,
+        )?;
+        let exit_permille = checked(
+            "an exit threshold in per mille",
+            self.exit_permille.unwrap_or(self.enter_permille / 2).into(),
+            0,
+            enter_permille - 1,
+        )?;
+        let dwell = match self.dwell {
+            Some(dwell) => nanos(dwell).div_ceil(bucket_ns),
+            None => buckets.div_ceil(10),
+        };
+        let recovery = match self.recovery {
+            Some(recovery) => nanos(recovery).div_ceil(bucket_ns),
+            None => buckets,
+        };
+        let rules = Rules {
+            bucket_ns,
+            slow_ns,
+            slow: slow_ns.div_ceil(bucket_ns),
+            window: buckets,
+            min_calls,
+            enter_permille,
+            exit_permille,
+            dwell,
+            recovery: recovery.max(dwell),
+            levels: levels as u32,
+        };
+        Ok(Degrade::with(rules, self.clock.unwrap_or_default()))
+    }
+}
+
+fn checked(what: &'static str, value: u64, min: u64, max: u64) -> Result<u64, QuotaError> {
+    match (min..=max).contains(&value) {
+        true => Ok(value),
+        false => Err(QuotaError::out_of_range(what, value, min, max)),
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

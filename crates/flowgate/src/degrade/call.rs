@@ -1,0 +1,109 @@
+use super::Degrade;
+use crate::clock::Timestamp;
+use core::fmt;
+
+/// A call under way that a [`Degrade`] watches; dropping it ends it.
+///
+/// | what becomes of it | counts as |
+/// |---|---|
+/// | [`finish`](Self::finish), or dropped, within the threshold | fast |
+/// | … later | slow |
+/// | still under way after the threshold | slow, from then on |
+/// | [`fail`](Self::fail) | slow, however quick |
+/// | [`ignore`](Self::ignore) | not at all |
+/// | forgotten ([`core::mem::forget`], a leak) | slow, for one window, then not at all |
+///
+/// A call that is given up early, by a time limit shorter than the threshold or because a future is cancelled, is
+/// dropped early and counts as fast, which it is not known to be. Where that happens, say [`fail`](Self::fail) or
+/// [`ignore`](Self::ignore).
+///
+/// ```
+/// use flowgate::{Degrade, ManualClock};
+/// use std::time::Duration;
+///
+/// let time = ManualClock::new();
+/// let degrade = Degrade::builder(Duration::from_millis(100)).clock(&time).build()?;
+/// let quick = degrade.start();
+/// let refused = degrade.start();
+/// let _still_running = degrade.start();
+/// refused.fail();
+/// time.advance(Duration::from_millis(20));
+/// quick.finish();
+///
+/// time.advance(Duration::from_secs(1));
+/// let seen = degrade.slow_calls();
+/// assert_eq!((seen.calls, seen.slow), (3, 2));
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+#[must_use = "a call that is dropped at once has taken no time"]
+pub struct DegradeCall<'a> {
+    degrade: &'a Degrade,
+    start_ns: u64,
+    /// Where it is counted, if it is, and for as long as it has not ended.
+    bucket: Option<u64>,
+}
+
+impl<'a> DegradeCall<'a> {
+    pub(super) fn new(degrade: &'a Degrade, start_ns: u64, bucket: Option<u64>) -> Self {
+        Self {
+            degrade,
+            start_ns,
+            bucket,
+        }
+    }
+
+    /// When it began.
+    pub fn began(&self) -> Timestamp {
+        Timestamp::from_nanos(self.start_ns)
+    }
+
+    /// It has ended, well. Dropping it does the same.
+    pub fn finish(self) {}
+
+    /// [`finish`](Self::finish) at a time of the caller's, for a [`Degrade`] that is used through [`Degrade::at`].
+    pub fn finish_at(mut self, now: Timestamp) {
+        self.end(|| now);
+    }
+
+    /// It has failed, and counts as slow however quick that was: failures that come fast must not outweigh what is
+    /// slow.
+    pub fn fail(mut self) {
+        // What nobody marks as fast is slow.
+        self.bucket = None;
+    }
+
+    /// It counts not at all, as if it had never begun: for calls that are meant to take long, and for those that say
+    /// nothing about what is watched.
+    ///
+    /// A level that it had a part in stays until it is judged again.
+    pub fn ignore(mut self) {
+        if let Some(bucket) = self.bucket.take() {
+            self.degrade.record.forget(bucket);
+        }
+    }
+
+    fn end(&mut self, now: impl FnOnce() -> Timestamp) {
+        if let Some(bucket) = self.bucket.take() {
+            // By a clock that ran backward meanwhile it took no time.
+            let took_ns = now().as_nanos().saturating_sub(self.start_ns);
+            if took_ns <= self.degrade.rules.slow_ns {
+                self.degrade.record.end_fast(bucket);
+            }
+        }
+    }
+}
+
+impl Drop for DegradeCall<'_> {
+    fn drop(&mut self) {
+        let clock = self.degrade.clock();
+        self.end(|| clock.now());
+    }
+}
+
+impl fmt::Debug for DegradeCall<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DegradeCall")
+            .field("began", &self.began())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,159 @@
+//! When the level changes: a pure step, from what has been judged so far and the calls that began.
+//!
+//! Time is counted in buckets. A call that began in bucket *k* is older than the threshold of *s* buckets when
+//! bucket *k* + 1 + *s* begins, whenever in *k* it was; until then it may yet end in time. So at the beginning of
+//! bucket *t* the calls of all buckets before *t* − *s* are known, and the last *w* of these are the window:
+//!
+//! ```text
+//!           t−s−w                     t−s          t
+//!  ─ ─ ┬──────┬──────┬──────┬──────┬──────┬──────┬──────▶ buckets
+//!      │      │      │      │      │      │      │ now
+//!             ├────── window ──────┤├─ too young ┤
+//!               begun − fast = slow    not known
+//!                 ▲
+//!               since: calls that began before the last change say nothing about its effect
+//! ```
+//!
+//! Buckets that nobody looked in are judged afterwards one by one, so the level is a function of the calls and of the
+//! time, and not of how often anybody asks.
+
+use core::ops::Range;
+
+/// Calls of some buckets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) begun: u64,
+    /// Those of them that are known to have ended well within the threshold.
+    pub(super) fast: u64,
+}
+
+impl Counts {
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            begun: self.begun + other.begun,
+            fast: self.fast + other.fast,
+        }
+    }
+
+    pub(super) fn slow(self) -> u64 {
+        // Threads may change the two between the reading of several buckets, but not within one.
+        self.begun.saturating_sub(self.fast)
+    }
+}
+
+/// The level, and how it came about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Standing {
+    /// The last bucket at whose beginning the level was judged. Time does not go back before it.
+    pub(super) judged: u64,
+    /// The bucket at whose beginning the level last changed.
+    pub(super) since: u64,
+    pub(super) level: u32,
+}
+
+/// The settings, spans in buckets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    pub(super) bucket_ns: u64,
+    /// A call that takes longer is slow.
+    pub(super) slow_ns: u64,
+    /// The same, rounded up.
+    pub(super) slow: u64,
+    pub(super) window: u64,
+    pub(super) min_calls: u64,
+    pub(super) enter_permille: u64,
+    /// Below `enter_permille`.
+    pub(super) exit_permille: u64,
+    pub(super) dwell: u64,
+    /// Not below `dwell`.
+    pub(super) recovery: u64,
+    pub(super) levels: u32,
+}
+
+impl Rules {
+    /// How many buckets back a judgement looks.
+    pub(super) fn reach(&self) -> u64 {
+        self.slow + self.window
+    }
+
+    /// Whether there is nothing new to judge at `now_ns`.
+    #[inline]
+    pub(super) fn is_judged(&self, standing: Standing, now_ns: u64) -> bool {
+        // Without a division; no bucket that was judged begins after the last instant.
+        now_ns.saturating_sub(standing.judged * self.bucket_ns) < self.bucket_ns
+    }
+
+    /// What becomes of `old` by the beginning of bucket `to`, which is after the last that was judged. No call
+    /// began after that; `calls` knows those of the last [`reach`](Self::reach) buckets until it.
+    pub(super) fn judge(
+        &self,
+        old: Standing,
+        to: u64,
+        calls: impl Fn(Range<u64>) -> Counts,
+    ) -> Standing {
+        let mut standing = old;
+        let seen_until = old.judged.saturating_add(self.reach());
+        let mut at = old.judged + 1;
+        while at <= to.min(seen_until) {
+            let ready = standing.since.saturating_add(self.dwell);
+            if at < ready {
+                at = ready;
+                continue;
+            }
+            standing = self.step(standing, at, &calls);
+            at += 1;
+        }
+        // From here on there are no calls to judge by, and each step down comes when a window has passed
+        // without them.
+        while standing.level > 0 {
+            let empty = standing
+                .since
+                .saturating_add(self.recovery.max(self.reach()));
+            let at = empty.max(seen_until.saturating_add(1));
+            if at > to {
+                break;
+            }
+            standing = standing.moved_to(standing.level - 1, at);
+        }
+        Standing {
+            judged: to,
+            ..standing
+        }
+    }
+
+    /// The window of bucket `at`.
+    pub(super) fn window_at(&self, at: u64) -> Range<u64> {
+        let end = at.saturating_sub(self.slow);
+        end.saturating_sub(self.window)..end
+    }
+
+    /// One judgement at the beginning of bucket `at`, which is at least the dwell time after the last change.
+    fn step(&self, standing: Standing, at: u64, calls: impl Fn(Range<u64>) -> Counts) -> Standing {
+        let window = self.window_at(at);
+        let seen = calls(standing.since.clamp(window.start, window.end)..window.end);
+        let (slow, begun) = (u128::from(seen.slow()), u128::from(seen.begun));
+        let level = standing.level;
+        let may_recover = level > 0 && at - standing.since >= self.recovery;
+        if seen.begun >= self.min_calls {
+            if slow * 1000 >= begun * u128::from(self.enter_permille) && level < self.levels {
+                return standing.moved_to(level + 1, at);
+            }
+            if slow * 1000 <= begun * u128::from(self.exit_permille) && may_recover {
+                return standing.moved_to(level - 1, at);
+            }
+        } else if may_recover && standing.since <= window.start {
+            return standing.moved_to(level - 1, at);
+        }
+        standing
+    }
+}
+
+impl Standing {
+    fn moved_to(self, level: u32, at: u64) -> Self {
+        Self {
+            since: at,
+            level,
+            ..self
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The window, seen from its line.
+
+use super::{FixedWindow, Settings};
+use crate::algorithm::fixed_window;
+use crate::clock::{Clock, Timestamp};
+use crate::reservation::Receipt;
+use crate::room::{HOLD, Room, Supply};
+use crate::verdict::Denied;
+use crate::word::{self, Rule, Step, View};
+
+impl Supply for FixedWindow {
+    fn room(&self) -> &Room {
+        &self.room
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    fn token(&self) -> u64 {
+        self.word.view(0).parameters.units_per_token
+    }
+
+    /// Always looks at the time, [`clock_free`](super::FixedWindowBuilder::clock_free) or not.
+    fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
+        if n == 0 {
+            return Ok(());
+        }
+        self.word
+            .update(at.as_nanos(), |view| match self.judge(view, n) {
+                Ok(state) => Step::Move(state, Ok(())),
+                Err(denied) => Step::Stay(Err(denied)),
+            })
+    }
+
+    fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
+        self.delay(at, 0, n)
+    }
+
+    fn take_back(&self, at: Timestamp, n: u64, _: &Receipt) {
+        self.take_back_of(at, n);
+    }
+
+    /// As long as it takes if those ahead fill every window; where the next in line asks for more than is left of one,
+    /// that stays empty, and it takes longer.
+    fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
+        if n == 0 {
+            return Ok(());
+        }
+        let view = self.word.view(at.as_nanos());
+        let parameters = &view.parameters;
+        let (limit, left) = (parameters.burst_units, view.left());
+        let fits = |ahead: u128, room: u64| ahead <= u128::from(room.saturating_sub(n));
+        if ahead == 0 || n > limit || fits(ahead, left) {
+            return self.judge(&view, n).map(|_| ());
+        }
+        let behind = ahead.saturating_sub(u128::from(left));
+        let (full, rest) = (behind / u128::from(limit), behind % u128::from(limit));
+        let more = full + u128::from(!fits(rest, limit));
+
+        let ns = u128::from(parameters.ticks_per_ns);
+        let end_ns = fixed_window::end(view.window(), ns) / ns;
+        let more_ns = more.saturating_mul(u128::from(parameters.window_ns));
+        match end_ns.saturating_add(more_ns) {
+            at_ns if at_ns <= u128::from(u64::MAX) => {
+                Err(Denied::later(at_ns - u128::from(view.now_ns()), 1))
+            }
+            _ => Err(Denied::too_late()),
+        }
+    }
+
+    fn announce(&self, flags: u64) {
+        self.word.hold(flags & HOLD != 0);
+    }
+}
+
+impl FixedWindow {
+    /// The state with `n` units more, for which a grant is dated at the instant of `view`.
+    ///
+    /// What is granted counts in the newest window, so that it is not dated before that: earlier ones may have been full.
+    fn judge(&self, view: &View, n: u64) -> Result<u128, Denied> {
+        let (parameters, now_ns) = (&view.parameters, u128::from(view.now_ns()));
+        if n > parameters.burst_units {
+            return Err(Denied::never(n, parameters.burst_units));
+        }
+        let taken = word::FixedWindow::take(view, parameters.ticks(n));
+        let state = taken.map_err(|missing| view.denied(missing))?;
+        let end_ns = view.end_ns();
+        if end_ns <= now_ns + u128::from(parameters.window_ns) {
+            return Ok(state);
+        }
+        match self.settings.lock().began_ns(view, end_ns) {
+            began_ns if began_ns <= now_ns as i128 => Ok(state),
+            began_ns => Err(Denied::later(began_ns as u128 - now_ns, 1)),
+        }
+    }
+
+    /// Takes `n` units that were granted at `at` off the count, if they are in it: if they were counted in the newest
+    /// window, and before tokens were last divided otherwise.
+    fn take_back_of(&self, at: Timestamp, n: u64) {
+        let settings = self.settings.lock();
+        let at_ns = i128::from(at.as_nanos());
+        if settings
+            .rescaled_ns
+            .is_none_or(|rescaled_ns| rescaled_ns < at.as_nanos())
+        {
+            self.word.update(at.as_nanos(), |view| {
+                let end_ns = view.end_ns();
+                let is_in = (settings.began_ns(view, end_ns)..end_ns as i128).contains(&at_ns);
+                match n.min(view.used()) {
+                    n if n > 0 && is_in => Step::Move(view.state - u128::from(n), ()),
+                    _ => Step::Stay(()),
+                }
+            });
+        }
+        drop(settings);
+        self.room.changed(self);
+    }
+}
+
+impl Settings {
+    /// When the newest window began, which ends at `end_ns`.
+    fn began_ns(&self, view: &View, end_ns: u128) -> i128 {
+        match self.kept {
+            Some(kept) if kept.end_ns == end_ns => kept.began_ns,
+            // Less than 2⁶⁶.
+            _ => end_ns as i128 - i128::from(view.parameters.window_ns),
+        }
+    }
+}
+
+impl View {
+    /// When the newest window ends, or has ended.
+    fn end_ns(&self) -> u128 {
+        let ns = u128::from(self.parameters.ticks_per_ns);
+        fixed_window::end(self.state, ns) / ns
+    }
+}

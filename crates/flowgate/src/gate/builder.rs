@@ -1,0 +1,100 @@
+use super::{Gate, Member};
+use crate::clock::Clock;
+use crate::limiter::Limit;
+use crate::primitive::Lock;
+use crate::room::Room;
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// The limits that a [`Gate`] will have.
+#[derive(Debug)]
+#[must_use = "a builder builds nothing until `build` is called"]
+pub struct GateBuilder {
+    members: Vec<(String, Box<dyn Limit>)>,
+}
+
+/// Why there can be no such gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GateError {
+    /// It would have no limits.
+    NoLimits,
+    /// It would have more than 255.
+    TooMany {
+        /// How many.
+        limits: usize,
+    },
+    /// Two of its limits would have the same name.
+    SameName(String),
+    /// This limit's clock is not that of the first.
+    OtherClock(String),
+}
+
+impl GateBuilder {
+    pub(super) fn new() -> Self {
+        Self {
+            members: Vec::new(),
+        }
+    }
+
+    /// One more limit, by the name that refusals will tell: any limiter, or a concurrency limit.
+    pub fn limit(mut self, name: &str, limit: impl Limit) -> Self {
+        self.members.push((name.to_owned(), Box::new(limit)));
+        self
+    }
+
+    /// The gate.
+    ///
+    /// # Errors
+    ///
+    /// [`GateError`] if there is no limit, if two have one name, or if they do not share one clock.
+    pub fn build(self) -> Result<Gate, GateError> {
+        let Some((_, first)) = self.members.first() else {
+            return Err(GateError::NoLimits);
+        };
+        let clock: Clock = first.supply().clock().clone();
+        if self.members.len() > usize::from(u8::MAX) {
+            let limits = self.members.len();
+            return Err(GateError::TooMany { limits });
+        }
+        for (index, (name, limit)) in self.members.iter().enumerate() {
+            if self.members[..index].iter().any(|(other, _)| other == name) {
+                return Err(GateError::SameName(name.clone()));
+            }
+            if !limit.supply().clock().is(&clock) {
+                return Err(GateError::OtherClock(name.clone()));
+            }
+        }
+        let member = |(name, limit): (String, _)| Member {
+            name: name.into_boxed_str(),
+            limit,
+        };
+        Ok(Gate {
+            members: self.members.into_iter().map(member).collect(),
+            clock,
+            room: Room::new(),
+            deciding: Lock::new(()),
+        })
+    }
+}
+
+impl fmt::Display for GateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoLimits => f.write_str("a gate needs at least one limit"),
+            Self::TooMany { limits } => {
+                write!(f, "a gate can have up to 255 limits, not {limits}")
+            }
+            Self::SameName(name) => write!(f, "two limits of the gate are named '{name}'"),
+            Self::OtherClock(name) => write!(
+                f,
+                "the limit '{name}' has another clock than the first of the gate; give all of them clones of one"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for GateError {}

@@ -1,0 +1,197 @@
+//! [`Gate`]: several limits, one permit.
+
+mod builder;
+mod supply;
+
+pub use builder::{GateBuilder, GateError};
+
+use crate::clock::Clock;
+use crate::limiter::Limit;
+use crate::permit::{AcquirePermit, Lender, Permit};
+use crate::primitive::Lock;
+use crate::room::{Line, Room, Supply};
+use crate::verdict::Denied;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::any::Any;
+use core::fmt;
+
+/// Lets an operation through if **all** of its limits do, and takes **nothing** from any of them otherwise.
+///
+/// A rate and a concurrency limit, a limit per second and one per day, the caller's budget and the site's
+/// patience: asked one after the other, the first has been charged when the second refuses. A gate asks all of them first
+/// and then takes from all, as one step. Tokens are taken when a turn comes, not while it is waited for.
+///
+/// ```text
+///                  ┌─ "per second"   ok ─┐
+///   n operations ──┼─ "per day"      ok ─┼── take from all: a permit
+///                  └─ "at once"      ok ─┘        ╰─ dropped: slots are free again; tokens stay spent
+///                            │
+///                            ╰─ any no: take nothing; the refusal names it
+/// ```
+///
+/// ```
+/// use flowgate::{ConcurrencyLimit, Gate, TokenBucket};
+///
+/// let gate = Gate::builder()
+///     .limit("rate", TokenBucket::new("100/s burst 3".parse()?))
+///     .limit("slots", ConcurrencyLimit::new(2))
+///     .build()?;
+///
+/// let first = gate.try_acquire()?;
+/// let second = gate.try_acquire()?;
+/// let denied = gate.try_acquire().unwrap_err();
+/// assert!(denied.is_busy());
+/// assert_eq!(gate.name_of(&denied), Some("slots"));
+///
+/// drop(first);
+/// let third = gate.try_acquire()?; // the last token: the refusal took none
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # What it promises
+///
+/// What each of its limits does. A refusal means that one of them refuses, or that others wait. `retry_after` is known if
+/// all that refuse know one, and is then the longest.
+///
+/// # Amounts
+///
+/// n counts operations: n tokens of each rate limit (units of it, if it divides its tokens, are n times as many as one token
+/// has) and n slots of each concurrency limit.
+///
+/// # Its limits
+///
+/// It owns them, and they share one clock; [`configure`](Self::configure) reaches them for a change of quota or limit.
+///
+/// # Cost
+///
+/// Decisions take turns, for as long as asking and taking last. Where one limit will do, use that alone.
+pub struct Gate {
+    members: Box<[Member]>,
+    clock: Clock,
+    room: Room,
+    /// Asking all and then taking from all is one step.
+    deciding: Lock<()>,
+}
+
+struct Member {
+    name: Box<str>,
+    limit: Box<dyn Limit>,
+}
+
+impl Gate {
+    /// A gate with no limits yet.
+    pub fn builder() -> GateBuilder {
+        GateBuilder::new()
+    }
+
+    /// Lets one operation through, or says why not.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if any of the limits refuses; nothing is then taken from any.
+    pub fn try_acquire(&self) -> Result<Permit<&Self>, Denied> {
+        self.try_acquire_n(1)
+    }
+
+    /// Lets `n` operations through, all or none.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if any of the limits refuses; nothing is then taken from any.
+    pub fn try_acquire_n(&self, n: u64) -> Result<Permit<&Self>, Denied> {
+        self.take(n).map(|()| Permit::new(self, n))
+    }
+
+    /// [`try_acquire_n`](Self::try_acquire_n) with a permit that may go anywhere.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn try_acquire_n_owned(self: &Arc<Self>, n: u64) -> Result<Permit<Arc<Self>>, Denied> {
+        self.take(n).map(|()| Permit::new(Arc::clone(self), n))
+    }
+
+    /// Waits in turn until one operation may go through: a future that is also a builder.
+    ///
+    /// ```
+    /// # use flowgate::{ConcurrencyLimit, Gate, TokenBucket};
+    /// # use std::time::Duration;
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// # let gate = Gate::builder()
+    /// #     .limit("rate", TokenBucket::new("100/s".parse()?))
+    /// #     .limit("slots", ConcurrencyLimit::new(2))
+    /// #     .build()?;
+    /// let permit = gate.acquire().within(Duration::from_secs(1)).await?; // a token and a slot
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn acquire(&self) -> AcquirePermit<&Self> {
+        AcquirePermit::new(self)
+    }
+
+    /// [`acquire`](Self::acquire) of a permit that may go anywhere.
+    pub fn acquire_owned(self: &Arc<Self>) -> AcquirePermit<Arc<Self>> {
+        AcquirePermit::new(Arc::clone(self))
+    }
+
+    /// Those who wait here: how many, in what order, and how many at most. [Closing](Line::close) it closes the gate.
+    pub fn line(&self) -> Line<'_> {
+        Line::new(self)
+    }
+
+    /// The names of its limits, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.members.iter().map(|member| &*member.name)
+    }
+
+    /// The name of the limit that gave this refusal; none if it was not one of them, but, say, the line being full.
+    pub fn name_of(&self, denied: &Denied) -> Option<&str> {
+        let member = self.members.get(denied.limit()?)?;
+        Some(&member.name)
+    }
+
+    /// Looks at one of its limits, or changes it, and has those served who wait for what that makes possible.
+    ///
+    /// `None` if there is no limit of that name and type.
+    ///
+    /// ```
+    /// # use flowgate::{Gate, TokenBucket};
+    /// let gate = Gate::builder().limit("rate", TokenBucket::new("1/s".parse()?)).build()?;
+    /// let faster = "100/s".parse()?;
+    /// assert!(gate.configure("rate", |bucket: &TokenBucket| bucket.set_quota(faster)).is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn configure<L: Any, R>(&self, name: &str, change: impl FnOnce(&L) -> R) -> Option<R> {
+        let member = self.members.iter().find(|member| *member.name == *name)?;
+        let limit: &dyn Any = &*member.limit;
+        let told = change(limit.downcast_ref()?);
+        self.room.changed(self);
+        Some(told)
+    }
+
+    /// The clock that its limits share.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    fn take(&self, n: u64) -> Result<(), Denied> {
+        if n == 0 {
+            return Ok(());
+        }
+        let now = self.clock.now();
+        self.room.pass(self, now.as_nanos(), Some(n))?;
+        self.grant(now, n)
+    }
+}
+
+impl Lender for Gate {}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limits = self.members.iter();
+        f.debug_map()
+            .entries(limits.map(|member| (&member.name, &member.limit)))
+            .finish()
+    }
+}

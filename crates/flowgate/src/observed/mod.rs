@@ -1,0 +1,254 @@
+//! [`Observed`]: a limiter whose answers are counted.
+//!
+//! # What is counted where
+//!
+//! Answers are counted as a caller gets them, and not grants as the limiter makes them. A turn in line is granted
+//! by whoever comes into the room next, who may be somebody giving back through the limiter itself, past any wrapper;
+//! and a grant may be one that nobody will see. The wait also ends in ways that the limiter never
+//! hears of: the line is full, the deadline has passed, the owner is gone. So the future counts, when it is ready
+//! or dropped, and the limiter and its line are left as they are.
+//!
+//! | counter | read by | written by | guard |
+//! |---|---|---|---|
+//! | `Stripe` | `counts`, `waits` | every verb: one addition to its thread's stripe | none; each counter for itself |
+//! | `Histogram` | `waits` | waits that took time, once granted | the bucket is counted last, and read first |
+
+mod acquire;
+mod counters;
+mod counts;
+mod histogram;
+mod waits;
+
+pub use acquire::ObservedAcquire;
+pub use counts::{Counts, Refusals};
+pub use waits::Waits;
+
+use crate::clock::{Clock, Timestamp};
+use crate::limiter::{Limiter, Snapshot, sealed};
+use crate::primitive::const_unless_loom;
+use crate::reservation::Reservation;
+use crate::room::{Line, Supply};
+use crate::verdict::Denied;
+use core::fmt;
+use counters::Counters;
+
+/// **Counts what a limiter answers**: how much was admitted, what was refused and why, who waits and how long they
+/// had to.
+///
+/// ```text
+///                       ╭── try_acquire ───╮
+///   callers ── Observed ┼── acquire ───────┼── limiter
+///                 │     ╰── reserve_n ─────╯
+///                 ╰─ counts(): admitted 3 (4 units), refused 2 …
+///                    waits():  2 waits, half at most 10ms …
+/// ```
+///
+/// ```
+/// use flowgate::{ManualClock, Observed, TokenBucket};
+/// use std::time::Duration;
+///
+/// let time = ManualClock::new();
+/// let limiter = TokenBucket::builder("100/s burst 3".parse()?).clock(&time).build()?;
+/// let limiter = Observed::new(limiter);
+///
+/// limiter.try_acquire()?;
+/// limiter.try_acquire_n(2)?;
+/// assert!(limiter.try_acquire().is_err());
+/// assert!(limiter.try_acquire_n(4).is_err());
+///
+/// let counts = limiter.counts();
+/// assert_eq!((counts.admitted, counts.units, counts.refused.over_limit), (2, 3, 1));
+/// assert_eq!(
+///     counts.to_string(),
+///     "admitted 2 (3 units), refused 2, abandoned 0, waiting 0
+/// refused: 1 over the limit, 1 never possible",
+/// );
+///
+/// time.advance(Duration::from_millis(10));
+/// limiter.acquire().block()?;
+/// assert_eq!(limiter.waits().count(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # What counts as what
+///
+/// Each call of a verb below is one operation, and is counted once, when the caller gets the answer: admitted,
+/// refused for one [reason](Refusals), or, if it was a wait that was dropped before it was ready, abandoned. A turn
+/// that had been granted by then goes back, and is not admitted. A wait that was never polled is nothing. `n` = 0 is
+/// an operation of no units.
+///
+/// | verb | counted |
+/// |---|---|
+/// | `try_acquire`, `try_acquire_n` | at once |
+/// | `acquire` | when it is ready or dropped |
+/// | [`Limiter::try_acquire_n_at`], [`Limiter::reserve_n`] | at once; a reservation that is cancelled stays admitted |
+/// | [`Limiter::acquire`]: through `dyn`, and in generic code | not |
+/// | whatever is called on [`get_ref`](Self::get_ref) | not; what is refunded there stays admitted |
+///
+/// # Cost
+///
+/// Nothing for limiters that are not wrapped. For one that is, one relaxed addition per operation, on counters that
+/// few threads share: threads are numbered as they come, and those whose numbers are the same modulo 16 share
+/// 128 bytes of their own (without `std` all share them). An amount above 1 is a second addition, and a wait some more.
+/// It takes 2 KiB, and 8 KiB more once somebody has really waited, or has looked at [`waits`](Self::waits).
+pub struct Observed<L> {
+    limiter: L,
+    counters: Counters,
+}
+
+impl<L> Observed<L> {
+    const_unless_loom! {
+        /// Counts what `limiter` answers from now on. In a `static` it needs no lazy cell.
+        ///
+        /// ```
+        /// use flowgate::{Observed, Quota, TokenBucket};
+        ///
+        /// static REPORTS: Observed<TokenBucket> =
+        ///     Observed::new(TokenBucket::new(Quota::per_minute(60).burst(5)));
+        /// assert!(REPORTS.try_acquire().is_ok());
+        /// assert_eq!(REPORTS.counts().admitted, 1);
+        /// ```
+        pub const fn new(limiter: L) -> Self {
+            Self {
+                limiter,
+                counters: Counters::new(),
+            }
+        }
+    }
+
+    /// The limiter itself, for its other verbs and settings. What is called there is not counted.
+    pub fn get_ref(&self) -> &L {
+        &self.limiter
+    }
+
+    /// The limiter, no longer observed.
+    pub fn into_inner(self) -> L {
+        self.limiter
+    }
+
+    /// The waits of [`acquire`](Self::acquire) that were granted, and how long they were.
+    pub fn waits(&self) -> Waits {
+        self.counters.waits()
+    }
+}
+
+impl<L: Limiter> Observed<L> {
+    /// Takes one token, or says why not.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`], as the limiter's own.
+    #[inline]
+    pub fn try_acquire(&self) -> Result<(), Denied> {
+        let answer = self.limiter.try_acquire();
+        match &answer {
+            // In the units of just now, should they be changing.
+            Ok(()) => self.counters.admitted(self.limiter.supply().token()),
+            Err(denied) => self.counters.refused(denied),
+        }
+        answer
+    }
+
+    /// Takes `n` units, all or none.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`], as the limiter's own.
+    #[inline]
+    pub fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
+        self.count(n, self.limiter.try_acquire_n(n))
+    }
+
+    /// Waits for one token, in turn: a future that is also a builder, as the limiter's own.
+    ///
+    /// # Errors
+    ///
+    /// When awaited: [`Denied`], as the limiter's own.
+    pub fn acquire(&self) -> ObservedAcquire<'_> {
+        ObservedAcquire::new(self.limiter.acquire(), &self.counters)
+    }
+
+    /// What the verbs have answered so far, and how many wait now.
+    ///
+    /// The counters are read one after the other. Of an operation that ends meanwhile, some may show and some not; of
+    /// those that ended before, none is missing.
+    pub fn counts(&self) -> Counts {
+        let waiting = self.line().len() as u64;
+        self.counters.counts(waiting)
+    }
+
+    /// Those who wait at the limiter, whether counted here or not.
+    pub fn line(&self) -> Line<'_> {
+        self.limiter.line()
+    }
+
+    /// How many units could be taken now without a debt.
+    pub fn available(&self) -> u64 {
+        self.limiter.available()
+    }
+
+    /// The limit, what remains of it, and when it is whole again, seen at one instant.
+    pub fn snapshot(&self) -> Snapshot {
+        self.limiter.snapshot()
+    }
+
+    /// The clock that the limiter decides by.
+    pub fn clock(&self) -> &Clock {
+        self.limiter.clock()
+    }
+
+    #[inline]
+    fn count<T>(&self, n: u64, answer: Result<T, Denied>) -> Result<T, Denied> {
+        match &answer {
+            Ok(_) => self.counters.admitted(n),
+            Err(denied) => self.counters.refused(denied),
+        }
+        answer
+    }
+}
+
+impl<L: Limiter> sealed::Sealed for Observed<L> {
+    fn supply(&self) -> &dyn Supply {
+        self.limiter.supply()
+    }
+}
+
+/// Counts as the verbs of [`Observed`] do, except that [`acquire`](Limiter::acquire) is the limiter's own.
+impl<L: Limiter> Limiter for Observed<L> {
+    fn try_acquire(&self) -> Result<(), Denied> {
+        self.try_acquire()
+    }
+
+    fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
+        self.try_acquire_n(n)
+    }
+
+    fn try_acquire_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
+        self.count(n, self.limiter.try_acquire_n_at(now, n))
+    }
+
+    fn reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
+        let answer = self.limiter.reserve_n(n)?;
+        Some(self.count(n, answer))
+    }
+
+    fn available(&self) -> u64 {
+        self.limiter.available()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.limiter.snapshot()
+    }
+
+    fn clock(&self) -> &Clock {
+        self.limiter.clock()
+    }
+}
+
+impl<L: fmt::Debug> fmt::Debug for Observed<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observed")
+            .field("limiter", &self.limiter)
+            .finish_non_exhaustive()
+    }
+}

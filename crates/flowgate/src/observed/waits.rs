@@ -1,0 +1,120 @@
+use super::histogram::{BUCKETS, top_ns};
+use alloc::boxed::Box;
+use core::fmt;
+use core::time::Duration;
+
+/// How long those had to wait who were granted a turn: a copy of the histogram.
+///
+/// Lengths are those of [`Grant::waited`](crate::Grant::waited), from the first poll to the instant of the turn; zero
+/// counts too. They are kept in buckets no wider than a sixteenth of what they hold: a quantile is never below the
+/// true one, and above it by at most a sixteenth. Count, mean and longest are exact.
+///
+/// ```
+/// use flowgate::{Observed, TokenBucket};
+/// use std::time::Duration;
+///
+/// let limiter = Observed::new(TokenBucket::new("1000/s burst 5".parse()?));
+/// for _ in 0..10 {
+///     limiter.acquire().block()?;
+/// }
+/// let waits = limiter.waits();
+/// assert_eq!(waits.count(), 10);
+/// assert_eq!(waits.quantile(4, 10), Duration::ZERO);
+/// assert!(waits.longest() <= Duration::from_millis(1));
+/// println!("{waits}"); // 10 waits: mean 498.2µs, half at most 983.039µs, 99 % …
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Waits that end while it is copied may be in it or not; one that is not can be in the mean and in the longest.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Waits {
+    pub(super) buckets: Box<[u64]>,
+    pub(super) total_ns: u128,
+    pub(super) longest_ns: u64,
+}
+
+impl Waits {
+    /// How many there were.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().fold(0, |sum, &n| sum.wrapping_add(n))
+    }
+
+    /// Their mean, rounded up to whole nanoseconds; zero if there were none.
+    pub fn mean(&self) -> Duration {
+        let count = self.count().max(1);
+        // A mean of 64-bit numbers is one.
+        let mean_ns = self.total_ns.div_ceil(count.into());
+        Duration::from_nanos(u64::try_from(mean_ns).unwrap_or(u64::MAX))
+    }
+
+    /// The longest; zero if there were none.
+    pub fn longest(&self) -> Duration {
+        Duration::from_nanos(self.longest_ns)
+    }
+
+    /// How long `part` of `of` waits were at the most: `quantile(1, 2)` is the median, `quantile(999, 1000)` what one
+    /// in a thousand exceeds.
+    ///
+    /// The least length, rounded up to the end of its bucket, such that at least that part of all waits is not longer:
+    /// the shortest if `part` is 0, the longest if it is `of` or more, zero if there were no waits.
+    pub fn quantile(&self, part: u64, of: u64) -> Duration {
+        if part >= of {
+            return self.longest();
+        }
+        let count = u128::from(self.count());
+        let share = count * u128::from(part);
+        let rank = share.div_ceil(of.into());
+        let reached = self
+            .buckets()
+            .find(|&(_, so_far)| u128::from(so_far) >= rank);
+        reached.map_or(Duration::ZERO, |(at_most, _)| at_most)
+    }
+
+    /// The cumulative distribution, for exporters: each length that ends a bucket with waits in it, and how many were
+    /// no longer.
+    pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
+        let mut so_far = 0_u64;
+        let buckets = self.buckets.iter().enumerate();
+        buckets.filter(|&(_, &n)| n != 0).map(move |(bucket, &n)| {
+            so_far = so_far.wrapping_add(n);
+            let at_most_ns = top_ns(bucket).min(self.longest_ns);
+            (Duration::from_nanos(at_most_ns), so_far)
+        })
+    }
+
+    /// Those since `earlier`, another copy of the same histogram. The longest of them is known as a quantile is:
+    /// rounded up to the end of its bucket.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let pairs = self.buckets.iter().zip(&earlier.buckets);
+        let buckets: Box<[u64]> = pairs.map(|(now, then)| now.wrapping_sub(*then)).collect();
+        let last = (0..BUCKETS).rev().find(|&bucket| buckets[bucket] != 0);
+        let longest_ns = last.map_or(0, |last| top_ns(last).min(self.longest_ns));
+        Self {
+            buckets,
+            total_ns: self.total_ns.wrapping_sub(earlier.total_ns),
+            longest_ns,
+        }
+    }
+}
+
+impl fmt::Display for Waits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} waits: mean {:?}, half at most {:?}, 99 % at most {:?}, longest {:?}",
+            self.count(),
+            self.mean(),
+            self.quantile(1, 2),
+            self.quantile(99, 100),
+            self.longest(),
+        )
+    }
+}
+
+/// Without the buckets.
+impl fmt::Debug for Waits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Waits({self})")
+    }
+}

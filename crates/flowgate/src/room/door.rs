@@ -1,0 +1,119 @@
+use super::{Order, Precision, Supply, line};
+use crate::alarm::wake;
+use alloc::sync::Arc;
+use core::fmt;
+use core::time::Duration;
+
+/// Those who wait at a limiter: how many there are, and by which rules they stand.
+///
+/// A view, made by `line()` of every limiter. All rules can be changed at any time, and hold from then on.
+///
+/// | rule | default |
+/// |---|---|
+/// | [`set_order`](Self::set_order) | [`Order::Fifo`] |
+/// | [`set_precision`](Self::set_precision) | [`Precision::Normal`] |
+/// | [`set_max_waiters`](Self::set_max_waiters) | 1,000,000 |
+/// | [`set_max_units`](Self::set_max_units), [`set_max_wait`](Self::set_max_wait) | without a bound |
+///
+/// ```
+/// use flowgate::{Order, TokenBucket};
+/// use std::time::Duration;
+///
+/// let limiter = TokenBucket::new("100/s".parse()?);
+/// limiter.line().set_order(Order::Lifo).set_max_wait(Duration::from_millis(500));
+/// assert!(limiter.line().is_empty());
+/// # Ok::<_, flowgate::QuotaError>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Line<'a>(&'a dyn Supply);
+
+impl<'a> Line<'a> {
+    pub(crate) fn new(supply: &'a dyn Supply) -> Self {
+        Self(supply)
+    }
+
+    /// How many wait.
+    pub fn len(self) -> usize {
+        self.line().lock().queue.waiters() as usize
+    }
+
+    /// Whether nobody waits.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many units those who wait ask for together.
+    pub fn units(self) -> u128 {
+        self.line().lock().queue.units()
+    }
+
+    /// Who is next.
+    pub fn set_order(self, order: Order) -> Self {
+        self.change(|rules| rules.order = order)
+    }
+
+    /// How punctual a wait is.
+    pub fn set_precision(self, precision: Precision) -> Self {
+        self.change(|rules| rules.precision = precision)
+    }
+
+    /// How many may wait: 0 and more, 4,294,967,294 at the most. Who would be one too many is refused with
+    /// [`is_queue_full`](crate::Denied::is_queue_full); under [`Order::Lifo`], the oldest is. Those in line stay.
+    pub fn set_max_waiters(self, waiters: usize) -> Self {
+        let waiters = u32::try_from(waiters).unwrap_or(u32::MAX);
+        self.change(|rules| rules.max_waiters = waiters)
+    }
+
+    /// How many units those who wait may ask for together. Otherwise as [`set_max_waiters`](Self::set_max_waiters).
+    pub fn set_max_units(self, units: u64) -> Self {
+        self.change(|rules| rules.max_units = units.into())
+    }
+
+    /// How long a newcomer may have to wait. Who would have to wait longer, as far as that is known, is refused with
+    /// [`is_queue_full`](crate::Denied::is_queue_full).
+    pub fn set_max_wait(self, wait: Duration) -> Self {
+        let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        self.change(|rules| rules.max_wait_ns = wait_ns)
+    }
+
+    /// Ends the limiter's service for good: whoever waits is refused, and whoever comes, by whichever verb that takes
+    /// something, with [`is_closed`](crate::Denied::is_closed). What was granted can still be given back.
+    pub fn close(self) {
+        let woken = self.line().lock().close(self.0);
+        wake::all(woken);
+    }
+
+    /// Whether it has been [closed](Self::close).
+    pub fn is_closed(self) -> bool {
+        self.line().lock().is_closed
+    }
+
+    fn change(self, change: impl FnOnce(&mut super::settings::Settings)) -> Self {
+        let line = self.line();
+        let now_ns = self.0.clock().now().as_nanos();
+        let mut state = line.lock();
+        change(&mut state.settings);
+        state.announce(self.0);
+        state.untime();
+        let mut afterwards = line::Afterwards::default();
+        let state = line.serve(state, self.0, now_ns, None, &mut afterwards);
+        line.end(state, afterwards);
+        self
+    }
+
+    fn line(self) -> &'a Arc<line::Line> {
+        self.0.room().line(self.0.clock())
+    }
+}
+
+impl fmt::Debug for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.line().lock();
+        f.debug_struct("Line")
+            .field("waiters", &state.queue.waiters())
+            .field("units", &state.queue.units())
+            .field("is_closed", &state.is_closed)
+            .field("rules", &state.settings)
+            .finish()
+    }
+}

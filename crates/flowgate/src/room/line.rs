@@ -1,0 +1,497 @@
+//! What is behind a room's lock: the line, and when the next in it is due.
+
+use super::Supply;
+use super::queue::{Queue, Request, Standing};
+use super::settings::{Order, Precision, Settings, Spacing};
+use crate::alarm::{Alarm, wake};
+use crate::clock::{Clock, Timestamp};
+use crate::primitive::{Lock, LockGuard};
+use crate::verdict::Denied;
+use alloc::sync::Arc;
+use alloc::task::Wake;
+use alloc::vec::Vec;
+use core::task::Waker;
+
+/// How long the next in line has to look after itself, and those behind it, before somebody else is woken to do it.
+const PATIENCE_NS: u64 = 1_000_000;
+
+/// How many are served without letting go of the lock.
+const BATCH: usize = 32;
+
+/// Sleeping until somewhat before the instant, a strict wait is never late.
+const STRICT_LEAD_NS: u64 = 60_000;
+/// Less than this is not worth another sleep.
+const NORMAL_LEAD_NS: u64 = 2_000;
+const COARSE_GRAIN_NS: u64 = 1_000_000;
+
+/// Not known.
+const NEVER_NS: u64 = u64::MAX;
+
+/// Those who wait at one limiter. The timer has a share in it, and wakes them through it.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) clock: Clock,
+    state: Lock<State>,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) queue: Queue,
+    pub(super) settings: Settings,
+    pub(super) is_closed: bool,
+    /// No grant is dated before this: the date of the last one, or of a change that made more possible.
+    floor_ns: u64,
+    /// When the next in line can be granted, if nothing else happens.
+    due_ns: u64,
+    /// Since when there has been somebody in line.
+    busy_since_ns: u64,
+    alarm: Option<Alarm>,
+    /// Who is woken when, if nobody has been served by then.
+    call: Option<(u32, u64)>,
+}
+
+/// What is to be done when the lock has been let go.
+#[derive(Debug, Default)]
+#[must_use]
+pub(super) struct Afterwards {
+    /// Whom to wake: mostly one, and then the rest.
+    first: Option<Waker>,
+    woken: Vec<Waker>,
+    /// When the next has to be woken, if that has changed.
+    retime_ns: Option<u64>,
+    /// Nobody needs it any longer.
+    alarm: Option<Alarm>,
+}
+
+impl Line {
+    pub(super) fn new(clock: &Clock) -> Arc<Self> {
+        Arc::new(Self {
+            clock: clock.clone(),
+            state: Lock::new(State {
+                queue: Queue::new(),
+                settings: Settings::new(),
+                is_closed: false,
+                floor_ns: 0,
+                due_ns: NEVER_NS,
+                busy_since_ns: 0,
+                alarm: None,
+                call: None,
+            }),
+        })
+    }
+
+    pub(super) fn lock(&self) -> LockGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Serves all who can be served at `now_ns`, the poller at `me` without waking it. The lock is let go in between if
+    /// they are many, and is held again at the end.
+    pub(super) fn serve<'a>(
+        self: &'a Arc<Self>,
+        mut state: LockGuard<'a, State>,
+        supply: &dyn Supply,
+        now_ns: u64,
+        me: Option<u32>,
+        afterwards: &mut Afterwards,
+    ) -> LockGuard<'a, State> {
+        while state.serve(supply, now_ns, me, afterwards) {
+            drop(state);
+            self.run(core::mem::take(afterwards));
+            state = self.state.lock();
+        }
+        state
+    }
+
+    /// Lets go of the lock, and does what was left to be done then.
+    pub(super) fn end(self: &Arc<Self>, state: LockGuard<'_, State>, afterwards: Afterwards) {
+        drop(state);
+        self.run(afterwards);
+    }
+
+    fn run(self: &Arc<Self>, afterwards: Afterwards) {
+        drop(afterwards.alarm);
+        wake::all(afterwards.first);
+        wake::all(afterwards.woken);
+        if let Some(due_ns) = afterwards.retime_ns {
+            self.retime(due_ns);
+        }
+    }
+
+    /// Has the line woken at `at_ns`, unless that has changed meanwhile. The lock must not be held: an alarm may go
+    /// off at once.
+    fn retime(self: &Arc<Self>, at_ns: u64) {
+        let at = Timestamp::from_nanos(at_ns);
+        let alarm = self.clock.alarm(at, Waker::from(Arc::clone(self)));
+        let mut state = self.state.lock();
+        let unwanted = match state.call {
+            Some((_, call_ns)) if call_ns == at_ns => state.alarm.replace(alarm),
+            _ => Some(alarm),
+        };
+        drop(state);
+        drop(unwanted);
+    }
+}
+
+/// Called when the next in line is due: wakes it, and should it not look, those behind it, one after the other.
+impl Wake for Line {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let now_ns = self.clock.now().as_nanos();
+        let mut state = self.state.lock();
+        let alarm = state.alarm.take();
+        let Some((index, call_ns)) = state.call else {
+            return;
+        };
+        // Too early, the next in line asks for another alarm when it looks.
+        let then = if now_ns < call_ns {
+            None
+        } else {
+            state.after(index, now_ns)
+        };
+        let then_ns = now_ns.saturating_add(PATIENCE_NS);
+        state.call = then.map(|then| (then, then_ns));
+        let waker = state.queue.get(index).waker.clone();
+        drop(state);
+        drop(alarm);
+        wake::all(waker);
+        if then.is_some() {
+            self.retime(then_ns);
+        }
+    }
+}
+
+impl State {
+    /// Serves some, and says whether there may be more.
+    fn serve(
+        &mut self,
+        supply: &dyn Supply,
+        now_ns: u64,
+        me: Option<u32>,
+        afterwards: &mut Afterwards,
+    ) -> bool {
+        for _ in 0..BATCH {
+            let Some(next) = self.next(now_ns) else {
+                self.due_ns = NEVER_NS;
+                self.call = None;
+                afterwards.retime_ns = None;
+                afterwards.alarm = self.alarm.take();
+                self.announce(supply);
+                return false;
+            };
+            let standing = match self.decide(supply, next, now_ns, me) {
+                Decision::Now(standing) => standing,
+                Decision::At(due_ns) => {
+                    self.due_ns = due_ns;
+                    if due_ns <= now_ns {
+                        // Its own affair, and not the poller's.
+                        self.call = None;
+                        afterwards.wake(self.queue.get(next).waker.clone());
+                        return false;
+                    }
+                    let call = (next, self.call_ns(supply.clock()));
+                    let is_timed = self.call == Some(call) && self.alarm.is_some();
+                    self.call = Some(call);
+                    // The poller, if it is next and this close, waits awake.
+                    let is_here = me == Some(next) && call.1 <= now_ns;
+                    if due_ns != NEVER_NS && !is_timed && !is_here {
+                        afterwards.retime_ns = Some(call.1);
+                    }
+                    return false;
+                }
+            };
+            if let Standing::Granted { at_ns, .. } = standing {
+                self.floor_ns = self.floor_ns.max(at_ns);
+            }
+            let waker = self.tell(next, standing);
+            if me != Some(next) {
+                afterwards.wake(waker);
+            }
+        }
+        true
+    }
+
+    /// Takes `index` out of the line and leaves it word.
+    fn tell(&mut self, index: u32, standing: Standing) -> Option<Waker> {
+        self.forget_call_of(index);
+        self.queue.tell(index, standing)
+    }
+
+    /// Takes away the entry of `index`; whether that leaves it to others to have the next served.
+    pub(super) fn leave(&mut self, index: u32, now_ns: u64) -> (Option<Waker>, bool) {
+        let was_next = self.next(now_ns) == Some(index);
+        let was_called = self.forget_call_of(index);
+        (self.queue.remove(index), was_next || was_called)
+    }
+
+    fn forget_call_of(&mut self, index: u32) -> bool {
+        let is_called = self.call.is_some_and(|(called, _)| called == index);
+        if is_called {
+            self.call = None;
+        }
+        is_called
+    }
+
+    /// Who is next.
+    pub(super) fn next(&self, now_ns: u64) -> Option<u32> {
+        if self.is_lifo(now_ns) {
+            self.queue.newest()
+        } else {
+            self.queue.oldest()
+        }
+    }
+
+    /// Who is next after `index`.
+    fn after(&self, index: u32, now_ns: u64) -> Option<u32> {
+        if self.is_lifo(now_ns) {
+            self.queue.ahead(index)
+        } else {
+            self.queue.behind(index)
+        }
+    }
+
+    fn is_lifo(&self, now_ns: u64) -> bool {
+        match self.settings.order {
+            Order::Fifo | Order::Barging => false,
+            Order::Lifo => true,
+            Order::AdaptiveLifo { after } => {
+                let busy_ns = now_ns.saturating_sub(self.busy_since_ns);
+                u128::from(busy_ns) > after.as_nanos()
+            }
+        }
+    }
+
+    fn decide(&self, supply: &dyn Supply, next: u32, now_ns: u64, me: Option<u32>) -> Decision {
+        let request = self.queue.get(next).request;
+        let is_own_affair = request.spacing == Spacing::AtLeast;
+        let mut at_ns = self.floor_ns.max(request.since_ns);
+        if is_own_affair {
+            at_ns = at_ns.max(now_ns);
+        }
+        // A clock may have run backward, and others may have read it after the caller did: what it has told is past.
+        let now_ns = now_ns.max(at_ns);
+        if at_ns > request.deadline_ns {
+            return Decision::Now(Standing::Refused(self.not_yet(now_ns)));
+        }
+        while at_ns <= now_ns {
+            let at = Timestamp::from_nanos(at_ns);
+            let answer = if is_own_affair && me != Some(next) {
+                match supply.peek(at, request.units) {
+                    Ok(()) => return Decision::At(at_ns),
+                    Err(denied) => Err(denied),
+                }
+            } else {
+                supply.drain(at, request.units, self.queue.units())
+            };
+            let denied = match answer {
+                Ok(receipt) => return Decision::Now(Standing::Granted { at_ns, receipt }),
+                Err(denied) => denied,
+            };
+            match denied.retry_after() {
+                Some(wait) => {
+                    let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+                    at_ns = at_ns.saturating_add(wait_ns.max(1));
+                }
+                None if denied.is_busy() && now_ns < request.deadline_ns => {
+                    return Decision::At(NEVER_NS);
+                }
+                None => return Decision::Now(Standing::Refused(denied)),
+            }
+            if at_ns > request.deadline_ns {
+                // By how much its patience is too short.
+                let wait_ns = at_ns - request.deadline_ns.max(now_ns).min(at_ns - 1);
+                return Decision::Now(Standing::Refused(Denied::later(wait_ns.into(), 1)));
+            }
+        }
+        Decision::At(at_ns)
+    }
+
+    /// When the next in line has to be woken so as to be there when it is due.
+    fn call_ns(&self, clock: &Clock) -> u64 {
+        match self.settings.precision {
+            _ if !clock.is_real() => self.due_ns,
+            Precision::Coarse => self
+                .due_ns
+                .checked_next_multiple_of(COARSE_GRAIN_NS)
+                .unwrap_or(self.due_ns),
+            Precision::Normal => self.due_ns,
+            Precision::Strict => self.due_ns.saturating_sub(STRICT_LEAD_NS),
+        }
+    }
+
+    /// If `index` is next, and due so soon that it had better wait awake: until when.
+    pub(super) fn awake_until_ns(&self, index: u32, now_ns: u64) -> Option<u64> {
+        let lead_ns = match self.settings.precision {
+            Precision::Coarse => 0,
+            Precision::Normal => NORMAL_LEAD_NS,
+            Precision::Strict => STRICT_LEAD_NS,
+        };
+        let is_soon = self.due_ns.saturating_sub(now_ns) <= lead_ns;
+        (is_soon && self.next(now_ns) == Some(index)).then_some(self.due_ns)
+    }
+
+    /// Whether somebody in line can be served.
+    pub(super) fn is_due(&self, now_ns: u64) -> bool {
+        self.due_ns <= now_ns
+    }
+
+    /// Whether the next in line has to ask for an alarm, because the last one has gone off too early.
+    pub(super) fn is_untimed(&self) -> bool {
+        self.due_ns != NEVER_NS && self.call.is_none()
+    }
+
+    /// The rules have changed: whoever is next is to be woken by the new ones.
+    pub(super) fn untime(&mut self) {
+        self.call = None;
+    }
+
+    /// Something has become possible at `now_ns` that was not before.
+    pub(super) fn changed(&mut self, now_ns: u64) {
+        self.floor_ns = self.floor_ns.max(now_ns);
+    }
+
+    /// Lets somebody stand in line.
+    pub(super) fn enter(
+        &mut self,
+        supply: &dyn Supply,
+        now_ns: u64,
+        request: Request,
+        waker: &Waker,
+    ) -> Option<u32> {
+        let is_first = self.queue.is_empty();
+        let index = self.queue.enter(request, waker.clone())?;
+        if is_first {
+            self.busy_since_ns = now_ns;
+            self.announce(supply);
+        }
+        Some(index)
+    }
+
+    /// Why `index`, which came last and could not be served, may not stay; or that it may.
+    ///
+    /// Others may have to leave instead, and are told.
+    pub(super) fn may_stay(
+        &mut self,
+        supply: &dyn Supply,
+        index: u32,
+        now_ns: u64,
+        afterwards: &mut Afterwards,
+    ) -> Result<(), Denied> {
+        let Request {
+            units, deadline_ns, ..
+        } = self.queue.get(index).request;
+        let is_last = self.next(now_ns) != Some(index) || self.queue.waiters() == 1;
+        let ahead = if is_last {
+            self.queue.units() - u128::from(units)
+        } else {
+            0
+        };
+        let now = Timestamp::from_nanos(now_ns);
+        let denied = supply.delay(now, ahead, units).err();
+        let wait = denied.and_then(|denied| denied.retry_after());
+        let wait_ns = wait.map_or(0, |wait| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
+        let patience_ns = deadline_ns.saturating_sub(now_ns);
+        match denied {
+            Some(denied) if wait.is_none() && !denied.is_busy() => {
+                return Err(denied);
+            }
+            // Hopeless, even if nobody ahead takes any longer than they must.
+            Some(_) if wait_ns > patience_ns => {
+                let excess_ns = u128::from(wait_ns - patience_ns);
+                return Err(Denied::later(excess_ns, 1));
+            }
+            _ if patience_ns == 0 => return Err(self.not_yet(now_ns)),
+            _ => {}
+        }
+        let settings = &self.settings;
+        if wait_ns > settings.max_wait_ns {
+            let excess = wait.map(|wait| {
+                wait.saturating_sub(core::time::Duration::from_nanos(settings.max_wait_ns))
+            });
+            return Err(Denied::queue_full(excess));
+        }
+        let (max_waiters, max_units) = (settings.max_waiters, settings.max_units);
+        let is_over = |queue: &Queue| queue.waiters() > max_waiters || queue.units() > max_units;
+        if matches!(settings.order, Order::Lifo) && u128::from(units) <= max_units {
+            // The oldest go, as far as that helps.
+            while is_over(&self.queue) {
+                let Some(oldest) = self.queue.oldest().filter(|&oldest| oldest != index) else {
+                    break;
+                };
+                let refused = Standing::Refused(Denied::queue_full(None));
+                let waker = self.tell(oldest, refused);
+                afterwards.wake(waker);
+            }
+        }
+        if is_over(&self.queue) {
+            return Err(Denied::queue_full(wait));
+        }
+        Ok(())
+    }
+
+    /// How long a newcomer would have to wait for those in line; none if nobody is.
+    pub(super) fn behind_all(
+        &self,
+        supply: &dyn Supply,
+        now_ns: u64,
+        units: u64,
+    ) -> Option<Denied> {
+        if self.queue.is_empty() {
+            return None;
+        }
+        let now = Timestamp::from_nanos(now_ns);
+        let denied = supply.delay(now, self.queue.units(), units).err();
+        let not_yet = self.not_yet(now_ns);
+        match denied {
+            Some(denied) if denied.is_never() => Some(denied),
+            Some(denied) if denied.retry_after() < not_yet.retry_after() => Some(not_yet),
+            None => Some(not_yet),
+            denied => denied,
+        }
+    }
+
+    /// What there is to say before the next in line has been served.
+    pub(super) fn not_yet(&self, now_ns: u64) -> Denied {
+        match self.due_ns {
+            NEVER_NS => Denied::busy(),
+            due_ns => Denied::later(u128::from(due_ns.saturating_sub(now_ns).max(1)), 1),
+        }
+    }
+
+    /// Refuses everybody, now and for ever.
+    pub(super) fn close(&mut self, supply: &dyn Supply) -> Vec<Waker> {
+        self.is_closed = true;
+        self.due_ns = NEVER_NS;
+        self.call = None;
+        let mut woken = Vec::new();
+        while let Some(oldest) = self.queue.oldest() {
+            woken.extend(self.queue.tell(oldest, Standing::Refused(Denied::closed())));
+        }
+        self.announce(supply);
+        woken
+    }
+
+    /// Says on the room's door whether somebody waits, and whether newcomers may enter.
+    pub(super) fn announce(&self, supply: &dyn Supply) {
+        let is_waiting = !self.queue.is_empty();
+        let is_held = self.is_closed || is_waiting && self.settings.order != Order::Barging;
+        supply.room().announce(supply, is_waiting, is_held);
+    }
+}
+
+enum Decision {
+    Now(Standing),
+    At(u64),
+}
+
+impl Afterwards {
+    fn wake(&mut self, waker: Option<Waker>) {
+        if self.first.is_none() {
+            self.first = waker;
+        } else {
+            self.woken.extend(waker);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Where those wait who were not let through at once.
+//!
+//! A room is mechanism: it knows no algorithm. It asks the limiter ([`Supply`]) whether the next in line can be granted
+//! at an instant, and if not, when. Threads and tasks stand in the same line.
+//!
+//! # How a turn comes
+//!
+//! Limiters are plain borrowed values, so nothing in the background can touch one. The timer only wakes; whoever comes
+//! into the room, a waiter that is polled, a newcomer, somebody who gives back or changes the quota, serves
+//! *everybody* who is due, in order, under the line's lock. A grant is dated at the earliest instant at which the
+//! limiter allows it (not before its waiter came, nor before the grant before it), which may lie somewhat in the past: so the
+//! dates are those of an ideal line, however late anybody wakes up.
+//!
+//! ```text
+//!   limiter ──▶ Room: flags ── 0: nobody waits; a newcomer sees that with one load, and passes
+//!                 │
+//!                 ╰─ Line (made when somebody first waits)        timer
+//!                      lock: Queue, due, alarm  ◀── wakes ───────────╯
+//!                              │                    the next in line; who, should it not look within a
+//!                              ▼                    millisecond, is followed by the one behind it
+//!                      wakers, outside the lock
+//! ```
+//!
+//! # Newcomers
+//!
+//! The flag `HOLD` is raised before the first in line asks the limiter, and lowered after the last has left. A call that
+//! begins while it is up does not overtake; one that began before, and is still on its way, is as good as over.
+//!
+//! # Those who make more possible
+//!
+//! They change the limiter first and then look at the flags, while the first in line raises `WAITING` first and then
+//! asks the limiter. Both touch the flags by read-modify-write, of which one comes first: either the one sees the
+//! flag, or the other sees the change. No wake-up is lost.
+//!
+//! | field | read by | written by | guard |
+//! |---|---|---|---|
+//! | `flags` | every decision; who makes more possible | whoever changes the line | the line's lock for writing |
+//! | `line` | everybody in the room | whoever comes first | made once |
+//! | `Line::state` | the same, and the timer | the same | its lock; the limiter's own locks come after it |
+
+mod acquire;
+mod cancel;
+mod door;
+mod line;
+#[cfg(all(feature = "std", not(flowgate_loom)))]
+mod park;
+mod queue;
+mod settings;
+mod supply;
+mod ticks;
+mod turn;
+
+pub use acquire::{Acquire, Grant};
+pub use cancel::CancelHandle;
+pub use door::Line;
+#[cfg(all(feature = "std", not(flowgate_loom)))]
+pub(crate) use park::block_on;
+pub use settings::{Order, Precision, Spacing};
+pub(crate) use supply::{Supply, waits_in_line};
+pub use ticks::Ticks;
+pub(crate) use turn::Turn;
+
+use crate::clock::Clock;
+use crate::primitive::{AtomicU64, Lazy, Ordering, const_unless_loom};
+use crate::verdict::Denied;
+use alloc::sync::Arc;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Room {
+    flags: AtomicU64,
+    line: Lazy<Arc<line::Line>>,
+}
+
+/// Somebody waits: who makes more possible has to have them served.
+pub(crate) const WAITING: u64 = 1;
+/// Newcomers may not pass: somebody waits whom they would overtake, or all is closed.
+pub(crate) const HOLD: u64 = 2;
+
+impl Room {
+    const_unless_loom! {
+        pub(crate) const fn new() -> Self {
+            Self {
+                flags: AtomicU64::new(0),
+                line: Lazy::new(),
+            }
+        }
+    }
+
+    /// Lets a newcomer pass who wants `units` (none: a token), or says why not.
+    #[inline(always)]
+    pub(crate) fn pass(
+        &self,
+        supply: &dyn Supply,
+        now_ns: u64,
+        units: Option<u64>,
+    ) -> Result<(), Denied> {
+        if self.is_held() {
+            return self.stand_back(supply, now_ns, units);
+        }
+        Ok(())
+    }
+
+    /// Whether newcomers have to ask before they enter.
+    #[inline(always)]
+    pub(crate) fn is_held(&self) -> bool {
+        self.flags.load(Ordering::Acquire) & HOLD != 0
+    }
+
+    /// Whether a newcomer at `now_ns` finds others in line, once those who are due have been served.
+    #[cold]
+    #[inline(never)]
+    fn stand_back(
+        &self,
+        supply: &dyn Supply,
+        now_ns: u64,
+        units: Option<u64>,
+    ) -> Result<(), Denied> {
+        let units = units.unwrap_or_else(|| supply.token());
+        let line = self.line(supply.clock());
+        let mut afterwards = line::Afterwards::default();
+        let state = line.serve(line.lock(), supply, now_ns, None, &mut afterwards);
+        let answer = if units == 0 {
+            Ok(())
+        } else if state.is_closed {
+            Err(Denied::closed())
+        } else {
+            state.behind_all(supply, now_ns, units).map_or(Ok(()), Err)
+        };
+        line.end(state, afterwards);
+        answer
+    }
+
+    /// Serves those in line whom something has helped: a refund, a release, another quota. To be called after it, and
+    /// with none of the limiter's locks held.
+    pub(crate) fn changed(&self, supply: &dyn Supply) {
+        // A read-modify-write; see the module.
+        if self.flags.fetch_or(0, Ordering::AcqRel) & WAITING != 0 {
+            self.serve_changed(supply);
+        }
+    }
+
+    #[cold]
+    pub(crate) fn serve_changed(&self, supply: &dyn Supply) {
+        let now_ns = supply.clock().now().as_nanos();
+        let line = self.line(supply.clock());
+        let mut state = line.lock();
+        state.changed(now_ns);
+        let mut afterwards = line::Afterwards::default();
+        let state = line.serve(state, supply, now_ns, None, &mut afterwards);
+        line.end(state, afterwards);
+    }
+
+    fn line(&self, clock: &Clock) -> &Arc<line::Line> {
+        self.line.get_or_make(|| line::Line::new(clock))
+    }
+
+    /// Called by the holder of the line's lock.
+    fn announce(&self, supply: &dyn Supply, is_waiting: bool, is_held: bool) {
+        let mut flags = 0;
+        if is_waiting {
+            flags |= WAITING;
+        }
+        if is_held {
+            flags |= HOLD;
+        }
+        // A read-modify-write; see the module.
+        if self.flags.swap(flags, Ordering::AcqRel) != flags {
+            supply.announce(flags);
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Who stands in line, in the order of coming.
+
+use super::settings::Spacing;
+use crate::reservation::Receipt;
+use crate::verdict::Denied;
+use alloc::vec::Vec;
+use core::task::Waker;
+
+/// What somebody comes for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    pub(super) units: u64,
+    /// The earliest that the grant may be dated.
+    pub(super) since_ns: u64,
+    /// The latest that it may be.
+    pub(super) deadline_ns: u64,
+    pub(super) spacing: Spacing,
+}
+
+/// Somebody who waits, or who has been told and has not looked yet.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    pub(super) request: Request,
+    pub(super) standing: Standing,
+    /// None once it has been called for good.
+    pub(super) waker: Option<Waker>,
+    ahead: u32,
+    behind: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    InLine,
+    Granted { at_ns: u64, receipt: Receipt },
+    Refused(Denied),
+}
+
+/// A list through a slab: entering, leaving from anywhere, and going next cost the same however long it is.
+///
+/// A waiter keeps its place in the slab, by which it is named, until it takes its entry away itself.
+#[derive(Debug)]
+pub(super) struct Queue {
+    slab: Vec<Entry>,
+    /// The first of the vacant entries, [`NONE`] if there are none.
+    vacant: u32,
+    oldest: u32,
+    newest: u32,
+    /// How many are in line.
+    waiters: u32,
+    /// How many have an entry.
+    present: u32,
+    /// What those in line ask for together.
+    units: u128,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Taken(Waiter),
+    Vacant { next: u32 },
+}
+
+const NONE: u32 = u32::MAX;
+
+/// The most that a line can hold.
+pub(super) const MOST_WAITERS: u32 = u32::MAX - 1;
+
+/// A slab of no more entries than this is kept when all have left.
+const KEPT: usize = 64;
+
+impl Queue {
+    pub(super) const fn new() -> Self {
+        Self {
+            slab: Vec::new(),
+            vacant: NONE,
+            oldest: NONE,
+            newest: NONE,
+            waiters: 0,
+            present: 0,
+            units: 0,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiters == 0
+    }
+
+    pub(super) fn waiters(&self) -> u32 {
+        self.waiters
+    }
+
+    pub(super) fn units(&self) -> u128 {
+        self.units
+    }
+
+    pub(super) fn oldest(&self) -> Option<u32> {
+        (self.oldest != NONE).then_some(self.oldest)
+    }
+
+    pub(super) fn newest(&self) -> Option<u32> {
+        (self.newest != NONE).then_some(self.newest)
+    }
+
+    /// Who came next after `index`, which is in line.
+    pub(super) fn behind(&self, index: u32) -> Option<u32> {
+        let behind = self.get(index).behind;
+        (behind != NONE).then_some(behind)
+    }
+
+    /// Who came last before `index`, which is in line.
+    pub(super) fn ahead(&self, index: u32) -> Option<u32> {
+        let ahead = self.get(index).ahead;
+        (ahead != NONE).then_some(ahead)
+    }
+
+    pub(super) fn get(&self, index: u32) -> &Waiter {
+        match &self.slab[index as usize] {
+            Entry::Taken(waiter) => waiter,
+            Entry::Vacant { .. } => unreachable!("a waiter is named until it takes its entry away"),
+        }
+    }
+
+    pub(super) fn get_mut(&mut self, index: u32) -> &mut Waiter {
+        match &mut self.slab[index as usize] {
+            Entry::Taken(waiter) => waiter,
+            Entry::Vacant { .. } => unreachable!("a waiter is named until it takes its entry away"),
+        }
+    }
+
+    /// Lets somebody stand in line; none if that has [`MOST_WAITERS`].
+    pub(super) fn enter(&mut self, request: Request, waker: Waker) -> Option<u32> {
+        if self.present == MOST_WAITERS {
+            return None;
+        }
+        let waiter = Waiter {
+            request,
+            standing: Standing::InLine,
+            waker: Some(waker),
+            ahead: self.newest,
+            behind: NONE,
+        };
+        let index = match self.vacant {
+            NONE => {
+                self.slab.push(Entry::Taken(waiter));
+                (self.slab.len() - 1) as u32
+            }
+            index => {
+                let entry = &mut self.slab[index as usize];
+                if let Entry::Vacant { next } = *entry {
+                    self.vacant = next;
+                }
+                *entry = Entry::Taken(waiter);
+                index
+            }
+        };
+        match self.newest {
+            NONE => self.oldest = index,
+            newest => self.get_mut(newest).behind = index,
+        }
+        self.newest = index;
+        self.waiters += 1;
+        self.present += 1;
+        self.units += u128::from(request.units);
+        Some(index)
+    }
+
+    /// Takes `index` out of the line and tells it why, when it looks. What is to be woken is returned.
+    pub(super) fn tell(&mut self, index: u32, standing: Standing) -> Option<Waker> {
+        self.unlink(index);
+        let waiter = self.get_mut(index);
+        waiter.standing = standing;
+        waiter.waker.take()
+    }
+
+    /// Takes the entry away, out of the line if it is still there.
+    pub(super) fn remove(&mut self, index: u32) -> Option<Waker> {
+        if self.get(index).standing == Standing::InLine {
+            self.unlink(index);
+        }
+        let vacant = Entry::Vacant { next: self.vacant };
+        let removed = core::mem::replace(&mut self.slab[index as usize], vacant);
+        self.vacant = index;
+        self.present -= 1;
+        if self.present == 0 && self.slab.capacity() > KEPT {
+            self.slab = Vec::new();
+            self.vacant = NONE;
+        }
+        match removed {
+            Entry::Taken(waiter) => waiter.waker,
+            Entry::Vacant { .. } => None,
+        }
+    }
+
+    fn unlink(&mut self, index: u32) {
+        let &Waiter {
+            ahead,
+            behind,
+            request: Request { units, .. },
+            ..
+        } = self.get(index);
+        match ahead {
+            NONE => self.oldest = behind,
+            ahead => self.get_mut(ahead).behind = behind,
+        }
+        match behind {
+            NONE => self.newest = ahead,
+            behind => self.get_mut(behind).ahead = ahead,
+        }
+        self.waiters -= 1;
+        self.units -= u128::from(units);
+    }
+}
+
+#[cfg(all(test, not(flowgate_loom)))]
+mod tests {
+    use super::*;
+
+    fn asking(units: u64) -> Request {
+        Request {
+            units,
+            since_ns: 0,
+            deadline_ns: 9,
+            spacing: Spacing::Scheduled,
+        }
+    }
+
+    fn in_line(queue: &Queue) -> Vec<u64> {
+        let forward: Vec<_> = core::iter::successors(queue.oldest(), |&at| queue.behind(at))
+            .map(|at| queue.get(at).request.units)
+            .collect();
+        let mut backward: Vec<_> = core::iter::successors(queue.newest(), |&at| queue.ahead(at))
+            .map(|at| queue.get(at).request.units)
+            .collect();
+        backward.reverse();
+        assert_eq!(forward, backward);
+        assert_eq!(forward.len(), queue.waiters() as usize);
+        assert_eq!(
+            forward.iter().map(|&units| u128::from(units)).sum::<u128>(),
+            queue.units()
+        );
+        forward
+    }
+
+    #[test]
+    fn c6_the_order_is_that_of_coming_whoever_leaves() {
+        let mut queue = Queue::new();
+        let places: Vec<_> = (1..=5)
+            .map(|n| queue.enter(asking(n), Waker::noop().clone()).unwrap())
+            .collect();
+        assert_eq!(in_line(&queue), [1, 2, 3, 4, 5]);
+        queue.remove(places[2]);
+        assert_eq!(in_line(&queue), [1, 2, 4, 5]);
+        queue.tell(
+            places[0],
+            Standing::Granted {
+                at_ns: 7,
+                receipt: Receipt::default(),
+            },
+        );
+        assert_eq!(in_line(&queue), [2, 4, 5]);
+        assert_eq!(
+            queue.get(places[0]).standing,
+            Standing::Granted {
+                at_ns: 7,
+                receipt: Receipt::default(),
+            }
+        );
+        let sixth = queue.enter(asking(6), Waker::noop().clone()).unwrap();
+        assert_eq!(sixth, places[2], "the vacant entry is used again");
+        queue.remove(places[4]);
+        assert_eq!(in_line(&queue), [2, 4, 6]);
+        for index in [places[0], places[1], places[3], sixth] {
+            queue.remove(index);
+        }
+        assert!(in_line(&queue).is_empty());
+        assert!(queue.oldest().is_none() && queue.newest().is_none());
+    }
+
+    #[test]
+    fn memory_of_a_long_line_is_given_back() {
+        let mut queue = Queue::new();
+        let places: Vec<_> = (0..1_000)
+            .map(|n| queue.enter(asking(n), Waker::noop().clone()).unwrap())
+            .collect();
+        for index in places {
+            queue.remove(index);
+        }
+        assert_eq!(queue.slab.capacity(), 0);
+        assert_eq!(queue.enter(asking(1), Waker::noop().clone()), Some(0));
+    }
+}

@@ -1,0 +1,80 @@
+//! How a line is kept.
+
+use core::time::Duration;
+
+/// Who of those in line is next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Order {
+    /// Who came first. Newcomers do not overtake.
+    #[default]
+    Fifo,
+    /// Who came last: under overload some are served in time, where in order of coming everybody would be late.
+    /// A full line lets the oldest go, not the newcomer.
+    Lifo,
+    /// [`Fifo`](Self::Fifo) while the line is sometimes empty, [`Lifo`](Self::Lifo) while it has not been for
+    /// `after` (Facebook's *adaptive LIFO*).
+    AdaptiveLifo {
+        /// How long there has to have been somebody in line.
+        after: Duration,
+    },
+    /// Newcomers take what there is, past everybody in line; those are served in order of coming. More goes
+    /// through where slots are held briefly, and a large request can wait for ever.
+    Barging,
+}
+
+/// How punctual a wait is, and what it may cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Precision {
+    /// On whole milliseconds, so that many waits share a wake-up.
+    Coarse,
+    /// As the operating system's timer has it: some ten microseconds late, and nothing is spent.
+    #[default]
+    Normal,
+    /// To a fraction of a microsecond: whoever is next is woken early, and watches the clock for the rest. That takes
+    /// a part of a processor which grows with the rate, and blocks a runtime's thread for those
+    /// microseconds.
+    Strict,
+}
+
+/// What the distance to the next grant is counted from.
+///
+/// ```text
+///                 ├───────┼───────┼───────┼───────┤  due
+///   Scheduled     │     x │ x     │ x     │     x    late wake-ups do not move what follows: the
+///                                                    rate holds, two can be closer together
+///   AtLeast       │     x ├─────── x ├─────── x      they do: never closer together, the
+///                                                    rate sags by as much as they are late
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Spacing {
+    /// From the instant at which a grant was due. However late a waiter wakes up, no turn is lost.
+    #[default]
+    Scheduled,
+    /// From the instant at which a waiter really returned, which only itself can tell; a task in line that nobody polls
+    /// holds up those behind it.
+    AtLeast,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    pub(super) order: Order,
+    pub(super) precision: Precision,
+    pub(super) max_waiters: u32,
+    pub(super) max_units: u128,
+    pub(super) max_wait_ns: u64,
+}
+
+impl Settings {
+    pub(super) const fn new() -> Self {
+        Self {
+            order: Order::Fifo,
+            precision: Precision::Normal,
+            max_waiters: 1_000_000,
+            max_units: u128::MAX,
+            max_wait_ns: u64::MAX,
+        }
+    }
+}

@@ -1,0 +1,86 @@
+use super::Room;
+use crate::clock::{Clock, Timestamp};
+use crate::reservation::Receipt;
+use crate::verdict::Denied;
+
+/// What a room hands out: a limiter, seen from its line.
+pub trait Supply: Send + Sync {
+    /// Where those wait who want some.
+    fn room(&self) -> &Room;
+
+    /// The clock by which grants are dated.
+    fn clock(&self) -> &Clock;
+
+    /// How many units one token is.
+    fn token(&self) -> u64 {
+        1
+    }
+
+    /// Takes `n` units at `at` for the next in line. A refusal says exactly when that can be repeated, or that it is
+    /// busy, or never.
+    fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied>;
+
+    /// [`grant`](Self::grant) to the next of those in line, who ask for `level` units together.
+    ///
+    /// The receipt is for [`take_back`](Self::take_back); who needs none returns the default one.
+    fn drain(&self, at: Timestamp, n: u64, level: u128) -> Result<Receipt, Denied> {
+        let _ = level;
+        self.grant(at, n).map(|()| Receipt::default())
+    }
+
+    /// What [`grant`](Self::grant) would answer. Takes nothing.
+    fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied>;
+
+    /// Gives back what was granted at `at` to somebody who had left before they knew.
+    fn take_back(&self, at: Timestamp, n: u64, receipt: &Receipt);
+
+    /// `n` units that were granted are not used any longer.
+    fn end(&self, n: u64) {
+        let _ = n;
+    }
+
+    /// How long, from `at`, a line that asks for `ahead` units and then one that asks for `n` takes: exactly, or not as
+    /// long as it really does.
+    fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
+        let _ = ahead;
+        self.peek(at, n)
+    }
+
+    /// The room's flags have become these.
+    fn announce(&self, flags: u64) {
+        let _ = flags;
+    }
+}
+
+/// Gives a limiter the verbs of its line; `$supply` is what of it has one.
+macro_rules! waits_in_line {
+    ($limiter:ty, |$this:ident| $supply:expr) => {
+        impl crate::limiter::sealed::Sealed for $limiter {
+            fn supply(&self) -> &dyn crate::room::Supply {
+                let $this = self;
+                $supply
+            }
+        }
+
+        impl $limiter {
+            /// Waits for one token, in turn: a future that is also a builder, for tasks (`.await`) and threads
+            /// ([`.block()`](crate::Acquire::block)).
+            ///
+            /// See [`Acquire`](crate::Acquire) for amounts, deadlines, and what happens when it is dropped.
+            ///
+            /// # Errors
+            ///
+            /// When awaited: [`Denied`](crate::Denied) if what is asked for can never be granted or not by the
+            /// deadline, or if the [line](Self::line) is full or closed.
+            pub fn acquire(&self) -> crate::Acquire<'_> {
+                crate::Acquire::new(crate::limiter::sealed::Sealed::supply(self))
+            }
+
+            /// Those who wait here: how many, in what order, and how many at most.
+            pub fn line(&self) -> crate::Line<'_> {
+                crate::Line::new(crate::limiter::sealed::Sealed::supply(self))
+            }
+        }
+    };
+}
+pub(crate) use waits_in_line;

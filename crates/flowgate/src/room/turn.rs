@@ -1,0 +1,306 @@
+//! One caller's way through the room.
+
+use super::Supply;
+use super::cancel::{CancelHandle, Watch};
+use super::line::{Afterwards, Line, State};
+use super::queue::{Request, Standing};
+use super::settings::Spacing;
+use crate::alarm::Alarm;
+use crate::clock::Timestamp;
+use crate::primitive::LockGuard;
+use crate::reservation::Receipt;
+use crate::verdict::Denied;
+use alloc::sync::Arc;
+use core::task::{Poll, Waker};
+use core::time::Duration;
+
+/// Asks, waits, and is granted or refused; leaves whenever it is dropped.
+///
+/// Every call has to name the same limiter.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    /// None: one token.
+    pub(crate) units: Option<u64>,
+    patience: Patience,
+    /// Dates the grant as if it had been asked for then; none: when it is first polled.
+    pub(crate) since_ns: Option<u64>,
+    pub(crate) spacing: Spacing,
+    watch: Option<Watch>,
+    stage: Stage,
+    /// Goes off at the deadline.
+    alarm: Option<(Waker, Alarm)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Patience {
+    Endless,
+    /// From the first poll on.
+    ForNs(u64),
+    UntilNs(u64),
+}
+
+#[derive(Debug)]
+enum Stage {
+    New,
+    InLine { place: u32, request: Request },
+    Over,
+}
+
+/// What was granted, from when on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Granted {
+    pub(crate) units: u64,
+    pub(crate) since_ns: u64,
+    pub(crate) at_ns: u64,
+}
+
+impl Request {
+    const fn granted(&self, at_ns: u64) -> Granted {
+        Granted {
+            units: self.units,
+            since_ns: self.since_ns,
+            at_ns,
+        }
+    }
+}
+
+impl Turn {
+    pub(crate) const fn new() -> Self {
+        Self {
+            units: None,
+            patience: Patience::Endless,
+            since_ns: None,
+            spacing: Spacing::Scheduled,
+            watch: None,
+            stage: Stage::New,
+            alarm: None,
+        }
+    }
+
+    pub(crate) fn within(&mut self, patience: Duration) {
+        self.patience = Patience::ForNs(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    pub(crate) fn by(&mut self, deadline: Timestamp) {
+        self.patience = Patience::UntilNs(deadline.as_nanos());
+    }
+
+    pub(crate) fn cancelled_by(&mut self, handle: &CancelHandle) {
+        self.watch = Some(Watch::new(handle));
+    }
+
+    /// Goes as far as possible; `waker` is woken when there is more to do.
+    ///
+    /// # Panics
+    ///
+    /// If it was ready before.
+    pub(crate) fn poll(
+        &mut self,
+        supply: &dyn Supply,
+        waker: &Waker,
+    ) -> Poll<Result<Granted, Denied>> {
+        let watch = self.watch.as_ref();
+        if watch.is_some_and(|watch| watch.is_cancelled(waker)) {
+            return Poll::Ready(match self.leave(supply) {
+                Some((granted, _)) => Ok(granted),
+                None => Err(Denied::cancelled()),
+            });
+        }
+        let answer = match self.stage {
+            Stage::New => self.enter(supply, waker),
+            Stage::InLine { place, request } => {
+                let line = supply.room().line(supply.clock());
+                let visit = Visit {
+                    line,
+                    supply,
+                    place,
+                    request,
+                };
+                visit.look(waker)
+            }
+            Stage::Over => panic!("polled after it was ready"),
+        };
+        match answer {
+            Poll::Ready(_) => {
+                self.stage = Stage::Over;
+                self.alarm = None;
+            }
+            Poll::Pending => self.set_alarm(supply, waker),
+        }
+        answer
+    }
+
+    fn enter(&mut self, supply: &dyn Supply, waker: &Waker) -> Poll<Result<Granted, Denied>> {
+        let room = supply.room();
+        let now_ns = supply.clock().now().as_nanos();
+        let units = self.units.unwrap_or_else(|| supply.token());
+        let since_ns = self.since_ns.unwrap_or(now_ns).min(now_ns);
+        let request = Request {
+            units,
+            since_ns,
+            deadline_ns: match self.patience {
+                Patience::Endless => u64::MAX,
+                Patience::ForNs(ns) => now_ns.saturating_add(ns),
+                // Too late to wait, but not to be let through.
+                Patience::UntilNs(ns) => ns.max(now_ns),
+            },
+            spacing: self.spacing,
+        };
+        if units == 0 {
+            return Poll::Ready(Ok(request.granted(since_ns)));
+        }
+        if !room.is_held() {
+            match supply.grant(Timestamp::from_nanos(since_ns), units) {
+                Ok(()) => return Poll::Ready(Ok(request.granted(since_ns))),
+                Err(denied) if denied.is_never() => return Poll::Ready(Err(denied)),
+                Err(_) => {}
+            }
+        }
+        let line = room.line(supply.clock());
+        let mut state = line.lock();
+        if state.is_closed {
+            return Poll::Ready(Err(Denied::closed()));
+        }
+        let Some(place) = state.enter(supply, now_ns, request, waker) else {
+            return Poll::Ready(Err(Denied::queue_full(None)));
+        };
+        // From here on it leaves when it is dropped, also if the limiter or a waker panics.
+        self.stage = Stage::InLine { place, request };
+        let mut afterwards = Afterwards::default();
+        let mut state = line.serve(state, supply, now_ns, Some(place), &mut afterwards);
+        if state.queue.get(place).standing == Standing::InLine
+            && let Err(denied) = state.may_stay(supply, place, now_ns, &mut afterwards)
+        {
+            self.stage = Stage::Over;
+            let (_own, _) = state.leave(place, now_ns);
+            let state = line.serve(state, supply, now_ns, None, &mut afterwards);
+            line.end(state, afterwards);
+            return Poll::Ready(Err(denied));
+        }
+        let visit = Visit {
+            line,
+            supply,
+            place,
+            request,
+        };
+        visit.conclude(state, now_ns, waker, afterwards)
+    }
+
+    fn set_alarm(&mut self, supply: &dyn Supply, waker: &Waker) {
+        let Stage::InLine { request, .. } = self.stage else {
+            return;
+        };
+        let deadline_ns = request.deadline_ns;
+        if deadline_ns == u64::MAX {
+            return;
+        }
+        let is_set = self.alarm.as_ref();
+        if is_set.is_some_and(|(known, _)| known.will_wake(waker)) {
+            return;
+        }
+        let at = Timestamp::from_nanos(deadline_ns);
+        let alarm = supply.clock().alarm(at, waker.clone());
+        self.alarm = Some((waker.clone(), alarm));
+    }
+
+    /// Gives up; none if nothing had been granted yet.
+    fn leave(&mut self, supply: &dyn Supply) -> Option<(Granted, Receipt)> {
+        let Stage::InLine { place, request } = core::mem::replace(&mut self.stage, Stage::Over)
+        else {
+            return None;
+        };
+        let line = supply.room().line(supply.clock());
+        let now_ns = supply.clock().now().as_nanos();
+        let mut state = line.lock();
+        let standing = state.queue.get(place).standing;
+        let mut afterwards = Afterwards::default();
+        let (_waker, is_to_serve) = state.leave(place, now_ns);
+        if is_to_serve {
+            state = line.serve(state, supply, now_ns, None, &mut afterwards);
+        }
+        line.end(state, afterwards);
+        match standing {
+            Standing::Granted { at_ns, receipt } => Some((request.granted(at_ns), receipt)),
+            Standing::InLine | Standing::Refused(_) => None,
+        }
+    }
+
+    /// Leaves the room, and gives back what it was granted and has not seen.
+    pub(crate) fn abandon(&mut self, supply: &dyn Supply) {
+        if let Some((granted, receipt)) = self.leave(supply) {
+            let at = Timestamp::from_nanos(granted.at_ns);
+            supply.take_back(at, granted.units, &receipt);
+        }
+    }
+}
+
+/// Somebody who is in line, or has been told, and looks.
+struct Visit<'a> {
+    line: &'a Arc<Line>,
+    supply: &'a dyn Supply,
+    place: u32,
+    request: Request,
+}
+
+impl<'a> Visit<'a> {
+    /// Serves who is due, and says what has become of it.
+    fn look(&self, waker: &Waker) -> Poll<Result<Granted, Denied>> {
+        let mut state = self.line.lock();
+        let now_ns = self.supply.clock().now().as_nanos();
+        let mut afterwards = Afterwards::default();
+        if state.queue.get(self.place).standing == Standing::InLine
+            && (state.is_due(now_ns) || state.is_untimed())
+        {
+            let me = Some(self.place);
+            state = self
+                .line
+                .serve(state, self.supply, now_ns, me, &mut afterwards);
+        }
+        self.conclude(state, now_ns, waker, afterwards)
+    }
+
+    /// Says what has become of it, and lets go of the lock.
+    fn conclude(
+        &self,
+        mut state: LockGuard<'a, State>,
+        now_ns: u64,
+        waker: &Waker,
+        mut afterwards: Afterwards,
+    ) -> Poll<Result<Granted, Denied>> {
+        let answer = match state.queue.get(self.place).standing {
+            Standing::Granted { at_ns, .. } => Ok(self.request.granted(at_ns)),
+            Standing::Refused(denied) => Err(denied),
+            Standing::InLine if now_ns >= self.request.deadline_ns => Err(state.not_yet(now_ns)),
+            Standing::InLine => {
+                let _old = remember(&mut state.queue.get_mut(self.place).waker, waker);
+                let awake_until_ns = state.awake_until_ns(self.place, now_ns);
+                self.line.end(state, afterwards);
+                let clock = self.supply.clock();
+                return match awake_until_ns {
+                    Some(until_ns) if clock.is_real() => {
+                        while clock.now().as_nanos() < until_ns {
+                            core::hint::spin_loop();
+                        }
+                        self.look(waker)
+                    }
+                    _ => Poll::Pending,
+                };
+            }
+        };
+        let (_waker, is_to_serve) = state.leave(self.place, now_ns);
+        if is_to_serve {
+            state = self
+                .line
+                .serve(state, self.supply, now_ns, None, &mut afterwards);
+        }
+        self.line.end(state, afterwards);
+        Poll::Ready(answer)
+    }
+}
+
+fn remember(known: &mut Option<Waker>, waker: &Waker) -> Option<Waker> {
+    match known {
+        Some(known) if known.will_wake(waker) => None,
+        _ => known.replace(waker.clone()),
+    }
+}

@@ -1,0 +1,141 @@
+//! The bucket, seen from its line.
+
+use super::{At, TokenBucket};
+use crate::algorithm::token_bucket;
+use crate::clock::{Clock, Timestamp};
+use crate::primitive::Ordering;
+use crate::reservation::{Receipt, Reservation};
+use crate::room::{HOLD, Room, Supply};
+use crate::verdict::Denied;
+use crate::word::{Parameters, Step, View};
+
+impl Supply for TokenBucket {
+    fn room(&self) -> &Room {
+        &self.room
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    fn token(&self) -> u64 {
+        self.word.view(0).parameters.units_per_token
+    }
+
+    fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
+        let now_ns = at.as_nanos();
+        if self.pays_after {
+            let limiter = self;
+            return At { limiter, now_ns }.overdraw_units(|_| n);
+        }
+        self.word.take_units(now_ns, n, || Ok(()))
+    }
+
+    fn drain(&self, at: Timestamp, n: u64, level: u128) -> Result<Receipt, Denied> {
+        let faster = level.clamp(1, self.drain_up_to.into());
+        let at_ns = at.as_nanos();
+        self.word.update(at_ns, |view| {
+            let parameters = &view.parameters;
+            let most = self.most(parameters);
+            if n > most {
+                return Step::Stay(Err(Denied::never(n, most)));
+            }
+            // There has to be room for all of it, which then takes less time to run out.
+            let cost = parameters.ticks(n);
+            match self.take_from(view, view.state, cost) {
+                Ok(_) => {
+                    let tat = view.state.max(view.now) + cost.div_ceil(faster);
+                    let receipt = self.receipt(at_ns, parameters, tat);
+                    Step::Move(tat, Ok(receipt))
+                }
+                Err(missing) => Step::Stay(Err(view.denied(missing))),
+            }
+        })
+    }
+
+    fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
+        self.delay(at, 0, n)
+    }
+
+    fn take_back(&self, at: Timestamp, n: u64, receipt: &Receipt) {
+        let at_ns = at.as_nanos();
+        let receipt = if *receipt == Receipt::default() {
+            // Not known, it is assumed to have found nothing missing: no more can then come back than should.
+            let view = self.word.view(at_ns);
+            let tat = view.now + view.parameters.ticks(n);
+            self.receipt(at_ns, &view.parameters, tat)
+        } else {
+            *receipt
+        };
+        let grant = Reservation {
+            limiter: self,
+            units: n,
+            at_ns,
+            receipt,
+        };
+        let now_ns = || self.clock.latest().as_nanos();
+        if self.pays_after {
+            self.cancel_last(&grant, now_ns());
+        } else {
+            self.cancel(&grant, self.drain_up_to, now_ns);
+        }
+    }
+
+    /// Exactly: while anybody waits, the bucket is never full, so nothing is lost. But if it drains faster the fuller
+    /// the line is, as if it did so as fast as it can.
+    fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
+        let view = self.word.view(at.as_nanos());
+        let parameters = &view.parameters;
+        let most = self.most(parameters);
+        if n > most {
+            return Err(Denied::never(n, most));
+        }
+        let ahead = u64::try_from(ahead)
+            .map(|ahead| parameters.ticks(ahead) / u128::from(self.drain_up_to));
+        let tat = view.state.max(view.now);
+        let tat = match ahead {
+            Ok(0) => view.state,
+            Ok(ahead) if tat + ahead < Parameters::saturated(u128::MAX) => tat + ahead,
+            _ => return Err(Denied::too_late()),
+        };
+        let next = self.take_from(&view, tat, parameters.ticks(n));
+        next.map(|_| ()).map_err(|missing| view.denied(missing))
+    }
+
+    fn announce(&self, flags: u64) {
+        self.word.hold(flags & HOLD != 0);
+    }
+}
+
+impl TokenBucket {
+    /// How many units can be granted at once.
+    fn most(&self, parameters: &Parameters) -> u64 {
+        if self.pays_after {
+            parameters.burst_units.saturating_add(parameters.debt_units)
+        } else {
+            parameters.burst_units
+        }
+    }
+
+    /// For a grant at `at_ns` that left `tat`.
+    fn receipt(&self, at_ns: u64, parameters: &Parameters, tat: u128) -> Receipt {
+        Receipt {
+            units_per_token: parameters.units_per_token,
+            state: tat,
+            // As for reservations: too little here only gives back less.
+            given_back: self.given_back.load(Ordering::Acquire),
+            epoch: parameters.epoch,
+            // It was told no time.
+            told_before_ns: at_ns,
+        }
+    }
+
+    fn take_from(&self, view: &View, tat: u128, cost: u128) -> Result<u128, u128> {
+        let (burst, debt) = (view.parameters.burst_ticks(), view.parameters.debt_ticks());
+        if self.pays_after {
+            token_bucket::overdraw(tat, view.now, cost, burst, debt)
+        } else {
+            token_bucket::take(tat, view.now, cost, burst)
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Several limits, one permit.
+
+use flowgate::{
+    Clock, ConcurrencyLimit, FixedWindow, Gate, GateError, LeakyBucket, ManualClock, TokenBucket,
+};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn bucket(time: &ManualClock, quota: &str) -> TokenBucket {
+    let quota = quota.parse().unwrap();
+    TokenBucket::builder(quota).clock(time).build().unwrap()
+}
+
+fn slots(time: &ManualClock, limit: u32) -> ConcurrencyLimit {
+    ConcurrencyLimit::builder(limit)
+        .clock(time)
+        .build()
+        .unwrap()
+}
+
+/// 100 per second, 3 at once, and 2 in flight.
+fn gate(time: &ManualClock) -> Gate {
+    Gate::builder()
+        .limit("rate", bucket(time, "100/s burst 3"))
+        .limit("slots", slots(time, 2))
+        .build()
+        .unwrap()
+}
+
+fn tokens(gate: &Gate) -> u64 {
+    gate.configure("rate", TokenBucket::available).unwrap()
+}
+
+fn in_flight(gate: &Gate) -> u64 {
+    gate.configure("slots", ConcurrencyLimit::in_flight)
+        .unwrap()
+}
+
+fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn c1_a_refusal_takes_nothing_from_anybody() {
+    let time = ManualClock::new();
+    let gate = gate(&time);
+    let permits = gate.try_acquire_n(2).unwrap();
+    let denied = gate.try_acquire().unwrap_err();
+    assert!(denied.is_busy());
+    assert_eq!(denied.retry_after(), None);
+    assert_eq!(gate.name_of(&denied), Some("slots"));
+    assert_eq!((tokens(&gate), in_flight(&gate)), (1, 2));
+    drop(permits);
+    assert_eq!((tokens(&gate), in_flight(&gate)), (1, 0));
+
+    let denied = gate.try_acquire_n(2).unwrap_err();
+    assert_eq!(denied.retry_after(), Some(ms(10)));
+    assert_eq!(gate.name_of(&denied), Some("rate"));
+    assert_eq!((tokens(&gate), in_flight(&gate)), (1, 0));
+}
+
+#[test]
+fn c3_the_longest_wait_of_those_that_refuse() {
+    let time = ManualClock::new();
+    let gate = Gate::builder()
+        .limit("fast", bucket(&time, "100/s burst 5"))
+        .limit("slow", bucket(&time, "10/s burst 5"))
+        .build()
+        .unwrap();
+    drop(gate.try_acquire_n(5).unwrap());
+    let denied = gate.try_acquire_n(2).unwrap_err();
+    assert_eq!(denied.retry_after(), Some(ms(200)));
+    assert_eq!(gate.name_of(&denied), Some("slow"));
+    time.advance(ms(199));
+    assert!(gate.try_acquire_n(2).is_err());
+    time.advance(ms(1));
+    assert!(gate.try_acquire_n(2).is_ok());
+}
+
+#[test]
+fn more_than_ever_fits_through_the_narrowest() {
+    let time = ManualClock::new();
+    let gate = gate(&time);
+    let denied = gate.try_acquire_n(3).unwrap_err();
+    assert!(denied.is_never());
+    assert_eq!(gate.name_of(&denied), Some("slots"));
+    assert!(gate.try_acquire_n(0).is_ok());
+}
+
+#[test]
+fn c6_tokens_are_taken_when_the_turn_comes() {
+    let time = ManualClock::new();
+    let gate = gate(&time);
+    let first = gate.try_acquire_n(2).unwrap();
+    let mut second = pin!(gate.acquire());
+    assert!(poll(second.as_mut()).is_pending());
+    assert_eq!(tokens(&gate), 1, "not yet");
+    let denied = gate.try_acquire().unwrap_err();
+    assert!(denied.is_busy(), "behind the one who waits");
+    drop(first);
+    let Poll::Ready(Ok(permit)) = poll(second) else {
+        panic!("its turn has come");
+    };
+    assert_eq!((tokens(&gate), in_flight(&gate)), (0, 1));
+    drop(permit);
+    let mut third = pin!(gate.acquire().within(ms(10)));
+    assert!(poll(third.as_mut()).is_pending());
+    time.advance(ms(10));
+    assert!(matches!(poll(third), Poll::Ready(Ok(_))));
+}
+
+#[test]
+fn c5_a_grant_that_nobody_saw_goes_back_to_all() {
+    let time = ManualClock::new();
+    let gate = gate(&time);
+    let first = gate.try_acquire_n(2).unwrap();
+    {
+        let mut second = pin!(gate.acquire());
+        assert!(poll(second.as_mut()).is_pending());
+        drop(first);
+        assert_eq!((tokens(&gate), in_flight(&gate)), (0, 1));
+    }
+    assert_eq!((tokens(&gate), in_flight(&gate)), (1, 0));
+}
+
+#[test]
+fn configuring_serves_those_whom_it_helps() {
+    let time = ManualClock::new();
+    let gate = gate(&time);
+    let first = gate.try_acquire_n(2).unwrap();
+    let mut second = pin!(gate.acquire());
+    assert!(poll(second.as_mut()).is_pending());
+    let told = gate.configure("slots", |slots: &ConcurrencyLimit| slots.set_limit(3));
+    assert_eq!(told, Some(Ok(())));
+    assert!(matches!(poll(second), Poll::Ready(Ok(_))));
+    drop(first);
+    assert!(gate.configure("slots", |_: &TokenBucket| ()).is_none());
+    assert!(gate.configure("nothing", |_: &TokenBucket| ()).is_none());
+}
+
+#[test]
+fn a_token_that_is_divided_counts_whole() {
+    let time = ManualClock::new();
+    let quota = "2/s".parse::<flowgate::Quota>().unwrap();
+    let divided = TokenBucket::builder(quota.units_per_token(10).unwrap())
+        .clock(&time)
+        .build()
+        .unwrap();
+    let gate = Gate::builder().limit("rate", divided).build().unwrap();
+    assert_eq!(gate.try_acquire_n(2).unwrap().n(), 2);
+    assert_eq!(gate.try_acquire().unwrap_err().retry_after(), Some(ms(500)));
+}
+
+#[test]
+fn any_limiter_can_be_one_of_its_limits() {
+    let time = ManualClock::new();
+    let day = FixedWindow::builder("3/day".parse().unwrap())
+        .clock(&time)
+        .build()
+        .unwrap();
+    let even = LeakyBucket::builder("10/s".parse().unwrap())
+        .clock(&time)
+        .build()
+        .unwrap();
+    let gate = Gate::builder()
+        .limit("site", even)
+        .limit("budget", day)
+        .build()
+        .unwrap();
+    for _ in 0..3 {
+        drop(gate.try_acquire().unwrap());
+        time.advance(ms(100));
+    }
+    let denied = gate.try_acquire().unwrap_err();
+    assert_eq!(gate.name_of(&denied), Some("budget"));
+}
+
+#[test]
+fn a_permit_of_ones_own_outlives_the_borrow() {
+    let time = ManualClock::new();
+    let gate = Arc::new(gate(&time));
+    let permit = gate.try_acquire_n_owned(2).unwrap();
+    let mut waits = pin!(gate.acquire_owned());
+    assert!(poll(waits.as_mut()).is_pending());
+    std::thread::spawn(move || drop(permit)).join().unwrap();
+    let Poll::Ready(Ok(permit)) = poll(waits) else {
+        panic!("a slot is free");
+    };
+    let weak = Arc::downgrade(&gate);
+    drop(gate);
+    assert!(weak.upgrade().is_some());
+    assert_eq!(permit.n(), 1);
+}
+
+#[test]
+fn closing_closes_the_gate() {
+    let time = ManualClock::new();
+    let gate = gate(&time);
+    let permit = gate.try_acquire_n(2).unwrap();
+    let mut waits = pin!(gate.acquire());
+    assert!(poll(waits.as_mut()).is_pending());
+    gate.line().close();
+    assert!(matches!(poll(waits), Poll::Ready(Err(denied)) if denied.is_closed()));
+    drop(permit);
+    assert!(gate.try_acquire().unwrap_err().is_closed());
+    assert_eq!(in_flight(&gate), 0);
+}
+
+#[test]
+fn gates_that_cannot_be() {
+    let time = ManualClock::new();
+    assert_eq!(Gate::builder().build().unwrap_err(), GateError::NoLimits);
+    let twice = Gate::builder()
+        .limit("a", slots(&time, 1))
+        .limit("a", slots(&time, 2))
+        .build();
+    let error = twice.unwrap_err();
+    assert_eq!(error.to_string(), "two limits of the gate are named 'a'");
+    let clocks = Gate::builder()
+        .limit("a", slots(&time, 1))
+        .limit("b", slots(&ManualClock::new(), 2))
+        .build();
+    assert_eq!(clocks.unwrap_err(), GateError::OtherClock("b".into()));
+    let many = (0..256).fold(Gate::builder(), |builder, index| {
+        builder.limit(&index.to_string(), slots(&time, 1))
+    });
+    assert_eq!(
+        many.build().unwrap_err(),
+        GateError::TooMany { limits: 256 }
+    );
+    let same = Gate::builder()
+        .limit("a", ConcurrencyLimit::new(1))
+        .limit("b", TokenBucket::new("1/s".parse().unwrap()))
+        .build()
+        .unwrap();
+    assert_eq!(
+        format!("{:?}", same.clock()).split('(').next(),
+        Some("Clock::System")
+    );
+    let _: &Clock = same.clock();
+}
+
+#[test]
+fn c1_threads_share_a_gate() {
+    let time = ManualClock::new();
+    let gate = Gate::builder()
+        .limit("rate", bucket(&time, "1/s burst 1000"))
+        .limit("slots", slots(&time, 3))
+        .build()
+        .unwrap();
+    let most = std::sync::atomic::AtomicU64::new(0);
+    let admitted: usize = std::thread::scope(|threads| {
+        let workers: Vec<_> = (0..4)
+            .map(|_| {
+                threads.spawn(|| {
+                    (0..2_000)
+                        .filter(|_| {
+                            let Ok(_permit) = gate.try_acquire() else {
+                                return false;
+                            };
+                            let seen = in_flight(&gate);
+                            most.fetch_max(seen, std::sync::atomic::Ordering::Relaxed);
+                            true
+                        })
+                        .count()
+                })
+            })
+            .collect();
+        workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap())
+            .sum()
+    });
+    assert!(most.into_inner() <= 3);
+    assert_eq!(admitted as u64, 1_000 - tokens(&gate));
+    assert_eq!(in_flight(&gate), 0);
+}

@@ -1,0 +1,624 @@
+//! Waiting in line, on a clock that only moves when told to.
+
+use flowgate::{
+    Acquire, CancelHandle, Denied, Grant, LeakyBucket, ManualClock, Order, TokenBucket,
+};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+/// A future that is polled by hand, and counts how often it was woken.
+struct Task<F: Future> {
+    future: Option<Pin<Box<F>>>,
+    wakes: Arc<Wakes>,
+    output: Option<F::Output>,
+}
+
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl<F: Future> Task<F> {
+    /// Polled once.
+    fn start(future: F) -> Self {
+        let mut task = Self {
+            future: Some(Box::pin(future)),
+            wakes: Arc::default(),
+            output: None,
+        };
+        task.poll();
+        task
+    }
+
+    /// Polls it, and says whether it is ready.
+    fn poll(&mut self) -> bool {
+        if let Some(future) = &mut self.future {
+            let waker = Waker::from(Arc::clone(&self.wakes));
+            if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                self.output = Some(output);
+                self.future = None;
+            }
+        }
+        self.output.is_some()
+    }
+
+    fn was_woken(&self) -> bool {
+        self.wakes.0.swap(0, Ordering::SeqCst) > 0
+    }
+
+    /// As a runtime would: polls it if it was woken.
+    fn run(&mut self) -> bool {
+        if self.was_woken() {
+            self.poll();
+        }
+        self.output.is_some()
+    }
+}
+
+type Waiting<'a> = Task<Acquire<'a>>;
+
+impl Waiting<'_> {
+    fn granted_ms(&self) -> Option<f64> {
+        let grant = self.output.as_ref()?.as_ref().ok()?;
+        Some(grant.at().as_nanos() as f64 / 1e6)
+    }
+
+    fn denied(&self) -> Option<Denied> {
+        self.output.as_ref()?.as_ref().err().copied()
+    }
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// Empty, one token each 10 ms.
+fn bucket(time: &ManualClock, burst: u64) -> TokenBucket {
+    let quota = format!("100/s burst {burst}").parse().unwrap();
+    TokenBucket::builder(quota)
+        .clock(time)
+        .initial_tokens(0)
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn what_is_there_is_had_at_once() {
+    let limiter = TokenBucket::builder("100/s burst 3".parse().unwrap())
+        .clock(ManualClock::new())
+        .build()
+        .unwrap();
+    let task = Task::start(limiter.acquire().n(3));
+    assert_eq!(task.granted_ms(), Some(0.0));
+    assert_eq!(limiter.available(), 0);
+    assert!(limiter.line().is_empty());
+}
+
+#[test]
+fn c6_turns_come_in_order_for_mixed_amounts() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 5);
+    let mut tasks: Vec<_> = [3, 1, 5, 2]
+        .map(|n| Task::start(limiter.acquire().n(n)))
+        .into();
+    assert_eq!((limiter.line().len(), limiter.line().units()), (4, 11));
+    let mut dates = vec![None; 4];
+    for _ in 0..11 {
+        time.advance(ms(10));
+        for (task, date) in tasks.iter_mut().zip(&mut dates) {
+            task.run();
+            *date = date.or(task.granted_ms());
+        }
+    }
+    assert_eq!(dates, [Some(30.0), Some(40.0), Some(90.0), Some(110.0)]);
+    assert!(limiter.line().is_empty());
+}
+
+#[test]
+fn grants_are_dated_when_they_were_due_however_late_anybody_looks() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 1);
+    let mut tasks: Vec<_> = (0..3).map(|_| Task::start(limiter.acquire())).collect();
+    time.advance(ms(1000));
+    for task in &mut tasks {
+        assert!(task.run());
+    }
+    let dates: Vec<_> = tasks.iter().map(|task| task.granted_ms()).collect();
+    assert_eq!(dates, [Some(10.0), Some(20.0), Some(30.0)]);
+}
+
+#[test]
+fn c6_newcomers_do_not_overtake() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 5);
+    let mut large = Task::start(limiter.acquire().n(5));
+    time.advance(ms(30));
+    assert_eq!(limiter.available(), 0, "the three are spoken for");
+    let denied = limiter.try_acquire().unwrap_err();
+    assert_eq!(denied.retry_after(), Some(ms(30)));
+    assert_eq!(limiter.take_up_to(2), 0);
+    assert_eq!(limiter.reserve().unwrap_err().retry_after(), Some(ms(30)));
+    assert_eq!(limiter.overdraw(1).unwrap_err().retry_after(), Some(ms(30)));
+    assert_eq!(limiter.snapshot().reset_after, ms(70));
+    time.advance(ms(30));
+    assert!(
+        limiter.try_acquire().is_ok(),
+        "the line has been served by whoever came"
+    );
+    assert!(large.run());
+    assert_eq!(large.granted_ms(), Some(50.0));
+}
+
+#[test]
+fn c6_those_behind_move_up_when_one_gives_up() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 5);
+    let first = Task::start(limiter.acquire().n(5));
+    let second = Task::start(limiter.acquire().n(4));
+    let mut third = Task::start(limiter.acquire().n(1));
+    drop(second);
+    time.advance(ms(10));
+    drop(first);
+    assert!(third.run(), "its turn has come");
+    assert_eq!(third.granted_ms(), Some(10.0));
+}
+
+#[test]
+fn c5_a_grant_that_nobody_saw_comes_back() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 5);
+    let first = Task::start(limiter.acquire().n(2));
+    let mut second = Task::start(limiter.acquire().n(3));
+    time.advance(ms(20));
+    assert_eq!(limiter.available(), 0);
+    assert!(first.was_woken());
+    assert_eq!(limiter.line().units(), 3);
+    drop(first);
+    assert!(!second.run());
+    time.advance(ms(10));
+    assert!(second.run());
+    assert_eq!(second.granted_ms(), Some(30.0));
+}
+
+#[test]
+fn a_hopeless_deadline_is_refused_at_once() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 5);
+    let _first = Task::start(limiter.acquire().n(5));
+    let hopeless = Task::start(limiter.acquire().n(2).within(ms(69)));
+    assert_eq!(hopeless.denied().unwrap().retry_after(), Some(ms(1)));
+    let mut just = Task::start(limiter.acquire().n(2).within(ms(70)));
+    assert!(just.output.is_none());
+    time.advance(ms(70));
+    assert!(just.run());
+    assert_eq!(just.granted_ms(), Some(70.0));
+}
+
+#[test]
+fn a_deadline_ends_the_wait_when_the_rate_has_sunk() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 5);
+    let mut first = Task::start(limiter.acquire().n(5).within(ms(60)));
+    let mut second = Task::start(limiter.acquire().n(1).within(ms(60)));
+    limiter.set_quota("1/s burst 5".parse().unwrap());
+    assert!(first.run(), "known at once");
+    assert!(first.denied().is_some());
+    assert!(second.run());
+    let denied = second.denied().unwrap();
+    assert_eq!(denied.retry_after(), Some(ms(940)));
+    assert!(limiter.line().is_empty());
+}
+
+#[test]
+fn a_deadline_that_has_passed_means_now() {
+    let time = ManualClock::new();
+    time.advance(ms(5));
+    let limiter = bucket(&time, 5);
+    let past = flowgate::Timestamp::ORIGIN;
+    let late = Task::start(limiter.acquire().by(past));
+    assert_eq!(late.denied().unwrap().retry_after(), Some(ms(10)));
+    assert!(limiter.line().is_empty());
+    time.advance(ms(10));
+    assert!(
+        Task::start(limiter.acquire().by(past))
+            .granted_ms()
+            .is_some()
+    );
+}
+
+#[test]
+fn more_than_ever_fits_is_refused_at_once() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 5);
+    assert!(
+        Task::start(limiter.acquire().n(6))
+            .denied()
+            .unwrap()
+            .is_never()
+    );
+    let _first = Task::start(limiter.acquire());
+    assert!(
+        Task::start(limiter.acquire().n(6))
+            .denied()
+            .unwrap()
+            .is_never()
+    );
+    assert_eq!(limiter.line().len(), 1);
+}
+
+#[test]
+fn a_faster_quota_a_refund_and_a_slower_quota_retime_the_next() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 5);
+    let mut task = Task::start(limiter.acquire().n(4));
+    limiter.set_quota("1000/s burst 5".parse().unwrap());
+    time.advance(ms(4));
+    assert!(task.run());
+    assert_eq!(task.granted_ms(), Some(4.0));
+
+    let limiter = bucket(&ManualClock::new(), 5);
+    limiter.overdraw(3).unwrap();
+    let mut task = Task::start(limiter.acquire());
+    assert!(!task.run());
+    assert_eq!(limiter.refund(3), 3);
+    assert_eq!(limiter.line().len(), 1);
+
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 5);
+    let mut task = Task::start(limiter.acquire().n(4));
+    limiter.set_quota("10/s burst 5".parse().unwrap());
+    time.advance(ms(399));
+    assert!(!task.run());
+    time.advance(ms(1));
+    assert!(task.run());
+}
+
+#[test]
+fn lowering_the_burst_below_what_is_asked_refuses() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 5);
+    let mut task = Task::start(limiter.acquire().n(4));
+    limiter.set_burst(3).unwrap();
+    assert!(task.run());
+    assert!(task.denied().unwrap().is_never());
+}
+
+#[test]
+fn closing_refuses_all_and_everything() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 5);
+    let mut task = Task::start(limiter.acquire().n(4));
+    time.advance(ms(20));
+    limiter.line().close();
+    assert!(task.run());
+    assert!(task.denied().unwrap().is_closed());
+    assert!(limiter.try_acquire().unwrap_err().is_closed());
+    assert!(limiter.reserve().unwrap_err().is_closed());
+    assert!(Task::start(limiter.acquire()).denied().unwrap().is_closed());
+    assert_eq!(limiter.refund(1), 1);
+    assert!(limiter.line().is_closed());
+    assert!(limiter.try_acquire_n(0).is_ok());
+}
+
+#[test]
+fn the_bounds_of_a_line() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 5);
+    limiter.line().set_max_waiters(1);
+    let first = Task::start(limiter.acquire().n(5));
+    let refused = Task::start(limiter.acquire()).denied().unwrap();
+    assert!(refused.is_queue_full());
+    assert_eq!(refused.retry_after(), Some(ms(60)));
+    drop(first);
+
+    limiter.line().set_max_waiters(9).set_max_units(6);
+    let first = Task::start(limiter.acquire().n(5));
+    assert!(
+        Task::start(limiter.acquire().n(2))
+            .denied()
+            .unwrap()
+            .is_queue_full()
+    );
+    assert!(Task::start(limiter.acquire()).denied().is_none());
+    drop(first);
+
+    limiter.line().set_max_units(u64::MAX).set_max_wait(ms(50));
+    let first = Task::start(limiter.acquire().n(5));
+    let refused = Task::start(limiter.acquire()).denied().unwrap();
+    assert!(refused.is_queue_full());
+    assert_eq!(refused.retry_after(), Some(ms(10)));
+    drop(first);
+
+    limiter.line().set_max_waiters(0);
+    assert!(
+        Task::start(limiter.acquire())
+            .denied()
+            .unwrap()
+            .is_queue_full()
+    );
+    time.advance(ms(10));
+    assert!(Task::start(limiter.acquire()).granted_ms().is_some());
+}
+
+#[test]
+fn last_come_first_served_and_the_oldest_go() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 5);
+    limiter.line().set_order(Order::Lifo).set_max_waiters(2);
+    let mut first = Task::start(limiter.acquire());
+    let mut second = Task::start(limiter.acquire());
+    let mut third = Task::start(limiter.acquire());
+    assert!(first.run());
+    assert!(first.denied().unwrap().is_queue_full());
+    time.advance(ms(10));
+    third.run();
+    second.run();
+    assert_eq!(third.granted_ms(), Some(10.0));
+    assert_eq!(second.granted_ms(), None);
+    time.advance(ms(10));
+    assert!(second.run());
+}
+
+#[test]
+fn adaptive_lifo_turns_when_the_line_stays() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 5);
+    limiter
+        .line()
+        .set_order(Order::AdaptiveLifo { after: ms(15) });
+    let mut tasks: Vec<_> = (0..4).map(|_| Task::start(limiter.acquire())).collect();
+    let mut order = Vec::new();
+    for _ in 0..4 {
+        time.advance(ms(10));
+        for (index, task) in tasks.iter_mut().enumerate() {
+            if !order.contains(&index) && task.run() {
+                order.push(index);
+            }
+        }
+    }
+    assert_eq!(order, [0, 3, 2, 1]);
+}
+
+#[test]
+fn barging_lets_newcomers_by() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 5);
+    limiter.line().set_order(Order::Barging);
+    let mut task = Task::start(limiter.acquire().n(2));
+    time.advance(ms(10));
+    assert!(limiter.try_acquire().is_ok());
+    time.advance(ms(10));
+    assert!(!task.run());
+    time.advance(ms(10));
+    assert!(task.run());
+    assert_eq!(task.granted_ms(), Some(30.0));
+}
+
+#[test]
+fn cancelling_ends_a_wait() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 5);
+    let handle = CancelHandle::new();
+    let mut task = Task::start(limiter.acquire().cancelled_by(&handle));
+    assert!(!task.run());
+    handle.cancel();
+    assert!(task.run());
+    assert!(task.denied().unwrap().is_cancelled());
+    assert!(limiter.line().is_empty());
+    let late = Task::start(limiter.acquire().cancelled_by(&handle));
+    assert!(late.denied().unwrap().is_cancelled());
+}
+
+#[test]
+fn a_task_that_nobody_polls_does_not_hold_up_those_behind() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 5);
+    let _stuck = Task::start(limiter.acquire());
+    let mut stuck_too = Task::start(limiter.acquire());
+    let mut third = Task::start(limiter.acquire());
+    time.advance(ms(10));
+    time.advance(ms(20));
+    time.advance(ms(1));
+    assert!(stuck_too.was_woken() && third.was_woken());
+    assert!(third.poll());
+    assert_eq!(third.granted_ms(), Some(30.0));
+    assert!(stuck_too.poll());
+    assert_eq!(stuck_too.granted_ms(), Some(20.0));
+}
+
+#[test]
+fn threads_and_tasks_stand_in_the_same_line() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 1);
+    let mut task = Task::start(limiter.acquire());
+    std::thread::scope(|threads| {
+        let thread = threads.spawn(|| limiter.acquire().block());
+        while limiter.line().len() < 2 {
+            std::thread::yield_now();
+        }
+        let mut last = Task::start(limiter.acquire());
+        time.advance(ms(30));
+        assert!(task.run());
+        let grant = thread.join().unwrap().unwrap();
+        assert!(last.poll());
+        let dates = [task.granted_ms(), Some(grant.at().as_nanos() as f64 / 1e6)];
+        assert_eq!(dates, [Some(10.0), Some(20.0)]);
+        assert_eq!(last.granted_ms(), Some(30.0));
+    });
+}
+
+#[test]
+fn a_waker_that_panics_harms_nobody_else() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("on purpose");
+        }
+    }
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 5);
+    let mut rude = Box::pin(limiter.acquire());
+    let waker = Waker::from(Arc::new(Panics));
+    let poll = rude.as_mut().poll(&mut Context::from_waker(&waker));
+    assert!(poll.is_pending());
+    let mut polite = Task::start(limiter.acquire());
+    time.advance(ms(20));
+    time.advance(ms(20));
+    assert!(limiter.try_acquire().is_ok());
+    assert!(polite.run());
+}
+
+#[test]
+fn the_grant_says_when_and_how_long() {
+    let time = ManualClock::new();
+    time.advance(ms(7));
+    let limiter = LeakyBucket::builder("100/s".parse().unwrap())
+        .clock(&time)
+        .build()
+        .unwrap();
+    limiter.try_acquire().unwrap();
+    time.advance(ms(4));
+    let mut task = Task::start(limiter.acquire());
+    time.advance(ms(9));
+    assert!(task.run());
+    let grant: Grant = task.output.unwrap().unwrap();
+    assert_eq!(grant.at().as_nanos(), 17_000_000);
+    assert_eq!((grant.waited(), grant.units()), (ms(6), 1));
+}
+
+#[test]
+fn c1_a_fuller_line_drains_faster() {
+    let time = ManualClock::new();
+    let limiter = LeakyBucket::builder("1/s".parse().unwrap())
+        .clock(&time)
+        .drain(flowgate::Drain::Proportional { up_to: 3 })
+        .build()
+        .unwrap();
+    limiter.try_acquire().unwrap();
+    let mut tasks: Vec<_> = (0..4).map(|_| Task::start(limiter.acquire())).collect();
+    time.advance(ms(9000));
+    let dates = tasks.iter_mut().map(|task| {
+        task.poll();
+        task.granted_ms().unwrap()
+    });
+    // The first was counted at the rate, then 4 (of which 3 count), 3, 2 are in line.
+    let dates: Vec<_> = dates.map(f64::round).collect();
+    assert_eq!(dates, [1000.0, 1333.0, 1667.0, 2167.0]);
+}
+
+#[test]
+fn at_least_as_far_apart_as_they_really_were() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 1);
+    let strictly = || limiter.acquire().spacing(flowgate::Spacing::AtLeast);
+    let (mut first, mut second) = (Task::start(strictly()), Task::start(strictly()));
+    time.advance(ms(14));
+    assert!(first.run());
+    assert_eq!(first.granted_ms(), Some(14.0));
+    time.advance(ms(9));
+    assert!(!second.run());
+    time.advance(ms(3));
+    assert!(second.run());
+    assert_eq!(second.granted_ms(), Some(26.0));
+}
+
+#[test]
+fn only_its_owner_takes_a_turn_that_counts_from_its_return() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 1);
+    let mut slow = Task::start(limiter.acquire().spacing(flowgate::Spacing::AtLeast));
+    let mut next = Task::start(limiter.acquire());
+    time.advance(ms(10));
+    assert!(limiter.try_acquire().is_err());
+    time.advance(ms(5));
+    assert!(!next.poll());
+    assert!(slow.run());
+    assert_eq!(slow.granted_ms(), Some(15.0));
+    time.advance(ms(10));
+    assert!(next.run());
+    assert_eq!(next.granted_ms(), Some(25.0));
+}
+
+#[test]
+fn ticks_are_never_lost_however_late_somebody_asks() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 1);
+    let mut ticks = limiter.ticks();
+    time.advance(ms(10));
+    let mut next = || {
+        let mut task = Task::start(ticks.tick());
+        task.run();
+        task.output.map(|at| at.unwrap().as_nanos() / 1_000_000)
+    };
+    assert_eq!(next(), Some(10));
+    assert_eq!(next(), None);
+    time.advance(ms(35));
+    assert_eq!([next(), next(), next()], [Some(20), Some(30), Some(40)]);
+    assert_eq!(next(), None);
+    limiter.line().close();
+    assert_eq!(limiter.ticks().next(), None);
+}
+
+#[test]
+fn a_blocked_thread_is_told_when_its_turn_was() {
+    let time = ManualClock::new();
+    let limiter = LeakyBucket::builder("100/s".parse().unwrap())
+        .clock(&time)
+        .build()
+        .unwrap();
+    assert_eq!(limiter.take().unwrap().as_nanos(), 0);
+    let denied = limiter.take_within(ms(9)).unwrap_err();
+    assert_eq!(denied.retry_after(), Some(ms(1)));
+    std::thread::scope(|threads| {
+        let thread = threads.spawn(|| limiter.take_within(ms(10)));
+        while limiter.line().is_empty() {
+            std::thread::yield_now();
+        }
+        time.advance(ms(10));
+        assert_eq!(thread.join().unwrap().unwrap().as_nanos(), 10_000_000);
+    });
+}
+
+#[test]
+fn c1_what_has_flowed_in_again_does_not_come_back_with_a_grant_that_nobody_saw() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 10);
+    let unseen = Task::start(limiter.acquire().n(5));
+    time.advance(ms(150));
+    assert!(limiter.try_acquire_n(10).is_ok());
+    assert!(unseen.was_woken());
+    drop(unseen);
+    assert_eq!(limiter.available(), 0);
+
+    // All of it, however little of the time that it takes to flow in is left, if nothing has.
+    let unseen = Task::start(limiter.acquire().n(5));
+    time.advance(ms(50));
+    let mut next = Task::start(limiter.acquire().n(10));
+    drop(unseen);
+    time.advance(ms(50));
+    assert!(next.run());
+    assert_eq!(next.granted_ms(), Some(250.0));
+}
+
+#[test]
+fn c1_the_same_where_the_next_one_pays() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 2).pay_after();
+    limiter.try_acquire_n(2).unwrap();
+    let unseen = Task::start(limiter.acquire().n(2));
+    time.advance(ms(30));
+    assert_eq!(limiter.available(), 0);
+    assert!(unseen.was_woken());
+    drop(unseen);
+    let mut next = Task::start(limiter.acquire());
+    next.run();
+    assert_eq!(next.granted_ms(), Some(30.0), "nothing was taken since");
+}
