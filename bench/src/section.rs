@@ -1,8 +1,10 @@
-//! The two comparisons: what each measures, what it divides by, and what it must reach.
+//! The comparisons of decisions: what each measures, what it divides by, and what it must reach.
 
 use flowgate_bench::cases::{self, Case, FLOWGATE, GOVERNOR, Traffic};
+use flowgate_bench_waiting::permits::{CONCURRENCY_LIMIT, TOKIO};
 
-use crate::types;
+use crate::options::names_one;
+use crate::{semaphores, types};
 
 /// The subject that `types` divides by.
 pub const TOKEN_BUCKET: &str = "TokenBucket";
@@ -68,6 +70,21 @@ pub static TYPES: Section = Section {
     allocation_free: "",
 };
 
+/// A permit beside a permit of tokio's.
+pub static PERMITS: Section = Section {
+    cases: semaphores::cases,
+    baseline: TOKIO,
+    column: "/tokio",
+    goals: &[Goal {
+        subject: CONCURRENCY_LIMIT,
+        traffic: Traffic::Permit,
+        threads: 1,
+        over: TOKIO,
+        most: 0.80,
+    }],
+    allocation_free: FLOWGATE,
+};
+
 const fn single(traffic: Traffic, threads: usize, most: f64) -> Goal {
     Goal {
         subject: FLOWGATE,
@@ -99,15 +116,8 @@ impl Section {
         let Some(text) = only else {
             return Ok(cases);
         };
-        if !cases.iter().any(|case| case.subject.contains(text)) {
-            let mut subjects: Vec<_> = cases.iter().map(|case| case.subject).collect();
-            subjects.sort_unstable();
-            subjects.dedup();
-            return Err(format!(
-                "--only {text:?} names no subject; say a part of one of: {}",
-                subjects.join(" | ")
-            ));
-        }
+        let subjects: Vec<_> = cases.iter().map(|case| case.subject).collect();
+        names_one(text, &subjects)?;
         let is_base = |subject| {
             let goals = self.goals.iter().filter(|goal| goal.subject.contains(text));
             subject == self.baseline || goals.map(|goal| goal.over).any(|over| over == subject)
@@ -123,7 +133,7 @@ mod tests {
 
     #[test]
     fn every_goal_is_about_cases_that_exist() {
-        for section in [&SINGLE, &TYPES] {
+        for section in [&SINGLE, &TYPES, &PERMITS] {
             let cases = section.cases(None).expect("no text");
             let exists = |subject: &str, traffic| {
                 let mut found = cases.iter().filter(|c| c.subject == subject);

@@ -43,6 +43,10 @@ pub enum Traffic {
     Admit,
     /// A limiter of any type, full, and so for long.
     RefuseFull,
+    /// A semaphore with permits to spare: one is taken and given back.
+    Permit,
+    /// A semaphore with none left.
+    NoPermit,
 }
 
 impl Traffic {
@@ -59,6 +63,8 @@ impl Traffic {
             Traffic::Refuse => "refuse, bucket empty (1/h, burst 1)",
             Traffic::Admit => "admit, every type with room",
             Traffic::RefuseFull => "refuse, every type full",
+            Traffic::Permit => "take a permit and give it back, 10 permits",
+            Traffic::NoPermit => "refuse, no permit left",
         }
     }
 
@@ -66,8 +72,10 @@ impl Traffic {
     pub fn admitted_share(self) -> Option<f64> {
         match self {
             Traffic::Clock => None,
-            Traffic::AdmitFull | Traffic::AdmitDraining | Traffic::Admit => Some(1.0),
-            Traffic::Refuse | Traffic::RefuseFull => Some(0.0),
+            Traffic::AdmitFull | Traffic::AdmitDraining | Traffic::Admit | Traffic::Permit => {
+                Some(1.0)
+            }
+            Traffic::Refuse | Traffic::RefuseFull | Traffic::NoPermit => Some(0.0),
         }
     }
 
@@ -75,7 +83,11 @@ impl Traffic {
     fn limit(self) -> Option<Limit> {
         let second = Duration::from_secs(1);
         let (count, period, burst) = match self {
-            Traffic::Clock | Traffic::Admit | Traffic::RefuseFull => return None,
+            Traffic::Clock
+            | Traffic::Admit
+            | Traffic::RefuseFull
+            | Traffic::Permit
+            | Traffic::NoPermit => return None,
             Traffic::AdmitFull => (1_000_000_000, second, 1_000_000_000),
             Traffic::AdmitDraining => (1_000, second, 1_000_000_000),
             Traffic::Refuse => (1, 3_600 * second, 1),
