@@ -92,7 +92,7 @@ pub use fixed_window::{FixedWindow, FixedWindowBuilder};
 pub use gate::{Gate, GateBuilder, GateError};
 pub use leaky_bucket::{Drain, LeakyBucket, LeakyBucketBuilder};
 pub use limiter::{Limit, Limiter, Snapshot};
-pub use observed::{Counts, Observed, ObservedAcquire, Refusals, Waits};
+pub use observed::{Counts, Observed, Refusals, Waits};
 pub use permit::{AcquirePermit, OwnedPermit, Permit};
 pub use quota::{Quota, QuotaError};
 pub use reservation::Reservation;

@@ -106,7 +106,7 @@ impl Denied {
         Self(Reason::LineFull { wait_ns })
     }
 
-    pub(crate) fn closed() -> Self {
+    pub(crate) const fn closed() -> Self {
         Self(Reason::Closed)
     }
 

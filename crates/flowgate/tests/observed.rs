@@ -1,11 +1,13 @@
 //! What an observed limiter counts, on a clock that only moves when told to.
 
 use flowgate::{
-    CancelHandle, Counts, Limiter, ManualClock, Observed, Order, TokenBucket, Unlimited,
+    CancelHandle, ConcurrencyLimit, Counts, Drain, Gate, LeakyBucket, Limiter, ManualClock,
+    Observed, Order, TokenBucket, Unlimited,
 };
 use proptest::prelude::*;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -202,7 +204,8 @@ fn a_turn_is_counted_once_whoever_grants_it() {
     let limiter = bucket(&time, 5);
     time.advance(ms(50));
     assert!(limiter.try_acquire_n(5).is_ok());
-    let mut wait = limiter.acquire().n(2);
+    let any: &dyn Limiter = &limiter;
+    let mut wait = any.acquire().n(2);
     assert!(poll(&mut wait).is_none());
     assert_eq!(limiter.get_ref().refund(2), 2);
     assert_eq!(limiter.counts().admitted, 1, "not before it knows");
@@ -220,9 +223,8 @@ fn what_goes_past_it_is_not_counted() {
     let limiter = bucket(&time, 5);
     time.advance(ms(50));
     assert!(limiter.get_ref().try_acquire().is_ok());
-    let any: &dyn Limiter = &limiter;
-    assert!(any.acquire().block().is_ok());
-    let mut wait = any.acquire().n(5);
+    assert!(limiter.get_ref().acquire().block().is_ok());
+    let mut wait = limiter.get_ref().acquire().n(5);
     assert!(poll(&mut wait).is_none());
     assert_eq!(
         all(limiter.counts()),
@@ -230,6 +232,96 @@ fn what_goes_past_it_is_not_counted() {
     );
     drop(wait);
     assert_eq!(limiter.into_inner().available(), 3);
+}
+
+#[test]
+fn one_inside_another_counts_the_same() {
+    let limiter = Observed::new(bucket(&ManualClock::new(), 5));
+    assert!(limiter.try_acquire().is_err());
+    let mut wait = limiter.acquire();
+    assert!(poll(&mut wait).is_none());
+    drop(wait);
+    assert!(poll(&mut limiter.acquire().n(0)).unwrap().is_ok());
+    let expected = ([1, 0], [1, 0, 0, 0, 0, 0, 0], [1, 0]);
+    assert_eq!(all(limiter.counts()), expected);
+    assert_eq!(all(limiter.into_inner().counts()), expected);
+}
+
+#[test]
+fn permits_are_counted_when_they_are_granted() {
+    let time = ManualClock::new();
+    let slots = ConcurrencyLimit::builder(3).clock(&time).build().unwrap();
+    let slots = Arc::new(Observed::new(slots));
+    let one = slots.try_acquire().unwrap();
+    let two = slots.try_acquire_n_owned(2).unwrap();
+    assert!(slots.try_acquire().unwrap_err().is_busy());
+    assert!(slots.try_acquire_n(4).unwrap_err().is_never());
+    let mut wait = slots.acquire();
+    let mut late = slots.acquire_owned().n(2).within(ms(20));
+    let mut left = slots.acquire();
+    assert!(poll(&mut wait).is_none() && poll(&mut late).is_none() && poll(&mut left).is_none());
+    time.advance(ms(10));
+    drop(one);
+    let three = poll(&mut wait).unwrap().unwrap();
+    time.advance(ms(10));
+    assert!(poll(&mut late).unwrap().unwrap_err().is_busy());
+    drop(left);
+    assert_eq!(slots.get_ref().in_flight(), 3);
+    drop((two, three));
+    assert_eq!(slots.get_ref().in_flight(), 0);
+    assert_eq!(all(slots.counts()), ([3, 4], [0, 1, 1, 0, 0, 1, 0], [1, 0]));
+    assert_eq!(slots.waits().longest(), ms(10));
+}
+
+#[test]
+fn a_gate_is_counted_as_one() {
+    let time = ManualClock::new();
+    let rate = TokenBucket::builder("100/s burst 2".parse().unwrap()).clock(&time);
+    let slots = ConcurrencyLimit::builder(2).clock(&time);
+    let gate = Gate::builder()
+        .limit("rate", Observed::new(rate.build().unwrap()))
+        .limit("slots", slots.build().unwrap())
+        .build()
+        .unwrap();
+    let gate = Observed::new(gate);
+    let both = gate.try_acquire_n(2).unwrap();
+    assert!(gate.try_acquire().unwrap_err().is_busy());
+    drop(both);
+    assert!(gate.try_acquire().unwrap_err().retry_after().is_some());
+    let mut wait = gate.acquire();
+    assert!(poll(&mut wait).is_none());
+    time.advance(ms(10));
+    assert!(poll(&mut wait).unwrap().is_ok());
+    assert_eq!(all(gate.counts()), ([2, 3], [1, 1, 0, 0, 0, 0, 0], [0, 0]));
+    assert_eq!(gate.waits().longest(), ms(10));
+    let past = |rate: &Observed<TokenBucket>| rate.counts().asked();
+    assert_eq!(gate.get_ref().configure("rate", past), Some(0));
+}
+
+#[test]
+fn a_line_is_served_as_it_would_be_alone() {
+    let time = ManualClock::new();
+    let queue = || {
+        let queue = LeakyBucket::builder("1/s".parse().unwrap()).clock(&time);
+        queue
+            .drain(Drain::Proportional { up_to: 3 })
+            .build()
+            .unwrap()
+    };
+    let (alone, observed) = (queue(), Observed::new(queue()));
+    let mut expected: Vec<_> = (0..5).map(|_| alone.acquire()).collect();
+    let mut waits: Vec<_> = (0..5).map(|_| observed.acquire()).collect();
+    let mut dates = Vec::new();
+    for _ in 0..2 {
+        for (one, other) in expected.iter_mut().zip(&mut waits).skip(dates.len()) {
+            let answers = (poll(one), poll(other));
+            assert_eq!(answers.0, answers.1);
+            dates.extend(answers.1);
+        }
+        time.advance(ms(9_000));
+    }
+    assert_eq!(dates.len(), 5);
+    assert_eq!(observed.counts().admitted, 5);
 }
 
 #[test]

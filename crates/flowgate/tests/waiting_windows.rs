@@ -107,7 +107,7 @@ const MAX_LIMIT: u64 = 8;
 
 #[derive(Debug)]
 enum Window {
-    Fixed(FixedWindow),
+    Fixed(Box<FixedWindow>),
     Sliding(SlidingWindow),
     Segmented(SegmentedWindow),
 }
@@ -116,8 +116,8 @@ impl Window {
     fn new(kind: Kind, quota: Quota, time: &ManualClock) -> Self {
         let fixed = FixedWindow::builder(quota).clock(time);
         match kind {
-            Kind::Fixed => Self::Fixed(fixed.build().unwrap()),
-            Kind::Aligned => Self::Fixed(fixed.align(at(3)).build().unwrap()),
+            Kind::Fixed => Self::Fixed(Box::new(fixed.build().unwrap())),
+            Kind::Aligned => Self::Fixed(Box::new(fixed.align(at(3)).build().unwrap())),
             Kind::Sliding => {
                 let sliding = SlidingWindow::builder(quota).clock(time);
                 Self::Sliding(sliding.max_limit(MAX_LIMIT).build().unwrap())
@@ -131,7 +131,7 @@ impl Window {
 
     fn limiter(&self) -> &dyn Limiter {
         match self {
-            Self::Fixed(window) => window,
+            Self::Fixed(window) => &**window,
             Self::Sliding(window) => window,
             Self::Segmented(window) => window,
         }

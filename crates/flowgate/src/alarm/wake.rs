@@ -9,8 +9,9 @@ pub(crate) fn all(wakers: impl IntoIterator<Item = Waker>) {
     }
 }
 
+/// Wakes it, even if it panics.
 #[cfg(feature = "std")]
-fn one(waker: Waker) {
+pub(crate) fn one(waker: Waker) {
     let woken = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| waker.wake()));
     if let Err(payload) = woken {
         // It has been reported by the panic hook. Dropping what it was thrown with might panic in turn.
@@ -20,6 +21,6 @@ fn one(waker: Waker) {
 
 /// Without `std`, a panic is not ours to catch.
 #[cfg(not(feature = "std"))]
-fn one(waker: Waker) {
+pub(crate) fn one(waker: Waker) {
     waker.wake();
 }

@@ -88,8 +88,8 @@ impl FixedWindowBuilder {
     /// a span as long as a window; but what a window did not use can be used later. Where windows are aligned as well, they may begin
     /// less than a period after they are opened, and up to 3 · limit − 1 can come in such a span.
     ///
-    /// The verbs that report, those of [`at`](FixedWindow::at), and who [waits](FixedWindow::acquire) look at the time as
-    /// always.
+    /// The verbs that report, those of [`at`](FixedWindow::at), and who [waits](FixedWindow::acquire) look at the time
+    /// as always.
     pub fn clock_free(mut self) -> Self {
         self.clock_free = true;
         self

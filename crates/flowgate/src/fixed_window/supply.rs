@@ -18,7 +18,7 @@ impl Supply for FixedWindow {
     }
 
     fn token(&self) -> u64 {
-        self.word.view(0).parameters.units_per_token
+        self.word.units_per_token()
     }
 
     /// Always looks at the time, [`clock_free`](super::FixedWindowBuilder::clock_free) or not.
@@ -77,7 +77,8 @@ impl Supply for FixedWindow {
 impl FixedWindow {
     /// The state with `n` units more, for which a grant is dated at the instant of `view`.
     ///
-    /// What is granted counts in the newest window, so that it is not dated before that: earlier ones may have been full.
+    /// What is granted counts in the newest window, so that it is not dated before that: earlier ones may have been
+    /// full.
     fn judge(&self, view: &View, n: u64) -> Result<u128, Denied> {
         let (parameters, now_ns) = (&view.parameters, u128::from(view.now_ns()));
         if n > parameters.burst_units {

@@ -4,33 +4,35 @@
 //!
 //! Answers are counted as a caller gets them, and not grants as the limiter makes them. A turn in line is granted
 //! by whoever comes into the room next, who may be somebody giving back through the limiter itself, past any wrapper;
-//! and a grant may be one that nobody will see. The wait also ends in ways that the limiter never
-//! hears of: the line is full, the deadline has passed, the owner is gone. So the future counts, when it is ready
-//! or dropped, and the limiter and its line are left as they are.
+//! and a grant may be one that nobody will see. A wait also ends in ways that no grant tells of: the line is full, the
+//! deadline has passed, the owner is gone. So the turn says how it ended ([`Supply::answered`], [`Supply::abandoned`]) to
+//! the supply that it was made with, whichever future, iterator or permit it belongs to, through `dyn` or not; everything
+//! else goes on to the limiter, whose line it is.
 //!
 //! | counter | read by | written by | guard |
 //! |---|---|---|---|
 //! | `Stripe` | `counts`, `waits` | every verb: one addition to its thread's stripe | none; each counter for itself |
 //! | `Histogram` | `waits` | waits that took time, once granted | the bucket is counted last, and read first |
 
-mod acquire;
 mod counters;
 mod counts;
 mod histogram;
+mod permits;
+mod supply;
 mod waits;
 
-pub use acquire::ObservedAcquire;
 pub use counts::{Counts, Refusals};
 pub use waits::Waits;
 
 use crate::clock::{Clock, Timestamp};
-use crate::limiter::{Limiter, Snapshot, sealed};
+use crate::limiter::{Limiter, Snapshot};
 use crate::primitive::const_unless_loom;
 use crate::reservation::Reservation;
-use crate::room::{Line, Supply};
+use crate::room::{Acquire, Line, Supply};
 use crate::verdict::Denied;
 use core::fmt;
 use counters::Counters;
+use supply::Observable;
 
 /// **Counts what a limiter answers**: how much was admitted, what was refused and why, who waits and how long they
 /// had to.
@@ -82,8 +84,8 @@ use counters::Counters;
 /// | `try_acquire`, `try_acquire_n` | at once |
 /// | `acquire` | when it is ready or dropped |
 /// | [`Limiter::try_acquire_n_at`], [`Limiter::reserve_n`] | at once; a reservation that is cancelled stays admitted |
-/// | [`Limiter::acquire`]: through `dyn`, and in generic code | not |
 /// | whatever is called on [`get_ref`](Self::get_ref) | not; what is refunded there stays admitted |
+/// | whatever a [`Gate`](crate::Gate) that it is in does | not; observe the gate |
 ///
 /// # Cost
 ///
@@ -130,6 +132,31 @@ impl<L> Observed<L> {
     pub fn waits(&self) -> Waits {
         self.counters.waits()
     }
+
+    #[inline]
+    fn count<T>(&self, n: u64, answer: Result<T, Denied>) -> Result<T, Denied> {
+        match &answer {
+            Ok(_) => self.counters.admitted(n),
+            Err(denied) => self.counters.refused(denied),
+        }
+        answer
+    }
+}
+
+impl<L: Observable + Send + Sync> Observed<L> {
+    /// What the verbs have answered so far, and how many wait now.
+    ///
+    /// The counters are read one after the other. Of an operation that ends meanwhile, some may show and some not; of
+    /// those that ended before, none is missing.
+    pub fn counts(&self) -> Counts {
+        let waiting = self.line().len() as u64;
+        self.counters.counts(waiting)
+    }
+
+    /// Those who wait at the limiter, whether counted here or not.
+    pub fn line(&self) -> Line<'_> {
+        Line::new(self)
+    }
 }
 
 impl<L: Limiter> Observed<L> {
@@ -143,7 +170,7 @@ impl<L: Limiter> Observed<L> {
         let answer = self.limiter.try_acquire();
         match &answer {
             // In the units of just now, should they be changing.
-            Ok(()) => self.counters.admitted(self.limiter.supply().token()),
+            Ok(()) => self.counters.admitted(self.token()),
             Err(denied) => self.counters.refused(denied),
         }
         answer
@@ -159,27 +186,13 @@ impl<L: Limiter> Observed<L> {
         self.count(n, self.limiter.try_acquire_n(n))
     }
 
-    /// Waits for one token, in turn: a future that is also a builder, as the limiter's own.
+    /// Waits for one token, in turn: a future that is also a builder.
     ///
     /// # Errors
     ///
     /// When awaited: [`Denied`], as the limiter's own.
-    pub fn acquire(&self) -> ObservedAcquire<'_> {
-        ObservedAcquire::new(self.limiter.acquire(), &self.counters)
-    }
-
-    /// What the verbs have answered so far, and how many wait now.
-    ///
-    /// The counters are read one after the other. Of an operation that ends meanwhile, some may show and some not; of
-    /// those that ended before, none is missing.
-    pub fn counts(&self) -> Counts {
-        let waiting = self.line().len() as u64;
-        self.counters.counts(waiting)
-    }
-
-    /// Those who wait at the limiter, whether counted here or not.
-    pub fn line(&self) -> Line<'_> {
-        self.limiter.line()
+    pub fn acquire(&self) -> Acquire<'_> {
+        Acquire::new(self)
     }
 
     /// How many units could be taken now without a debt.
@@ -196,24 +209,8 @@ impl<L: Limiter> Observed<L> {
     pub fn clock(&self) -> &Clock {
         self.limiter.clock()
     }
-
-    #[inline]
-    fn count<T>(&self, n: u64, answer: Result<T, Denied>) -> Result<T, Denied> {
-        match &answer {
-            Ok(_) => self.counters.admitted(n),
-            Err(denied) => self.counters.refused(denied),
-        }
-        answer
-    }
 }
 
-impl<L: Limiter> sealed::Sealed for Observed<L> {
-    fn supply(&self) -> &dyn Supply {
-        self.limiter.supply()
-    }
-}
-
-/// Counts as the verbs of [`Observed`] do, except that [`acquire`](Limiter::acquire) is the limiter's own.
 impl<L: Limiter> Limiter for Observed<L> {
     fn try_acquire(&self) -> Result<(), Denied> {
         self.try_acquire()

@@ -1,7 +1,7 @@
 //! What is behind a room's lock: the line, and when the next in it is due.
 
 use super::Supply;
-use super::queue::{Queue, Request, Standing};
+use super::queue::{Answer, Queue, Request};
 use super::settings::{Order, Precision, Settings, Spacing};
 use crate::alarm::{Alarm, wake};
 use crate::clock::{Clock, Timestamp};
@@ -110,8 +110,10 @@ impl Line {
 
     fn run(self: &Arc<Self>, afterwards: Afterwards) {
         drop(afterwards.alarm);
-        wake::all(afterwards.first);
-        wake::all(afterwards.woken);
+        if let Some(first) = afterwards.first {
+            wake::one(first);
+            wake::all(afterwards.woken);
+        }
         if let Some(due_ns) = afterwards.retime_ns {
             self.retime(due_ns);
         }
@@ -156,7 +158,7 @@ impl Wake for Line {
         let waker = state.queue.get(index).waker.clone();
         drop(state);
         drop(alarm);
-        wake::all(waker);
+        wake::one(waker);
         if then.is_some() {
             self.retime(then_ns);
         }
@@ -181,14 +183,14 @@ impl State {
                 self.announce(supply);
                 return false;
             };
-            let standing = match self.decide(supply, next, now_ns, me) {
-                Decision::Now(standing) => standing,
+            let answer = match self.decide(supply, next, now_ns, me) {
+                Decision::Now(answer) => answer,
                 Decision::At(due_ns) => {
                     self.due_ns = due_ns;
                     if due_ns <= now_ns {
                         // Its own affair, and not the poller's.
                         self.call = None;
-                        afterwards.wake(self.queue.get(next).waker.clone());
+                        afterwards.wake(Some(self.queue.get(next).waker.clone()));
                         return false;
                     }
                     let call = (next, self.call_ns(supply.clock()));
@@ -202,10 +204,10 @@ impl State {
                     return false;
                 }
             };
-            if let Standing::Granted { at_ns, .. } = standing {
+            if let Answer::Granted { at_ns, .. } = answer {
                 self.floor_ns = self.floor_ns.max(at_ns);
             }
-            let waker = self.tell(next, standing);
+            let waker = self.tell(next, answer);
             if me != Some(next) {
                 afterwards.wake(waker);
             }
@@ -214,9 +216,9 @@ impl State {
     }
 
     /// Takes `index` out of the line and leaves it word.
-    fn tell(&mut self, index: u32, standing: Standing) -> Option<Waker> {
+    fn tell(&mut self, index: u32, answer: Answer) -> Option<Waker> {
         self.forget_call_of(index);
-        self.queue.tell(index, standing)
+        self.queue.tell(index, answer)
     }
 
     /// Takes away the entry of `index`; whether that leaves it to others to have the next served.
@@ -273,7 +275,7 @@ impl State {
         // A clock may have run backward, and others may have read it after the caller did: what it has told is past.
         let now_ns = now_ns.max(at_ns);
         if at_ns > request.deadline_ns {
-            return Decision::Now(Standing::Refused(self.not_yet(now_ns)));
+            return Decision::Now(Answer::Refused(self.not_yet(now_ns)));
         }
         while at_ns <= now_ns {
             let at = Timestamp::from_nanos(at_ns);
@@ -286,7 +288,7 @@ impl State {
                 supply.drain(at, request.units, self.queue.units())
             };
             let denied = match answer {
-                Ok(receipt) => return Decision::Now(Standing::Granted { at_ns, receipt }),
+                Ok(receipt) => return Decision::Now(Answer::Granted { at_ns, receipt }),
                 Err(denied) => denied,
             };
             match denied.retry_after() {
@@ -297,12 +299,12 @@ impl State {
                 None if denied.is_busy() && now_ns < request.deadline_ns => {
                     return Decision::At(NEVER_NS);
                 }
-                None => return Decision::Now(Standing::Refused(denied)),
+                None => return Decision::Now(Answer::Refused(denied)),
             }
             if at_ns > request.deadline_ns {
                 // By how much its patience is too short.
                 let wait_ns = at_ns - request.deadline_ns.max(now_ns).min(at_ns - 1);
-                return Decision::Now(Standing::Refused(Denied::later(wait_ns.into(), 1)));
+                return Decision::Now(Answer::Refused(Denied::later(wait_ns.into(), 1)));
             }
         }
         Decision::At(at_ns)
@@ -332,14 +334,15 @@ impl State {
         (is_soon && self.next(now_ns) == Some(index)).then_some(self.due_ns)
     }
 
-    /// Whether somebody in line can be served.
-    pub(super) fn is_due(&self, now_ns: u64) -> bool {
-        self.due_ns <= now_ns
+    /// Whether there is something to be done for the line: somebody in it can be served, or the next one has to ask
+    /// for an alarm, because the last one has gone off too early.
+    pub(super) fn needs_service(&self, now_ns: u64) -> bool {
+        self.due_ns <= now_ns || self.due_ns != NEVER_NS && self.call.is_none()
     }
 
-    /// Whether the next in line has to ask for an alarm, because the last one has gone off too early.
-    pub(super) fn is_untimed(&self) -> bool {
-        self.due_ns != NEVER_NS && self.call.is_none()
+    /// Whether somebody who comes last changes nothing for those in line.
+    pub(super) fn is_behind(&self, index: u32) -> bool {
+        self.settings.order == Order::Fifo && self.queue.oldest() != Some(index)
     }
 
     /// The rules have changed: whoever is next is to be woken by the new ones.
@@ -420,7 +423,7 @@ impl State {
                 let Some(oldest) = self.queue.oldest().filter(|&oldest| oldest != index) else {
                     break;
                 };
-                let refused = Standing::Refused(Denied::queue_full(None));
+                let refused = Answer::Refused(Denied::queue_full(None));
                 let waker = self.tell(oldest, refused);
                 afterwards.wake(waker);
             }
@@ -467,7 +470,7 @@ impl State {
         self.call = None;
         let mut woken = Vec::new();
         while let Some(oldest) = self.queue.oldest() {
-            woken.extend(self.queue.tell(oldest, Standing::Refused(Denied::closed())));
+            woken.extend(self.queue.tell(oldest, Answer::Refused(Denied::closed())));
         }
         self.announce(supply);
         woken
@@ -482,7 +485,7 @@ impl State {
 }
 
 enum Decision {
-    Now(Standing),
+    Now(Answer),
     At(u64),
 }
 

@@ -58,7 +58,7 @@ pub(crate) use park::block_on;
 pub use settings::{Order, Precision, Spacing};
 pub(crate) use supply::{Supply, waits_in_line};
 pub use ticks::Ticks;
-pub(crate) use turn::Turn;
+pub(crate) use turn::{Granted, Turn};
 
 use crate::clock::Clock;
 use crate::primitive::{AtomicU64, Lazy, Ordering, const_unless_loom};

@@ -17,20 +17,18 @@ pub(super) struct Request {
     pub(super) spacing: Spacing,
 }
 
-/// Somebody who waits, or who has been told and has not looked yet.
+/// Somebody who waits.
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) request: Request,
-    pub(super) standing: Standing,
-    /// None once it has been called for good.
-    pub(super) waker: Option<Waker>,
+    pub(super) waker: Waker,
     ahead: u32,
     behind: u32,
 }
 
+/// What somebody has been told, and has not heard yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    InLine,
+pub(super) enum Answer {
     Granted { at_ns: u64, receipt: Receipt },
     Refused(Denied),
 }
@@ -55,7 +53,8 @@ pub(super) struct Queue {
 
 #[derive(Debug)]
 enum Entry {
-    Taken(Waiter),
+    InLine(Waiter),
+    Told(Answer),
     Vacant { next: u32 },
 }
 
@@ -112,17 +111,27 @@ impl Queue {
         (ahead != NONE).then_some(ahead)
     }
 
+    /// Who is in line at `index`.
     pub(super) fn get(&self, index: u32) -> &Waiter {
         match &self.slab[index as usize] {
-            Entry::Taken(waiter) => waiter,
-            Entry::Vacant { .. } => unreachable!("a waiter is named until it takes its entry away"),
+            Entry::InLine(waiter) => waiter,
+            Entry::Told(_) | Entry::Vacant { .. } => unreachable!("not in line"),
         }
     }
 
     pub(super) fn get_mut(&mut self, index: u32) -> &mut Waiter {
         match &mut self.slab[index as usize] {
-            Entry::Taken(waiter) => waiter,
-            Entry::Vacant { .. } => unreachable!("a waiter is named until it takes its entry away"),
+            Entry::InLine(waiter) => waiter,
+            Entry::Told(_) | Entry::Vacant { .. } => unreachable!("not in line"),
+        }
+    }
+
+    /// What `index` has been told; none if it is still in line.
+    pub(super) fn answer(&self, index: u32) -> Option<Answer> {
+        match &self.slab[index as usize] {
+            Entry::InLine(_) => None,
+            Entry::Told(answer) => Some(*answer),
+            Entry::Vacant { .. } => unreachable!("one is named until one takes one's entry away"),
         }
     }
 
@@ -133,14 +142,13 @@ impl Queue {
         }
         let waiter = Waiter {
             request,
-            standing: Standing::InLine,
-            waker: Some(waker),
+            waker,
             ahead: self.newest,
             behind: NONE,
         };
         let index = match self.vacant {
             NONE => {
-                self.slab.push(Entry::Taken(waiter));
+                self.slab.push(Entry::InLine(waiter));
                 (self.slab.len() - 1) as u32
             }
             index => {
@@ -148,7 +156,7 @@ impl Queue {
                 if let Entry::Vacant { next } = *entry {
                     self.vacant = next;
                 }
-                *entry = Entry::Taken(waiter);
+                *entry = Entry::InLine(waiter);
                 index
             }
         };
@@ -163,30 +171,31 @@ impl Queue {
         Some(index)
     }
 
-    /// Takes `index` out of the line and tells it why, when it looks. What is to be woken is returned.
-    pub(super) fn tell(&mut self, index: u32, standing: Standing) -> Option<Waker> {
+    /// Takes `index` out of the line and leaves it an answer. What is to be woken is returned.
+    pub(super) fn tell(&mut self, index: u32, answer: Answer) -> Option<Waker> {
         self.unlink(index);
-        let waiter = self.get_mut(index);
-        waiter.standing = standing;
-        waiter.waker.take()
+        self.replace(index, Entry::Told(answer))
     }
 
     /// Takes the entry away, out of the line if it is still there.
     pub(super) fn remove(&mut self, index: u32) -> Option<Waker> {
-        if self.get(index).standing == Standing::InLine {
+        if self.answer(index).is_none() {
             self.unlink(index);
         }
-        let vacant = Entry::Vacant { next: self.vacant };
-        let removed = core::mem::replace(&mut self.slab[index as usize], vacant);
+        let waker = self.replace(index, Entry::Vacant { next: self.vacant });
         self.vacant = index;
         self.present -= 1;
         if self.present == 0 && self.slab.capacity() > KEPT {
             self.slab = Vec::new();
             self.vacant = NONE;
         }
-        match removed {
-            Entry::Taken(waiter) => waiter.waker,
-            Entry::Vacant { .. } => None,
+        waker
+    }
+
+    fn replace(&mut self, index: u32, entry: Entry) -> Option<Waker> {
+        match core::mem::replace(&mut self.slab[index as usize], entry) {
+            Entry::InLine(waiter) => Some(waiter.waker),
+            Entry::Told(_) | Entry::Vacant { .. } => None,
         }
     }
 
@@ -213,6 +222,8 @@ impl Queue {
 #[cfg(all(test, not(flowgate_loom)))]
 mod tests {
     use super::*;
+
+    const GRANTED: Answer = Answer::Refused(Denied::closed());
 
     fn asking(units: u64) -> Request {
         Request {
@@ -249,21 +260,9 @@ mod tests {
         assert_eq!(in_line(&queue), [1, 2, 3, 4, 5]);
         queue.remove(places[2]);
         assert_eq!(in_line(&queue), [1, 2, 4, 5]);
-        queue.tell(
-            places[0],
-            Standing::Granted {
-                at_ns: 7,
-                receipt: Receipt::default(),
-            },
-        );
+        queue.tell(places[0], GRANTED);
         assert_eq!(in_line(&queue), [2, 4, 5]);
-        assert_eq!(
-            queue.get(places[0]).standing,
-            Standing::Granted {
-                at_ns: 7,
-                receipt: Receipt::default(),
-            }
-        );
+        assert_eq!(queue.answer(places[0]), Some(GRANTED));
         let sixth = queue.enter(asking(6), Waker::noop().clone()).unwrap();
         assert_eq!(sixth, places[2], "the vacant entry is used again");
         queue.remove(places[4]);

@@ -1,4 +1,5 @@
 use super::Room;
+use super::turn::Granted;
 use crate::clock::{Clock, Timestamp};
 use crate::reservation::Receipt;
 use crate::verdict::Denied;
@@ -50,6 +51,14 @@ pub trait Supply: Send + Sync {
     fn announce(&self, flags: u64) {
         let _ = flags;
     }
+
+    /// A turn has ended with this answer, which its owner now knows.
+    fn answered(&self, answer: &Result<Granted, Denied>) {
+        let _ = answer;
+    }
+
+    /// A turn in line was given up before its owner knew an answer.
+    fn abandoned(&self) {}
 }
 
 /// Gives a limiter the verbs of its line; `$supply` is what of it has one.

@@ -3,7 +3,7 @@
 use super::Supply;
 use super::cancel::{CancelHandle, Watch};
 use super::line::{Afterwards, Line, State};
-use super::queue::{Request, Standing};
+use super::queue::{Answer, Request};
 use super::settings::Spacing;
 use crate::alarm::Alarm;
 use crate::clock::Timestamp;
@@ -48,7 +48,7 @@ enum Stage {
 
 /// What was granted, from when on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Granted {
+pub struct Granted {
     pub(crate) units: u64,
     pub(crate) since_ns: u64,
     pub(crate) at_ns: u64,
@@ -99,6 +99,14 @@ impl Turn {
         supply: &dyn Supply,
         waker: &Waker,
     ) -> Poll<Result<Granted, Denied>> {
+        let answer = self.go(supply, waker);
+        if let Poll::Ready(answer) = &answer {
+            supply.answered(answer);
+        }
+        answer
+    }
+
+    fn go(&mut self, supply: &dyn Supply, waker: &Waker) -> Poll<Result<Granted, Denied>> {
         let watch = self.watch.as_ref();
         if watch.is_some_and(|watch| watch.is_cancelled(waker)) {
             return Poll::Ready(match self.leave(supply) {
@@ -167,8 +175,10 @@ impl Turn {
         // From here on it leaves when it is dropped, also if the limiter or a waker panics.
         self.stage = Stage::InLine { place, request };
         let mut afterwards = Afterwards::default();
-        let mut state = line.serve(state, supply, now_ns, Some(place), &mut afterwards);
-        if state.queue.get(place).standing == Standing::InLine
+        if !state.is_behind(place) || state.needs_service(now_ns) {
+            state = line.serve(state, supply, now_ns, Some(place), &mut afterwards);
+        }
+        if state.queue.answer(place).is_none()
             && let Err(denied) = state.may_stay(supply, place, now_ns, &mut afterwards)
         {
             self.stage = Stage::Over;
@@ -212,24 +222,28 @@ impl Turn {
         let line = supply.room().line(supply.clock());
         let now_ns = supply.clock().now().as_nanos();
         let mut state = line.lock();
-        let standing = state.queue.get(place).standing;
+        let answer = state.queue.answer(place);
         let mut afterwards = Afterwards::default();
         let (_waker, is_to_serve) = state.leave(place, now_ns);
         if is_to_serve {
             state = line.serve(state, supply, now_ns, None, &mut afterwards);
         }
         line.end(state, afterwards);
-        match standing {
-            Standing::Granted { at_ns, receipt } => Some((request.granted(at_ns), receipt)),
-            Standing::InLine | Standing::Refused(_) => None,
+        match answer {
+            Some(Answer::Granted { at_ns, receipt }) => Some((request.granted(at_ns), receipt)),
+            Some(Answer::Refused(_)) | None => None,
         }
     }
 
     /// Leaves the room, and gives back what it was granted and has not seen.
     pub(crate) fn abandon(&mut self, supply: &dyn Supply) {
+        let was_in_line = matches!(self.stage, Stage::InLine { .. });
         if let Some((granted, receipt)) = self.leave(supply) {
             let at = Timestamp::from_nanos(granted.at_ns);
             supply.take_back(at, granted.units, &receipt);
+        }
+        if was_in_line {
+            supply.abandoned();
         }
     }
 }
@@ -248,9 +262,7 @@ impl<'a> Visit<'a> {
         let mut state = self.line.lock();
         let now_ns = self.supply.clock().now().as_nanos();
         let mut afterwards = Afterwards::default();
-        if state.queue.get(self.place).standing == Standing::InLine
-            && (state.is_due(now_ns) || state.is_untimed())
-        {
+        if state.queue.answer(self.place).is_none() && state.needs_service(now_ns) {
             let me = Some(self.place);
             state = self
                 .line
@@ -267,11 +279,11 @@ impl<'a> Visit<'a> {
         waker: &Waker,
         mut afterwards: Afterwards,
     ) -> Poll<Result<Granted, Denied>> {
-        let answer = match state.queue.get(self.place).standing {
-            Standing::Granted { at_ns, .. } => Ok(self.request.granted(at_ns)),
-            Standing::Refused(denied) => Err(denied),
-            Standing::InLine if now_ns >= self.request.deadline_ns => Err(state.not_yet(now_ns)),
-            Standing::InLine => {
+        let answer = match state.queue.answer(self.place) {
+            Some(Answer::Granted { at_ns, .. }) => Ok(self.request.granted(at_ns)),
+            Some(Answer::Refused(denied)) => Err(denied),
+            None if now_ns >= self.request.deadline_ns => Err(state.not_yet(now_ns)),
+            None => {
                 let _old = remember(&mut state.queue.get_mut(self.place).waker, waker);
                 let awake_until_ns = state.awake_until_ns(self.place, now_ns);
                 self.line.end(state, afterwards);
@@ -298,9 +310,6 @@ impl<'a> Visit<'a> {
     }
 }
 
-fn remember(known: &mut Option<Waker>, waker: &Waker) -> Option<Waker> {
-    match known {
-        Some(known) if known.will_wake(waker) => None,
-        _ => known.replace(waker.clone()),
-    }
+fn remember(known: &mut Waker, waker: &Waker) -> Option<Waker> {
+    (!known.will_wake(waker)).then(|| core::mem::replace(known, waker.clone()))
 }

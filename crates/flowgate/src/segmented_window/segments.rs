@@ -30,9 +30,9 @@
 //!
 //! # Changes
 //!
-//! Who takes back a grant, or changes the quota, holds `config` and marks the word; decisions that meet the mark wait for
-//! `config`. The one takes units out of the word and of closed segments. The other changes the parameters. With
-//! the parameters stored it puts the word back in its next epoch, so that no decision commits that was computed
+//! Taking back a grant and changing the quota hold `config` and mark the word; decisions that meet the mark wait for
+//! `config`. What is taken back leaves its segment's sum and all later ones, or the parameters are stored; then the
+//! word is put back in its next epoch, so that no decision commits that was computed
 //! before. A change of the segments' length re-counts the word's segment, and makes of the ring one tally
 //! before it: all that is still in the window is taken to be of the current segment; and if the ring does not
 //! reach back so far, so much that the window is full, none of which is ever refunded.
@@ -248,7 +248,6 @@ impl Segments {
 
     /// The place of the last tally that is before the window, if `n` more units, at most the limit, fit into that;
     /// otherwise when enough has left it.
-    #[inline(always)]
     fn judge(&self, view: &View, n: u64) -> Result<u64, u128> {
         let (place, left) = self.last_left(view);
         if !left.is_before(view.first) {
@@ -589,9 +588,9 @@ impl View {
         (u128::from(tally.segment()) + u128::from(self.count) + 1) * u128::from(self.segment_ns)
     }
 
-    /// The same for an admission that is dated `at_ns`, perhaps in a segment before that of limiter time, in which it is
-    /// recorded: all counts that does so at its date or was admitted since, so that no window holds more than the
-    /// limit by the dates that are told either.
+    /// The same for an admission that is dated `at_ns`, perhaps in a segment before that of limiter time, in which it
+    /// is recorded: all counts that does so at its date or was admitted since, so that no window holds more than
+    /// the limit by the dates that are told either.
     fn dated(mut self, at_ns: u64) -> Self {
         self.first = (at_ns / self.segment_ns).saturating_sub(self.count);
         self

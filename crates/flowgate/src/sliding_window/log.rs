@@ -405,8 +405,8 @@ impl Log {
         n - rest
     }
 
-    /// Takes out `n` units that were admitted at `at_ns`, if that is among the last [`REACH`] admissions. Those after it
-    /// are written anew.
+    /// Takes out `n` units that were admitted at `at_ns`, if that is among the last [`REACH`] admissions. Those after
+    /// it are written anew.
     pub(super) fn take_out(&self, at_ns: u64, n: u64) {
         let mut config = self.config.lock();
         let view = self.freeze(0);
@@ -422,8 +422,8 @@ impl Log {
         self.thaw(&mut config, &view, end);
     }
 
-    /// Writes what was admitted after the record at `last` once more, without `n` of the units of `at_ns`. Returns where
-    /// it ends.
+    /// Writes what was admitted after the record at `last` once more, without `n` of the units of `at_ns`. Returns
+    /// where it ends.
     fn rewrite(&self, view: &View, last: u64, at_ns: u64, n: u64) -> u64 {
         let (mut before, mut end, mut rest) = (self.record(last), last.wrapping_add(1), n);
         let is_known = self.record(end).time_ns() == at_ns && !before.is_blank();
@@ -530,6 +530,7 @@ impl Log {
     }
 
     /// The last record that has left the window.
+    #[inline(always)]
     fn last_left(&self, view: &View) -> Left {
         let newest = self.back(view.end, 1);
         if view.newest.is_before(view.first_ns) {

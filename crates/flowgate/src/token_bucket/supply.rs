@@ -19,7 +19,7 @@ impl Supply for TokenBucket {
     }
 
     fn token(&self) -> u64 {
-        self.word.view(0).parameters.units_per_token
+        self.word.units_per_token()
     }
 
     fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied> {

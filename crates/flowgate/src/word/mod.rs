@@ -245,6 +245,19 @@ impl<R: Rule> Word<R> {
         }
     }
 
+    /// How many units a token is.
+    pub(crate) fn units_per_token(&self) -> u64 {
+        loop {
+            let word = self.narrow.load(Ordering::Acquire);
+            let slot = Narrow::slot(word);
+            let units = self.cold[slot].units_per_token.load(Ordering::Acquire);
+            let tag = self.hot[slot].tag.load(Ordering::Acquire);
+            if Narrow::is_of(word, tag) {
+                return units;
+            }
+        }
+    }
+
     /// State and parameters of one generation.
     pub(crate) fn view(&self, now_ns: u64) -> View {
         loop {

@@ -31,7 +31,7 @@ pub(crate) struct Hot {
 pub(crate) struct Cold {
     ticks_per_ns: AtomicU64,
     unit_ticks: AtomicU64,
-    units_per_token: AtomicU64,
+    pub(crate) units_per_token: AtomicU64,
     burst_units: AtomicU64,
     debt_units: AtomicU64,
     interval_ns: AtomicU64,
