@@ -37,8 +37,24 @@ impl Supply for FixedWindow {
         self.delay(at, 0, n)
     }
 
+    /// Takes them off the count if they are in it: if they were counted in the newest window, and since tokens were last
+    /// divided otherwise.
     fn take_back(&self, at: Timestamp, n: u64, _: &Receipt) {
-        self.take_back_of(at, n);
+        let settings = self.settings.lock();
+        let at_ns = i128::from(at.as_nanos());
+        let rescaled_ns = settings.rescaled_ns.map_or(-1, i128::from);
+        if rescaled_ns < at_ns {
+            self.word.update(at.as_nanos(), |view| {
+                let end_ns = view.end_ns();
+                let is_in = (settings.began_ns(view, end_ns)..end_ns as i128).contains(&at_ns);
+                match n.min(view.used()) {
+                    n if n > 0 && is_in => Step::Move(view.state - u128::from(n), ()),
+                    _ => Step::Stay(()),
+                }
+            });
+        }
+        drop(settings);
+        self.room.changed(self);
     }
 
     /// As long as it takes if those ahead fill every window; where the next in line asks for more than is left of one,
@@ -94,28 +110,6 @@ impl FixedWindow {
             began_ns if began_ns <= now_ns as i128 => Ok(state),
             began_ns => Err(Denied::later(began_ns as u128 - now_ns, 1)),
         }
-    }
-
-    /// Takes `n` units that were granted at `at` off the count, if they are in it: if they were counted in the newest
-    /// window, and before tokens were last divided otherwise.
-    fn take_back_of(&self, at: Timestamp, n: u64) {
-        let settings = self.settings.lock();
-        let at_ns = i128::from(at.as_nanos());
-        if settings
-            .rescaled_ns
-            .is_none_or(|rescaled_ns| rescaled_ns < at.as_nanos())
-        {
-            self.word.update(at.as_nanos(), |view| {
-                let end_ns = view.end_ns();
-                let is_in = (settings.began_ns(view, end_ns)..end_ns as i128).contains(&at_ns);
-                match n.min(view.used()) {
-                    n if n > 0 && is_in => Step::Move(view.state - u128::from(n), ()),
-                    _ => Step::Stay(()),
-                }
-            });
-        }
-        drop(settings);
-        self.room.changed(self);
     }
 }
 

@@ -260,13 +260,15 @@ impl<'a> Visit<'a> {
     /// Serves who is due, and says what has become of it.
     fn look(&self, waker: &Waker) -> Poll<Result<Granted, Denied>> {
         let mut state = self.line.lock();
-        let now_ns = self.supply.clock().now().as_nanos();
         let mut afterwards = Afterwards::default();
-        if state.queue.answer(self.place).is_none() && state.needs_service(now_ns) {
-            let me = Some(self.place);
-            state = self
-                .line
-                .serve(state, self.supply, now_ns, me, &mut afterwards);
+        let mut now_ns = 0;
+        // One that has been told need not know the time.
+        if state.queue.answer(self.place).is_none() {
+            now_ns = self.supply.clock().now().as_nanos();
+            if state.needs_service(now_ns) {
+                let (supply, me) = (self.supply, Some(self.place));
+                state = self.line.serve(state, supply, now_ns, me, &mut afterwards);
+            }
         }
         self.conclude(state, now_ns, waker, afterwards)
     }
@@ -282,31 +284,46 @@ impl<'a> Visit<'a> {
         let answer = match state.queue.answer(self.place) {
             Some(Answer::Granted { at_ns, .. }) => Ok(self.request.granted(at_ns)),
             Some(Answer::Refused(denied)) => Err(denied),
-            None if now_ns >= self.request.deadline_ns => Err(state.not_yet(now_ns)),
-            None => {
-                let _old = remember(&mut state.queue.get_mut(self.place).waker, waker);
-                let awake_until_ns = state.awake_until_ns(self.place, now_ns);
+            None if now_ns >= self.request.deadline_ns => {
+                let denied = state.not_yet(now_ns);
+                let (_waker, is_to_serve) = state.leave(self.place, now_ns);
+                if is_to_serve {
+                    let supply = self.supply;
+                    state = self
+                        .line
+                        .serve(state, supply, now_ns, None, &mut afterwards);
+                }
                 self.line.end(state, afterwards);
-                let clock = self.supply.clock();
-                return match awake_until_ns {
-                    Some(until_ns) if clock.is_real() => {
-                        while clock.now().as_nanos() < until_ns {
-                            core::hint::spin_loop();
-                        }
-                        self.look(waker)
-                    }
-                    _ => Poll::Pending,
-                };
+                return Poll::Ready(Err(denied));
             }
+            None => return self.wait(state, now_ns, waker, afterwards),
         };
-        let (_waker, is_to_serve) = state.leave(self.place, now_ns);
-        if is_to_serve {
-            state = self
-                .line
-                .serve(state, self.supply, now_ns, None, &mut afterwards);
-        }
+        state.queue.remove(self.place);
         self.line.end(state, afterwards);
         Poll::Ready(answer)
+    }
+
+    /// Lets go of the lock, and waits: asleep, or, if it is not for long, awake.
+    fn wait(
+        &self,
+        mut state: LockGuard<'a, State>,
+        now_ns: u64,
+        waker: &Waker,
+        afterwards: Afterwards,
+    ) -> Poll<Result<Granted, Denied>> {
+        let _old = remember(&mut state.queue.get_mut(self.place).waker, waker);
+        let awake_until_ns = state.awake_until_ns(self.place, now_ns);
+        self.line.end(state, afterwards);
+        let clock = self.supply.clock();
+        match awake_until_ns {
+            Some(until_ns) if clock.is_real() => {
+                while clock.now().as_nanos() < until_ns {
+                    core::hint::spin_loop();
+                }
+                self.look(waker)
+            }
+            _ => Poll::Pending,
+        }
     }
 }
 

@@ -30,12 +30,12 @@
 //!
 //! # Changes
 //!
-//! Taking back a grant and changing the quota hold `config` and mark the word; decisions that meet the mark wait for
-//! `config`. What is taken back leaves its segment's sum and all later ones, or the parameters are stored; then the
-//! word is put back in its next epoch, so that no decision commits that was computed
-//! before. A change of the segments' length re-counts the word's segment, and makes of the ring one tally
-//! before it: all that is still in the window is taken to be of the current segment; and if the ring does not
-//! reach back so far, so much that the window is full, none of which is ever refunded.
+//! A change of quota, and the taking back of a grant, hold `config` and mark the word; decisions that meet the mark
+//! wait for `config`. With the parameters stored, or the units taken out of their segment's sum and all later ones,
+//! the word is put back in its next epoch, so that no decision commits that was computed before. A change of the
+//! segments' length re-counts the word's segment, and makes of the ring one tally before it: all that is still in
+//! the window is taken to be of the current segment; and if the ring does not reach back so far, so much that the
+//! window is full, none of which is ever refunded.
 //!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|

@@ -27,22 +27,16 @@ impl Supply for SlidingWindow {
         self.delay(at, 0, n)
     }
 
+    /// Takes them out of the log where they are, and not the newest, as a refund does: what others took later goes on
+    /// counting.
     fn take_back(&self, at: Timestamp, n: u64, _: &Receipt) {
-        self.take_back_of(at, n);
+        self.log.take_out(at.as_nanos(), n);
+        self.room.changed(self);
     }
 
     /// As long as it takes if all those ahead ask for single units; larger requests do not fill every window, and take
     /// longer.
     fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
         self.log.look_ahead(at.as_nanos(), ahead, n)
-    }
-}
-
-impl SlidingWindow {
-    /// Takes `n` units that were granted at `at` out of the log: those, and not the newest, as a refund does, so that
-    /// what others took later goes on counting.
-    fn take_back_of(&self, at: Timestamp, n: u64) {
-        self.log.take_out(at.as_nanos(), n);
-        self.room.changed(self);
     }
 }

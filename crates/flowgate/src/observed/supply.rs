@@ -1,0 +1,91 @@
+//! The limiter, seen from its line by those whose turns are counted.
+
+use super::Observed;
+use crate::clock::{Clock, Timestamp};
+use crate::gate::Gate;
+use crate::limiter::sealed::Sealed;
+use crate::reservation::Receipt;
+use crate::room::{Grant, Granted, Room, Supply};
+use crate::verdict::Denied;
+
+/// What can be observed: whatever has a line.
+pub trait Observable: 'static {
+    fn inner(&self) -> &dyn Supply;
+}
+
+impl<L: Sealed> Observable for L {
+    fn inner(&self) -> &dyn Supply {
+        self.supply()
+    }
+}
+
+impl Observable for Gate {
+    fn inner(&self) -> &dyn Supply {
+        self
+    }
+}
+
+/// Everything goes on to the limiter, also what a supply need not have.
+impl<L: Observable + Send + Sync> Supply for Observed<L> {
+    fn room(&self) -> &Room {
+        self.limiter.inner().room()
+    }
+
+    fn clock(&self) -> &Clock {
+        self.limiter.inner().clock()
+    }
+
+    fn token(&self) -> u64 {
+        self.limiter.inner().token()
+    }
+
+    fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
+        self.limiter.inner().grant(at, n)
+    }
+
+    fn drain(&self, at: Timestamp, n: u64, level: u128) -> Result<Receipt, Denied> {
+        self.limiter.inner().drain(at, n, level)
+    }
+
+    fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
+        self.limiter.inner().peek(at, n)
+    }
+
+    fn take_back(&self, at: Timestamp, n: u64, receipt: &Receipt) {
+        self.limiter.inner().take_back(at, n, receipt);
+    }
+
+    fn end(&self, n: u64) {
+        self.limiter.inner().end(n);
+    }
+
+    fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
+        self.limiter.inner().delay(at, ahead, n)
+    }
+
+    fn announce(&self, flags: u64) {
+        self.limiter.inner().announce(flags);
+    }
+
+    fn answered(&self, answer: &Result<Granted, Denied>) {
+        self.limiter.inner().answered(answer);
+        match answer {
+            Ok(granted) => {
+                let grant = Grant::from(*granted);
+                self.counters.waited(grant.units(), grant.waited());
+            }
+            Err(denied) => self.counters.refused_in_line(denied),
+        }
+    }
+
+    fn abandoned(&self) {
+        self.limiter.inner().abandoned();
+        self.counters.abandoned();
+    }
+}
+
+impl<L: Sealed + Send + Sync> Sealed for Observed<L> {
+    fn supply(&self) -> &dyn Supply {
+        self
+    }
+}
