@@ -622,3 +622,36 @@ fn c1_the_same_where_the_next_one_pays() {
     next.run();
     assert_eq!(next.granted_ms(), Some(30.0), "nothing was taken since");
 }
+
+#[test]
+fn who_moves_up_is_dated_when_that_was_possible() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 5);
+    let large = Task::start(limiter.acquire().n(5));
+    let mut small = Task::start(limiter.acquire());
+    time.advance(ms(30));
+    drop(large);
+    assert!(small.run());
+    assert_eq!(small.granted_ms(), Some(30.0));
+}
+
+#[test]
+fn who_can_never_be_served_any_more_is_told_wherever_it_stands() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 5);
+    let _first = Task::start(limiter.acquire().n(3));
+    let mut large = Task::start(limiter.acquire().n(5));
+    limiter.set_burst(4).unwrap();
+    assert!(large.run());
+    assert!(large.denied().unwrap().is_never());
+    assert_eq!(limiter.line().units(), 3);
+}
+
+#[test]
+fn c4_at_the_end_of_time_a_turn_that_would_come_later_never_comes() {
+    let time = ManualClock::new();
+    time.set(flowgate::Timestamp::MAX);
+    let limiter = bucket(&time, 1);
+    let late = Task::start(limiter.acquire());
+    assert!(late.denied().unwrap().is_never());
+}

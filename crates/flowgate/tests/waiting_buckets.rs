@@ -284,6 +284,7 @@ fn random_line(kind: &'static Kind, seed: u64, seen: &mut Seen) {
             0 => {
                 // Those go whose time is over, and somebody whose turn has not come.
                 run_all(&mut tasks);
+                let first = ideal.line.front().map(|wait| wait.id);
                 ideal.line.retain(|wait| {
                     let stays = wait.deadline_ns > now_ns;
                     if !stays {
@@ -294,6 +295,14 @@ fn random_line(kind: &'static Kind, seed: u64, seen: &mut Seen) {
                 if let Some(at) = rng.choice(0..ideal.line.len()) {
                     let wait = ideal.line.remove(at).expect("it is one of them");
                     tasks[wait.id].future = None;
+                }
+                if ideal
+                    .line
+                    .front()
+                    .is_some_and(|wait| first != Some(wait.id))
+                {
+                    // Only now can the one behind it go.
+                    ideal.floor_ns = ideal.floor_ns.max(now_ns);
                 }
             }
             1 => {

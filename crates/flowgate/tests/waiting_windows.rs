@@ -448,6 +448,10 @@ impl Line<'_> {
         };
         self.ideal.line.remove(which);
         self.tasks[id] = None;
+        if which == 0 {
+            // Only now can the one behind it go.
+            self.ideal.note_change(self.now_ns());
+        }
         self.seen.cancelled += 1;
         self.follow();
     }

@@ -142,7 +142,7 @@ impl ApproximateWindow {
         });
         *in_force = quota;
         drop(in_force);
-        self.room.changed(self);
+        self.room.reconfigured(self);
         Ok(())
     }
 }

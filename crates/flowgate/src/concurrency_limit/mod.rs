@@ -314,7 +314,7 @@ impl ConcurrencyLimit {
     pub fn set_limit(&self, limit: u32) -> Result<(), QuotaError> {
         let limit = builder::check(limit)?;
         if self.slots.set_limit(limit) {
-            self.room.serve_changed(self);
+            self.room.reconfigured(self);
         }
         Ok(())
     }
@@ -371,7 +371,7 @@ impl ConcurrencyLimit {
 
     pub(crate) fn forget(&self, n: u64) {
         if self.slots.forget(n) {
-            self.room.serve_changed(self);
+            self.room.reconfigured(self);
         }
     }
 }

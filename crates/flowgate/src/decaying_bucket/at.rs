@@ -135,7 +135,7 @@ impl DecayingBucket {
             let state = state.in_ticks_of(&new, old);
             (Parameters(new), pack(state), ())
         });
-        self.room.changed(self);
+        self.room.reconfigured(self);
         Ok(())
     }
 }

@@ -164,7 +164,7 @@ impl FixedWindow {
             ..new
         };
         drop(settings);
-        self.room.changed(self);
+        self.room.reconfigured(self);
         Ok(())
     }
 }

@@ -166,7 +166,7 @@ impl Gate {
         let member = self.members.iter().find(|member| *member.name == *name)?;
         let limit: &dyn Any = &*member.limit;
         let told = change(limit.downcast_ref()?);
-        self.room.changed(self);
+        self.room.reconfigured(self);
         Some(told)
     }
 

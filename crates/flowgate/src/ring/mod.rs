@@ -70,6 +70,7 @@ impl Ring {
 ///
 /// Looks close to `from` first, and in at most 2 · log₂(`end` − `from`) places; if others
 /// change the answers meanwhile it still ends, with some number from `from` to before `end`.
+#[inline]
 pub(crate) fn last_that(from: u64, end: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut last, mut step) = (from, 1);
     let mut end = loop {

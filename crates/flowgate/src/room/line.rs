@@ -224,6 +224,10 @@ impl State {
     /// Takes away the entry of `index`; whether that leaves it to others to have the next served.
     pub(super) fn leave(&mut self, index: u32, now_ns: u64) -> (Option<Waker>, bool) {
         let was_next = self.next(now_ns) == Some(index);
+        if was_next && self.queue.waiters() > 1 {
+            // Only now can the one behind it go.
+            self.changed(now_ns);
+        }
         let was_called = self.forget_call_of(index);
         (self.queue.remove(index), was_next || was_called)
     }
@@ -294,7 +298,10 @@ impl State {
             match denied.retry_after() {
                 Some(wait) => {
                     let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
-                    at_ns = at_ns.saturating_add(wait_ns.max(1));
+                    let Some(later_ns) = at_ns.checked_add(wait_ns.max(1)) else {
+                        return Decision::Now(Answer::Refused(Denied::too_late()));
+                    };
+                    at_ns = later_ns;
                 }
                 None if denied.is_busy() && now_ns < request.deadline_ns => {
                     return Decision::At(NEVER_NS);
@@ -432,6 +439,25 @@ impl State {
             return Err(Denied::queue_full(wait));
         }
         Ok(())
+    }
+
+    /// Refuses those who ask for more than can ever be granted.
+    pub(super) fn refuse_misfits(
+        &mut self,
+        supply: &dyn Supply,
+        now_ns: u64,
+        afterwards: &mut Afterwards,
+    ) {
+        let now = Timestamp::from_nanos(now_ns);
+        let mut seen = self.queue.oldest();
+        while let Some(index) = seen {
+            seen = self.queue.behind(index);
+            let asked = supply.peek(now, self.queue.get(index).request.units);
+            if let Some(denied) = asked.err().filter(Denied::is_never) {
+                let waker = self.tell(index, Answer::Refused(denied));
+                afterwards.wake(waker);
+            }
+        }
     }
 
     /// How long a newcomer would have to wait for those in line; none if nobody is.

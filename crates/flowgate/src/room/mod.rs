@@ -142,11 +142,31 @@ impl Room {
 
     #[cold]
     pub(crate) fn serve_changed(&self, supply: &dyn Supply) {
+        self.serve_after(supply, |_, _, _| {});
+    }
+
+    /// As [`changed`](Self::changed), for another quota or limit: who asks for more than can ever be granted by that is
+    /// refused, wherever in line.
+    pub(crate) fn reconfigured(&self, supply: &dyn Supply) {
+        // A read-modify-write; see the module.
+        if self.flags.fetch_or(0, Ordering::AcqRel) & WAITING != 0 {
+            self.serve_after(supply, |state, now_ns, afterwards| {
+                state.refuse_misfits(supply, now_ns, afterwards);
+            });
+        }
+    }
+
+    fn serve_after(
+        &self,
+        supply: &dyn Supply,
+        change: impl FnOnce(&mut line::State, u64, &mut line::Afterwards),
+    ) {
         let now_ns = supply.clock().now().as_nanos();
         let line = self.line(supply.clock());
         let mut state = line.lock();
-        state.changed(now_ns);
         let mut afterwards = line::Afterwards::default();
+        state.changed(now_ns);
+        change(&mut state, now_ns, &mut afterwards);
         let state = line.serve(state, supply, now_ns, None, &mut afterwards);
         line.end(state, afterwards);
     }

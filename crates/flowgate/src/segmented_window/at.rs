@@ -99,7 +99,7 @@ impl SegmentedWindow {
         times_ns: impl Fn() -> (u64, u64),
     ) -> Result<(), QuotaError> {
         self.segments.set_quota(quota, times_ns)?;
-        self.room.changed(self);
+        self.room.reconfigured(self);
         Ok(())
     }
 }

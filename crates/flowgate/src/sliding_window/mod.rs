@@ -249,7 +249,7 @@ impl SlidingWindow {
     /// nothing is then changed.
     pub fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
         self.log.set_quota(quota)?;
-        self.room.changed(self);
+        self.room.reconfigured(self);
         Ok(())
     }
 

@@ -298,7 +298,7 @@ impl TokenBucket {
         ledger.note_change(now_ns, before, after, given_back, carry == Carry::Kept);
         ledger.quota = quota;
         drop(ledger);
-        self.room.changed(self);
+        self.room.reconfigured(self);
         Ok(())
     }
 

@@ -341,7 +341,7 @@ impl WarmUp {
         });
         settings.quota = quota;
         drop(settings);
-        self.room.changed(self);
+        self.room.reconfigured(self);
         Ok(())
     }
 

@@ -259,6 +259,7 @@ impl<R: Rule> Word<R> {
     }
 
     /// State and parameters of one generation.
+    #[inline]
     pub(crate) fn view(&self, now_ns: u64) -> View {
         loop {
             let word = self.narrow.load(Ordering::Acquire);
@@ -296,6 +297,7 @@ impl<R: Rule> Word<R> {
         }
     }
 
+    #[inline]
     fn commit(&self, view: &View, state: u128) -> bool {
         let parameters = &view.parameters;
         match (view.raw, parameters.layout) {
