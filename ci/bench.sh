@@ -5,3 +5,5 @@ cd "$(dirname "$0")/../bench"
 
 cargo run --release --locked -- single --quick
 cargo run --release --locked -- types --quick
+cargo run --release --locked -- waiting --quick
+cargo run --release --locked -- semaphores --quick

@@ -5,10 +5,10 @@ cd "$(dirname "$0")/.."
 
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --locked -- -D warnings
-cargo clippy -p flowgate --locked --features serde -- -D warnings
+cargo clippy -p flowgate --locked --features serde,futures -- -D warnings
 cargo clippy -p flowgate --locked --no-default-features -- -D warnings
 cargo clippy -p flowgate --locked --no-default-features --features std -- -D warnings
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
-RUSTDOCFLAGS="-D warnings" cargo doc -p flowgate --no-deps --locked --features serde
-(cd bench && cargo fmt --check)
+RUSTDOCFLAGS="-D warnings" cargo doc -p flowgate --no-deps --locked --features serde,futures
+(cd bench && cargo fmt --all --check)
 (cd fuzz && cargo fmt --check)
