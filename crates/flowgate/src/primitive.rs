@@ -1,18 +1,26 @@
-//! The only module that names atomics, locks and threads, so that loom can take their place.
+//! The only module that names atomics, locks and threads, so that loom and shuttle can take their place.
 //!
 //! Under `--cfg flowgate_loom` every type here is loom's, and the 128-bit atomic, which loom does not
 //! have, is a loom mutex around a `u128`: the same atomicity, explored on every schedule.
+//!
+//! Under `--cfg flowgate_shuttle` they are shuttle's, for what is too large for that. There a weak
+//! compare-and-swap fails now and then although it need not.
 
+#[cfg(not(any(flowgate_loom, flowgate_shuttle)))]
+pub(crate) use core::sync::atomic::AtomicU64;
 #[cfg(not(flowgate_loom))]
-pub(crate) use core::sync::atomic::{AtomicU64, Ordering};
+pub(crate) use core::sync::atomic::Ordering;
 #[cfg(flowgate_loom)]
 pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
 
-#[cfg(not(flowgate_loom))]
+#[cfg(not(any(flowgate_loom, flowgate_shuttle)))]
 pub(crate) use portable_atomic::AtomicU128;
 
 #[cfg(flowgate_loom)]
 pub(crate) use modelled::AtomicU128;
+
+#[cfg(flowgate_shuttle)]
+pub(crate) use scheduled::{AtomicU64, AtomicU128};
 
 /// A mutex that is held for nanoseconds, and across no call into foreign code but the reading of a clock; a poisoned
 /// one is used as it is, because what it guards is whole at every such call.
@@ -28,14 +36,14 @@ impl<T> Lock<T> {
         }
     }
 
-    #[cfg(any(feature = "std", flowgate_loom))]
+    #[cfg(any(feature = "std", flowgate_loom, flowgate_shuttle))]
     pub(crate) fn lock(&self) -> LockGuard<'_, T> {
         self.0
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    #[cfg(not(any(feature = "std", flowgate_loom)))]
+    #[cfg(not(any(feature = "std", flowgate_loom, flowgate_shuttle)))]
     pub(crate) fn lock(&self) -> LockGuard<'_, T> {
         self.0.lock()
     }
@@ -43,20 +51,22 @@ impl<T> Lock<T> {
 
 #[cfg(flowgate_loom)]
 use loom::sync as lock;
-#[cfg(all(not(feature = "std"), not(flowgate_loom)))]
+#[cfg(flowgate_shuttle)]
+use shuttle::sync as lock;
+#[cfg(not(any(feature = "std", flowgate_loom, flowgate_shuttle)))]
 use spin as lock;
-#[cfg(all(feature = "std", not(flowgate_loom)))]
+#[cfg(all(feature = "std", not(any(flowgate_loom, flowgate_shuttle))))]
 use std::sync as lock;
 
-/// A value that is made when it is first asked for. Loom does not explore the making.
+/// A value that is made when it is first asked for. Neither loom nor shuttle explores the making.
 #[derive(Debug)]
 pub(crate) struct Lazy<T>(once::Once<T>);
 
-#[cfg(any(feature = "std", flowgate_loom))]
+#[cfg(any(feature = "std", flowgate_loom, flowgate_shuttle))]
 mod once {
     pub(super) use std::sync::OnceLock as Once;
 }
-#[cfg(not(any(feature = "std", flowgate_loom)))]
+#[cfg(not(any(feature = "std", flowgate_loom, flowgate_shuttle)))]
 use spin as once;
 
 impl<T> Lazy<T> {
@@ -65,14 +75,14 @@ impl<T> Lazy<T> {
     }
 
     pub(crate) fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
-        #[cfg(any(feature = "std", flowgate_loom))]
+        #[cfg(any(feature = "std", flowgate_loom, flowgate_shuttle))]
         return self.0.get_or_init(make);
-        #[cfg(not(any(feature = "std", flowgate_loom)))]
+        #[cfg(not(any(feature = "std", flowgate_loom, flowgate_shuttle)))]
         self.0.call_once(make)
     }
 }
 
-/// Makes a `const fn` plain under loom, whose atomics cannot be built in a constant.
+/// Makes a `const fn` plain under loom, whose atomics cannot be built in a constant. Shuttle's can.
 macro_rules! const_unless_loom {
     ($(#[$attribute:meta])* $visibility:vis const fn $($rest:tt)*) => {
         #[cfg(not(flowgate_loom))]
@@ -119,6 +129,58 @@ mod modelled {
             }
         }
 
+        pub(crate) fn is_lock_free() -> bool {
+            true
+        }
+    }
+}
+
+#[cfg(flowgate_shuttle)]
+mod scheduled {
+    use super::Ordering;
+    use core::ops::Deref;
+    use shuttle::rand::{RngCore, thread_rng};
+    use shuttle::sync::atomic;
+
+    macro_rules! atomic {
+        ($name:ident: $int:ty) => {
+            #[derive(Debug, Default)]
+            pub(crate) struct $name(atomic::$name);
+
+            impl $name {
+                pub(crate) const fn new(value: $int) -> Self {
+                    Self(atomic::$name::new(value))
+                }
+
+                /// Shuttle's own never fails spuriously.
+                pub(crate) fn compare_exchange_weak(
+                    &self,
+                    current: $int,
+                    new: $int,
+                    success: Ordering,
+                    failure: Ordering,
+                ) -> Result<$int, $int> {
+                    if thread_rng().next_u64() % 8 == 0 {
+                        return Err(self.0.load(failure));
+                    }
+                    self.0.compare_exchange(current, new, success, failure)
+                }
+            }
+
+            impl Deref for $name {
+                type Target = atomic::$name;
+
+                fn deref(&self) -> &Self::Target {
+                    &self.0
+                }
+            }
+        };
+    }
+
+    atomic!(AtomicU64: u64);
+    atomic!(AtomicU128: u128);
+
+    impl AtomicU128 {
         pub(crate) fn is_lock_free() -> bool {
             true
         }

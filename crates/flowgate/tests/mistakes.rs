@@ -4,16 +4,15 @@
 //! A comment names where the mistake was seen. Those that take a type which does not exist yet are
 //! left for it:
 //!
-//! - Several limits as one: an earlier limit stays charged when a later one refuses (.NET chained,
-//!   milvus #25597).
 //! - Keys: state that is never evicted, or whose eviction grants credit (.NET #124557, #133110).
-//! - Windows: a late reset wipes another thread's window; a limit of 0 admits one per window;
-//!   entries of a log are out of order, or trimmed late.
-//! - Waiting: waiters that give up stay charged (resilience4j, uber-go/ratelimit #73); a cancelled
-//!   head of the line lets newcomers overtake and holds the others to its old time, a holder barges
-//!   past a waiter 1000 times (throttle-net 2.0.0); 10 µs of sleep take 100 µs, and nine go then.
-//! - Concurrency: a gradient limiter panics when latency falls, a partition strands a waiter
+//! - Adaptive concurrency: a gradient limiter panics when latency falls, a partition strands a waiter
 //!   (congestion-limiter 0.1.0).
+//!
+//! Others stand with the type that does not make them: windows whose late reset wipes another thread's, or whose log is out
+//! of order, in their own tests; several limits of which an earlier one stays charged when a later one refuses (.NET chained,
+//! milvus #25597) in `gate.rs`; waiters that give up and stay charged (resilience4j, uber-go/ratelimit #73), a cancelled
+//! head that holds the others to its old time, newcomers that overtake 1000 times of 1000 (throttle-net 2.0.0) in
+//! `waiting.rs`; a permit lost when a woken waiter is cancelled in `concurrency_limit.rs`.
 
 use flowgate::{Carry, Denied, ManualClock, Quota, Refill, Reservation, Timestamp, TokenBucket};
 use std::sync::Barrier;

@@ -14,11 +14,11 @@
 mod manual;
 #[cfg(all(test, flowgate_loom))]
 mod model;
-#[cfg(all(feature = "std", not(flowgate_loom)))]
+#[cfg(all(feature = "std", not(any(flowgate_loom, flowgate_shuttle))))]
 mod sleep;
-#[cfg(all(test, not(flowgate_loom)))]
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
 mod tests;
-#[cfg(all(feature = "std", not(flowgate_loom)))]
+#[cfg(all(feature = "std", not(any(flowgate_loom, flowgate_shuttle))))]
 mod thread;
 mod timetable;
 pub(crate) mod wake;
@@ -41,7 +41,7 @@ pub(crate) struct Alarm(Entry);
 enum Entry {
     /// The waker has been woken, or somebody else has taken it.
     Nowhere,
-    #[cfg(all(feature = "std", not(flowgate_loom)))]
+    #[cfg(all(feature = "std", not(any(flowgate_loom, flowgate_shuttle))))]
     Thread(&'static thread::Timer, Key),
     Manual(Arc<ManualAlarms>, Key),
 }
@@ -57,13 +57,13 @@ impl Alarm {
     }
 
     /// Has `waker` woken after `wait_ns` of real time.
-    #[cfg(all(feature = "std", not(flowgate_loom)))]
+    #[cfg(all(feature = "std", not(any(flowgate_loom, flowgate_shuttle))))]
     pub(crate) fn after(wait_ns: u64, waker: Waker) -> Self {
         thread::TIMER.after(wait_ns, waker)
     }
 
     /// Wakes `waker` at once: nobody is there to do it later.
-    #[cfg(not(all(feature = "std", not(flowgate_loom))))]
+    #[cfg(any(not(feature = "std"), flowgate_loom, flowgate_shuttle))]
     pub(crate) fn after(_: u64, waker: Waker) -> Self {
         Self::at_once(waker)
     }
@@ -74,7 +74,7 @@ impl Drop for Alarm {
         // Each drops the waker after its lock has been let go of.
         drop(match &self.0 {
             Entry::Nowhere => None,
-            #[cfg(all(feature = "std", not(flowgate_loom)))]
+            #[cfg(all(feature = "std", not(any(flowgate_loom, flowgate_shuttle))))]
             Entry::Thread(timer, key) => timer.remove(*key),
             Entry::Manual(alarms, key) => alarms.remove(*key),
         });

@@ -53,13 +53,13 @@ impl Timetable {
     }
 
     /// How many have ever been entered: has anybody come since?
-    #[cfg(all(feature = "std", not(flowgate_loom)))]
+    #[cfg(all(feature = "std", not(any(flowgate_loom, flowgate_shuttle))))]
     pub(super) fn entered(&self) -> u64 {
         self.entered
     }
 }
 
-#[cfg(all(test, not(flowgate_loom)))]
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
 mod tests {
     use super::Timetable;
     use crate::alarm::tests::Journal;

@@ -45,6 +45,8 @@ mod line;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 mod park;
 mod queue;
+#[cfg(all(test, flowgate_shuttle))]
+mod schedules;
 mod settings;
 mod supply;
 mod ticks;

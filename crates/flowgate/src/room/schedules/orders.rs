@@ -1,0 +1,131 @@
+//! Other orders than that of coming, and changes from one to another.
+
+use super::*;
+use crate::room::Order;
+
+/// A full line lets its oldest go, who may have been granted at that moment.
+#[test]
+fn a_full_line_that_lets_its_oldest_go_meets_a_release() {
+    explore(|| {
+        let (limit, in_use) = (slots(1), InUse::default());
+        limit.line().set_order(Order::Lifo).set_max_waiters(1);
+        let permit = limit.try_acquire().expect("it is free");
+        let served = AtomicU64::new(0);
+        thread::scope(|threads| {
+            for _ in 0..3 {
+                threads.spawn(|| match in_use.hold(limit.acquire(), 1) {
+                    Ok(()) => drop(served.fetch_add(1, SeqCst)),
+                    Err(denied) => assert!(denied.is_queue_full(), "{denied:?}"),
+                });
+            }
+            threads.spawn(move || drop(permit));
+        });
+        assert!(served.into_inner() >= 1, "the last to come stays");
+        assert_idle(&limit);
+    });
+}
+
+/// Newcomers take what there is, past those in line; who are served when it is given back again.
+#[test]
+fn newcomers_who_barge_meet_a_release() {
+    explore(|| {
+        let (limit, in_use) = (slots(1), InUse::default());
+        limit.line().set_order(Order::Barging);
+        let permit = limit.try_acquire().expect("it is free");
+        thread::scope(|threads| {
+            for _ in 0..2 {
+                threads.spawn(|| in_use.hold(limit.acquire(), 1).expect("in the end"));
+            }
+            threads.spawn(|| drop(leave_early(limit.acquire())));
+            threads.spawn(|| {
+                for _ in 0..3 {
+                    match limit.try_acquire() {
+                        Ok(permit) => in_use.use_up(permit, 1),
+                        Err(denied) => assert!(denied.is_busy(), "{denied:?}"),
+                    }
+                }
+            });
+            threads.spawn(move || drop(permit));
+        });
+        assert_idle(&limit);
+    });
+}
+
+#[test]
+fn rules_that_change_meet_a_release() {
+    explore(|| {
+        let (limit, time) = timed_slots(1);
+        let in_use = InUse::default();
+        let permit = limit.try_acquire().expect("it is free");
+        thread::scope(|threads| {
+            for _ in 0..3 {
+                threads.spawn(|| match in_use.hold(limit.acquire(), 1) {
+                    Ok(()) => {}
+                    Err(denied) => assert!(denied.is_queue_full(), "{denied:?}"),
+                });
+            }
+            threads.spawn(|| {
+                limit.line().set_order(Order::Lifo).set_max_waiters(2);
+                limit.line().set_order(Order::Barging).set_max_waiters(1);
+                let after = Duration::from_nanos(3);
+                limit.line().set_order(Order::AdaptiveLifo { after });
+                time.set(at(2));
+                time.set(at(4));
+                limit.line().set_order(Order::Fifo);
+            });
+            threads.spawn(move || drop(permit));
+        });
+        assert_idle(&limit);
+    });
+}
+
+/// Who is next depends on how long there has been a line: on the clock.
+#[test]
+fn a_line_that_turns_round_meets_a_clock_that_moves() {
+    explore(|| {
+        let (bucket, time) = bucket(0);
+        let after = Duration::from_nanos(12);
+        bucket.line().set_order(Order::AdaptiveLifo { after });
+        let ledger = Ledger::default();
+        thread::scope(|threads| {
+            for n in [2, 1, 1] {
+                let (bucket, ledger) = (&bucket, &ledger);
+                threads.spawn(move || ledger.wait(bucket.acquire().n(n)).expect("in the end"));
+            }
+            threads.spawn(|| ledger.pass_by(bucket.acquire()));
+            threads.spawn(|| walk(&time, [8, 14, 21, 39, 60]));
+        });
+        ledger.assert_promise(0, INTERVAL_NS);
+        assert!(bucket.line().is_empty());
+        assert_eq!(bucket.available() + ledger.units(), 6);
+    });
+}
+
+/// Barging: a token goes to whoever takes it, and to one of them alone.
+#[test]
+fn c1_newcomers_who_barge_meet_a_clock_that_moves() {
+    explore(|| {
+        let (bucket, time) = bucket(1);
+        bucket.line().set_order(Order::Barging);
+        let ledger = Ledger::default();
+        let barged = AtomicU64::new(0);
+        thread::scope(|threads| {
+            for n in [2, 1] {
+                let (bucket, ledger) = (&bucket, &ledger);
+                threads.spawn(move || ledger.wait(bucket.acquire().n(n)).expect("in the end"));
+            }
+            threads.spawn(|| {
+                for _ in 0..3 {
+                    if bucket.try_acquire().is_ok() {
+                        barged.fetch_add(1, SeqCst);
+                    }
+                }
+            });
+            threads.spawn(|| walk(&time, [5, 10, 32, 90]));
+        });
+        ledger.assert_promise(1, INTERVAL_NS);
+        assert!(bucket.line().is_empty());
+        let taken = ledger.units() + barged.into_inner();
+        assert_eq!(bucket.available() + taken, 1 + 9);
+    });
+}
