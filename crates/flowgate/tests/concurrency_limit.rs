@@ -604,7 +604,9 @@ fn those_who_ask_for_more_than_a_smaller_limit_are_refused() {
     let mut first = Task::start(limit.acquire().n(4));
     let mut second = Task::start(limit.acquire().n(3));
     let mut third = Task::start(limit.acquire().n(2));
+    let mut behind = Task::start(limit.acquire().n(3));
     limit.set_limit(2).unwrap();
+    assert!(behind.run() && behind.denied().is_never(), "at once");
     assert!(first.run() && first.denied().is_never());
     assert_eq!(
         first.denied().to_string(),

@@ -64,7 +64,7 @@ use slots::{Slots, View};
 ///
 /// An operation may take several slots, all at once or none. `n` = 0 succeeds and changes nothing. `n` above the limit
 /// is refused with [`Denied::is_never`], and never waits; those who wait when the limit is lowered below what they ask
-/// for are refused in the same way, when their turn comes at the latest. A limit of 0 is a pause: whoever asks is refused as busy, or waits,
+/// for are refused in the same way, at once. A limit of 0 is a pause: whoever asks is refused as busy, or waits,
 /// until the limit is raised.
 ///
 /// # Memory ordering

@@ -134,7 +134,7 @@ impl Counters {
     /// The stripe of this thread.
     #[inline]
     fn own(&self) -> &Stripe {
-        &self.stripes[own_number() % STRIPES]
+        self.stripes.get(own_number()).unwrap_or(&self.stripes[0])
     }
 }
 
