@@ -20,6 +20,7 @@ fn main() -> ExitCode {
     };
     match command.verb {
         Some(Verb::Load(load)) => verb::load::run(load).into(),
+        Some(Verb::Pace(pace)) => verb::pace::run(pace).into(),
         // Who types the name alone wants to know what it can do.
         None => {
             let _ = Command::command().print_help();

@@ -83,6 +83,23 @@ impl Denied {
         Self(Reason::TooLate)
     }
 
+    /// The same refusal, told in tokens of so many units.
+    pub(crate) fn of_tokens(mut self, token: u64) -> Self {
+        if let Reason::Never { asked, most, .. } = &mut self.0 {
+            (*asked, *most) = (*asked / token, *most / token);
+        }
+        self
+    }
+
+    /// The same refusal, which `wait_ns` would have helped against.
+    pub(crate) fn for_ns(self, wait_ns: u64) -> Self {
+        let later = Self::later(wait_ns.into(), 1);
+        match self.limit() {
+            Some(index) => later.by_limit(index),
+            None => later,
+        }
+    }
+
     /// Everything is in use, and nobody knows for how long.
     pub(crate) fn busy() -> Self {
         Self(Reason::Busy { limit: None })

@@ -35,12 +35,11 @@ fn gate(time: &ManualClock) -> Gate {
 }
 
 fn tokens(gate: &Gate) -> u64 {
-    gate.configure("rate", TokenBucket::available).unwrap()
+    gate.inspect("rate", TokenBucket::available).unwrap()
 }
 
 fn in_flight(gate: &Gate) -> u64 {
-    gate.configure("slots", ConcurrencyLimit::in_flight)
-        .unwrap()
+    gate.inspect("slots", ConcurrencyLimit::in_flight).unwrap()
 }
 
 fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {

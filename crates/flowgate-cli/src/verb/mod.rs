@@ -1,6 +1,7 @@
 //! The command line as a whole. Each verb has a file with its arguments and what it does.
 
 pub(crate) mod load;
+pub(crate) mod pace;
 
 use clap::{Parser, Subcommand};
 
@@ -12,6 +13,8 @@ Examples:
       The same to a real server.
   flowgate load -q 90/min -n 20 -H 'Authorization: Bearer …' http://host/
       Twenty requests, 90 per minute, with a header.
+  cat urls.txt | flowgate pace 2/s | xargs -n1 curl -sO
+      Anything with lines, one every half second.
 
 `flowgate load --help` says what the report means.";
 
@@ -32,4 +35,5 @@ pub(crate) struct Command {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Load(load::Load),
+    Pace(pace::Pace),
 }

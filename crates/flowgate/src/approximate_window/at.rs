@@ -68,6 +68,7 @@ impl At<'_, ApproximateWindow> {
 
     /// [`ApproximateWindow::refund`].
     pub fn refund(self, n: u64) -> u64 {
+        self.limiter.room.settle(self.limiter);
         let back = self.limiter.cell.update(|parameters, bits| {
             let mut state = unpack(bits).at(self.now_ns, parameters.window.length_ns);
             match n.min(state.current) {
@@ -126,6 +127,7 @@ impl ApproximateWindow {
         quota: Quota,
         times_ns: impl Fn() -> (u64, u64),
     ) -> Result<(), QuotaError> {
+        self.room.settle(self);
         let new = parameters_for(&quota)?;
         let mut in_force = self.quota.lock();
         self.cell.reconfigure(|old, bits| {

@@ -37,6 +37,15 @@ impl Supply for ConcurrencyLimit {
         self.give_back(n);
     }
 
+    /// Nobody knows, unless there are slots for all.
+    fn delay(&self, _: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
+        let seen = self.slots.view();
+        if ahead + u128::from(n) > u128::from(seen.free()) {
+            return Err(seen.denied(n));
+        }
+        Ok(())
+    }
+
     fn announce(&self, flags: u64) {
         self.slots.announce(flags);
     }

@@ -59,6 +59,7 @@ impl At<'_, DecayingBucket> {
 
     /// [`DecayingBucket::refund`].
     pub fn refund(self, n: u64, taken: Timestamp) -> u64 {
+        self.limiter.room.settle(self.limiter);
         let back = self.limiter.cell.update(|Parameters(bucket), bits| {
             // Read after the parameters, so that it is not older than they are.
             if taken.as_nanos() < self.limiter.changed_ns.load(Ordering::Acquire) {
@@ -125,6 +126,7 @@ impl DecayingBucket {
         half_life: Duration,
         now_ns: impl Fn() -> u64,
     ) -> Result<(), QuotaError> {
+        self.room.settle(self);
         let (capacity, half_life) = checked(capacity, half_life)?;
         self.cell.reconfigure(|Parameters(old), bits| {
             // The state has the time of the last admission, so that none decays by both.

@@ -22,6 +22,11 @@ impl Supply for DecayingBucket {
         cell.decide(|parameters, bits| parameters.take_dated(bits, at.as_nanos(), n))
     }
 
+    fn take(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
+        let cell = &self.cell;
+        cell.decide(|parameters, bits| parameters.take(bits, now.as_nanos(), n))
+    }
+
     fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
         let (parameters, bits) = self.cell.view();
         parameters.take_dated(bits, at.as_nanos(), n).map(|_| ())

@@ -50,6 +50,7 @@ impl At<'_, FixedWindow> {
 
     /// [`FixedWindow::refund`].
     pub fn refund(self, n: u64) -> u64 {
+        self.limiter.room.settle(self.limiter);
         let units = self
             .limiter
             .word
@@ -115,6 +116,7 @@ impl FixedWindow {
         change: impl FnOnce(Settings) -> Settings,
         now_ns: impl Fn() -> u64,
     ) -> Result<(), QuotaError> {
+        self.room.settle(self);
         let mut settings = self.settings.lock();
         let new = change(*settings);
         let (limit, window_ns) = limit_of(&new.quota)?;

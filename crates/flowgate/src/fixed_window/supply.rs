@@ -21,6 +21,10 @@ impl Supply for FixedWindow {
         self.word.units_per_token()
     }
 
+    fn take(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
+        self.word.take_units(now.as_nanos(), n, || Ok(()))
+    }
+
     /// Always looks at the time, [`clock_free`](super::FixedWindowBuilder::clock_free) or not.
     fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
         if n == 0 {

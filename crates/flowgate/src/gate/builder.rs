@@ -72,11 +72,16 @@ impl GateBuilder {
             name: name.into_boxed_str(),
             limit,
         };
+        let receipts_of = self
+            .members
+            .iter()
+            .position(|(_, limit)| limit.supply().has_receipts());
         Ok(Gate {
+            receipts_of,
             members: self.members.into_iter().map(member).collect(),
             clock,
             room: Room::new(),
-            deciding: Lock::new(()),
+            latest_ns: Lock::new(0),
         })
     }
 }

@@ -5,11 +5,11 @@ mod supply;
 
 pub use builder::{GateBuilder, GateError};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Timestamp};
 use crate::limiter::Limit;
 use crate::permit::{AcquirePermit, Lender, Permit};
 use crate::primitive::Lock;
-use crate::room::{Line, Room, Supply};
+use crate::room::{Line, Room};
 use crate::verdict::Denied;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -61,7 +61,11 @@ use core::fmt;
 ///
 /// # Its limits
 ///
-/// It owns them, and they share one clock; [`configure`](Self::configure) reaches them for a change of quota or limit.
+/// It owns them, and they share one clock. [`inspect`](Self::inspect) and [`configure`](Self::configure) reach them.
+/// Their own lines play no part: who waits there, or closes one, is not asked.
+///
+/// Of a grant that its owner did not live to see, slots come back whole, and what the first token or leaky bucket among the
+/// limits gave; of others, as much as is certain not to be too much.
 ///
 /// # Cost
 ///
@@ -70,8 +74,11 @@ pub struct Gate {
     members: Box<[Member]>,
     clock: Clock,
     room: Room,
-    /// Asking all and then taking from all is one step.
-    deciding: Lock<()>,
+    /// Asking all and then taking from all is one step, by whoever holds this: the latest time that anything was
+    /// taken at.
+    latest_ns: Lock<u64>,
+    /// The one of its limits whose receipts are kept for those who leave before they know.
+    receipts_of: Option<usize>,
 }
 
 struct Member {
@@ -101,6 +108,15 @@ impl Gate {
     /// [`Denied`] if any of the limits refuses; nothing is then taken from any.
     pub fn try_acquire_n(&self, n: u64) -> Result<Permit<&Self>, Denied> {
         self.take(n).map(|()| Permit::new(self, n))
+    }
+
+    /// [`try_acquire`](Self::try_acquire) with a permit that may go anywhere.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn try_acquire_owned(self: &Arc<Self>) -> Result<Permit<Arc<Self>>, Denied> {
+        self.try_acquire_n_owned(1)
     }
 
     /// [`try_acquire_n`](Self::try_acquire_n) with a permit that may go anywhere.
@@ -151,9 +167,22 @@ impl Gate {
         Some(&member.name)
     }
 
-    /// Looks at one of its limits, or changes it, and has those served who wait for what that makes possible.
+    /// Looks at one of its limits. `None` if there is none of that name and type.
     ///
-    /// `None` if there is no limit of that name and type.
+    /// ```
+    /// # use flowgate::{Gate, TokenBucket};
+    /// let gate = Gate::builder().limit("rate", TokenBucket::new("5/h".parse()?)).build()?;
+    /// assert_eq!(gate.inspect("rate", TokenBucket::available), Some(5));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn inspect<L: Any, R>(&self, name: &str, look: impl FnOnce(&L) -> R) -> Option<R> {
+        let member = self.members.iter().find(|member| *member.name == *name)?;
+        let limit: &dyn Any = &*member.limit;
+        limit.downcast_ref().map(look)
+    }
+
+    /// Changes one of its limits, and has those served who wait for what that makes possible; those who can never be
+    /// served any more are refused. `None` if there is none of that name and type.
     ///
     /// ```
     /// # use flowgate::{Gate, TokenBucket};
@@ -163,11 +192,20 @@ impl Gate {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn configure<L: Any, R>(&self, name: &str, change: impl FnOnce(&L) -> R) -> Option<R> {
-        let member = self.members.iter().find(|member| *member.name == *name)?;
-        let limit: &dyn Any = &*member.limit;
-        let told = change(limit.downcast_ref()?);
-        self.room.reconfigured(self);
-        Some(told)
+        /// Also if the change panics.
+        struct Changed<'a>(&'a Gate);
+
+        impl Drop for Changed<'_> {
+            fn drop(&mut self) {
+                self.0.room.reconfigured(self.0);
+            }
+        }
+
+        self.inspect(name, |limit| {
+            self.room.settle(self);
+            let _changed = Changed(self);
+            change(limit)
+        })
     }
 
     /// The clock that its limits share.
@@ -179,9 +217,13 @@ impl Gate {
         if n == 0 {
             return Ok(());
         }
-        let now = self.clock.now();
-        self.room.pass(self, now.as_nanos(), Some(n))?;
-        self.grant(now, n)
+        let now_ns = self.clock.now().as_nanos();
+        self.room.pass(self, now_ns, Some(n))?;
+        let mut latest_ns = self.latest_ns.lock();
+        // Somebody may have read the clock later, and taken first.
+        let at = Timestamp::from_nanos(now_ns.max(*latest_ns));
+        self.ask_all(supply::hardest, n, |supply, units| supply.peek(at, units))?;
+        self.take_from_all(&mut latest_ns, at, n, 1).map(|_| ())
     }
 }
 

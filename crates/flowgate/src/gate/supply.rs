@@ -1,10 +1,11 @@
 //! The gate, seen from its line: all of its limits at once.
 
-use super::Gate;
+use super::{Gate, Member};
 use crate::clock::{Clock, Timestamp};
 use crate::reservation::Receipt;
 use crate::room::{Room, Supply};
 use crate::verdict::Denied;
+use core::time::Duration;
 
 impl Supply for Gate {
     fn room(&self) -> &Room {
@@ -16,37 +17,29 @@ impl Supply for Gate {
     }
 
     fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
-        let _deciding = self.deciding.lock();
-        self.ask_all(|supply, units| supply.peek(at, units), n)?;
-        for (index, member) in self.members.iter().enumerate() {
-            let supply = member.limit.supply();
-            let Err(denied) = supply.grant(at, n.saturating_mul(supply.token())) else {
-                continue;
-            };
-            // Nobody else can take from a limit of ours, unless `configure` was used for it.
-            for member in &self.members[..index] {
-                let supply = member.limit.supply();
-                supply.take_back(at, n.saturating_mul(supply.token()), &Receipt::default());
-            }
-            return Err(denied.by_limit(index));
-        }
-        Ok(())
+        self.drain(at, n, n.into()).map(|_| ())
+    }
+
+    fn drain(&self, at: Timestamp, n: u64, level: u128) -> Result<Receipt, Denied> {
+        let mut latest_ns = self.latest_ns.lock();
+        self.ask_all(longest, n, |supply, units| supply.peek(at, units))?;
+        self.take_from_all(&mut latest_ns, at, n, level)
     }
 
     fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
-        let _deciding = self.deciding.lock();
-        self.ask_all(|supply, units| supply.peek(at, units), n)
+        let _latest_ns = self.latest_ns.lock();
+        self.ask_all(longest, n, |supply, units| supply.peek(at, units))
     }
 
-    fn take_back(&self, at: Timestamp, n: u64, _: &Receipt) {
-        for member in &self.members {
-            let supply = member.limit.supply();
-            supply.take_back(at, n.saturating_mul(supply.token()), &Receipt::default());
+    fn take_back(&self, at: Timestamp, n: u64, receipt: &Receipt) {
+        for (index, member) in self.members.iter().enumerate() {
+            self.take_back_from(member, index, at, n, receipt);
         }
         self.room.changed(self);
     }
 
     fn end(&self, n: u64) {
+        self.room.settle(self);
         for member in &self.members {
             let supply = member.limit.supply();
             supply.end(n.saturating_mul(supply.token()));
@@ -55,42 +48,99 @@ impl Supply for Gate {
     }
 
     fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
-        self.ask_all(
-            |supply, units| {
-                let ahead = ahead.saturating_mul(supply.token().into());
-                supply.delay(at, ahead, units)
-            },
-            n,
-        )
+        self.ask_all(longest, n, |supply, units| {
+            let ahead = ahead.saturating_mul(supply.token().into());
+            supply.delay(at, ahead, units)
+        })
+    }
+
+    fn behind(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
+        self.ask_all(hardest, n, |supply, units| {
+            let ahead = ahead.saturating_mul(supply.token().into());
+            supply.behind(at, ahead, units)
+        })
     }
 }
 
 impl Gate {
-    /// What the hardest of its limits answers.
-    fn ask_all(
+    /// Takes from all, which have been asked; the receipt is that of the one whose receipts are kept.
+    pub(super) fn take_from_all(
         &self,
-        ask: impl Fn(&dyn Supply, u64) -> Result<(), Denied>,
+        latest_ns: &mut u64,
+        at: Timestamp,
         n: u64,
-    ) -> Result<(), Denied> {
-        let mut hardest: Option<Denied> = None;
+        level: u128,
+    ) -> Result<Receipt, Denied> {
+        let mut receipt = Receipt::default();
         for (index, member) in self.members.iter().enumerate() {
             let supply = member.limit.supply();
-            let Err(denied) = ask(supply, n.saturating_mul(supply.token())) else {
-                continue;
-            };
-            if hardest.is_none_or(|hardest| hardness(&denied) > hardness(&hardest)) {
-                hardest = Some(denied.by_limit(index));
+            let level = level.saturating_mul(supply.token().into());
+            match supply.drain(at, n.saturating_mul(supply.token()), level) {
+                Ok(own) if self.receipts_of == Some(index) => receipt = own,
+                Ok(_) => {}
+                Err(denied) => {
+                    // Nobody else can take from a limit of ours, unless `inspect` or `configure` was used for it.
+                    for (index, member) in self.members[..index].iter().enumerate() {
+                        self.take_back_from(member, index, at, n, &receipt);
+                    }
+                    return Err(denied.by_limit(index));
+                }
             }
         }
-        hardest.map_or(Ok(()), Err)
+        *latest_ns = at.as_nanos().max(*latest_ns);
+        Ok(receipt)
+    }
+
+    fn take_back_from(
+        &self,
+        member: &Member,
+        index: usize,
+        at: Timestamp,
+        n: u64,
+        receipt: &Receipt,
+    ) {
+        let supply = member.limit.supply();
+        let receipt = match self.receipts_of {
+            Some(kept) if kept == index => *receipt,
+            _ => Receipt::default(),
+        };
+        supply.take_back(at, n.saturating_mul(supply.token()), &receipt);
+    }
+
+    /// Asks all of its limits for what `n` operations take; of several refusals, the one that `rank` puts highest.
+    pub(super) fn ask_all<R: Ord>(
+        &self,
+        rank: impl Fn(&Denied) -> R,
+        n: u64,
+        ask: impl Fn(&dyn Supply, u64) -> Result<(), Denied>,
+    ) -> Result<(), Denied> {
+        let mut refusal: Option<Denied> = None;
+        for (index, member) in self.members.iter().enumerate() {
+            let supply = member.limit.supply();
+            let token = supply.token();
+            let answer = match n.checked_mul(token) {
+                Some(units) => ask(supply, units),
+                None => Err(Denied::never(n, u64::MAX / token)),
+            };
+            let Err(denied) = answer else {
+                continue;
+            };
+            if refusal.is_none_or(|refusal| rank(&denied) > rank(&refusal)) {
+                refusal = Some(denied.of_tokens(token).by_limit(index));
+            }
+        }
+        refusal.map_or(Ok(()), Err)
     }
 }
 
-/// Never, not known, or how long.
-fn hardness(denied: &Denied) -> (u8, core::time::Duration) {
-    match denied.retry_after() {
-        Some(wait) => (0, wait),
-        None if denied.is_busy() => (1, core::time::Duration::MAX),
-        None => (2, core::time::Duration::MAX),
-    }
+/// For whoever is told: never, or nobody knows when, or the longest wait.
+pub(super) fn hardest(denied: &Denied) -> (bool, bool, Option<Duration>) {
+    let wait = denied.retry_after();
+    (denied.is_never(), wait.is_none(), wait)
+}
+
+/// For who has to wait anyway, what is certain: never, or the longest wait that is known, which what is not known can
+/// only make longer.
+fn longest(denied: &Denied) -> (bool, Option<Duration>) {
+    (denied.is_never(), denied.retry_after())
 }

@@ -32,6 +32,16 @@ macro_rules! counts_permits {
                 Ok(Permit::new(self, n))
             }
 
+            /// [`try_acquire`](Self::try_acquire) with a permit that may go anywhere.
+            ///
+            /// # Errors
+            ///
+            /// As there.
+            #[inline]
+            pub fn try_acquire_owned(self: &Arc<Self>) -> Result<Permit<Arc<Self>>, Denied> {
+                self.try_acquire_n_owned(1)
+            }
+
             /// [`try_acquire_n`](Self::try_acquire_n) with a permit that may go anywhere.
             ///
             /// # Errors

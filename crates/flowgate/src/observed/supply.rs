@@ -43,6 +43,10 @@ impl<L: Observable + Send + Sync> Supply for Observed<L> {
         self.limiter.inner().grant(at, n)
     }
 
+    fn take(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
+        self.limiter.inner().take(now, n)
+    }
+
     fn drain(&self, at: Timestamp, n: u64, level: u128) -> Result<Receipt, Denied> {
         self.limiter.inner().drain(at, n, level)
     }
@@ -61,6 +65,14 @@ impl<L: Observable + Send + Sync> Supply for Observed<L> {
 
     fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
         self.limiter.inner().delay(at, ahead, n)
+    }
+
+    fn behind(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
+        self.limiter.inner().behind(at, ahead, n)
+    }
+
+    fn has_receipts(&self) -> bool {
+        self.limiter.inner().has_receipts()
     }
 
     fn announce(&self, flags: u64) {

@@ -96,13 +96,14 @@ where
     ///
     /// # Errors
     ///
-    /// `other` itself, unchanged, if it is of another limit.
+    /// `other` itself, unchanged, if it is of another limit, or if together they would be for more than 2⁶⁴ − 1.
     pub fn merge(&mut self, mut other: Self) -> Result<(), Self> {
-        if !core::ptr::eq(self.limiter(), other.limiter()) {
+        let n = self.n.checked_add(other.n);
+        let Some(n) = n.filter(|_| core::ptr::eq(self.limiter(), other.limiter())) else {
             return Err(other);
-        }
-        // No more than were ever in flight.
-        self.n += core::mem::take(&mut other.n);
+        };
+        self.n = n;
+        other.n = 0;
         Ok(())
     }
 }
@@ -110,7 +111,7 @@ where
 impl<P: Deref<Target = ConcurrencyLimit>> Permit<P> {
     /// Never gives its slots back: the limit becomes smaller by as many.
     ///
-    /// Whoever waits for more than that leaves is refused. [`set_limit`](ConcurrencyLimit::set_limit) sets
+    /// Whoever waits for more than that leaves is refused; a limit of 0 is a pause, in which they wait on. [`set_limit`](ConcurrencyLimit::set_limit) sets
     /// another limit whatever was forgotten.
     ///
     /// ```

@@ -43,6 +43,10 @@ pub(super) struct State {
     floor_ns: u64,
     /// When the next in line can be granted, if nothing else happens.
     due_ns: u64,
+    /// When something has to be done for the line: that, or the deadline of the next one, which may not look itself.
+    service_ns: u64,
+    /// What the next one was last refused with.
+    held_by: Option<Denied>,
     /// Since when there has been somebody in line.
     busy_since_ns: u64,
     alarm: Option<Alarm>,
@@ -73,6 +77,8 @@ impl Line {
                 is_closed: false,
                 floor_ns: 0,
                 due_ns: NEVER_NS,
+                service_ns: NEVER_NS,
+                held_by: None,
                 busy_since_ns: 0,
                 alarm: None,
                 call: None,
@@ -177,6 +183,8 @@ impl State {
         for _ in 0..BATCH {
             let Some(next) = self.next(now_ns) else {
                 self.due_ns = NEVER_NS;
+                self.service_ns = NEVER_NS;
+                self.held_by = None;
                 self.call = None;
                 afterwards.retime_ns = None;
                 afterwards.alarm = self.alarm.take();
@@ -185,8 +193,10 @@ impl State {
             };
             let answer = match self.decide(supply, next, now_ns, me) {
                 Decision::Now(answer) => answer,
-                Decision::At(due_ns) => {
+                Decision::At(due_ns, held_by) => {
                     self.due_ns = due_ns;
+                    self.service_ns = due_ns.min(self.queue.get(next).request.deadline_ns);
+                    self.held_by = held_by;
                     if due_ns <= now_ns {
                         // Its own affair, and not the poller's.
                         self.call = None;
@@ -198,7 +208,7 @@ impl State {
                     self.call = Some(call);
                     // The poller, if it is next and this close, waits awake.
                     let is_here = me == Some(next) && call.1 <= now_ns;
-                    if due_ns != NEVER_NS && !is_timed && !is_here {
+                    if self.service_ns != NEVER_NS && !is_timed && !is_here {
                         afterwards.retime_ns = Some(call.1);
                     }
                     return false;
@@ -281,11 +291,12 @@ impl State {
         if at_ns > request.deadline_ns {
             return Decision::Now(Answer::Refused(self.not_yet(now_ns)));
         }
+        let mut held_by = None;
         while at_ns <= now_ns {
             let at = Timestamp::from_nanos(at_ns);
             let answer = if is_own_affair && me != Some(next) {
                 match supply.peek(at, request.units) {
-                    Ok(()) => return Decision::At(at_ns),
+                    Ok(()) => return Decision::At(at_ns, None),
                     Err(denied) => Err(denied),
                 }
             } else {
@@ -295,6 +306,7 @@ impl State {
                 Ok(receipt) => return Decision::Now(Answer::Granted { at_ns, receipt }),
                 Err(denied) => denied,
             };
+            held_by = Some(denied);
             match denied.retry_after() {
                 Some(wait) => {
                     let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
@@ -304,29 +316,29 @@ impl State {
                     at_ns = later_ns;
                 }
                 None if denied.is_busy() && now_ns < request.deadline_ns => {
-                    return Decision::At(NEVER_NS);
+                    return Decision::At(NEVER_NS, Some(denied));
                 }
                 None => return Decision::Now(Answer::Refused(denied)),
             }
             if at_ns > request.deadline_ns {
                 // By how much its patience is too short.
                 let wait_ns = at_ns - request.deadline_ns.max(now_ns).min(at_ns - 1);
-                return Decision::Now(Answer::Refused(Denied::later(wait_ns.into(), 1)));
+                return Decision::Now(Answer::Refused(denied.for_ns(wait_ns)));
             }
         }
-        Decision::At(at_ns)
+        Decision::At(at_ns, held_by)
     }
 
     /// When the next in line has to be woken so as to be there when it is due.
     fn call_ns(&self, clock: &Clock) -> u64 {
         match self.settings.precision {
-            _ if !clock.is_real() => self.due_ns,
+            _ if !clock.is_real() => self.service_ns,
             Precision::Coarse => self
-                .due_ns
+                .service_ns
                 .checked_next_multiple_of(COARSE_GRAIN_NS)
-                .unwrap_or(self.due_ns),
-            Precision::Normal => self.due_ns,
-            Precision::Strict => self.due_ns.saturating_sub(STRICT_LEAD_NS),
+                .unwrap_or(self.service_ns),
+            Precision::Normal => self.service_ns,
+            Precision::Strict => self.service_ns.saturating_sub(STRICT_LEAD_NS),
         }
     }
 
@@ -344,7 +356,7 @@ impl State {
     /// Whether there is something to be done for the line: somebody in it can be served, or the next one has to ask
     /// for an alarm, because the last one has gone off too early.
     pub(super) fn needs_service(&self, now_ns: u64) -> bool {
-        self.due_ns <= now_ns || self.due_ns != NEVER_NS && self.call.is_none()
+        self.service_ns <= now_ns || self.service_ns != NEVER_NS && self.call.is_none()
     }
 
     /// Whether somebody who comes last changes nothing for those in line.
@@ -408,9 +420,8 @@ impl State {
                 return Err(denied);
             }
             // Hopeless, even if nobody ahead takes any longer than they must.
-            Some(_) if wait_ns > patience_ns => {
-                let excess_ns = u128::from(wait_ns - patience_ns);
-                return Err(Denied::later(excess_ns, 1));
+            Some(denied) if wait_ns > patience_ns => {
+                return Err(denied.for_ns(wait_ns - patience_ns));
             }
             _ if patience_ns == 0 => return Err(self.not_yet(now_ns)),
             _ => {}
@@ -471,21 +482,28 @@ impl State {
             return None;
         }
         let now = Timestamp::from_nanos(now_ns);
-        let denied = supply.delay(now, self.queue.units(), units).err();
+        let denied = supply.behind(now, self.queue.units(), units).err();
         let not_yet = self.not_yet(now_ns);
         match denied {
             Some(denied) if denied.is_never() => Some(denied),
-            Some(denied) if denied.retry_after() < not_yet.retry_after() => Some(not_yet),
-            None => Some(not_yet),
-            denied => denied,
+            // Who is first is not known to go, and so nobody behind.
+            _ if not_yet.is_busy() => Some(not_yet),
+            Some(denied) if denied.is_busy() => Some(denied),
+            Some(denied) if denied.retry_after() >= not_yet.retry_after() => Some(denied),
+            _ => Some(not_yet),
         }
     }
 
     /// What there is to say before the next in line has been served.
     pub(super) fn not_yet(&self, now_ns: u64) -> Denied {
-        match self.due_ns {
-            NEVER_NS => Denied::busy(),
-            due_ns => Denied::later(u128::from(due_ns.saturating_sub(now_ns).max(1)), 1),
+        match (self.due_ns, self.held_by) {
+            (NEVER_NS, held_by) => held_by.unwrap_or(Denied::busy()),
+            (due_ns, held_by) => {
+                let wait_ns = due_ns.saturating_sub(now_ns).max(1);
+                held_by
+                    .unwrap_or(Denied::later(u128::from(wait_ns), 1))
+                    .for_ns(wait_ns)
+            }
         }
     }
 
@@ -493,6 +511,8 @@ impl State {
     pub(super) fn close(&mut self, supply: &dyn Supply) -> Vec<Waker> {
         self.is_closed = true;
         self.due_ns = NEVER_NS;
+        self.service_ns = NEVER_NS;
+        self.held_by = None;
         self.call = None;
         let mut woken = Vec::new();
         while let Some(oldest) = self.queue.oldest() {
@@ -512,7 +532,8 @@ impl State {
 
 enum Decision {
     Now(Answer),
-    At(u64),
+    /// Not yet, and, if it was asked, why.
+    At(u64, Option<Denied>),
 }
 
 impl Afterwards {

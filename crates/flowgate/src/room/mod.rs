@@ -42,6 +42,8 @@ mod acquire;
 mod cancel;
 mod door;
 mod line;
+#[cfg(all(test, flowgate_loom))]
+mod model;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 mod park;
 mod queue;
@@ -139,6 +141,17 @@ impl Room {
         // A read-modify-write; see the module.
         if self.flags.fetch_or(0, Ordering::AcqRel) & WAITING != 0 {
             self.serve_changed(supply);
+        }
+    }
+
+    /// Serves those in line who are due, before something is changed: their turns came before it.
+    pub(crate) fn settle(&self, supply: &dyn Supply) {
+        if self.flags.load(Ordering::Acquire) & WAITING != 0 {
+            let now_ns = supply.clock().now().as_nanos();
+            let line = self.line(supply.clock());
+            let mut afterwards = line::Afterwards::default();
+            let state = line.serve(line.lock(), supply, now_ns, None, &mut afterwards);
+            line.end(state, afterwards);
         }
     }
 

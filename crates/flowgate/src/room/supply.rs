@@ -21,6 +21,12 @@ pub trait Supply: Send + Sync {
     /// busy, or never.
     fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied>;
 
+    /// Takes `n` units at `now` for somebody who comes while nobody waits. It need not be dated after what others have
+    /// taken, as `now` may have been read before they did.
+    fn take(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
+        self.grant(now, n)
+    }
+
     /// [`grant`](Self::grant) to the next of those in line, who ask for `level` units together.
     ///
     /// The receipt is for [`take_back`](Self::take_back); who needs none returns the default one.
@@ -45,6 +51,17 @@ pub trait Supply: Send + Sync {
     fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
         let _ = ahead;
         self.peek(at, n)
+    }
+
+    /// What somebody is told who asks for `n` behind a line that asks for `ahead`: [`delay`](Self::delay), unless that
+    /// leaves out something of which no time is known.
+    fn behind(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
+        self.delay(at, ahead, n)
+    }
+
+    /// Whether [`drain`](Self::drain) gives receipts.
+    fn has_receipts(&self) -> bool {
+        false
     }
 
     /// The room's flags have become these.

@@ -158,7 +158,12 @@ impl Turn {
             return Poll::Ready(Ok(request.granted(since_ns)));
         }
         if !room.is_held() {
-            match supply.grant(Timestamp::from_nanos(since_ns), units) {
+            let since = Timestamp::from_nanos(since_ns);
+            let taken = match self.since_ns {
+                None => supply.take(since, units),
+                Some(_) => supply.grant(since, units),
+            };
+            match taken {
                 Ok(()) => return Poll::Ready(Ok(request.granted(since_ns))),
                 Err(denied) if denied.is_never() => return Poll::Ready(Err(denied)),
                 Err(_) => {}
@@ -222,8 +227,12 @@ impl Turn {
         let line = supply.room().line(supply.clock());
         let now_ns = supply.clock().now().as_nanos();
         let mut state = line.lock();
-        let answer = state.queue.answer(place);
         let mut afterwards = Afterwards::default();
+        if state.needs_service(now_ns) {
+            // Whose turn has come before this one leaves, itself perhaps, had it then.
+            state = line.serve(state, supply, now_ns, Some(place), &mut afterwards);
+        }
+        let answer = state.queue.answer(place);
         let (_waker, is_to_serve) = state.leave(place, now_ns);
         if is_to_serve {
             state = line.serve(state, supply, now_ns, None, &mut afterwards);

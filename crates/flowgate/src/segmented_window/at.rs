@@ -87,6 +87,7 @@ impl At<'_, SegmentedWindow> {
 
 impl SegmentedWindow {
     pub(super) fn refund_at(&self, n: u64, now_ns: u64) -> u64 {
+        self.room.settle(self);
         let units = self.segments.refund(now_ns, n);
         self.room.changed(self);
         units
@@ -98,6 +99,7 @@ impl SegmentedWindow {
         quota: Quota,
         times_ns: impl Fn() -> (u64, u64),
     ) -> Result<(), QuotaError> {
+        self.room.settle(self);
         self.segments.set_quota(quota, times_ns)?;
         self.room.reconfigured(self);
         Ok(())

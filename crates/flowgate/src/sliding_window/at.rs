@@ -76,6 +76,7 @@ impl At<'_, SlidingWindow> {
 
 impl SlidingWindow {
     pub(super) fn refund_at(&self, n: u64, now_ns: impl Fn() -> u64) -> u64 {
+        self.room.settle(self);
         let units = self.log.refund(now_ns, n);
         self.room.changed(self);
         units

@@ -23,6 +23,10 @@ impl Supply for SlidingWindow {
         self.log.take_dated(at.as_nanos(), n)
     }
 
+    fn take(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
+        self.log.take_units(now.as_nanos(), n)
+    }
+
     fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
         self.delay(at, 0, n)
     }

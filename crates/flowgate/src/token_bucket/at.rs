@@ -255,6 +255,7 @@ impl TokenBucket {
         carry: Carry,
         now_ns: impl Fn() -> u64,
     ) -> Result<(), QuotaError> {
+        self.room.settle(self);
         let mut ledger = self.ledger.lock();
         let quota = change(ledger.quota)?.with_default_burst(ledger.default_burst);
         let (now_ns, before, after) = self.word.reconfigure(|old, tat| {
@@ -358,6 +359,7 @@ impl TokenBucket {
         told_ns: u64,
         mut taken: impl FnMut(&Ledger, &View, u128) -> (u128, u128),
     ) -> u64 {
+        self.room.settle(self);
         let mut ledger = self.ledger.lock();
         let (units, given) = self.word.update(now_ns(), |view| {
             let parameters = &view.parameters;

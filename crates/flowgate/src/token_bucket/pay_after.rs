@@ -291,6 +291,7 @@ impl Revoke for PayAfter {
 impl TokenBucket {
     /// Gives back all of it if nothing has happened since, and otherwise nothing.
     pub(super) fn cancel_last(&self, reservation: &Reservation<'_>, now_ns: u64) -> u64 {
+        self.room.settle(self);
         let Receipt {
             state,
             given_back,

@@ -102,6 +102,10 @@ impl Supply for TokenBucket {
         next.map(|_| ()).map_err(|missing| view.denied(missing))
     }
 
+    fn has_receipts(&self) -> bool {
+        true
+    }
+
     fn announce(&self, flags: u64) {
         self.word.hold(flags & HOLD != 0);
     }

@@ -185,6 +185,7 @@ impl<'a> At<'a, WarmUp> {
 
 impl WarmUp {
     pub(super) fn refund_at(&self, n: u64, now_ns: impl Fn() -> u64) -> u64 {
+        self.room.settle(self);
         if n == 0 {
             return 0;
         }

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::leaky_bucket::LeakyBucket;
-use crate::room::Spacing;
+use crate::observed::Observed;
+use crate::room::{CancelHandle, Spacing};
 
 /// Dates are those of an ideal line, however late those in it wake up.
 #[test]
@@ -132,10 +133,18 @@ fn c6_somebody_who_does_not_look_holds_up_nobody() {
             let poll = wait.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             assert!(poll.is_pending());
         }
+        let left = AtomicU64::new(2);
         thread::scope(|threads| {
-            threads.spawn(|| ledger.wait(bucket.acquire()).expect("in turn"));
-            threads.spawn(|| ledger.wait(bucket.acquire()).expect("in turn"));
-            threads.spawn(|| walk(&time, [25, 41, 1_000_041, 2_000_041, 3_000_041]));
+            for _ in 0..2 {
+                threads.spawn(|| {
+                    ledger.wait(bucket.acquire()).expect("in turn");
+                    left.fetch_sub(1, SeqCst);
+                });
+            }
+            threads.spawn(|| {
+                walk(&time, [25, 41]);
+                walk_until_none_is(&left, &time, A_WHILE_NS);
+            });
         });
         let turns = ledger.turns().clone();
         for (_, grant) in turns {
@@ -330,5 +339,27 @@ fn closing_meets_a_clock_that_moves() {
         assert!(bucket.line().is_empty() && bucket.line().is_closed());
         ledger.assert_promise(0, INTERVAL_NS);
         ledger.assert_in_order();
+    });
+}
+
+/// Each operation is counted once, as what its caller saw.
+#[test]
+fn what_is_counted_adds_up() {
+    explore(|| {
+        let (bucket, time) = bucket(1);
+        let observed = Observed::new(bucket);
+        let handle = CancelHandle::new();
+        thread::scope(|threads| {
+            threads.spawn(|| block_on(observed.acquire()).expect("in turn"));
+            threads.spawn(|| block_on(observed.acquire().cancelled_by(&handle)));
+            threads.spawn(|| leave_early(observed.acquire().n(2)));
+            threads.spawn(|| observed.try_acquire());
+            threads.spawn(|| handle.cancel());
+            threads.spawn(|| walk(&time, [10, 55]));
+        });
+        let counts = observed.counts();
+        assert_eq!(counts.asked(), 4, "{counts:?}");
+        assert_eq!(counts.waiting, 0);
+        assert_eq!(observed.available() + counts.units, 1 + 5, "{counts:?}");
     });
 }

@@ -2,10 +2,10 @@
 //!
 //! loom explores every order of two or three threads (`model.rs` here and beside the limiters); this samples those of
 //! whole lines. Every wait is the real future, on a clock that another thread of the scenario moves. A wake-up that is lost leaves
-//! somebody asleep when all others are done, which shuttle reports as a deadlock, with a seed:
+//! somebody asleep when all others are done, which shuttle reports as a deadlock, with the schedule that led there:
 //!
 //! ```text
-//! SHUTTLE_RANDOM_SEED=<seed> FLOWGATE_SCHEDULES=1 ci/shuttle.sh <scenario>
+//! FLOWGATE_SCHEDULE=<schedule> ci/shuttle.sh <scenario>
 //! ```
 //!
 //! Each scenario ends with a reckoning: nobody is left in line, and every slot and token is accounted for.
@@ -40,9 +40,12 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::vec::Vec;
 
 /// Runs `scenario` in as many orders as `FLOWGATE_SCHEDULES` says (5,000), by a coin at each step, and as many with few
-/// preemptions at random places (PCT). `FLOWGATE_SEED` chooses others.
+/// preemptions at random places (PCT). `FLOWGATE_SEED` chooses others; `FLOWGATE_SCHEDULE` is the one to run instead.
 #[track_caller]
 fn explore(scenario: fn()) {
+    if let Ok(schedule) = std::env::var("FLOWGATE_SCHEDULE") {
+        return shuttle::replay(scenario, &schedule);
+    }
     let number = |name, default| match std::env::var(name) {
         Ok(value) => value
             .parse()
@@ -74,6 +77,9 @@ fn walk<const N: usize>(time: &ManualClock, instants: [u64; N]) {
         time.set(at(instant));
     }
 }
+
+/// Long enough for somebody who does not look to be passed over.
+const A_WHILE_NS: u64 = 1_000_000;
 
 /// Moves the clock on by `step_ns` at a time until nobody is `left` to wait: how long that takes may depend on when they
 /// come.
@@ -203,7 +209,7 @@ fn quota(interval_ns: u64, burst: u64) -> Quota {
 /// back.
 fn bucket(tokens: u64) -> (TokenBucket, ManualClock) {
     let time = ManualClock::new();
-    let builder = TokenBucket::builder(quota(INTERVAL_NS, 1_000_000))
+    let builder = TokenBucket::builder(quota(INTERVAL_NS, 1_000_000_000))
         .clock(&time)
         .initial_tokens(tokens);
     (builder.build().expect("within range"), time)

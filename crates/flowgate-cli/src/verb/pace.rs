@@ -1,0 +1,234 @@
+//! `flowgate pace`: copy lines at a rate.
+
+use std::io::{self, BufRead, ErrorKind, Read, Write, stdin, stdout};
+use std::process;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread;
+
+use clap::Args;
+use flowgate::{Clock, LeakyBucket, Precision, Quota};
+use tokio::runtime::Builder;
+use tokio::signal;
+
+use crate::argument;
+use crate::exit::{Exit, complain};
+
+/// The longest line that is held until it is whole, in bytes. A longer one goes through in pieces of this size.
+const LONGEST_LINE: u64 = 1 << 20;
+
+const EXPLANATION: &str = "\
+Examples:
+  cat urls.txt | flowgate pace 2/s | xargs -n1 curl -sO
+      Fetch what is listed, one every half second.
+  find . -name '*.log' -print0 | flowgate pace -0 30/min | xargs -0 -n1 gzip
+      File names with spaces and all.
+  tail -f access.log | flowgate pace '10/s burst 5'
+      After a rest, up to five at once.
+
+The first line goes at once. Each of the others goes when its turn has come, which is counted from when the
+one before had been written: the distance between two is never shorter than the rate says, and mostly a
+little longer. A line that comes after its turn goes at once, and nothing is made up for, except by a burst.
+
+Lines are any bytes, and are not changed. Each is written as soon as it may go, whole; one of more than 1 MiB
+is not held in memory but passed on in pieces. When the reader has gone away, the next line ends the command.
+
+Exit codes: 0 all is written, or nobody reads it, 1 could not read or write, 2 bad arguments, 130 stopped by
+Ctrl-C, which waits for a line that is being written (again: it does not)";
+
+/// Copy lines from standard input to standard output, never faster than at a rate
+#[derive(Args, Debug)]
+#[command(override_usage = "flowgate pace [OPTIONS] <RATE>", after_long_help = EXPLANATION)]
+pub(crate) struct Pace {
+    /// How often: 2/s, 30/min, 1/10s, '2/s burst 5'; a bare number is per second
+    #[arg(value_parser = rate, allow_hyphen_values = true)]
+    rate: Option<Quota>,
+
+    /// Lines end with NUL instead of newline, as those of find -print0 do
+    #[arg(short = '0', long)]
+    null: bool,
+
+    /// Late by less than a microsecond instead of some ten, for 60 µs of a processor per line
+    #[arg(long)]
+    precise: bool,
+}
+
+/// Runs the verb: copies until there is no more to read, or nobody who reads.
+pub(crate) fn run(pace: Pace) -> Exit {
+    let Some(rate) = pace.rate else {
+        return refuse("how often? type flowgate pace 2/s", Exit::Usage);
+    };
+    // The clock that others will measure it by.
+    let turns = match LeakyBucket::builder(rate).clock(Clock::os()).build() {
+        Ok(turns) => turns,
+        Err(error) => return refuse(&error.to_string(), Exit::Usage),
+    };
+    if pace.precise {
+        turns.line().set_precision(Precision::Strict);
+    }
+    if let Err(error) = end_on_ctrl_c() {
+        let message = format!("cannot listen for Ctrl-C: {error}");
+        return refuse(&message, Exit::CouldNotRun);
+    }
+    let end = if pace.null { b'\0' } else { b'\n' };
+    match copy(stdin().lock(), stdout().lock(), end, &turns) {
+        Ok(exit) => exit,
+        Err(message) => refuse(&message, Exit::CouldNotRun),
+    }
+}
+
+/// Copies lines, which `end` ends, each in its turn.
+fn copy(
+    mut input: impl BufRead,
+    mut output: impl Write,
+    end: u8,
+    turns: &LeakyBucket,
+) -> Result<Exit, String> {
+    let mut piece = Vec::new();
+    let mut is_within = false;
+    loop {
+        piece.clear();
+        (&mut input)
+            .take(LONGEST_LINE)
+            .read_until(end, &mut piece)
+            .map_err(|error| format!("cannot read standard input: {error}"))?;
+        if piece.is_empty() {
+            let is_stopped = is_within && !change(WITHIN_LINE, BETWEEN_LINES);
+            return Ok(if is_stopped {
+                Exit::Interrupted
+            } else {
+                Exit::Success
+            });
+        }
+        if !is_within {
+            turns.take().map_err(|denied| denied.to_string())?;
+            if !change(BETWEEN_LINES, WITHIN_LINE) {
+                return Ok(Exit::Interrupted);
+            }
+        }
+        match output.write_all(&piece).and_then(|()| output.flush()) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(Exit::Success),
+            Err(error) => return Err(format!("cannot write to standard output: {error}")),
+        }
+        // The turn was taken before the write. That may have lasted, until the reader had made room or because the
+        // processor was wanted elsewhere: it is taken anew, as of now.
+        turns.refund(1);
+        turns.try_acquire().map_err(|denied| denied.to_string())?;
+        is_within = piece.last() != Some(&end);
+        if !is_within && !change(WITHIN_LINE, BETWEEN_LINES) {
+            return Ok(Exit::Interrupted);
+        }
+    }
+}
+
+/// Where the copy is when Ctrl-C comes, and that it has come.
+///
+/// ```text
+///                  a line begins
+///   BETWEEN_LINES ───────────────▶ WITHIN_LINE
+///      │          ◀───────────────   │
+///      │              it ends        │
+///      ╰──────────▶ STOPPED ◀────────╯    Ctrl-C; who finds nothing to finish ends the process
+/// ```
+static STATE: AtomicU8 = AtomicU8::new(BETWEEN_LINES);
+
+const BETWEEN_LINES: u8 = 0;
+const WITHIN_LINE: u8 = 1;
+const STOPPED: u8 = 2;
+
+/// Goes from one state to another, unless it has been stopped.
+fn change(from: u8, to: u8) -> bool {
+    // Nothing else hangs on it that other threads could see.
+    STATE
+        .compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed)
+        .is_ok()
+}
+
+/// From now on Ctrl-C ends the process with exit code 130, after the line that is being written; a second one does
+/// not wait for that. When this returns, no Ctrl-C can be missed.
+fn end_on_ctrl_c() -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_io().build()?;
+    let mut presses = runtime.block_on(async { presses() })?;
+    let ending = async move {
+        presses.recv().await;
+        if STATE.swap(STOPPED, Ordering::Relaxed) == WITHIN_LINE {
+            complain(&"stopping after the line that is being written (Ctrl-C again quits at once)");
+            presses.recv().await;
+        }
+        process::exit(130);
+    };
+    thread::Builder::new()
+        .name("flowgate-ctrl-c".to_owned())
+        .spawn(move || runtime.block_on(ending))?;
+    Ok(())
+}
+
+#[cfg(unix)]
+fn presses() -> io::Result<signal::unix::Signal> {
+    signal::unix::signal(signal::unix::SignalKind::interrupt())
+}
+
+#[cfg(windows)]
+fn presses() -> io::Result<signal::windows::CtrlC> {
+    signal::windows::ctrl_c()
+}
+
+fn refuse(message: &str, exit: Exit) -> Exit {
+    complain(&message);
+    exit
+}
+
+/// Reads a rate as every verb does, and a burst beside it.
+fn rate(text: &str) -> Result<Quota, String> {
+    match text.parse::<Quota>() {
+        Ok(_) if text.contains('B') => {
+            Err("counts bytes, but lines are copied: type 1000/s".to_owned())
+        }
+        Ok(quota) if quota.scale() != 1 => {
+            Err("a line is one unit: leave the word units and its number out".to_owned())
+        }
+        Ok(quota) => Ok(quota),
+        // A bare number, or something of which is known what is wrong with it.
+        Err(_) => argument::rate::parse(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_may_have_a_burst() {
+        for (text, expected) in [
+            ("2/s", "2/s"),
+            ("2", "2/s"),
+            ("2.5k", "2.5k/s"),
+            ("30/min", "30/min"),
+            ("1/10s", "1/10s"),
+            ("2/s burst 5", "2/s burst 5"),
+            (" 2/s burst 5 ", "2/s burst 5"),
+        ] {
+            assert_eq!(rate(text), Ok(expected.parse().unwrap()), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_rate_of_lines_says_what_to_type() {
+        for (text, expected) in [
+            ("", "type 1000/s"),
+            ("0", "1 or more"),
+            ("-5/s", "-5"),
+            ("5/fortnight", "fortnight"),
+            ("10MiB/s", "bytes"),
+            ("10MiB/s burst 64KiB", "bytes"),
+            ("2/s burst 0", "burst"),
+            ("2/s burst 5 units 10", "units"),
+            ("2/s bust 5", "bust"),
+            ("many", "many"),
+        ] {
+            let error = rate(text).unwrap_err();
+            assert!(error.contains(expected), "{text:?}: {error}");
+            assert!(!error.contains('\n'), "{text:?}: {error}");
+        }
+    }
+}
