@@ -135,8 +135,10 @@ impl Denied {
     /// long and refused a nanosecond earlier, if nobody else takes anything meanwhile.
     ///
     /// `None` if no time is known: the request [can never](Self::is_never) be granted, or hangs on what others do
-    /// ([`is_busy`](Self::is_busy)), or nothing is granted any more ([`is_closed`](Self::is_closed)). Rounded up to whole nanoseconds. Until then anybody may be served first: a retry after this
-    /// long is not a place in a line.
+    /// ([`is_busy`](Self::is_busy)), or nothing is granted any more ([`is_closed`](Self::is_closed)). Rounded up to
+    /// whole nanoseconds. Behind others who wait it counts what they ask for, too: exactly at token and leaky buckets that
+    /// refill continuously, and elsewhere never more than it will be. Until then anybody may be served first: a retry after
+    /// this long is not a place in a line.
     pub fn retry_after(&self) -> Option<Duration> {
         match self.0 {
             Reason::Later {

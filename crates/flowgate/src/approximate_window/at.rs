@@ -68,8 +68,9 @@ impl At<'_, ApproximateWindow> {
 
     /// [`ApproximateWindow::refund`].
     pub fn refund(self, n: u64) -> u64 {
-        self.limiter.room.settle(self.limiter);
-        let back = self.limiter.cell.update(|parameters, bits| {
+        let _change = self.limiter.room.change(self.limiter);
+
+        self.limiter.cell.update(|parameters, bits| {
             let mut state = unpack(bits).at(self.now_ns, parameters.window.length_ns);
             match n.min(state.current) {
                 0 => Step::Stay(0),
@@ -78,9 +79,7 @@ impl At<'_, ApproximateWindow> {
                     Step::Move(pack(state), back)
                 }
             }
-        });
-        self.limiter.room.changed(self.limiter);
-        back
+        })
     }
 
     /// [`ApproximateWindow::available`].
@@ -127,7 +126,7 @@ impl ApproximateWindow {
         quota: Quota,
         times_ns: impl Fn() -> (u64, u64),
     ) -> Result<(), QuotaError> {
-        self.room.settle(self);
+        let _change = self.room.reconfigure(self);
         let new = parameters_for(&quota)?;
         let mut in_force = self.quota.lock();
         self.cell.reconfigure(|old, bits| {
@@ -144,7 +143,6 @@ impl ApproximateWindow {
         });
         *in_force = quota;
         drop(in_force);
-        self.room.reconfigured(self);
         Ok(())
     }
 }

@@ -78,6 +78,7 @@ impl Supply for ApproximateWindow {
 impl ApproximateWindow {
     /// Takes `n` units that were granted at `at` out of the counter that they are in, if it still counts.
     fn take_back_of(&self, at: Timestamp, n: u64) {
+        let _change = self.room.change(self);
         let now_ns = self.clock.now().as_nanos();
         self.cell.update(|parameters, bits| {
             // Read after the parameters, so that it is not older than they are.
@@ -95,7 +96,6 @@ impl ApproximateWindow {
             }
             Step::Move(pack(state), ())
         });
-        self.room.changed(self);
     }
 }
 

@@ -313,9 +313,8 @@ impl ConcurrencyLimit {
     /// [`QuotaError`] if it is above 2³¹ − 1; nothing is then changed.
     pub fn set_limit(&self, limit: u32) -> Result<(), QuotaError> {
         let limit = builder::check(limit)?;
-        if self.slots.set_limit(limit) {
-            self.room.reconfigured(self);
-        }
+        let _change = self.room.reconfigure(self);
+        self.slots.set_limit(limit);
         Ok(())
     }
 
@@ -370,9 +369,8 @@ impl ConcurrencyLimit {
     }
 
     pub(crate) fn forget(&self, n: u64) {
-        if self.slots.forget(n) {
-            self.room.reconfigured(self);
-        }
+        let _change = self.room.reconfigure(self);
+        self.slots.forget(n);
     }
 }
 

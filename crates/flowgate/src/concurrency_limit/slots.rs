@@ -81,21 +81,18 @@ impl Slots {
         before & WAITING != 0
     }
 
-    /// Changes the limit, to [`MOST`] at the most, and says whether somebody waits.
-    #[must_use]
-    pub(super) fn set_limit(&self, limit: u32) -> bool {
-        self.update(|seen| seen.with_limit(limit)) & WAITING != 0
+    /// Changes the limit, to [`MOST`] at the most.
+    pub(super) fn set_limit(&self, limit: u32) {
+        self.update(|seen| seen.with_limit(limit));
     }
 
-    /// Takes `n` slots that are in use out of the limit, and says whether somebody waits.
-    #[must_use]
-    pub(super) fn forget(&self, n: u64) -> bool {
-        let before = self.update(|seen| {
+    /// Takes `n` slots that are in use out of the limit.
+    pub(super) fn forget(&self, n: u64) {
+        self.update(|seen| {
             // Smaller than the limit, so it is one.
             let limit = u64::from(seen.limit()).saturating_sub(n) as u32;
             seen.with_limit(limit) - (n << IN_FLIGHT_SHIFT)
         });
-        before & WAITING != 0
     }
 
     /// The room's flags have become these.
@@ -192,7 +189,7 @@ mod tests {
         assert_is(&slots, MOST, 0, FLAGS);
         assert!(slots.take(u64::from(MOST), 0).is_ok());
         assert_is(&slots, MOST, MOST.into(), FLAGS);
-        assert!(slots.set_limit(0));
+        slots.set_limit(0);
         assert_is(&slots, 0, MOST.into(), FLAGS);
         slots.announce(HOLD);
         assert!(!slots.give_back(1));
@@ -227,10 +224,10 @@ mod tests {
     fn what_is_forgotten_leaves_the_limit_too() {
         let slots = Slots::new(5);
         assert!(slots.take(4, 0).is_ok());
-        assert!(!slots.forget(3));
+        slots.forget(3);
         assert_is(&slots, 2, 1, 0);
-        assert!(!slots.set_limit(0));
-        assert!(!slots.forget(1));
+        slots.set_limit(0);
+        slots.forget(1);
         assert_is(&slots, 0, 0, 0);
     }
 }

@@ -59,8 +59,9 @@ impl At<'_, DecayingBucket> {
 
     /// [`DecayingBucket::refund`].
     pub fn refund(self, n: u64, taken: Timestamp) -> u64 {
-        self.limiter.room.settle(self.limiter);
-        let back = self.limiter.cell.update(|Parameters(bucket), bits| {
+        let _change = self.limiter.room.change(self.limiter);
+
+        self.limiter.cell.update(|Parameters(bucket), bits| {
             // Read after the parameters, so that it is not older than they are.
             if taken.as_nanos() < self.limiter.changed_ns.load(Ordering::Acquire) {
                 return Step::Stay(0);
@@ -70,9 +71,7 @@ impl At<'_, DecayingBucket> {
                 0 => Step::Stay(0),
                 _ => Step::Move(pack(state), units),
             }
-        });
-        self.limiter.room.changed(self.limiter);
-        back
+        })
     }
 
     /// [`DecayingBucket::available`].
@@ -126,7 +125,7 @@ impl DecayingBucket {
         half_life: Duration,
         now_ns: impl Fn() -> u64,
     ) -> Result<(), QuotaError> {
-        self.room.settle(self);
+        let _change = self.room.reconfigure(self);
         let (capacity, half_life) = checked(capacity, half_life)?;
         self.cell.reconfigure(|Parameters(old), bits| {
             // The state has the time of the last admission, so that none decays by both.
@@ -137,7 +136,6 @@ impl DecayingBucket {
             let state = state.in_ticks_of(&new, old);
             (Parameters(new), pack(state), ())
         });
-        self.room.reconfigured(self);
         Ok(())
     }
 }

@@ -50,16 +50,14 @@ impl At<'_, FixedWindow> {
 
     /// [`FixedWindow::refund`].
     pub fn refund(self, n: u64) -> u64 {
-        self.limiter.room.settle(self.limiter);
-        let units = self
-            .limiter
+        let _change = self.limiter.room.change(self.limiter);
+
+        self.limiter
             .word
             .update(self.now_ns, |view| match n.min(view.used()) {
                 0 => Step::Stay(0),
                 n => Step::Move(view.state - u128::from(n), n),
-            });
-        self.limiter.room.changed(self.limiter);
-        units
+            })
     }
 
     /// [`FixedWindow::available`].
@@ -116,7 +114,7 @@ impl FixedWindow {
         change: impl FnOnce(Settings) -> Settings,
         now_ns: impl Fn() -> u64,
     ) -> Result<(), QuotaError> {
-        self.room.settle(self);
+        let _change = self.room.reconfigure(self);
         let mut settings = self.settings.lock();
         let new = change(*settings);
         let (limit, window_ns) = limit_of(&new.quota)?;
@@ -166,7 +164,6 @@ impl FixedWindow {
             ..new
         };
         drop(settings);
-        self.room.reconfigured(self);
         Ok(())
     }
 }

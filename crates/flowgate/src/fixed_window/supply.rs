@@ -44,6 +44,7 @@ impl Supply for FixedWindow {
     /// Takes them off the count if they are in it: if they were counted in the newest window, and since tokens were last
     /// divided otherwise.
     fn take_back(&self, at: Timestamp, n: u64, _: &Receipt) {
+        let _change = self.room.change(self);
         let settings = self.settings.lock();
         let at_ns = i128::from(at.as_nanos());
         let rescaled_ns = settings.rescaled_ns.map_or(-1, i128::from);
@@ -58,7 +59,6 @@ impl Supply for FixedWindow {
             });
         }
         drop(settings);
-        self.room.changed(self);
     }
 
     /// As long as it takes if those ahead fill every window; where the next in line asks for more than is left of one,

@@ -192,18 +192,8 @@ impl Gate {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn configure<L: Any, R>(&self, name: &str, change: impl FnOnce(&L) -> R) -> Option<R> {
-        /// Also if the change panics.
-        struct Changed<'a>(&'a Gate);
-
-        impl Drop for Changed<'_> {
-            fn drop(&mut self) {
-                self.0.room.reconfigured(self.0);
-            }
-        }
-
         self.inspect(name, |limit| {
-            self.room.settle(self);
-            let _changed = Changed(self);
+            let _change = self.room.reconfigure(self);
             change(limit)
         })
     }

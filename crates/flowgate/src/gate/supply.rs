@@ -32,19 +32,18 @@ impl Supply for Gate {
     }
 
     fn take_back(&self, at: Timestamp, n: u64, receipt: &Receipt) {
+        let _change = self.room.change(self);
         for (index, member) in self.members.iter().enumerate() {
             self.take_back_from(member, index, at, n, receipt);
         }
-        self.room.changed(self);
     }
 
     fn end(&self, n: u64) {
-        self.room.settle(self);
+        let _change = self.room.change(self);
         for member in &self.members {
             let supply = member.limit.supply();
             supply.end(n.saturating_mul(supply.token()));
         }
-        self.room.changed(self);
     }
 
     fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {

@@ -40,12 +40,14 @@ use core::time::Duration;
 ///
 /// # Deadlines
 ///
-/// A wait that would last beyond its deadline, if all those ahead take their turns, is refused at once. A deadline that has
+/// A wait that would last beyond its deadline, if all those ahead take their turns, is refused at once, as far as that is
+/// known: exactly at token and leaky buckets, and elsewhere if it would do so even if those ahead asked for single units. A deadline that has
 /// passed is one of now: what can be had without a wait is had.
 ///
 /// # Cancel safety
 ///
-/// Dropping it leaves the line. What had been granted by then, and not seen, is given back.
+/// Dropping it leaves the line. What had been granted by then, and not seen, is given back, except for what has flowed in
+/// again by itself meanwhile.
 ///
 /// # Panics
 ///
@@ -72,7 +74,8 @@ impl<'a> Acquire<'a> {
         }
     }
 
-    /// Asks for `units`, all at once, instead of one token. 0 is granted at once.
+    /// Asks for `units`, all at once, instead of one token. 0 is granted at once. Units are those of the quota when it is
+    /// granted; a token stays one, however a later quota divides it.
     pub fn n(mut self, units: u64) -> Self {
         self.turn.units = Some(units);
         self

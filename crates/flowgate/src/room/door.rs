@@ -8,6 +8,9 @@ use core::time::Duration;
 ///
 /// A view, made by `line()` of every limiter. All rules can be changed at any time, and hold from then on.
 ///
+/// Joining, leaving and being served cost the same however many wait; with a deadline, the logarithm of all waits in the process that have
+/// one. A change of quota looks at everybody in line.
+///
 /// | rule | default |
 /// |---|---|
 /// | [`set_order`](Self::set_order) | [`Order::Fifo`] |
@@ -79,7 +82,8 @@ impl<'a> Line<'a> {
     /// Ends the limiter's service for good: whoever waits is refused, and whoever comes, by whichever verb that takes
     /// something, with [`is_closed`](crate::Denied::is_closed). What was granted can still be given back.
     pub fn close(self) {
-        let woken = self.line().lock().close(self.0);
+        let (woken, alarm) = self.line().lock().close(self.0);
+        drop(alarm);
         wake::all(woken);
     }
 

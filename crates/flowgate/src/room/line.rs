@@ -39,6 +39,8 @@ pub(super) struct State {
     pub(super) queue: Queue,
     pub(super) settings: Settings,
     pub(super) is_closed: bool,
+    /// How many changes are under way, during which nobody is served.
+    changes: u32,
     /// No grant is dated before this: the date of the last one, or of a change that made more possible.
     floor_ns: u64,
     /// When the next in line can be granted, if nothing else happens.
@@ -52,6 +54,10 @@ pub(super) struct State {
     alarm: Option<Alarm>,
     /// Who is woken when, if nobody has been served by then.
     call: Option<(u32, u64)>,
+    /// Who has been woken for a turn that only itself can take.
+    called: Option<u32>,
+    /// How many are about to set an alarm, which may go off before it is set.
+    retimers: u32,
 }
 
 /// What is to be done when the lock has been let go.
@@ -75,6 +81,9 @@ impl Line {
                 queue: Queue::new(),
                 settings: Settings::new(),
                 is_closed: false,
+                changes: 0,
+                called: None,
+                retimers: 0,
                 floor_ns: 0,
                 due_ns: NEVER_NS,
                 service_ns: NEVER_NS,
@@ -128,9 +137,11 @@ impl Line {
     /// Has the line woken at `at_ns`, unless that has changed meanwhile. The lock must not be held: an alarm may go
     /// off at once.
     fn retime(self: &Arc<Self>, at_ns: u64) {
+        self.state.lock().retimers += 1;
         let at = Timestamp::from_nanos(at_ns);
         let alarm = self.clock.alarm(at, Waker::from(Arc::clone(self)));
         let mut state = self.state.lock();
+        state.retimers -= 1;
         let unwanted = match state.call {
             Some((_, call_ns)) if call_ns == at_ns => state.alarm.replace(alarm),
             _ => Some(alarm),
@@ -153,19 +164,24 @@ impl Wake for Line {
         let Some((index, call_ns)) = state.call else {
             return;
         };
-        // Too early, the next in line asks for another alarm when it looks.
-        let then = if now_ns < call_ns {
-            None
-        } else {
-            state.after(index, now_ns)
+        let is_early = now_ns < call_ns;
+        // Nobody rings later, if it rings before it is set: then whoever is next has to look until it is due.
+        let is_at_once = state.retimers > 0;
+        let then = match is_early {
+            true => Some((index, call_ns)).filter(|_| !is_at_once),
+            false => {
+                let then_ns = now_ns.saturating_add(PATIENCE_NS);
+                state.after(index, now_ns).map(|then| (then, then_ns))
+            }
         };
-        let then_ns = now_ns.saturating_add(PATIENCE_NS);
-        state.call = then.map(|then| (then, then_ns));
+        state.call = then;
         let waker = state.queue.get(index).waker.clone();
         drop(state);
         drop(alarm);
-        wake::one(waker);
-        if then.is_some() {
+        if !is_early || is_at_once {
+            wake::one(waker);
+        }
+        if let Some((_, then_ns)) = then {
             self.retime(then_ns);
         }
     }
@@ -180,6 +196,9 @@ impl State {
         me: Option<u32>,
         afterwards: &mut Afterwards,
     ) -> bool {
+        if self.changes > 0 {
+            return false;
+        }
         for _ in 0..BATCH {
             let Some(next) = self.next(now_ns) else {
                 self.due_ns = NEVER_NS;
@@ -195,14 +214,19 @@ impl State {
                 Decision::Now(answer) => answer,
                 Decision::At(due_ns, held_by) => {
                     self.due_ns = due_ns;
-                    self.service_ns = due_ns.min(self.queue.get(next).request.deadline_ns);
+                    self.service_ns = due_ns
+                        .min(self.queue.get(next).request.deadline_ns)
+                        .min(self.turning_ns(now_ns));
                     self.held_by = held_by;
                     if due_ns <= now_ns {
                         // Its own affair, and not the poller's.
                         self.call = None;
-                        afterwards.wake(Some(self.queue.get(next).waker.clone()));
+                        if self.called.replace(next) != Some(next) {
+                            afterwards.wake(Some(self.queue.get(next).waker.clone()));
+                        }
                         return false;
                     }
+                    self.called = None;
                     let call = (next, self.call_ns(supply.clock()));
                     let is_timed = self.call == Some(call) && self.alarm.is_some();
                     self.call = Some(call);
@@ -243,6 +267,9 @@ impl State {
     }
 
     fn forget_call_of(&mut self, index: u32) -> bool {
+        if self.called == Some(index) {
+            self.called = None;
+        }
         let is_called = self.call.is_some_and(|(called, _)| called == index);
         if is_called {
             self.call = None;
@@ -279,6 +306,19 @@ impl State {
         }
     }
 
+    /// When the order turns, if there is an other one to come and more than one to be ordered.
+    fn turning_ns(&self, now_ns: u64) -> u64 {
+        match self.settings.order {
+            Order::AdaptiveLifo { after } if self.queue.waiters() > 1 && !self.is_lifo(now_ns) => {
+                let after_ns = u64::try_from(after.as_nanos()).unwrap_or(NEVER_NS);
+                self.busy_since_ns
+                    .saturating_add(after_ns)
+                    .saturating_add(1)
+            }
+            _ => NEVER_NS,
+        }
+    }
+
     fn decide(&self, supply: &dyn Supply, next: u32, now_ns: u64, me: Option<u32>) -> Decision {
         let request = self.queue.get(next).request;
         let is_own_affair = request.spacing == Spacing::AtLeast;
@@ -303,7 +343,13 @@ impl State {
                 supply.drain(at, request.units, self.queue.units())
             };
             let denied = match answer {
-                Ok(receipt) => return Decision::Now(Answer::Granted { at_ns, receipt }),
+                Ok(receipt) => {
+                    return Decision::Now(Answer::Granted {
+                        at_ns,
+                        units: request.units,
+                        receipt,
+                    });
+                }
                 Err(denied) => denied,
             };
             held_by = Some(denied);
@@ -349,6 +395,9 @@ impl State {
             Precision::Normal => NORMAL_LEAD_NS,
             Precision::Strict => STRICT_LEAD_NS,
         };
+        if self.changes > 0 {
+            return None;
+        }
         let is_soon = self.due_ns.saturating_sub(now_ns) <= lead_ns;
         (is_soon && self.next(now_ns) == Some(index)).then_some(self.due_ns)
     }
@@ -367,6 +416,16 @@ impl State {
     /// The rules have changed: whoever is next is to be woken by the new ones.
     pub(super) fn untime(&mut self) {
         self.call = None;
+    }
+
+    /// Serves nobody from now on.
+    pub(super) fn freeze(&mut self) {
+        self.changes += 1;
+    }
+
+    /// Undoes one [`freeze`](Self::freeze).
+    pub(super) fn thaw(&mut self) {
+        self.changes -= 1;
     }
 
     /// Something has become possible at `now_ns` that was not before.
@@ -452,17 +511,21 @@ impl State {
         Ok(())
     }
 
-    /// Refuses those who ask for more than can ever be granted.
-    pub(super) fn refuse_misfits(
+    /// After a change of what a token is and what can ever be granted: who asked for a token asks for one still, and
+    /// who asks for too much is refused.
+    pub(super) fn restate(
         &mut self,
         supply: &dyn Supply,
         now_ns: u64,
         afterwards: &mut Afterwards,
     ) {
-        let now = Timestamp::from_nanos(now_ns);
+        let (now, token) = (Timestamp::from_nanos(now_ns), supply.token());
         let mut seen = self.queue.oldest();
         while let Some(index) = seen {
             seen = self.queue.behind(index);
+            if self.queue.get(index).request.is_token {
+                self.queue.ask(index, token);
+            }
             let asked = supply.peek(now, self.queue.get(index).request.units);
             if let Some(denied) = asked.err().filter(Denied::is_never) {
                 let waker = self.tell(index, Answer::Refused(denied));
@@ -508,7 +571,7 @@ impl State {
     }
 
     /// Refuses everybody, now and for ever.
-    pub(super) fn close(&mut self, supply: &dyn Supply) -> Vec<Waker> {
+    pub(super) fn close(&mut self, supply: &dyn Supply) -> (Vec<Waker>, Option<Alarm>) {
         self.is_closed = true;
         self.due_ns = NEVER_NS;
         self.service_ns = NEVER_NS;
@@ -519,7 +582,7 @@ impl State {
             woken.extend(self.queue.tell(oldest, Answer::Refused(Denied::closed())));
         }
         self.announce(supply);
-        woken
+        (woken, self.alarm.take())
     }
 
     /// Says on the room's door whether somebody waits, and whether newcomers may enter.

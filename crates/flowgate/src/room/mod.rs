@@ -32,6 +32,9 @@
 //! asks the limiter. Both touch the flags by read-modify-write, of which one comes first: either the one sees the
 //! flag, or the other sees the change. No wake-up is lost.
 //!
+//! If somebody is in line already, those who are due are served first, and then nobody until the change is through: its
+//! first half is not to be seen by somebody whose turn is dated before it ([`change`]).
+//!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
 //! | `flags` | every decision; who makes more possible | whoever changes the line | the line's lock for writing |
@@ -40,6 +43,7 @@
 
 mod acquire;
 mod cancel;
+mod change;
 mod door;
 mod line;
 #[cfg(all(test, flowgate_loom))]
@@ -63,6 +67,8 @@ pub use settings::{Order, Precision, Spacing};
 pub(crate) use supply::{Supply, waits_in_line};
 pub use ticks::Ticks;
 pub(crate) use turn::{Granted, Turn};
+
+use change::Change;
 
 use crate::clock::Clock;
 use crate::primitive::{AtomicU64, Lazy, Ordering, const_unless_loom};
@@ -135,53 +141,26 @@ impl Room {
         answer
     }
 
-    /// Serves those in line whom something has helped: a refund, a release, another quota. To be called after it, and
-    /// with none of the limiter's locks held.
-    pub(crate) fn changed(&self, supply: &dyn Supply) {
-        // A read-modify-write; see the module.
-        if self.flags.fetch_or(0, Ordering::AcqRel) & WAITING != 0 {
-            self.serve_changed(supply);
-        }
+    /// To be held while something is done that may help those in line: a refund, a release. What is due before comes
+    /// before it, and what it makes possible after it. None of the limiter's locks may be held at either end.
+    pub(crate) fn change<'a>(&'a self, supply: &'a dyn Supply) -> Change<'a> {
+        Change::begin(self, supply, false)
     }
 
-    /// Serves those in line who are due, before something is changed: their turns came before it.
-    pub(crate) fn settle(&self, supply: &dyn Supply) {
-        if self.flags.load(Ordering::Acquire) & WAITING != 0 {
-            let now_ns = supply.clock().now().as_nanos();
-            let line = self.line(supply.clock());
-            let mut afterwards = line::Afterwards::default();
-            let state = line.serve(line.lock(), supply, now_ns, None, &mut afterwards);
-            line.end(state, afterwards);
-        }
+    /// [`change`](Self::change) for another quota or limit: who asks for more than can ever be granted by that is
+    /// refused, wherever in line.
+    pub(crate) fn reconfigure<'a>(&'a self, supply: &'a dyn Supply) -> Change<'a> {
+        Change::begin(self, supply, true)
     }
 
+    /// After something has become possible now for those in line, whose turns are not dated by the time.
     #[cold]
     pub(crate) fn serve_changed(&self, supply: &dyn Supply) {
-        self.serve_after(supply, |_, _, _| {});
-    }
-
-    /// As [`changed`](Self::changed), for another quota or limit: who asks for more than can ever be granted by that is
-    /// refused, wherever in line.
-    pub(crate) fn reconfigured(&self, supply: &dyn Supply) {
-        // A read-modify-write; see the module.
-        if self.flags.fetch_or(0, Ordering::AcqRel) & WAITING != 0 {
-            self.serve_after(supply, |state, now_ns, afterwards| {
-                state.refuse_misfits(supply, now_ns, afterwards);
-            });
-        }
-    }
-
-    fn serve_after(
-        &self,
-        supply: &dyn Supply,
-        change: impl FnOnce(&mut line::State, u64, &mut line::Afterwards),
-    ) {
         let now_ns = supply.clock().now().as_nanos();
         let line = self.line(supply.clock());
         let mut state = line.lock();
         let mut afterwards = line::Afterwards::default();
         state.changed(now_ns);
-        change(&mut state, now_ns, &mut afterwards);
         let state = line.serve(state, supply, now_ns, None, &mut afterwards);
         line.end(state, afterwards);
     }

@@ -65,13 +65,6 @@ impl Task {
     }
 }
 
-/// As often as is needed to find what these models are for, and few enough to end.
-fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.check(model);
-}
-
 fn at(ns: u64) -> Timestamp {
     Timestamp::from_nanos(ns)
 }
@@ -94,7 +87,7 @@ fn bucket(interval_ns: u64) -> (Arc<TokenBucket>, ManualClock) {
 /// The clock stands still: who enters is helped by the refund, or not at all.
 #[test]
 fn model_c5_a_refund_meets_somebody_who_enters_the_line() {
-    explore(3, || {
+    loom::model(|| {
         let (bucket, time) = bucket(10);
         time.set(at(10));
         bucket.try_acquire().expect("one has come");
@@ -114,7 +107,7 @@ fn model_c5_a_refund_meets_somebody_who_enters_the_line() {
 /// At the old rate, it would be its turn long after the clock stands still.
 #[test]
 fn model_a_faster_quota_meets_somebody_who_enters_the_line() {
-    explore(2, || {
+    loom::model(|| {
         let (bucket, time) = bucket(1_000);
         let changer = thread::spawn({
             let bucket = Arc::clone(&bucket);
@@ -131,7 +124,7 @@ fn model_a_faster_quota_meets_somebody_who_enters_the_line() {
 
 #[test]
 fn model_a_clock_that_moves_meets_somebody_who_enters_the_line() {
-    explore(3, || {
+    loom::model(|| {
         let (bucket, time) = bucket(10);
         let mover = thread::spawn(move || time.set(at(10)));
         let mut wait = Task::new(&bucket);
@@ -146,7 +139,7 @@ fn model_a_clock_that_moves_meets_somebody_who_enters_the_line() {
 /// The alarm may have gone off for whoever leaves.
 #[test]
 fn model_c6_somebody_who_gives_up_meets_a_clock_that_moves() {
-    explore(2, || {
+    loom::model(|| {
         let (bucket, time) = bucket(10);
         let (mut first, mut next) = (Task::new(&bucket), Task::new(&bucket));
         assert!(first.poll().is_pending() && next.poll().is_pending());
@@ -163,7 +156,7 @@ fn model_c6_somebody_who_gives_up_meets_a_clock_that_moves() {
 /// What was granted and not seen goes to somebody who is just entering.
 #[test]
 fn model_c5_somebody_who_gives_up_meets_somebody_who_enters_the_line() {
-    explore(2, || {
+    loom::model(|| {
         let (bucket, time) = bucket(10);
         let mut first = Task::new(&bucket);
         assert!(first.poll().is_pending());
@@ -183,7 +176,7 @@ fn model_c5_somebody_who_gives_up_meets_somebody_who_enters_the_line() {
 /// Whoever comes when somebody is in line comes second.
 #[test]
 fn model_c6_a_newcomer_meets_a_clock_that_moves() {
-    explore(3, || {
+    loom::model(|| {
         let (bucket, time) = bucket(10);
         let mut wait = Task::new(&bucket);
         assert!(wait.poll().is_pending());
@@ -199,7 +192,7 @@ fn model_c6_a_newcomer_meets_a_clock_that_moves() {
 /// One of them has the only token, and if that is the newcomer, the other the one after it.
 #[test]
 fn model_c1_a_newcomer_meets_somebody_who_enters_the_line() {
-    explore(2, || {
+    loom::model(|| {
         let (bucket, time) = bucket(10);
         time.set(at(10));
         let newcomer = thread::spawn({
@@ -215,5 +208,39 @@ fn model_c1_a_newcomer_meets_somebody_who_enters_the_line() {
         assert_eq!(wait.finish(now), turn);
         assert!(bucket.line().is_empty());
         assert_eq!(bucket.available(), u64::from(!is_taken));
+    });
+}
+
+/// Two who enter at once stand one behind the other, whoever of them sets the alarm.
+#[test]
+fn model_c6_two_who_enter_the_line_meet_a_refund() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(|| {
+        let (bucket, time) = bucket(10);
+        time.set(at(10));
+        bucket.try_acquire().expect("one has come");
+        let other = thread::spawn({
+            let bucket = Arc::clone(&bucket);
+            move || {
+                let mut wait = Task::new(&bucket);
+                let now = wait.poll();
+                (wait, now)
+            }
+        });
+        let refunder = thread::spawn({
+            let bucket = Arc::clone(&bucket);
+            move || assert_eq!(bucket.refund(1), 1)
+        });
+        let mut wait = Task::new(&bucket);
+        let now = wait.poll();
+        let (mut other, others) = other.join().expect("no panic");
+        refunder.join().expect("no panic");
+        time.set(at(20));
+        let mut turns = [wait.finish(now), other.finish(others)];
+        turns.sort();
+        assert_eq!(turns, [at(10), at(20)]);
+        assert!(bucket.line().is_empty());
+        assert_eq!(bucket.available(), 0);
     });
 }

@@ -10,6 +10,8 @@ use core::task::Waker;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub(super) units: u64,
+    /// Whether that is a token, however it is divided.
+    pub(super) is_token: bool,
     /// The earliest that the grant may be dated.
     pub(super) since_ns: u64,
     /// The latest that it may be.
@@ -29,7 +31,11 @@ pub(super) struct Waiter {
 /// What somebody has been told, and has not heard yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    Granted { at_ns: u64, receipt: Receipt },
+    Granted {
+        at_ns: u64,
+        units: u64,
+        receipt: Receipt,
+    },
     Refused(Denied),
 }
 
@@ -171,6 +177,13 @@ impl Queue {
         Some(index)
     }
 
+    /// Has `index`, which is in line, ask for so many units.
+    pub(super) fn ask(&mut self, index: u32, units: u64) {
+        let asked = &mut self.get_mut(index).request.units;
+        let before = core::mem::replace(asked, units);
+        self.units = self.units - u128::from(before) + u128::from(units);
+    }
+
     /// Takes `index` out of the line and leaves it an answer. What is to be woken is returned.
     pub(super) fn tell(&mut self, index: u32, answer: Answer) -> Option<Waker> {
         self.unlink(index);
@@ -228,6 +241,7 @@ mod tests {
     fn asking(units: u64) -> Request {
         Request {
             units,
+            is_token: false,
             since_ns: 0,
             deadline_ns: 9,
             spacing: Spacing::Scheduled,

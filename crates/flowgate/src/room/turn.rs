@@ -28,7 +28,7 @@ pub(crate) struct Turn {
     watch: Option<Watch>,
     stage: Stage,
     /// Goes off at the deadline.
-    alarm: Option<(Waker, Alarm)>,
+    alarm: Option<Alarm>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -55,9 +55,9 @@ pub struct Granted {
 }
 
 impl Request {
-    const fn granted(&self, at_ns: u64) -> Granted {
+    const fn granted(&self, at_ns: u64, units: u64) -> Granted {
         Granted {
-            units: self.units,
+            units,
             since_ns: self.since_ns,
             at_ns,
         }
@@ -142,9 +142,13 @@ impl Turn {
         let room = supply.room();
         let now_ns = supply.clock().now().as_nanos();
         let units = self.units.unwrap_or_else(|| supply.token());
-        let since_ns = self.since_ns.unwrap_or(now_ns).min(now_ns);
+        let since_ns = match self.spacing {
+            Spacing::Scheduled => self.since_ns.unwrap_or(now_ns).min(now_ns),
+            Spacing::AtLeast => now_ns,
+        };
         let request = Request {
             units,
+            is_token: self.units.is_none(),
             since_ns,
             deadline_ns: match self.patience {
                 Patience::Endless => u64::MAX,
@@ -155,7 +159,7 @@ impl Turn {
             spacing: self.spacing,
         };
         if units == 0 {
-            return Poll::Ready(Ok(request.granted(since_ns)));
+            return Poll::Ready(Ok(request.granted(since_ns, units)));
         }
         if !room.is_held() {
             let since = Timestamp::from_nanos(since_ns);
@@ -164,7 +168,7 @@ impl Turn {
                 Some(_) => supply.grant(since, units),
             };
             match taken {
-                Ok(()) => return Poll::Ready(Ok(request.granted(since_ns))),
+                Ok(()) => return Poll::Ready(Ok(request.granted(since_ns, units))),
                 Err(denied) if denied.is_never() => return Poll::Ready(Err(denied)),
                 Err(_) => {}
             }
@@ -209,13 +213,9 @@ impl Turn {
         if deadline_ns == u64::MAX {
             return;
         }
-        let is_set = self.alarm.as_ref();
-        if is_set.is_some_and(|(known, _)| known.will_wake(waker)) {
-            return;
-        }
+        // Anew, since the last one may have gone off too early.
         let at = Timestamp::from_nanos(deadline_ns);
-        let alarm = supply.clock().alarm(at, waker.clone());
-        self.alarm = Some((waker.clone(), alarm));
+        self.alarm = Some(supply.clock().alarm(at, waker.clone()));
     }
 
     /// Gives up; none if nothing had been granted yet.
@@ -239,7 +239,11 @@ impl Turn {
         }
         line.end(state, afterwards);
         match answer {
-            Some(Answer::Granted { at_ns, receipt }) => Some((request.granted(at_ns), receipt)),
+            Some(Answer::Granted {
+                at_ns,
+                units,
+                receipt,
+            }) => Some((request.granted(at_ns, units), receipt)),
             Some(Answer::Refused(_)) | None => None,
         }
     }
@@ -266,7 +270,7 @@ struct Visit<'a> {
 }
 
 impl<'a> Visit<'a> {
-    /// Serves who is due, and says what has become of it.
+    /// Serves who is due, and says what has become of it. If its turn is about to come, it waits for that awake, once.
     fn look(&self, waker: &Waker) -> Poll<Result<Granted, Denied>> {
         let mut state = self.line.lock();
         let mut afterwards = Afterwards::default();
@@ -288,51 +292,63 @@ impl<'a> Visit<'a> {
         mut state: LockGuard<'a, State>,
         now_ns: u64,
         waker: &Waker,
-        mut afterwards: Afterwards,
-    ) -> Poll<Result<Granted, Denied>> {
-        let answer = match state.queue.answer(self.place) {
-            Some(Answer::Granted { at_ns, .. }) => Ok(self.request.granted(at_ns)),
-            Some(Answer::Refused(denied)) => Err(denied),
-            None if now_ns >= self.request.deadline_ns => {
-                let denied = state.not_yet(now_ns);
-                let (_waker, is_to_serve) = state.leave(self.place, now_ns);
-                if is_to_serve {
-                    let supply = self.supply;
-                    state = self
-                        .line
-                        .serve(state, supply, now_ns, None, &mut afterwards);
-                }
-                self.line.end(state, afterwards);
-                return Poll::Ready(Err(denied));
-            }
-            None => return self.wait(state, now_ns, waker, afterwards),
-        };
-        state.queue.remove(self.place);
-        self.line.end(state, afterwards);
-        Poll::Ready(answer)
-    }
-
-    /// Lets go of the lock, and waits: asleep, or, if it is not for long, awake.
-    fn wait(
-        &self,
-        mut state: LockGuard<'a, State>,
-        now_ns: u64,
-        waker: &Waker,
         afterwards: Afterwards,
     ) -> Poll<Result<Granted, Denied>> {
+        if state.queue.answer(self.place).is_some() || now_ns >= self.request.deadline_ns {
+            return Poll::Ready(self.leave(state, now_ns, afterwards));
+        }
         let _old = remember(&mut state.queue.get_mut(self.place).waker, waker);
         let awake_until_ns = state.awake_until_ns(self.place, now_ns);
         self.line.end(state, afterwards);
         let clock = self.supply.clock();
-        match awake_until_ns {
-            Some(until_ns) if clock.is_real() => {
-                while clock.now().as_nanos() < until_ns {
-                    core::hint::spin_loop();
-                }
-                self.look(waker)
-            }
-            _ => Poll::Pending,
+        let Some(until_ns) = awake_until_ns.filter(|_| clock.is_real()) else {
+            return Poll::Pending;
+        };
+        let mut now_ns = clock.now().as_nanos();
+        while now_ns < until_ns {
+            core::hint::spin_loop();
+            now_ns = clock.now().as_nanos();
         }
+        let mut afterwards = Afterwards::default();
+        let me = Some(self.place);
+        let mut state = self.line.lock();
+        if state.queue.answer(self.place).is_none() {
+            state = self
+                .line
+                .serve(state, self.supply, now_ns, me, &mut afterwards);
+        }
+        if state.queue.answer(self.place).is_some() {
+            return Poll::Ready(self.leave(state, now_ns, afterwards));
+        }
+        // Somebody was faster. Not again: others want to run, too.
+        state.untime();
+        let state = self
+            .line
+            .serve(state, self.supply, now_ns, None, &mut afterwards);
+        self.line.end(state, afterwards);
+        Poll::Pending
+    }
+
+    /// With what it has been told, or because it is too late to be told anything.
+    fn leave(
+        &self,
+        mut state: LockGuard<'a, State>,
+        now_ns: u64,
+        mut afterwards: Afterwards,
+    ) -> Result<Granted, Denied> {
+        let answer = match state.queue.answer(self.place) {
+            Some(Answer::Granted { at_ns, units, .. }) => Ok(self.request.granted(at_ns, units)),
+            Some(Answer::Refused(denied)) => Err(denied),
+            None => Err(state.not_yet(now_ns)),
+        };
+        let (_waker, is_to_serve) = state.leave(self.place, now_ns);
+        if is_to_serve {
+            state = self
+                .line
+                .serve(state, self.supply, now_ns, None, &mut afterwards);
+        }
+        self.line.end(state, afterwards);
+        answer
     }
 }
 

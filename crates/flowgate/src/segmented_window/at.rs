@@ -87,10 +87,9 @@ impl At<'_, SegmentedWindow> {
 
 impl SegmentedWindow {
     pub(super) fn refund_at(&self, n: u64, now_ns: u64) -> u64 {
-        self.room.settle(self);
-        let units = self.segments.refund(now_ns, n);
-        self.room.changed(self);
-        units
+        let _change = self.room.change(self);
+
+        self.segments.refund(now_ns, n)
     }
 
     /// `times_ns` tells the time, and the latest that it has been.
@@ -99,9 +98,8 @@ impl SegmentedWindow {
         quota: Quota,
         times_ns: impl Fn() -> (u64, u64),
     ) -> Result<(), QuotaError> {
-        self.room.settle(self);
+        let _change = self.room.reconfigure(self);
         self.segments.set_quota(quota, times_ns)?;
-        self.room.reconfigured(self);
         Ok(())
     }
 }

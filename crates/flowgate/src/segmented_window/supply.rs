@@ -34,8 +34,8 @@ impl Supply for SegmentedWindow {
     /// Takes them out of the segment that they are in, and not out of the newest, as a refund does: what others took
     /// later goes on counting.
     fn take_back(&self, at: Timestamp, n: u64, _: &Receipt) {
+        let _change = self.room.change(self);
         self.segments.take_out(at.as_nanos(), n);
-        self.room.changed(self);
     }
 
     /// As long as it takes if all those ahead ask for single units; larger requests do not fill every window, and take

@@ -76,9 +76,8 @@ impl At<'_, SlidingWindow> {
 
 impl SlidingWindow {
     pub(super) fn refund_at(&self, n: u64, now_ns: impl Fn() -> u64) -> u64 {
-        self.room.settle(self);
-        let units = self.log.refund(now_ns, n);
-        self.room.changed(self);
-        units
+        let _change = self.room.change(self);
+
+        self.log.refund(now_ns, n)
     }
 }

@@ -248,9 +248,8 @@ impl SlidingWindow {
     /// [units per token](Quota::units_per_token) are not those in force, in which what was admitted is counted;
     /// nothing is then changed.
     pub fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
-        self.room.settle(self);
+        let _change = self.room.reconfigure(self);
         self.log.set_quota(quota)?;
-        self.room.reconfigured(self);
         Ok(())
     }
 

@@ -255,7 +255,7 @@ impl TokenBucket {
         carry: Carry,
         now_ns: impl Fn() -> u64,
     ) -> Result<(), QuotaError> {
-        self.room.settle(self);
+        let _change = self.room.reconfigure(self);
         let mut ledger = self.ledger.lock();
         let quota = change(ledger.quota)?.with_default_burst(ledger.default_burst);
         let (now_ns, before, after) = self.word.reconfigure(|old, tat| {
@@ -299,7 +299,6 @@ impl TokenBucket {
         ledger.note_change(now_ns, before, after, given_back, carry == Carry::Kept);
         ledger.quota = quota;
         drop(ledger);
-        self.room.reconfigured(self);
         Ok(())
     }
 
@@ -359,7 +358,7 @@ impl TokenBucket {
         told_ns: u64,
         mut taken: impl FnMut(&Ledger, &View, u128) -> (u128, u128),
     ) -> u64 {
-        self.room.settle(self);
+        let _change = self.room.change(self);
         let mut ledger = self.ledger.lock();
         let (units, given) = self.word.update(now_ns(), |view| {
             let parameters = &view.parameters;
@@ -403,7 +402,6 @@ impl TokenBucket {
             }
         }
         drop(ledger);
-        self.room.changed(self);
         units
     }
 }

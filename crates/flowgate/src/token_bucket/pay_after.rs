@@ -291,7 +291,7 @@ impl Revoke for PayAfter {
 impl TokenBucket {
     /// Gives back all of it if nothing has happened since, and otherwise nothing.
     pub(super) fn cancel_last(&self, reservation: &Reservation<'_>, now_ns: u64) -> u64 {
-        self.room.settle(self);
+        let _change = self.room.change(self);
         let Receipt {
             state,
             given_back,
@@ -326,7 +326,6 @@ impl TokenBucket {
             self.last_told_ns.fetch_max(told_ns, Ordering::AcqRel);
         }
         drop(ledger);
-        self.room.changed(self);
         back.unwrap_or(0)
     }
 }

@@ -185,7 +185,7 @@ impl<'a> At<'a, WarmUp> {
 
 impl WarmUp {
     pub(super) fn refund_at(&self, n: u64, now_ns: impl Fn() -> u64) -> u64 {
-        self.room.settle(self);
+        let _change = self.room.change(self);
         if n == 0 {
             return 0;
         }
@@ -209,7 +209,6 @@ impl WarmUp {
             (parameters, word, back)
         });
         drop(settings);
-        self.room.changed(self);
         back
     }
 
@@ -217,14 +216,14 @@ impl WarmUp {
     /// time forward, and what moves it back either undoes the last one or begins an epoch, so none can have come in
     /// between.
     pub(super) fn undo(&self, receipt: &Receipt, n: u64) -> u64 {
-        let back = self.update(|parameters, state| {
+        let _change = self.room.change(self);
+
+        self.update(|parameters, state| {
             if parameters.epoch != receipt.epoch || state.next_free != receipt.state {
                 return (None, 0);
             }
             (parameters.undone(state, receipt.given_back, n), n)
-        });
-        self.room.changed(self);
-        back
+        })
     }
 }
 

@@ -330,7 +330,7 @@ impl WarmUp {
     ///
     /// [`QuotaError`] if the warm-up cannot be kept at this rate; nothing is then changed.
     pub fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
-        self.room.settle(self);
+        let _change = self.room.reconfigure(self);
         let mut settings = self.settings.lock();
         let new = Parameters::new(&quota, settings.warm_up, settings.cold_factor)?;
         settings.earlier_rates_until_ns = self.cell.reconfigure(|old, word| {
@@ -342,7 +342,6 @@ impl WarmUp {
         });
         settings.quota = quota;
         drop(settings);
-        self.room.reconfigured(self);
         Ok(())
     }
 
