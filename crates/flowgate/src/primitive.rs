@@ -5,6 +5,8 @@
 //!
 //! Under `--cfg flowgate_shuttle` they are shuttle's, for what is too large for that. There a weak
 //! compare-and-swap fails now and then although it need not.
+//!
+//! Under `--cfg flowgate_tsan` the lock is one that ThreadSanitizer sees into, as the standard one is not instrumented.
 
 #[cfg(not(any(flowgate_loom, flowgate_shuttle)))]
 pub(crate) use core::sync::atomic::AtomicU64;
@@ -36,14 +38,22 @@ impl<T> Lock<T> {
         }
     }
 
-    #[cfg(any(feature = "std", flowgate_loom, flowgate_shuttle))]
+    #[cfg(any(
+        all(feature = "std", not(flowgate_tsan)),
+        flowgate_loom,
+        flowgate_shuttle
+    ))]
     pub(crate) fn lock(&self) -> LockGuard<'_, T> {
         self.0
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    #[cfg(not(any(feature = "std", flowgate_loom, flowgate_shuttle)))]
+    #[cfg(not(any(
+        all(feature = "std", not(flowgate_tsan)),
+        flowgate_loom,
+        flowgate_shuttle
+    )))]
     pub(crate) fn lock(&self) -> LockGuard<'_, T> {
         self.0.lock()
     }
@@ -53,9 +63,16 @@ impl<T> Lock<T> {
 use loom::sync as lock;
 #[cfg(flowgate_shuttle)]
 use shuttle::sync as lock;
-#[cfg(not(any(feature = "std", flowgate_loom, flowgate_shuttle)))]
+#[cfg(not(any(
+    all(feature = "std", not(flowgate_tsan)),
+    flowgate_loom,
+    flowgate_shuttle
+)))]
 use spin as lock;
-#[cfg(all(feature = "std", not(any(flowgate_loom, flowgate_shuttle))))]
+#[cfg(all(
+    feature = "std",
+    not(any(flowgate_loom, flowgate_shuttle, flowgate_tsan))
+))]
 use std::sync as lock;
 
 /// A value that is made when it is first asked for. Neither loom nor shuttle explores the making.
