@@ -107,7 +107,12 @@ async fn drive(plan: Plan, stop: Stop) -> Result<Report, RunError> {
     // A task of its own, as waking the runtime's root future takes a system call and waking a task
     // none.
     let start = Instant::now() + LEAD_IN;
-    let dispatcher = dispatch(shared.clone(), plan.schedule, pacer, start, stop.clone());
+    shared
+        .measurement
+        .borrow_mut()
+        .begin(start, plan.schedule.span());
+    let schedule = plan.schedule.clone();
+    let dispatcher = dispatch(shared.clone(), schedule, pacer, start, stop.clone());
     if let Err(error) = tokio::task::spawn_local(dispatcher).await
         && error.is_panic()
     {
@@ -124,8 +129,9 @@ async fn drive(plan: Plan, stop: Stop) -> Result<Report, RunError> {
     Ok(Report {
         target: plan.target.to_string(),
         own_origin: plan.own_origin,
-        schedule: plan.schedule,
+        schedule: plan.schedule.clone(),
         counts: measurement.counts.clone(),
+        timeline: measurement.timeline.clone(),
         span: measurement.span(),
         lag: measurement.lag(),
         response: measurement.response(),
@@ -236,8 +242,8 @@ async fn dispatch(
     let mut stopped = pin!(stop.stopped());
     let at = |offset: Option<Duration>| start.checked_add(offset?);
     let last_call = at(schedule.span().checked_add(LATE_SENDS));
-    for index in 0..schedule.len() {
-        let Some(due) = at(schedule.due(index)) else {
+    for offset in schedule.times() {
+        let Some(due) = at(Some(offset)) else {
             return;
         };
         tokio::select! {
@@ -248,6 +254,7 @@ async fn dispatch(
         if last_call.is_some_and(|last_call| Instant::now() > last_call) {
             return;
         }
+        shared.measurement.borrow_mut().timeline.is_due(offset);
         let job = Job { due };
         if shared.pool.hand_over(job) {
             continue;

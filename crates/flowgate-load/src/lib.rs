@@ -45,6 +45,7 @@ mod report;
 mod schedule;
 mod stop;
 mod target;
+mod timeline;
 mod verdict;
 mod worker;
 
@@ -55,7 +56,11 @@ pub use origin::Origin;
 pub use pacer::Pacer;
 pub use plan::{MAX_CONNECTIONS, Plan, Template};
 pub use report::{Connections, Report};
-pub use schedule::{Schedule, ScheduleError};
+pub use schedule::{
+    Extent, MAX_POISSON, MAX_REPLAYED, MAX_SEGMENTS, ReplayError, Schedule, ScheduleError, Segment,
+    Times,
+};
 pub use stop::Stop;
 pub use target::{Target, TargetError};
+pub use timeline::{Slot, Timeline};
 pub use verdict::{Cause, Thresholds, Verdict};

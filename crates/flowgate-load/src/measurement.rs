@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 use hyper::StatusCode;
 
 use crate::failure::Failure;
+use crate::timeline::Timeline;
 
 /// How many requests went how far.
 ///
@@ -99,6 +100,8 @@ pub struct Spread {
 #[derive(Debug)]
 pub(crate) struct Measurement {
     pub(crate) counts: Counts,
+    pub(crate) timeline: Timeline,
+    start: Option<Instant>,
     lag: Histogram<u64>,
     response: Histogram<u64>,
     service: Histogram<u64>,
@@ -115,12 +118,20 @@ impl Measurement {
                 scheduled,
                 ..Counts::default()
             },
+            timeline: Timeline::default(),
+            start: None,
             lag: histogram(),
             response: histogram(),
             service: histogram(),
             ends: None,
             longest_queued: Duration::ZERO,
         }
+    }
+
+    /// The run starts at this instant, and its last request is due so long after.
+    pub(crate) fn begin(&mut self, start: Instant, span: Duration) {
+        self.start = Some(start);
+        self.timeline = Timeline::new(span);
     }
 
     /// A request was answered in full.
@@ -179,6 +190,9 @@ impl Measurement {
         self.counts.sent += 1;
         let (first, last) = self.ends.unwrap_or((sent, sent));
         self.ends = Some((first.min(sent), last.max(sent)));
+        if let Some(start) = self.start {
+            self.timeline.is_sent(start, sent);
+        }
         record(&mut self.lag, sent.saturating_duration_since(due));
     }
 

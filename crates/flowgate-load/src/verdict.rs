@@ -18,9 +18,11 @@ pub enum Verdict {
 /// The limits inside which a rate counts as held.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
-    /// How far the achieved rate may be from the target, as a fraction of it: 0.001.
+    /// How far the achieved rate may be from the target, as a fraction of it: 0.001. Only a constant
+    /// rate is judged by it; others are held when every request was sent on time.
     pub rate_error: f64,
-    /// The 99th percentile that lag may have: one interval, but at least 1 ms.
+    /// The 99th percentile that lag may have: one [interval](crate::Schedule::interval), but at
+    /// least 1 ms.
     pub lag_p99: Duration,
 }
 
@@ -31,7 +33,7 @@ pub enum Cause {
     /// The run was stopped before its end.
     Interrupted,
     /// Requests waited for a connection: at this rate and service time more connections are needed
-    /// (rate · mean service time, by Little's law) than are allowed.
+    /// (highest rate · mean service time, by Little's law) than are allowed.
     Busy {
         /// How many connections the load takes.
         needed: u64,
@@ -89,7 +91,8 @@ pub(crate) fn judge(report: &Report) -> Verdict {
             limit: thresholds.lag_p99,
         });
     }
-    if let Some(error) = report.rate_error()
+    if report.schedule.constant().is_some()
+        && let Some(error) = report.rate_error()
         && error.abs() > thresholds.rate_error
     {
         causes.push(Cause::Rate {
@@ -113,7 +116,7 @@ pub(crate) fn judge(report: &Report) -> Verdict {
 /// Whether the connections are too few, or the server stood still.
 fn busy(report: &Report) -> Cause {
     let allowed = report.connections.allowed;
-    let needed = (report.schedule.per_second() * report.service.mean.as_secs_f64()).ceil() as u64;
+    let needed = report.schedule.in_flight(report.service.mean);
     if needed > allowed {
         Cause::Busy { needed, allowed }
     } else {

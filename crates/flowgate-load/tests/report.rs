@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use flowgate::Quota;
 use flowgate_load::{
-    Cause, Connections, Counts, Failure, Report, Schedule, Spread, Statuses, Verdict,
+    Cause, Connections, Counts, Failure, Report, Schedule, Spread, Statuses, Timeline, Verdict,
 };
 
 const MICRO: Duration = Duration::from_micros(1);
@@ -37,6 +37,11 @@ fn perfect() -> Report {
                 ..Statuses::default()
             },
             ..Counts::default()
+        },
+        timeline: Timeline {
+            width: 1000 * MILLI,
+            due: vec![1000; 5],
+            sent: vec![1000; 5],
         },
         span: 4999 * MILLI,
         lag: spread(6 * MICRO),
@@ -244,4 +249,82 @@ verdict    NOT HELD: interrupted; sent 40 of 90 (connection refused); \
 rate off by -13.3333 %, more than 0.1 %
 ";
     assert_eq!(report.to_string(), expected);
+}
+
+/// 100/s to 300/s in 5 s: 120, 160, … 280 in a second.
+fn ramp() -> Report {
+    let [from, to] = [100, 300].map(|rate| Some(Quota::per_second(rate)));
+    let mut report = perfect();
+    report.schedule = Schedule::ramp(from, to, 5000 * MILLI).unwrap();
+    report.counts.scheduled = 1000;
+    report.counts.sent = 1000;
+    report.counts.statuses.success = 1000;
+    report.timeline.due = vec![120, 160, 200, 240, 280];
+    report.timeline.sent = vec![120, 159, 201, 240, 280];
+    report.span = report.schedule.span();
+    report
+}
+
+#[test]
+fn a_rate_that_changes_is_held_when_all_was_sent_on_time() {
+    let mut report = ramp();
+    assert_eq!(report.verdict(), Verdict::Held);
+    // One interval at the highest rate.
+    report.lag.p99 = Duration::from_micros(3333);
+    assert_eq!(report.verdict(), Verdict::Held);
+    // A mean says little here, and is not judged.
+    report.span += 100 * MILLI;
+    assert_eq!(report.verdict(), Verdict::Held);
+    report.lag.p99 = Duration::from_micros(3400);
+    report.counts.sent = 999;
+    let Verdict::NotHeld(causes) = report.verdict() else {
+        panic!("{report}");
+    };
+    let causes: Vec<_> = causes.iter().map(Cause::to_string).collect();
+    assert_eq!(causes, ["sent 999 of 1000", "lag p99 3.4 ms over 3.33 ms"]);
+    report.connections.longest_wait = 500 * MILLI;
+    report.service.mean = 200 * MILLI;
+    assert!(
+        report
+            .to_string()
+            .contains("connections busy: needs about 60, allowed 50"),
+        "{report}"
+    );
+}
+
+#[test]
+fn the_text_of_a_ramp_says_how_close_each_second_was() {
+    let line = |report: &Report, name: &str| {
+        let text = report.to_string();
+        let mut lines = text.lines().filter(|line| line.starts_with(name));
+        lines.next().unwrap_or_default().to_owned()
+    };
+    let mut report = ramp();
+    assert_eq!(
+        line(&report, "rate"),
+        "rate       asked 100/s to 300/s in 5 s   first to last 199.9333/s   \
+         achieved 199.9333/s over 999 intervals   error +0.0000 %"
+    );
+    assert_eq!(
+        line(&report, "seconds"),
+        "seconds    5 of 5 seconds within 1 of the plan   \
+         furthest off: sent 201 of 200 from 2 s on"
+    );
+    assert_eq!(
+        line(&report, "verdict"),
+        "verdict    HELD: all sent, 5 of 5 seconds within 1 of the plan, lag p99 at most 3.33 ms"
+    );
+    report.timeline.sent = vec![120, 150, 210, 240, 280];
+    report.timeline.width = 7000 * MILLI;
+    assert_eq!(
+        line(&report, "seconds"),
+        "seconds    3 of 5 spans of 7 s within 1 of the plan   \
+         furthest off: sent 210 of 200 from 14 s on"
+    );
+    report.timeline.sent = report.timeline.due.clone();
+    assert_eq!(
+        line(&report, "seconds"),
+        "seconds    5 of 5 spans of 7 s within 1 of the plan"
+    );
+    assert_eq!(line(&perfect(), "seconds"), "");
 }

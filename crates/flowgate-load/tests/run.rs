@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use flowgate::Quota;
-use flowgate_load::{Cause, Origin, Plan, RunError, Schedule, Stop, Target, Verdict};
+use flowgate_load::{Cause, Origin, Plan, RunError, Schedule, Segment, Stop, Target, Verdict};
 
 fn plan(origin: &Origin, requests: u64) -> Plan {
     let schedule = Schedule::of(Quota::per_second(500), requests).unwrap();
@@ -131,4 +131,37 @@ fn a_request_that_waits_for_a_connection_keeps_its_due_time() {
         ),
         "{causes:?}"
     );
+}
+
+/// With a pause, a seam, and requests at the same instant.
+#[test]
+fn schedules_of_every_kind_are_sent_to_the_last_request() {
+    let origin = Origin::start().unwrap();
+    let [slow, fast] = [50, 400].map(|rate| Some(Quota::per_second(rate)));
+    let segment = |ms, from, to| Segment {
+        duration: Duration::from_millis(ms),
+        from,
+        to,
+    };
+    let parts = [
+        segment(100, slow, slow),
+        segment(100, None, None),
+        segment(200, slow, fast),
+    ];
+    let (mean, swing) = (Quota::per_second(200), Quota::per_second(100));
+    let tenth = Duration::from_millis(100);
+    for (schedule, len) in [
+        (Schedule::segments(&parts).unwrap(), 50),
+        (Schedule::sine(mean, swing, tenth, 2 * tenth).unwrap(), 40),
+        (Schedule::poisson(mean, 7, 40).unwrap(), 40),
+        (Schedule::bursts(mean, 10, 2 * tenth).unwrap(), 40),
+        (Schedule::replay("0\n0\n0\n0.1".as_bytes()).unwrap(), 4),
+    ] {
+        let plan = Plan::new(Target::parse(&origin.url()).unwrap(), schedule);
+        let report = flowgate_load::run(plan, &Stop::new()).unwrap();
+        assert_eq!(report.counts.sent, len, "{report}");
+        assert_eq!(report.counts.statuses.success, len, "{report}");
+        assert_eq!(report.timeline.due.iter().sum::<u64>(), len, "{report}");
+        assert_eq!(report.timeline.sent.iter().sum::<u64>(), len, "{report}");
+    }
 }

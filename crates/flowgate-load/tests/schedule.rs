@@ -77,7 +77,10 @@ fn a_count_of_requests_makes_a_schedule_of_its_own() {
         (25, Duration::from_millis(2400))
     );
     assert_eq!(schedule.interval(), Duration::from_millis(100));
-    assert_eq!(schedule.at_most(3).span(), Duration::from_millis(200));
+    assert_eq!(
+        schedule.clone().at_most(3).span(),
+        Duration::from_millis(200)
+    );
     assert_eq!(schedule.at_most(0).len(), 1);
     assert_eq!(Schedule::of(Quota::per_second(10), 0).unwrap().len(), 1);
 }
@@ -86,8 +89,11 @@ fn a_count_of_requests_makes_a_schedule_of_its_own() {
 fn what_reaches_past_584_years_is_refused() {
     let yearly: Quota = "1/y".parse().unwrap();
     assert!(Schedule::of(yearly, 585).is_ok());
-    assert_eq!(Schedule::of(yearly, 586), Err(ScheduleError));
-    assert_eq!(Schedule::of(yearly, u64::MAX), Err(ScheduleError));
+    assert_eq!(Schedule::of(yearly, 586), Err(ScheduleError::TooLong));
+    assert_eq!(Schedule::of(yearly, u64::MAX), Err(ScheduleError::TooLong));
     let fast: Quota = "2000000000/s".parse().unwrap();
-    assert_eq!(Schedule::lasting(fast, Duration::MAX), Err(ScheduleError));
+    assert_eq!(
+        Schedule::lasting(fast, Duration::MAX),
+        Err(ScheduleError::TooLong)
+    );
 }

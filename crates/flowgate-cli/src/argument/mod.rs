@@ -2,4 +2,6 @@
 
 pub(crate) mod duration;
 pub(crate) mod header;
+mod plan;
+pub(crate) mod profile;
 pub(crate) mod rate;

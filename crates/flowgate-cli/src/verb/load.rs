@@ -5,12 +5,12 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use clap::Args;
-use flowgate::Quota;
 use flowgate_load::{MAX_CONNECTIONS, Origin, Plan, Report, Schedule, Stop, Target, Verdict};
 use hyper::Method;
 use hyper::header::{HeaderName, HeaderValue};
 
 use crate::argument;
+use crate::argument::profile::Profile;
 use crate::exit::{Exit, complain, print};
 use crate::interrupt;
 
@@ -22,7 +22,10 @@ The report:
   limited    answers 429 and 503: the server limits the load; not counted as errors
   verdict    HELD when every request was sent, the mean rate is within 0.1 % of the target (first to
              last send), and the 99th percentile of lag is at most one interval or 1 ms, whichever
-             is longer; NOT HELD with the reason otherwise
+             is longer; NOT HELD with the reason otherwise. A rate that changes, bursts, random
+             times and a replay are HELD when every request was sent, with the same limit for lag;
+             an interval is then the shortest asked for
+  seconds    of these: in how many seconds as many were sent as were due, give or take one
 
 Requests are sent when they are due, whether or not earlier ones were answered. When all connections
 are busy they wait for one, and are sent late.
@@ -38,35 +41,8 @@ pub(crate) struct Load {
     /// Where to send: an http:// URL; without one, a server of its own
     url: Option<String>,
 
-    /// How often, in all: 1000/s, 2.5k/s, 90/min, 1/10s; a bare number is per second
-    #[arg(
-        short = 'q',
-        long,
-        value_name = "RATE",
-        value_parser = argument::rate::parse,
-        allow_hyphen_values = true,
-    )]
-    rate: Option<Quota>,
-
-    /// For how long: 5s, 250ms, 1m30s [default: 10s, or as long as -n takes]
-    #[arg(
-        short = 'z',
-        long,
-        value_name = "TIME",
-        value_parser = argument::duration::parse,
-        allow_hyphen_values = true,
-    )]
-    duration: Option<Duration>,
-
-    /// Stop after this many requests
-    #[arg(
-        short = 'n',
-        long,
-        value_name = "COUNT",
-        value_parser = requests,
-        allow_hyphen_values = true,
-    )]
-    requests: Option<u64>,
+    #[command(flatten)]
+    profile: Box<Profile>,
 
     /// The most connections open at once
     #[arg(
@@ -116,9 +92,9 @@ pub(crate) struct Load {
 
 /// Runs the verb: reads the plan, holds the rate, prints the report.
 pub(crate) fn run(load: Load) -> Exit {
-    let schedule = match load.schedule() {
+    let schedule = match load.profile.schedule() {
         Ok(schedule) => schedule,
-        Err(message) => return refuse(&message, Exit::Usage),
+        Err((message, exit)) => return refuse(&message, exit),
     };
     // Lives until the report is printed.
     let mut origin = None;
@@ -166,19 +142,6 @@ pub(crate) fn run(load: Load) -> Exit {
 }
 
 impl Load {
-    fn schedule(&self) -> Result<Schedule, String> {
-        let rate = self.rate.ok_or("how often? type --rate 1000/s")?;
-        let schedule = match (self.duration, self.requests) {
-            (None, Some(requests)) => Schedule::of(rate, requests),
-            (duration, requests) => {
-                let duration = duration.unwrap_or(Duration::from_secs(10));
-                Schedule::lasting(rate, duration)
-                    .map(|schedule| schedule.at_most(requests.unwrap_or(u64::MAX)))
-            }
-        };
-        schedule.map_err(|error| format!("{error}: type a shorter --duration or fewer --requests"))
-    }
-
     fn plan(self, target: Target, schedule: Schedule) -> Plan {
         let mut plan = Plan::new(target, schedule);
         plan.own_origin = self.url.is_none();
@@ -196,10 +159,9 @@ fn announce(target: &Target, schedule: &Schedule) {
     if stderr().is_terminal() {
         let span = humantime::format_duration(Duration::from_secs(schedule.span().as_secs() + 1));
         eprintln!(
-            "Sending {} requests at {} to {target} in about {span}. \
+            "Sending {} requests at {schedule} to {target} in about {span}. \
              Ctrl-C stops early and still reports.\n",
             schedule.len(),
-            schedule.quota(),
         );
     }
 }
@@ -215,13 +177,6 @@ fn exit_of(report: &Report) -> Exit {
 fn refuse(message: &str, exit: Exit) -> Exit {
     complain(&message);
     exit
-}
-
-fn requests(text: &str) -> Result<u64, String> {
-    match text.trim().parse() {
-        Ok(count) if count > 0 => Ok(count),
-        _ => Err("not a whole number of at least 1: type 1000".to_owned()),
-    }
 }
 
 fn connections(text: &str) -> Result<NonZeroUsize, String> {

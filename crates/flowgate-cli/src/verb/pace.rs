@@ -4,6 +4,7 @@ use std::io::{self, BufRead, ErrorKind, Read, Write, stdin, stdout};
 use std::process;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use clap::Args;
 use flowgate::{Clock, LeakyBucket, Precision, Quota};
@@ -47,7 +48,7 @@ pub(crate) struct Pace {
     #[arg(short = '0', long)]
     null: bool,
 
-    /// Late by less than a microsecond instead of some ten, for 60 µs of a processor per line
+    /// Come nearer to the rate: wait awake at the end, for up to 60 µs of a processor per line
     #[arg(long)]
     precise: bool,
 }
@@ -136,6 +137,9 @@ const BETWEEN_LINES: u8 = 0;
 const WITHIN_LINE: u8 = 1;
 const STOPPED: u8 = 2;
 
+/// How long Ctrl-C waits for a line without saying so.
+const GRACE: Duration = Duration::from_millis(100);
+
 /// Goes from one state to another, unless it has been stopped.
 fn change(from: u8, to: u8) -> bool {
     // Nothing else hangs on it that other threads could see.
@@ -152,6 +156,9 @@ fn end_on_ctrl_c() -> io::Result<()> {
     let ending = async move {
         presses.recv().await;
         if STATE.swap(STOPPED, Ordering::Relaxed) == WITHIN_LINE {
+            // Mostly the line has ended, and with it the process, before there is anything to say. A second Ctrl-C
+            // is not lost meanwhile.
+            thread::sleep(GRACE);
             complain(&"stopping after the line that is being written (Ctrl-C again quits at once)");
             presses.recv().await;
         }

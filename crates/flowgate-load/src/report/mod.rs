@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::failure::Failure;
 use crate::measurement::{Counts, Spread};
 use crate::schedule::Schedule;
+use crate::timeline::Timeline;
 use crate::verdict::{Thresholds, Verdict, judge};
 
 /// What a run found out. `Display` writes it as about a dozen lines of text.
@@ -20,6 +21,8 @@ pub struct Report {
     pub schedule: Schedule,
     /// How many went how far.
     pub counts: Counts,
+    /// How many were due and sent in each second.
+    pub timeline: Timeline,
     /// From the first send to the last.
     pub span: Duration,
     /// How late requests were sent: first byte written − due.
@@ -63,9 +66,10 @@ impl Report {
         Some(intervals as f64 / self.span.as_secs_f64())
     }
 
-    /// How far the achieved rate is from the target, as a fraction of the target.
+    /// How far the achieved rate is from the target, as a fraction of the target; of a schedule whose
+    /// rate is not constant, from its mean.
     pub fn rate_error(&self) -> Option<f64> {
-        Some(self.achieved()? / self.schedule.per_second() - 1.0)
+        Some(self.achieved()? / self.schedule.per_second()? - 1.0)
     }
 
     /// The limits by which [`verdict`](Report::verdict) judges.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::failure::Failure;
 use crate::measurement::Spread;
 use crate::report::Report;
+use crate::timeline::Slot;
 use crate::verdict::Verdict;
 
 impl fmt::Display for Report {
@@ -29,11 +30,15 @@ impl fmt::Display for Report {
 fn sending(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let counts = &report.counts;
     // As it was asked for, and in the unit of what was achieved where that differs.
-    let asked = report.schedule.quota().to_string();
-    let per_second = format!("{}/s", number(report.schedule.per_second()));
+    let asked = report.schedule.to_string();
     write!(f, "rate       asked {asked}")?;
-    if asked != per_second {
-        write!(f, " = {per_second}")?;
+    if let Some(mean) = report.schedule.per_second() {
+        let per_second = format!("{}/s", number(mean));
+        if report.schedule.constant().is_none() {
+            write!(f, "   first to last {per_second}")?;
+        } else if asked != per_second {
+            write!(f, " = {per_second}")?;
+        }
     }
     if let (Some(achieved), Some(error)) = (report.achieved(), report.rate_error()) {
         let intervals = counts.sent - 1;
@@ -60,7 +65,42 @@ fn sending(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if let Some(why) = report.connections.why_missing {
         write!(f, "   {} did not open: {why}", report.connections.missing)?;
     }
+    writeln!(f)?;
+    if report.schedule.constant().is_none() {
+        by_second(report, f)?;
+    }
+    Ok(())
+}
+
+/// How close each second was to the plan.
+fn by_second(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "seconds    {}", as_planned(report))?;
+    let furthest = report.timeline.slots().max_by_key(Slot::difference);
+    if let Some(slot) = furthest.filter(|slot| slot.difference() > 0) {
+        write!(
+            f,
+            "   furthest off: sent {} of {} from {} s on",
+            slot.sent,
+            slot.due,
+            slot.start.as_secs(),
+        )?;
+    }
     writeln!(f)
+}
+
+/// `60 of 60 seconds within 1 of the plan`
+fn as_planned(report: &Report) -> String {
+    let slots = || report.timeline.slots();
+    let within = slots().filter(|slot| slot.difference() <= 1).count();
+    let width = report.timeline.width.as_secs();
+    let unit = match width {
+        0..=1 => "seconds".to_owned(),
+        _ => format!("spans of {width} s"),
+    };
+    format!(
+        "{within} of {} {unit} within 1 of the plan",
+        slots().count()
+    )
 }
 
 /// The table of durations.
@@ -134,6 +174,9 @@ fn verdict(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             let thresholds = report.thresholds();
             f.write_str("verdict    HELD: all sent, ")?;
             match report.rate_error() {
+                _ if report.schedule.constant().is_none() => {
+                    f.write_str(&as_planned(report))?;
+                }
                 Some(_) => write!(f, "rate within {} %", thresholds.rate_error * 100.0)?,
                 None => f.write_str("too few for a rate")?,
             }

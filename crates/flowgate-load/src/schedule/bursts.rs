@@ -1,0 +1,51 @@
+//! Several requests at once, over and over.
+
+use std::fmt;
+use std::time::Duration;
+
+use flowgate::Quota;
+
+/// `size` requests at a time, at the quota's rate in all.
+///
+/// ```text
+///  R(t) ┤        ╭───    each burst comes when its first request
+///       ┤   ╭────╯       would have been due at a constant rate
+///       ┼───╯
+///       0   size/rate ▶ t
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Bursts {
+    quota: Quota,
+    /// At least 1.
+    size: u64,
+}
+
+impl Bursts {
+    pub(super) fn new(quota: Quota, size: u64) -> Bursts {
+        let size = size.max(1);
+        Bursts { quota, size }
+    }
+
+    pub(super) fn due(&self, index: u64) -> Option<Duration> {
+        self.quota.offset_of(index - index % self.size)
+    }
+
+    /// This many requests, rounded down to whole bursts; at least one burst.
+    pub(super) fn whole(&self, requests: u64) -> u64 {
+        (requests - requests % self.size).max(self.size)
+    }
+
+    pub(super) fn quota(&self) -> Quota {
+        self.quota
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+}
+
+impl fmt::Display for Bursts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in bursts of {}", self.quota, self.size)
+    }
+}

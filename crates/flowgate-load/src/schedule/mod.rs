@@ -1,0 +1,507 @@
+//! When each request is due: a pure function of its index.
+//!
+//! Each kind of schedule is a file here. All of them follow one rule: with R(t) the requests that
+//! the rate has asked for by the time t, the integral of the rate, request `k` (the first is 0) is
+//! due when R begins to exceed `k`, rounded up to a whole nanosecond.
+//!
+//! ```text
+//!  R(t)
+//!    3 ┤                         ╱     the slope of R is the rate
+//!    2 ┤       ╱─────────────╱         a pause: request 2 waits for its end
+//!    1 ┤   ╱
+//!    0 ┼╱──┬─────────────────┬──▶ t
+//!      0   1                 2         requests, when they are due
+//! ```
+//!
+//! R is continuous, so nothing is lost or sent twice where one rate follows another. Each due time
+//! is computed from the start of the run, or from a sum that is kept in integers, so nothing
+//! drifts.
+
+mod bursts;
+mod error;
+mod poisson;
+mod replay;
+mod search;
+mod segments;
+mod sine;
+mod times;
+
+use std::fmt;
+use std::io::BufRead;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flowgate::Quota;
+
+pub use error::{ReplayError, ScheduleError};
+pub use poisson::MAX_POISSON;
+pub use replay::MAX_REPLAYED;
+pub use segments::{MAX_SEGMENTS, Segment};
+pub use times::Times;
+
+use bursts::Bursts;
+use poisson::Poisson;
+use replay::Replay;
+use segments::Segments;
+use sine::Sine;
+
+/// When each of a run's requests is due, counted from the start of the run.
+///
+/// | kind | request `k` is due at | error |
+/// |---|---|---|
+/// | constant | `k · period / count` | none |
+/// | [ramp](Schedule::ramp), [segments](Schedule::segments) | the inverse of the rate's integral | none |
+/// | [bursts](Schedule::bursts) | the constant rate's time of its burst's first request | none |
+/// | [sine](Schedule::sine) | the inverse of the rate's integral | 10⁻¹⁴ of a period's requests |
+/// | [Poisson](Schedule::poisson) | a sum of `k + 1` random gaps | each gap: 2⁻³³ of the mean gap |
+/// | [replay](Schedule::replay) | the time on its line | none |
+///
+/// All are rounded up to a whole nanosecond. Due times never decrease. Nothing is accumulated but
+/// the gaps, so no schedule drifts: request 86,400,000 of a day at 1000/s is due exactly one day
+/// after the first.
+///
+/// Cloning is cheap: what is long is shared.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use flowgate::Quota;
+/// use flowgate_load::Schedule;
+///
+/// let schedule = Schedule::lasting(Quota::per_second(3), Duration::from_secs(2))?;
+/// assert_eq!(schedule.len(), 6);
+/// assert_eq!(schedule.due(0), Some(Duration::ZERO));
+/// assert_eq!(schedule.due(1), Some(Duration::from_nanos(333_333_334)));
+/// assert_eq!(schedule.due(3), Some(Duration::from_secs(1)));
+/// assert_eq!(schedule.due(6), None);
+/// # Ok::<(), flowgate_load::ScheduleError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    kind: Kind,
+    len: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Kind {
+    Constant(Quota),
+    Segments(Arc<Segments>),
+    Bursts(Bursts),
+    Sine(Sine),
+    Poisson(Arc<Poisson>),
+    Replay(Arc<Replay>),
+}
+
+/// Where a schedule without an end of its own ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// After this time.
+    Lasting(Duration),
+    /// After this many requests; 0 means 1.
+    Requests(u64),
+}
+
+impl From<Duration> for Extent {
+    fn from(duration: Duration) -> Extent {
+        Extent::Lasting(duration)
+    }
+}
+
+impl From<u64> for Extent {
+    fn from(requests: u64) -> Extent {
+        Extent::Requests(requests)
+    }
+}
+
+impl Schedule {
+    /// As many requests as the quota's rate allows in `duration`, evenly spaced: rate · duration,
+    /// rounded down, but at least one. The quota's burst plays no part.
+    ///
+    /// # Errors
+    ///
+    /// When the last request would be due later than 584 years after the first.
+    pub fn lasting(quota: Quota, duration: Duration) -> Result<Schedule, ScheduleError> {
+        Schedule::of(quota, count_in(quota, duration)?)
+    }
+
+    /// `requests` requests (at least one) at the quota's rate, evenly spaced.
+    ///
+    /// # Errors
+    ///
+    /// When the last request would be due later than 584 years after the first.
+    pub fn of(quota: Quota, requests: u64) -> Result<Schedule, ScheduleError> {
+        let len = requests.max(1);
+        due_ns(quota, len - 1)?;
+        Ok(Schedule {
+            kind: Kind::Constant(quota),
+            len,
+        })
+    }
+
+    /// A rate that changes evenly from one to another in `duration`; `None` stands for no requests.
+    ///
+    /// There are (from + to) / 2 · duration requests, rounded down, but at least one. Where both
+    /// rates are the same, it sends the requests of [`lasting`](Schedule::lasting).
+    ///
+    /// ```text
+    ///  rate
+    ///    to ┤      ╱
+    ///       │   ╱      R(t) = from · t + (to - from) · t² / 2 duration
+    ///  from ┤╱
+    ///       └──────▶ t
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`segments`](Schedule::segments).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use flowgate::Quota;
+    /// use flowgate_load::Schedule;
+    ///
+    /// // 0 to 2/s in 4 s: 4 requests by then, and t²/4 by the time t.
+    /// let ramp = Schedule::ramp(None, Some(Quota::per_second(2)), Duration::from_secs(4))?;
+    /// assert_eq!(ramp.len(), 4);
+    /// assert_eq!(ramp.due(0), Some(Duration::ZERO));
+    /// assert_eq!(ramp.due(1), Some(Duration::from_secs(2)));
+    /// # Ok::<(), flowgate_load::ScheduleError>(())
+    /// ```
+    pub fn ramp(
+        from: Option<Quota>,
+        to: Option<Quota>,
+        duration: Duration,
+    ) -> Result<Schedule, ScheduleError> {
+        Schedule::segments(&[Segment { duration, from, to }])
+    }
+
+    /// Steps, ramps and pauses, one after the other, at most [`MAX_SEGMENTS`] of them.
+    ///
+    /// What a segment leaves of a request is carried into the next: three segments of a third of a
+    /// request each send one. The requests due by the end of a segment are those of all segments up
+    /// to it, rounded up; those of the whole schedule are rounded down, but are at least one.
+    ///
+    /// # Errors
+    ///
+    /// When no segment has a rate, a rate is higher than one request per nanosecond, all segments
+    /// together last longer than 146 years, there are too many of them, or their rates have periods
+    /// without a common multiple below 2⁶¹ ns.
+    pub fn segments(segments: &[Segment]) -> Result<Schedule, ScheduleError> {
+        let segments = Segments::new(segments)?;
+        Ok(Schedule {
+            len: segments.len(),
+            kind: Kind::Segments(Arc::new(segments)),
+        })
+    }
+
+    /// A rate that swings around its mean: mean + amplitude · sin(2π t / period).
+    ///
+    /// It starts at the mean and rises first. In each whole period there are exactly as many
+    /// requests as at the constant mean rate. Within a period, the number of requests due by a time
+    /// is off by less than 10⁻¹⁴ of those in a period.
+    ///
+    /// # Errors
+    ///
+    /// When the amplitude is larger than the mean, the period is zero or has more than 10¹² requests,
+    /// mean + amplitude is higher than one request per nanosecond, or the end is more than 584 years
+    /// away.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use flowgate::Quota;
+    /// use flowgate_load::Schedule;
+    ///
+    /// let (mean, amplitude) = (Quota::per_second(500), Quota::per_second(300));
+    /// let minute = Duration::from_secs(60);
+    /// let schedule = Schedule::sine(mean, amplitude, minute, 3 * minute)?;
+    /// assert_eq!(schedule.len(), 90_000);
+    /// assert_eq!(schedule.due(30_000), Some(minute));
+    /// # Ok::<(), flowgate_load::ScheduleError>(())
+    /// ```
+    pub fn sine(
+        mean: Quota,
+        amplitude: Quota,
+        period: Duration,
+        extent: impl Into<Extent>,
+    ) -> Result<Schedule, ScheduleError> {
+        let sine = Sine::new(mean, amplitude, period)?;
+        let len = match extent.into() {
+            Extent::Lasting(duration) => sine.count_in(whole_ns(duration)?).max(1),
+            Extent::Requests(requests) => requests.max(1),
+        };
+        // It is never behind its mean.
+        due_ns(mean, len - 1)?;
+        Ok(Schedule {
+            kind: Kind::Sine(sine),
+            len,
+        })
+    }
+
+    /// Requests at random times: gaps between them are independent and exponentially distributed, as
+    /// those of many users who know nothing of each other. When it lasts a duration, it ends with the
+    /// last request before that is over, but there is at least one.
+    ///
+    /// The same seed gives the same times. Gap `k`, in mean gaps, is −ln((⌊x / 2¹¹⌋ + 1) / 2⁵³),
+    /// rounded to 2⁻³², where x is output `k` of SplitMix64 (Steele, Lea, Flood: *Fast splittable
+    /// pseudorandom number generators*, 2014). The first gap lies before the first request.
+    ///
+    /// Requests are counted here and now, which takes about 30 ns for each.
+    ///
+    /// # Errors
+    ///
+    /// When there are more than [`MAX_POISSON`] requests to be expected, or the last would be due
+    /// later than after 584 years.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowgate::Quota;
+    /// use flowgate_load::Schedule;
+    ///
+    /// let schedule = Schedule::poisson(Quota::per_second(100), 7, 1000)?;
+    /// assert_eq!(schedule.len(), 1000);
+    /// let same = Schedule::poisson(Quota::per_second(100), 7, 1000)?;
+    /// assert!(schedule.times().eq(same.times()));
+    /// # Ok::<(), flowgate_load::ScheduleError>(())
+    /// ```
+    pub fn poisson(
+        quota: Quota,
+        seed: u64,
+        extent: impl Into<Extent>,
+    ) -> Result<Schedule, ScheduleError> {
+        let poisson = match extent.into() {
+            Extent::Lasting(duration) => Poisson::lasting(quota, whole_ns(duration)?, seed)?,
+            Extent::Requests(requests) => Poisson::of(quota, requests, seed)?,
+        };
+        Ok(Schedule {
+            len: poisson.len(),
+            kind: Kind::Poisson(Arc::new(poisson)),
+        })
+    }
+
+    /// `size` requests at once, over and over, at the quota's rate in all: each burst comes when its
+    /// first request would have been due at a constant rate. A `size` of 0 means 1.
+    ///
+    /// A duration has rate · duration requests, rounded down to whole bursts, but at least one burst;
+    /// a number of requests may end within a burst.
+    ///
+    /// # Errors
+    ///
+    /// When the last request would be due later than 584 years after the first.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use flowgate::Quota;
+    /// use flowgate_load::Schedule;
+    ///
+    /// let bursts = Schedule::bursts(Quota::per_second(100), 20, Duration::from_secs(1))?;
+    /// assert_eq!(bursts.len(), 100);
+    /// assert_eq!(bursts.due(19), Some(Duration::ZERO));
+    /// assert_eq!(bursts.due(20), Some(Duration::from_millis(200)));
+    /// # Ok::<(), flowgate_load::ScheduleError>(())
+    /// ```
+    pub fn bursts(
+        quota: Quota,
+        size: u64,
+        extent: impl Into<Extent>,
+    ) -> Result<Schedule, ScheduleError> {
+        let bursts = Bursts::new(quota, size);
+        let len = match extent.into() {
+            Extent::Lasting(duration) => bursts.whole(count_in(quota, duration)?),
+            Extent::Requests(requests) => requests.max(1),
+        };
+        whole_ns(bursts.due(len - 1).ok_or(ScheduleError::TooLong)?)?;
+        Ok(Schedule {
+            len,
+            kind: Kind::Bursts(bursts),
+        })
+    }
+
+    /// The times that a text lists, one to a line: seconds since the start of the run, in decimals,
+    /// none earlier than the one before. Empty lines, and those that begin with `#`, are skipped.
+    /// Digits after the ninth decimal are rounded up. At most [`MAX_REPLAYED`] times.
+    ///
+    /// # Errors
+    ///
+    /// When reading fails, or a line is something else; it is named by its number.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use flowgate_load::Schedule;
+    ///
+    /// let replay = Schedule::replay("0\n0.25\n# a lull\n7.5\n".as_bytes())?;
+    /// assert_eq!(replay.len(), 3);
+    /// assert_eq!(replay.due(2), Some(Duration::from_millis(7500)));
+    ///
+    /// let error = Schedule::replay("0\n2\n1\n".as_bytes()).unwrap_err();
+    /// assert_eq!(error.to_string(), "line 3: 1 is earlier than 2, the time before it");
+    /// # Ok::<(), flowgate_load::ReplayError>(())
+    /// ```
+    pub fn replay(text: impl BufRead) -> Result<Schedule, ReplayError> {
+        let replay = Replay::read(text, MAX_REPLAYED)?;
+        Ok(Schedule {
+            len: replay.len(),
+            kind: Kind::Replay(Arc::new(replay)),
+        })
+    }
+
+    /// The same schedule, cut off after `requests` requests (at least one).
+    #[must_use]
+    pub fn at_most(self, requests: u64) -> Schedule {
+        Schedule {
+            len: self.len.min(requests.max(1)),
+            ..self
+        }
+    }
+
+    /// How many requests there are; never zero.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// When the request with this index (the first is 0) is due, counted from the start of the run;
+    /// `None` past the end.
+    ///
+    /// It takes well under a microsecond, but up to about 30 µs for [Poisson](Schedule::poisson)
+    /// times: one after the other they come cheaper from [`times`](Schedule::times).
+    pub fn due(&self, index: u64) -> Option<Duration> {
+        if index >= self.len {
+            return None;
+        }
+        let ns = match &self.kind {
+            Kind::Constant(quota) => return quota.offset_of(index),
+            Kind::Segments(segments) => segments.due_ns(index),
+            Kind::Bursts(bursts) => return bursts.due(index),
+            Kind::Sine(sine) => sine.due_ns(index),
+            Kind::Poisson(poisson) => poisson.due_ns(index),
+            Kind::Replay(replay) => replay.due_ns(index),
+        };
+        Some(Duration::from_nanos(ns))
+    }
+
+    /// All due times in order. `times().skip(s).step_by(n)` is what the `s`-th of `n` workers sends:
+    /// together they send the same requests at the same times as one.
+    pub fn times(&self) -> Times<'_> {
+        Times::new(self)
+    }
+
+    /// The rate, when it is constant.
+    pub fn constant(&self) -> Option<Quota> {
+        match self.kind {
+            Kind::Constant(quota) => Some(quota),
+            _ => None,
+        }
+    }
+
+    /// The shortest time between two requests that the rate asks for, rounded up to a whole
+    /// nanosecond: one by the highest rate. Of random gaps and bursts it is the mean; a replay asks
+    /// for no rate, and it is zero.
+    pub fn interval(&self) -> Duration {
+        let ns = match &self.kind {
+            Kind::Constant(quota) => interval_ns(*quota),
+            Kind::Segments(segments) => segments.interval_ns(),
+            Kind::Bursts(bursts) => interval_ns(bursts.quota()),
+            Kind::Sine(sine) => sine.interval_ns(),
+            Kind::Poisson(poisson) => interval_ns(poisson.quota()),
+            Kind::Replay(_) => 0,
+        };
+        Duration::from_nanos(ns)
+    }
+
+    /// The mean rate, in requests per second, to the precision of an `f64`: of a constant rate the
+    /// rate itself, of others the intervals from the first due time to the last, by the time between
+    /// these. `None` where that is no time.
+    ///
+    /// So it is a little more than asked for where nothing is sent at the end, as after a burst.
+    pub fn per_second(&self) -> Option<f64> {
+        if let Kind::Constant(quota) = self.kind {
+            return Some(per_ns(quota) * 1e9);
+        }
+        let first = self.due(0)?;
+        let between = self.span().checked_sub(first)?;
+        (!between.is_zero()).then(|| (self.len - 1) as f64 / between.as_secs_f64())
+    }
+
+    /// How many requests are on their way at once, where each takes `service`: by Little's law at
+    /// the highest rate, for bursts at least a whole one. The highest rate of a replay is its
+    /// busiest second's.
+    pub fn in_flight(&self, service: Duration) -> u64 {
+        let by_rate = |per_second: f64| (per_second * service.as_secs_f64()).ceil() as u64;
+        match &self.kind {
+            Kind::Constant(quota) => by_rate(per_ns(*quota) * 1e9),
+            Kind::Segments(segments) => by_rate(segments.highest_per_ns() * 1e9),
+            Kind::Bursts(bursts) => by_rate(per_ns(bursts.quota()) * 1e9).max(bursts.size()),
+            Kind::Sine(sine) => by_rate(sine.highest_per_ns() * 1e9),
+            Kind::Poisson(poisson) => by_rate(per_ns(poisson.quota()) * 1e9),
+            Kind::Replay(replay) => by_rate(replay.busiest_second() as f64),
+        }
+    }
+
+    /// From the start of the run to the last request's due time.
+    pub fn span(&self) -> Duration {
+        self.due(self.len - 1).unwrap_or(Duration::MAX)
+    }
+}
+
+/// What was asked for, in a few words: `1000/s`, `100/s to 5000/s in 60 s`, `100/s Poisson, seed 7`.
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            Kind::Constant(quota) => quota.fmt(f),
+            Kind::Segments(segments) => segments.fmt(f),
+            Kind::Bursts(bursts) => bursts.fmt(f),
+            Kind::Sine(sine) => sine.fmt(f),
+            Kind::Poisson(poisson) => poisson.fmt(f),
+            Kind::Replay(replay) => replay.fmt(f),
+        }
+    }
+}
+
+/// Requests that the quota's rate allows in this time, rounded down.
+fn count_in(quota: Quota, duration: Duration) -> Result<u64, ScheduleError> {
+    let len = duration
+        .as_nanos()
+        .checked_mul(u128::from(quota.count()))
+        .ok_or(ScheduleError::TooLong)?
+        / quota.period().as_nanos();
+    u64::try_from(len).map_err(|_| ScheduleError::TooLong)
+}
+
+/// When request `index` is due at a constant rate, if within what can be counted.
+fn due_ns(quota: Quota, index: u64) -> Result<u64, ScheduleError> {
+    whole_ns(quota.offset_of(index).ok_or(ScheduleError::TooLong)?)
+}
+
+fn whole_ns(duration: Duration) -> Result<u64, ScheduleError> {
+    u64::try_from(duration.as_nanos()).map_err(|_| ScheduleError::TooLong)
+}
+
+/// The quota's period; one never has more than 2⁶⁴ − 1 ns.
+fn period_ns(quota: Quota) -> u64 {
+    whole_ns(quota.period()).unwrap_or(u64::MAX)
+}
+
+/// The time between two requests, rounded up.
+fn interval_ns(quota: Quota) -> u64 {
+    period_ns(quota).div_ceil(quota.count())
+}
+
+/// The rate, in requests per nanosecond.
+fn per_ns(quota: Quota) -> f64 {
+    quota.count() as f64 / quota.period().as_nanos() as f64
+}

@@ -1,0 +1,157 @@
+//! Times that a text lists.
+
+use std::fmt;
+use std::io::{BufRead, Read};
+use std::time::Duration;
+
+use super::ReplayError;
+
+/// The most times that a replay may have; each takes 8 bytes.
+pub const MAX_REPLAYED: u64 = 10_000_000;
+
+/// No line needs to be longer; more of it is not held in memory.
+const MAX_LINE: u64 = 256;
+const SECOND_NS: u128 = 1_000_000_000;
+
+/// Times in order, as they were read.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Replay {
+    /// At least one; none is less than the one before.
+    due_ns: Vec<u64>,
+    /// The most in any one second.
+    busiest_second: u64,
+}
+
+impl Replay {
+    /// Reads at most `limit` times.
+    pub(super) fn read(mut text: impl BufRead, limit: u64) -> Result<Replay, ReplayError> {
+        let mut due_ns = Vec::new();
+        let mut bytes = Vec::new();
+        let mut before = 0;
+        for number in 1.. {
+            bytes.clear();
+            let length = (&mut text)
+                .take(MAX_LINE)
+                .read_until(b'\n', &mut bytes)
+                .map_err(ReplayError::Read)?;
+            if length == 0 {
+                break;
+            }
+            let is_cut = bytes.len() as u64 == MAX_LINE && !bytes.ends_with(b"\n");
+            let line = bytes.trim_ascii();
+            let is_comment = line.starts_with(b"#");
+            if is_comment || (line.is_empty() && !is_cut) {
+                if is_cut {
+                    text.skip_until(b'\n').map_err(ReplayError::Read)?;
+                }
+                continue;
+            }
+            let Some(time) = seconds(line).filter(|_| !is_cut) else {
+                const SHOWN: usize = 40;
+                let text = shown(line).chars().take(SHOWN).collect();
+                return Err(ReplayError::NotATime { line: number, text });
+            };
+            let Ok(time) = u64::try_from(time) else {
+                let text = shown(line);
+                return Err(ReplayError::TooLong { line: number, text });
+            };
+            if time < before {
+                return Err(ReplayError::Unsorted {
+                    line: number,
+                    text: shown(line),
+                    before: Duration::from_nanos(before),
+                });
+            }
+            if due_ns.len() as u64 == limit {
+                return Err(ReplayError::TooMany);
+            }
+            due_ns.push(time);
+            before = time;
+        }
+        if due_ns.is_empty() {
+            return Err(ReplayError::Empty);
+        }
+        let busiest_second = busiest_second(&due_ns);
+        Ok(Replay {
+            due_ns,
+            busiest_second,
+        })
+    }
+
+    pub(super) fn due_ns(&self, index: u64) -> u64 {
+        let due = usize::try_from(index)
+            .ok()
+            .and_then(|at| self.due_ns.get(at));
+        due.copied().unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.due_ns.len() as u64
+    }
+
+    pub(super) fn busiest_second(&self) -> u64 {
+        self.busiest_second
+    }
+}
+
+impl fmt::Display for Replay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "replay of {} times", self.len())
+    }
+}
+
+fn shown(line: &[u8]) -> String {
+    String::from_utf8_lossy(line).into_owned()
+}
+
+/// Seconds in decimals as nanoseconds, rounded up; `None` for anything else. What cannot be counted
+/// in 64 bits stays larger than that.
+fn seconds(text: &[u8]) -> Option<u128> {
+    let point = text.iter().position(|byte| *byte == b'.');
+    let (whole, decimals) = match point {
+        Some(at) => (&text[..at], &text[at + 1..]),
+        None => (text, &[][..]),
+    };
+    let mut digits = whole.iter().chain(decimals);
+    if whole.len() + decimals.len() == 0 || !digits.all(u8::is_ascii_digit) {
+        return None;
+    }
+    let digit = |byte: &u8| u128::from(byte - b'0');
+    let whole = whole.iter().fold(0_u128, |sum, byte| {
+        sum.saturating_mul(10).saturating_add(digit(byte))
+    });
+    let (kept, cut) = decimals.split_at(decimals.len().min(9));
+    let nanos = kept
+        .iter()
+        .chain(std::iter::repeat(&b'0'))
+        .take(9)
+        .fold(0, |sum, byte| sum * 10 + digit(byte));
+    let is_more = cut.iter().any(|byte| *byte != b'0');
+    let seconds = whole.saturating_mul(SECOND_NS);
+    Some(seconds.saturating_add(nanos + u128::from(is_more)))
+}
+
+/// The most times that lie within one second of each other.
+fn busiest_second(due_ns: &[u64]) -> u64 {
+    let mut first = 0;
+    let mut most = 0;
+    for (last, due) in due_ns.iter().enumerate() {
+        while u128::from(due - due_ns[first]) >= SECOND_NS {
+            first += 1;
+        }
+        most = most.max(last - first + 1);
+    }
+    most as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Replay, ReplayError};
+
+    #[test]
+    fn more_than_the_limit_is_refused() {
+        let read = |limit| Replay::read("0\n1\n# a comment\n1\n".as_bytes(), limit);
+        assert!(matches!(read(2), Err(ReplayError::TooMany)));
+        assert_eq!(read(3).unwrap().len(), 3);
+    }
+}
