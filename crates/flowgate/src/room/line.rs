@@ -329,7 +329,12 @@ impl State {
         // A clock may have run backward, and others may have read it after the caller did: what it has told is past.
         let now_ns = now_ns.max(at_ns);
         if at_ns > request.deadline_ns {
-            return Decision::Now(Answer::Refused(self.not_yet(now_ns)));
+            let denied = match self.held_by {
+                Some(_) => self.not_yet(now_ns),
+                // Nobody has been asked yet, so that it is the time alone that it missed.
+                None => Denied::later(1, 1),
+            };
+            return Decision::Now(Answer::Refused(denied));
         }
         let mut held_by = None;
         while at_ns <= now_ns {

@@ -39,7 +39,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::vec::Vec;
 
-/// Runs `scenario` in as many orders as `FLOWGATE_SCHEDULES` says (5,000), by a coin at each step, and as many with few
+/// Runs `scenario` in as many orders as `FLOWGATE_SCHEDULES` says (20,000), by a coin at each step, and as many with few
 /// preemptions at random places (PCT). `FLOWGATE_SEED` chooses others; `FLOWGATE_SCHEDULE` is the one to run instead.
 #[track_caller]
 fn explore(scenario: fn()) {
@@ -52,7 +52,7 @@ fn explore(scenario: fn()) {
             .unwrap_or_else(|_| panic!("{name} is to be a number, and is {value:?}")),
         Err(_) => default,
     };
-    let schedules = number("FLOWGATE_SCHEDULES", 5_000) as usize;
+    let schedules = number("FLOWGATE_SCHEDULES", 20_000) as usize;
     let seed = number("FLOWGATE_SEED", 1);
     run(RandomScheduler::new_from_seed(seed, schedules), scenario);
     run(PctScheduler::new_from_seed(seed, 3, schedules), scenario);
