@@ -136,10 +136,17 @@ fn model_a_clock_that_moves_meets_somebody_who_enters_the_line() {
     });
 }
 
+/// With so few preemptions as a failure takes, where all would take too long.
+fn bounded(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(model);
+}
+
 /// The alarm may have gone off for whoever leaves.
 #[test]
 fn model_c6_somebody_who_gives_up_meets_a_clock_that_moves() {
-    loom::model(|| {
+    bounded(|| {
         let (bucket, time) = bucket(10);
         let (mut first, mut next) = (Task::new(&bucket), Task::new(&bucket));
         assert!(first.poll().is_pending() && next.poll().is_pending());
@@ -214,9 +221,7 @@ fn model_c1_a_newcomer_meets_somebody_who_enters_the_line() {
 /// Two who enter at once stand one behind the other, whoever of them sets the alarm.
 #[test]
 fn model_c6_two_who_enter_the_line_meet_a_refund() {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(2);
-    builder.check(|| {
+    bounded(|| {
         let (bucket, time) = bucket(10);
         time.set(at(10));
         bucket.try_acquire().expect("one has come");
