@@ -46,6 +46,10 @@ impl Supply for ConcurrencyLimit {
         Ok(())
     }
 
+    fn is_timed(&self) -> bool {
+        false
+    }
+
     fn announce(&self, flags: u64) {
         self.slots.announce(flags);
     }

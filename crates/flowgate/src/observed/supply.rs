@@ -71,6 +71,10 @@ impl<L: Observable + Send + Sync> Supply for Observed<L> {
         self.limiter.inner().behind(at, ahead, n)
     }
 
+    fn is_timed(&self) -> bool {
+        self.limiter.inner().is_timed()
+    }
+
     fn has_receipts(&self) -> bool {
         self.limiter.inner().has_receipts()
     }

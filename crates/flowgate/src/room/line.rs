@@ -263,7 +263,10 @@ impl State {
             self.changed(now_ns);
         }
         let was_called = self.forget_call_of(index);
-        (self.queue.remove(index), was_next || was_called)
+        // It may be the one that was woken to ask for the next alarm.
+        let is_untimed = self.service_ns != NEVER_NS && self.call.is_none();
+        let waker = self.queue.remove(index);
+        (waker, was_next || was_called || is_untimed)
     }
 
     fn forget_call_of(&mut self, index: u32) -> bool {
@@ -331,6 +334,7 @@ impl State {
         if at_ns > request.deadline_ns {
             let denied = match self.held_by {
                 Some(_) => self.not_yet(now_ns),
+                None if !supply.is_timed() => Denied::busy(),
                 // Nobody has been asked yet, so that it is the time alone that it missed.
                 None => Denied::later(1, 1),
             };

@@ -59,6 +59,11 @@ pub trait Supply: Send + Sync {
         self.delay(at, ahead, n)
     }
 
+    /// Whether it is time that what is wanted comes with.
+    fn is_timed(&self) -> bool {
+        true
+    }
+
     /// Whether [`drain`](Self::drain) gives receipts.
     fn has_receipts(&self) -> bool {
         false
