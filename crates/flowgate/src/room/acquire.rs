@@ -161,6 +161,9 @@ impl fmt::Debug for Acquire<'_> {
 
 impl Grant {
     /// The instant at which the turn came, on the limiter's clock. Somewhat before the caller knows it.
+    ///
+    /// For a grant without a wait it is when the caller looked at the clock; should others have looked later and been
+    /// let through first, a window counts it with those.
     pub fn at(&self) -> Timestamp {
         Timestamp::from_nanos(self.at_ns)
     }

@@ -51,6 +51,8 @@ pub(super) struct State {
     held_by: Option<Denied>,
     /// Since when there has been somebody in line.
     busy_since_ns: u64,
+    /// Whether who came last is next: as whoever served last found it, and not by everybody's own reading of a clock.
+    is_lifo: bool,
     alarm: Option<Alarm>,
     /// Who is woken when, if nobody has been served by then.
     call: Option<(u32, u64)>,
@@ -89,6 +91,7 @@ impl Line {
                 service_ns: NEVER_NS,
                 held_by: None,
                 busy_since_ns: 0,
+                is_lifo: false,
                 alarm: None,
                 call: None,
             }),
@@ -171,7 +174,7 @@ impl Wake for Line {
             true => Some((index, call_ns)).filter(|_| !is_at_once),
             false => {
                 let then_ns = now_ns.saturating_add(PATIENCE_NS);
-                state.after(index, now_ns).map(|then| (then, then_ns))
+                state.after(index).map(|then| (then, then_ns))
             }
         };
         state.call = then;
@@ -199,8 +202,9 @@ impl State {
         if self.changes > 0 {
             return false;
         }
+        self.turn_round(now_ns);
         for _ in 0..BATCH {
-            let Some(next) = self.next(now_ns) else {
+            let Some(next) = self.next() else {
                 self.due_ns = NEVER_NS;
                 self.service_ns = NEVER_NS;
                 self.held_by = None;
@@ -216,7 +220,7 @@ impl State {
                     self.due_ns = due_ns;
                     self.service_ns = due_ns
                         .min(self.queue.get(next).request.deadline_ns)
-                        .min(self.turning_ns(now_ns));
+                        .min(self.turning_ns());
                     self.held_by = held_by;
                     if due_ns <= now_ns {
                         // Its own affair, and not the poller's.
@@ -257,7 +261,7 @@ impl State {
 
     /// Takes away the entry of `index`; whether that leaves it to others to have the next served.
     pub(super) fn leave(&mut self, index: u32, now_ns: u64) -> (Option<Waker>, bool) {
-        let was_next = self.next(now_ns) == Some(index);
+        let was_next = self.next() == Some(index);
         if was_next && self.queue.waiters() > 1 {
             // Only now can the one behind it go.
             self.changed(now_ns);
@@ -281,8 +285,8 @@ impl State {
     }
 
     /// Who is next.
-    pub(super) fn next(&self, now_ns: u64) -> Option<u32> {
-        if self.is_lifo(now_ns) {
+    pub(super) fn next(&self) -> Option<u32> {
+        if self.is_lifo {
             self.queue.newest()
         } else {
             self.queue.oldest()
@@ -290,29 +294,27 @@ impl State {
     }
 
     /// Who is next after `index`.
-    fn after(&self, index: u32, now_ns: u64) -> Option<u32> {
-        if self.is_lifo(now_ns) {
+    fn after(&self, index: u32) -> Option<u32> {
+        if self.is_lifo {
             self.queue.ahead(index)
         } else {
             self.queue.behind(index)
         }
     }
 
-    fn is_lifo(&self, now_ns: u64) -> bool {
-        match self.settings.order {
+    /// Turns the line round if it is time.
+    fn turn_round(&mut self, now_ns: u64) {
+        self.is_lifo = match self.settings.order {
             Order::Fifo | Order::Barging => false,
             Order::Lifo => true,
-            Order::AdaptiveLifo { after } => {
-                let busy_ns = now_ns.saturating_sub(self.busy_since_ns);
-                u128::from(busy_ns) > after.as_nanos()
-            }
+            Order::AdaptiveLifo { .. } => self.is_lifo || now_ns >= self.turning_ns(),
         }
     }
 
     /// When the order turns, if there is an other one to come and more than one to be ordered.
-    fn turning_ns(&self, now_ns: u64) -> u64 {
+    fn turning_ns(&self) -> u64 {
         match self.settings.order {
-            Order::AdaptiveLifo { after } if self.queue.waiters() > 1 && !self.is_lifo(now_ns) => {
+            Order::AdaptiveLifo { after } if self.queue.waiters() > 1 && !self.is_lifo => {
                 let after_ns = u64::try_from(after.as_nanos()).unwrap_or(NEVER_NS);
                 self.busy_since_ns
                     .saturating_add(after_ns)
@@ -408,7 +410,7 @@ impl State {
             return None;
         }
         let is_soon = self.due_ns.saturating_sub(now_ns) <= lead_ns;
-        (is_soon && self.next(now_ns) == Some(index)).then_some(self.due_ns)
+        (is_soon && self.next() == Some(index)).then_some(self.due_ns)
     }
 
     /// Whether there is something to be done for the line: somebody in it can be served, or the next one has to ask
@@ -422,7 +424,13 @@ impl State {
         self.settings.order == Order::Fifo && self.queue.oldest() != Some(index)
     }
 
-    /// The rules have changed: whoever is next is to be woken by the new ones.
+    /// The rules have changed: whoever is next by the new ones is to be woken by them.
+    pub(super) fn reorder(&mut self) {
+        self.is_lifo = false;
+        self.untime();
+    }
+
+    /// The next one is to ask for an alarm again.
     pub(super) fn untime(&mut self) {
         self.call = None;
     }
@@ -454,6 +462,7 @@ impl State {
         let index = self.queue.enter(request, waker.clone())?;
         if is_first {
             self.busy_since_ns = now_ns;
+            self.is_lifo = false;
             self.announce(supply);
         }
         Some(index)
@@ -472,7 +481,7 @@ impl State {
         let Request {
             units, deadline_ns, ..
         } = self.queue.get(index).request;
-        let is_last = self.next(now_ns) != Some(index) || self.queue.waiters() == 1;
+        let is_last = self.next() != Some(index) || self.queue.waiters() == 1;
         let ahead = if is_last {
             self.queue.units() - u128::from(units)
         } else {

@@ -121,6 +121,58 @@ fn a_faster_quota_meets_those_who_wait_while_the_clock_moves() {
     });
 }
 
+#[test]
+fn c2_a_turn_that_came_before_a_change_is_dated_before_it() {
+    explore(|| {
+        let (bucket, time) = bucket(0);
+        let ledger = Ledger::default();
+        let mut first = std::boxed::Box::pin(bucket.acquire());
+        let poll = first.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(poll.is_pending());
+        thread::scope(|threads| {
+            threads.spawn(|| {
+                time.set(at(15));
+                bucket.set_quota(quota(INTERVAL_NS, 1_000_000_000));
+                time.set(at(40));
+            });
+            threads.spawn(|| ledger.wait(bucket.acquire()).expect("in turn"));
+            threads.spawn(|| bucket.try_acquire_n(1_000_000).unwrap_err());
+        });
+        let Some(Ok(grant)) = leave_early(first) else {
+            panic!("its turn has come")
+        };
+        assert_eq!(grant.at(), at(10));
+        ledger.enter_now(grant);
+        ledger.reckon(&bucket, 0);
+    });
+}
+
+/// Alarms then go off too early, or are asked for when they have gone off.
+#[test]
+fn c4_a_clock_that_runs_backward_meets_those_who_wait() {
+    explore(|| {
+        let (bucket, time) = bucket(0);
+        let ledger = Ledger::default();
+        let left = AtomicU64::new(3);
+        thread::scope(|threads| {
+            for n in [1, 2, 1] {
+                let (bucket, ledger, left) = (&bucket, &ledger, &left);
+                threads.spawn(move || {
+                    ledger.wait(bucket.acquire().n(n)).expect("in turn");
+                    left.fetch_sub(1, SeqCst);
+                });
+            }
+            threads.spawn(|| ledger.pass_by(bucket.acquire()));
+            threads.spawn(|| {
+                walk(&time, [12, 3, 25, 8, 60]);
+                // Who looks when it is early again may have to be called once more.
+                walk_until_none_is(&left, &time, A_WHILE_NS);
+            });
+        });
+        ledger.reckon(&bucket, 0);
+    });
+}
+
 /// A task in line that nobody polls costs the others a millisecond, and no more.
 #[test]
 fn c6_somebody_who_does_not_look_holds_up_nobody() {

@@ -123,6 +123,29 @@ fn a_gate_whose_limits_change_meets_those_who_wait() {
     });
 }
 
+/// Slots are scarcer than tokens, so whoever is refused would have had a token to lose.
+#[test]
+fn c5_newcomers_at_a_gate_take_a_token_and_a_slot_or_neither() {
+    explore(|| {
+        let both = Both::new(3, 1);
+        let (in_use, granted) = (InUse::default(), AtomicU64::new(0));
+        thread::scope(|threads| {
+            for _ in 0..3 {
+                threads.spawn(|| match both.gate.try_acquire() {
+                    Ok(permit) => {
+                        granted.fetch_add(1, SeqCst);
+                        in_use.use_up(permit, 1);
+                    }
+                    Err(denied) => assert!(denied.is_busy(), "{denied:?}"),
+                });
+            }
+            threads.spawn(|| walk(&both.time, [7, 25]));
+        });
+        assert!(granted.load(SeqCst) >= 1);
+        both.reckon(3, granted.into_inner());
+    });
+}
+
 /// Newcomers stand back while others wait, and take both or neither.
 #[test]
 fn c6_newcomers_at_a_gate_meet_a_release() {

@@ -25,6 +25,28 @@ fn a_full_line_that_lets_its_oldest_go_meets_a_release() {
     });
 }
 
+/// Whoever came last is next, and need not wait until somebody gives back what the first wants.
+#[test]
+fn small_newcomers_meet_a_large_request_that_is_no_longer_next() {
+    explore(|| {
+        let (limit, in_use) = (slots(2), InUse::default());
+        limit.line().set_order(Order::Lifo);
+        let permit = limit.try_acquire().expect("it is free");
+        let mut large = std::boxed::Box::pin(limit.acquire().n(2));
+        let poll = large.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(poll.is_pending());
+        thread::scope(|threads| {
+            for _ in 0..2 {
+                threads.spawn(|| in_use.hold(limit.acquire(), 1).expect("in turn"));
+            }
+            threads.spawn(|| drop(leave_early(limit.acquire())));
+        });
+        drop(permit);
+        drop(leave_early(large).expect("it is the only one left"));
+        assert_idle(&limit);
+    });
+}
+
 /// Newcomers take what there is, past those in line; who are served when it is given back again.
 #[test]
 fn newcomers_who_barge_meet_a_release() {

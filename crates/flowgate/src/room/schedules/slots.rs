@@ -97,6 +97,29 @@ fn a_release_meets_deadlines() {
     });
 }
 
+/// Nothing else would end these.
+#[test]
+fn deadlines_meet_those_who_enter_the_line() {
+    explore(|| {
+        let (limit, time) = timed_slots(1);
+        let permit = limit.try_acquire().expect("it is free");
+        thread::scope(|threads| {
+            for deadline in [at(5), at(9), at(5)] {
+                let (limit, time) = (&limit, &time);
+                threads.spawn(move || {
+                    let denied = block_on(limit.acquire().by(deadline)).unwrap_err();
+                    assert!(denied.is_busy(), "{denied:?}");
+                    assert!(time.now() >= deadline, "too early");
+                });
+            }
+            threads.spawn(|| drop(leave_early(limit.acquire())));
+            threads.spawn(|| walk(&time, [4, 7, 10]));
+        });
+        drop(permit);
+        assert_idle(&limit);
+    });
+}
+
 #[test]
 fn c6_two_releases_meet_somebody_who_wants_both() {
     explore(|| {
@@ -176,6 +199,50 @@ fn a_smaller_limit_meets_somebody_who_wants_more() {
             threads.spawn(|| limit.set_limit(2).expect("within range"));
             threads.spawn(move || drop(permit));
         });
+        assert_eq!(limit.limit(), 2);
+        assert_idle(&limit);
+    });
+}
+
+/// Nothing else would end these.
+#[test]
+fn a_smaller_limit_meets_those_who_enter_the_line_for_more() {
+    explore(|| {
+        let limit = slots(3);
+        let permit = limit.try_acquire_n(3).expect("they are free");
+        let mut ahead = std::boxed::Box::pin(limit.acquire());
+        let poll = ahead.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(poll.is_pending());
+        thread::scope(|threads| {
+            for _ in 0..2 {
+                threads.spawn(|| {
+                    let denied = block_on(limit.acquire().n(3)).unwrap_err();
+                    assert!(denied.is_never(), "{denied:?}");
+                });
+            }
+            threads.spawn(|| limit.set_limit(2).expect("within range"));
+        });
+        drop(permit);
+        drop(leave_early(ahead).expect("it is the only one left"));
+        assert_idle(&limit);
+    });
+}
+
+#[test]
+fn forgetting_meets_those_who_enter_the_line_for_more() {
+    explore(|| {
+        let limit = slots(3);
+        let mut permit = limit.try_acquire_n(3).expect("they are free");
+        let lost = permit.split(1).expect("it holds three");
+        thread::scope(|threads| {
+            threads.spawn(|| drop(leave_early(limit.acquire())));
+            threads.spawn(|| {
+                let denied = block_on(limit.acquire().n(3)).unwrap_err();
+                assert!(denied.is_never(), "{denied:?}");
+            });
+            threads.spawn(move || lost.forget());
+        });
+        drop(permit);
         assert_eq!(limit.limit(), 2);
         assert_idle(&limit);
     });

@@ -22,28 +22,43 @@ fn two_per_window() -> Quota {
 fn crowd(limiter: &dyn Limiter, time: &ManualClock, most: u64, change: impl FnOnce() + Send) {
     let ledger = Ledger::default();
     let left = AtomicU64::new(3);
+    let spans = Mutex::new(Vec::new());
+    // Who did not wait is dated by its own reading of the clock, and counted when it was let through: no later than now.
+    let note = |grant: Grant| {
+        let counted_by = match grant.waited() {
+            Duration::ZERO => time.now(),
+            _ => grant.at(),
+        };
+        let mut spans = spans.lock().expect("nobody panics meanwhile");
+        spans.push((grant.at(), counted_by, grant.units()));
+    };
     thread::scope(|threads| {
         for n in [1, 2, 1] {
-            let (ledger, left) = (&ledger, &left);
+            let (ledger, left, note) = (&ledger, &left, &note);
             threads.spawn(move || {
-                ledger.wait(limiter.acquire().n(n)).expect("in turn");
+                note(ledger.wait(limiter.acquire().n(n)).expect("in turn"));
                 left.fetch_sub(1, SeqCst);
             });
         }
-        threads.spawn(|| ledger.pass_by(limiter.acquire().n(2)));
+        threads.spawn(|| {
+            if let Some(answer) = leave_early(limiter.acquire().n(2)) {
+                note(answer.expect("nothing is refused"));
+            }
+        });
         threads.spawn(change);
         threads.spawn(|| walk_until_none_is(&left, time, 7));
     });
     assert!(limiter.line().is_empty(), "somebody is left in line");
     ledger.assert_in_order();
-    let turns = ledger.turns();
-    let grants = || turns.iter().map(|(_, grant)| grant);
-    for from in grants().map(Grant::at) {
-        let within = grants().filter(|grant| grant.at() >= from && grant.at() < from + WINDOW);
-        let granted: u64 = within.map(Grant::units).sum();
+    let spans = spans.into_inner().expect("nobody panicked");
+    for &(from, _, _) in &spans {
+        let within = spans
+            .iter()
+            .filter(|&&(at, by, _)| at >= from && by < from + WINDOW);
+        let granted: u64 = within.map(|&(_, _, units)| units).sum();
         assert!(
             granted <= most,
-            "{granted} of {most} from {from:?} on: {turns:?}"
+            "{granted} of {most} from {from:?} on: {spans:?}"
         );
     }
 }
@@ -69,6 +84,43 @@ fn sliding_window() {
         crowd(&limiter, &time, 2, || {
             limiter.set_quota(two_per_window()).expect("within range");
         });
+    });
+}
+
+/// What a larger limit makes possible was not so before.
+#[test]
+fn c1_those_in_line_are_dated_when_a_larger_limit_let_them_through() {
+    explore(|| {
+        let time = ManualClock::new();
+        let builder = SlidingWindow::builder(two_per_window()).clock(&time);
+        let limiter = builder.max_limit(4).build().expect("within range");
+        limiter.try_acquire_n(2).expect("there is room for two");
+        time.set(at(1));
+        let mut waits: Vec<_> = (0..2)
+            .map(|_| std::boxed::Box::pin(limiter.acquire()))
+            .collect();
+        for wait in &mut waits {
+            let poll = wait.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(poll.is_pending());
+        }
+        thread::scope(|threads| {
+            threads.spawn(|| {
+                time.set(at(15));
+                let four = Quota::new(4, WINDOW).expect("within range");
+                limiter.set_quota(four).expect("within range");
+            });
+            threads.spawn(|| {
+                for _ in 0..3 {
+                    let _ = limiter.try_acquire_n(4).unwrap_err();
+                }
+            });
+        });
+        for wait in waits {
+            let Some(Ok(grant)) = leave_early(wait) else {
+                panic!("its turn has come")
+            };
+            assert_eq!(grant.at(), at(15));
+        }
     });
 }
 

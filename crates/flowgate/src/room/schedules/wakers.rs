@@ -285,6 +285,31 @@ fn cancelling_meets_a_release() {
     });
 }
 
+/// Nothing else would end these.
+#[test]
+fn cancelling_meets_those_who_enter_the_line() {
+    explore(|| {
+        let limit = slots(1);
+        let permit = limit.try_acquire().expect("it is free");
+        let handle = CancelHandle::new();
+        thread::scope(|threads| {
+            for _ in 0..2 {
+                threads.spawn(|| {
+                    let denied = block_on(limit.acquire().cancelled_by(&handle)).unwrap_err();
+                    assert!(denied.is_cancelled(), "{denied:?}");
+                });
+            }
+            threads.spawn(|| {
+                let denied = wait_moving(limit.acquire().cancelled_by(&handle)).unwrap_err();
+                assert!(denied.is_cancelled(), "{denied:?}");
+            });
+            threads.spawn(|| handle.cancel());
+        });
+        drop(permit);
+        assert_idle(&limit);
+    });
+}
+
 #[test]
 fn c5_cancelling_meets_a_clock_that_moves() {
     explore(|| {
