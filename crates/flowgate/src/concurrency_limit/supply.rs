@@ -50,6 +50,10 @@ impl Supply for ConcurrencyLimit {
         false
     }
 
+    fn has_dates(&self) -> bool {
+        false
+    }
+
     fn announce(&self, flags: u64) {
         self.slots.announce(flags);
     }

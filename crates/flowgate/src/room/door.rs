@@ -98,7 +98,7 @@ impl<'a> Line<'a> {
         let mut state = line.lock();
         change(&mut state.settings);
         state.announce(self.0);
-        state.reorder();
+        state.reorder(self.0, now_ns);
         let mut afterwards = line::Afterwards::default();
         let state = line.serve(state, self.0, now_ns, None, &mut afterwards);
         line.end(state, afterwards);

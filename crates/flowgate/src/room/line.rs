@@ -425,14 +425,23 @@ impl State {
     }
 
     /// The rules have changed: whoever is next by the new ones is to be woken by them.
-    pub(super) fn reorder(&mut self) {
+    pub(super) fn reorder(&mut self, supply: &dyn Supply, now_ns: u64) {
         self.is_lifo = false;
+        if !supply.has_dates() {
+            // Nobody knows since when.
+            self.busy_since_ns = now_ns;
+        }
         self.untime();
     }
 
     /// The next one is to ask for an alarm again.
     pub(super) fn untime(&mut self) {
         self.call = None;
+    }
+
+    /// Whether who is served depends on the time, though what they get does not.
+    pub(super) fn tells_time(&self) -> bool {
+        matches!(self.settings.order, Order::AdaptiveLifo { .. }) || self.queue.has_deadlines()
     }
 
     /// Serves nobody from now on.

@@ -156,9 +156,12 @@ impl Room {
     /// After something has become possible now for those in line, whose turns are not dated by the time.
     #[cold]
     pub(crate) fn serve_changed(&self, supply: &dyn Supply) {
-        let now_ns = supply.clock().now().as_nanos();
         let line = self.line(supply.clock());
         let mut state = line.lock();
+        let now_ns = match supply.has_dates() || state.tells_time() {
+            true => supply.clock().now().as_nanos(),
+            false => 0,
+        };
         let mut afterwards = line::Afterwards::default();
         state.changed(now_ns);
         let state = line.serve(state, supply, now_ns, None, &mut afterwards);

@@ -19,6 +19,12 @@ pub(super) struct Request {
     pub(super) spacing: Spacing,
 }
 
+impl Request {
+    fn has_deadline(&self) -> bool {
+        self.deadline_ns != u64::MAX
+    }
+}
+
 /// Somebody who waits.
 #[derive(Debug)]
 pub(super) struct Waiter {
@@ -55,6 +61,8 @@ pub(super) struct Queue {
     present: u32,
     /// What those in line ask for together.
     units: u128,
+    /// How many in line have a deadline.
+    deadlines: u32,
 }
 
 #[derive(Debug)]
@@ -82,6 +90,7 @@ impl Queue {
             waiters: 0,
             present: 0,
             units: 0,
+            deadlines: 0,
         }
     }
 
@@ -95,6 +104,11 @@ impl Queue {
 
     pub(super) fn units(&self) -> u128 {
         self.units
+    }
+
+    /// Whether anybody in line has a deadline.
+    pub(super) fn has_deadlines(&self) -> bool {
+        self.deadlines > 0
     }
 
     pub(super) fn oldest(&self) -> Option<u32> {
@@ -174,6 +188,7 @@ impl Queue {
         self.waiters += 1;
         self.present += 1;
         self.units += u128::from(request.units);
+        self.deadlines += u32::from(request.has_deadline());
         Some(index)
     }
 
@@ -216,7 +231,7 @@ impl Queue {
         let &Waiter {
             ahead,
             behind,
-            request: Request { units, .. },
+            request,
             ..
         } = self.get(index);
         match ahead {
@@ -228,7 +243,8 @@ impl Queue {
             behind => self.get_mut(behind).ahead = ahead,
         }
         self.waiters -= 1;
-        self.units -= u128::from(units);
+        self.units -= u128::from(request.units);
+        self.deadlines -= u32::from(request.has_deadline());
     }
 }
 

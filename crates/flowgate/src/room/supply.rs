@@ -64,6 +64,12 @@ pub trait Supply: Send + Sync {
         true
     }
 
+    /// Whether anybody wants to know when grants are dated. If not, the clock is read only where somebody in line has a
+    /// deadline, or the order depends on it.
+    fn has_dates(&self) -> bool {
+        true
+    }
+
     /// Whether [`drain`](Self::drain) gives receipts.
     fn has_receipts(&self) -> bool {
         false

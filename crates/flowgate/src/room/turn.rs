@@ -140,7 +140,12 @@ impl Turn {
 
     fn enter(&mut self, supply: &dyn Supply, waker: &Waker) -> Poll<Result<Granted, Denied>> {
         let room = supply.room();
-        let now_ns = supply.clock().now().as_nanos();
+        // Reading the clock would be half the cost.
+        let is_dated = supply.has_dates() || !matches!(self.patience, Patience::Endless);
+        let mut now_ns = match is_dated {
+            true => supply.clock().now().as_nanos(),
+            false => 0,
+        };
         let units = self.units.unwrap_or_else(|| supply.token());
         let since_ns = match self.spacing {
             Spacing::Scheduled => self.since_ns.unwrap_or(now_ns).min(now_ns),
@@ -177,6 +182,9 @@ impl Turn {
         let mut state = line.lock();
         if state.is_closed {
             return Poll::Ready(Err(Denied::closed()));
+        }
+        if !is_dated && state.tells_time() {
+            now_ns = supply.clock().now().as_nanos();
         }
         let Some(place) = state.enter(supply, now_ns, request, waker) else {
             return Poll::Ready(Err(Denied::queue_full(None)));
