@@ -57,6 +57,30 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
     /// As [`Limiter::try_acquire_n`].
     fn try_acquire_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied>;
 
+    /// What [`try_acquire`](Self::try_acquire) would answer now. Takes nothing, so that the answer may be old when it is
+    /// used.
+    ///
+    /// # Errors
+    ///
+    /// As [`Limiter::try_acquire`].
+    fn peek(&self) -> Result<(), Denied> {
+        self.peek_n_at(self.clock().now(), self.supply().token())
+    }
+
+    /// What [`try_acquire_n_at`](Self::try_acquire_n_at) would answer. Takes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Limiter::try_acquire_n`].
+    fn peek_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
+        if n == 0 {
+            return Ok(());
+        }
+        let supply = self.supply();
+        supply.room().pass(supply, now.as_nanos(), Some(n))?;
+        supply.peek(now, n)
+    }
+
     /// Takes `n` units now, to be used when [`Reservation::at`] says. `None` if this type of limiter cannot
     /// promise a time.
     ///
