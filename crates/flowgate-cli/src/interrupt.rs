@@ -1,39 +1,103 @@
-//! Ctrl-C: once to stop and report, twice to quit.
+//! Being asked to end: Ctrl-C, and SIGTERM where there is one.
 
+use std::future::poll_fn;
 use std::io;
 use std::process;
-use std::sync::mpsc;
+use std::task::{Context, Poll};
 use std::thread;
 
 use flowgate_load::Stop;
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal;
 
 use crate::exit::complain;
 
-/// From now on the first Ctrl-C stops the run, and the second ends the process with exit code 130.
-/// When this returns, no Ctrl-C can be missed.
-pub(crate) fn listen(stop: Stop) -> io::Result<()> {
-    let runtime = Builder::new_current_thread().enable_io().build()?;
-    let (ready, is_ready) = mpsc::channel();
+/// Requests to end, one after the other. From the moment in which this exists none is missed, and none ends the process
+/// by itself.
+#[derive(Debug)]
+pub(crate) struct Interrupts {
+    runtime: Runtime,
+    sources: Sources,
+}
+
+impl Interrupts {
+    /// Puts the handlers in place.
+    pub(crate) fn new() -> io::Result<Interrupts> {
+        let runtime = Builder::new_current_thread().enable_io().build()?;
+        let sources = runtime.block_on(async { Sources::new() })?;
+        Ok(Interrupts { runtime, sources })
+    }
+
+    /// Waits for the next.
+    pub(crate) fn wait(&mut self) {
+        let sources = &mut self.sources;
+        self.runtime
+            .block_on(poll_fn(|context| sources.poll(context)));
+    }
+}
+
+#[cfg(unix)]
+#[derive(Debug)]
+struct Sources {
+    interrupt: signal::unix::Signal,
+    terminate: signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Sources {
+    fn new() -> io::Result<Sources> {
+        use signal::unix::{SignalKind, signal};
+        Ok(Sources {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        // Both are asked, so that both wake.
+        let interrupt = self.interrupt.poll_recv(context);
+        let terminate = self.terminate.poll_recv(context);
+        match interrupt.is_ready() || terminate.is_ready() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    }
+}
+
+#[cfg(windows)]
+#[derive(Debug)]
+struct Sources(signal::windows::CtrlC);
+
+#[cfg(windows)]
+impl Sources {
+    fn new() -> io::Result<Sources> {
+        signal::windows::ctrl_c().map(Sources)
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.0.poll_recv(context).map(|_| ())
+    }
+}
+
+/// What a run says to those who asked it to end, and who do not see it in the live view.
+pub(crate) const STOPPING: &str =
+    "stopping; waiting up to 1 s for answers (Ctrl-C again quits at once)";
+
+/// From now on the first request to end stops the run, and the second ends the process with exit code 130. When this
+/// returns, none can be missed.
+pub(crate) fn listen(stop: Stop, is_said: bool) -> io::Result<()> {
+    let mut interrupts = Interrupts::new()?;
+    let ending = move || {
+        interrupts.wait();
+        stop.stop();
+        if is_said {
+            complain(&STOPPING);
+        }
+        interrupts.wait();
+        process::exit(130);
+    };
     thread::Builder::new()
         .name("flowgate-ctrl-c".to_owned())
-        .spawn(move || {
-            runtime.block_on(async {
-                // Polling once puts the handler in place.
-                let mut first = Box::pin(signal::ctrl_c());
-                let _ = ready.send(());
-                if first.as_mut().await.is_err() {
-                    return;
-                }
-                stop.stop();
-                complain(&"stopping; waiting up to 1 s for answers (Ctrl-C again quits at once)");
-                if signal::ctrl_c().await.is_ok() {
-                    process::exit(130);
-                }
-            });
-        })?;
-    // The other end hangs up only after sending.
-    let _ = is_ready.recv();
+        .spawn(ending)?;
     Ok(())
 }

@@ -6,7 +6,8 @@
 
 mod support;
 
-use std::io::{Read, Write};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::Command;
 use std::sync::Arc;
@@ -41,7 +42,7 @@ fn without_a_url_it_serves_itself_and_says_so() {
     assert!(out.contains("sent       300 of 300 in "), "{out}");
     assert_eq!(number(&out, "status", "2xx"), 300);
     assert!(out.contains("errors     none\n"), "{out}");
-    assert!((8..=13).contains(&out.lines().count()), "{out}");
+    assert!((8..=14).contains(&out.lines().count()), "{out}");
 }
 
 #[test]
@@ -92,6 +93,139 @@ fn method_headers_and_body_reach_the_server() {
         assert_eq!(request.matches(line).count(), 1, "{line:?} in {request}");
     }
     assert_eq!(request.matches("user-agent").count(), 1, "{request}");
+}
+
+#[test]
+fn what_hey_and_oha_users_type_reaches_the_server() {
+    let (arrived, arrival) = mpsc::channel();
+    let url = server(move |stream, _| {
+        let arrived = arrived.clone();
+        thread::spawn(move || {
+            let mut lines = BufReader::new(stream.try_clone().unwrap());
+            let mut stream = stream;
+            let mut request = String::new();
+            while lines.read_line(&mut request).is_ok_and(|length| length > 0) {
+                if request.ends_with("\r\n\r\n") {
+                    let _ = lines.read_exact(&mut [0; 4]);
+                    let _ = arrived.send(std::mem::take(&mut request));
+                    if stream.write_all(OK).is_err() {
+                        return;
+                    }
+                }
+            }
+        });
+        true
+    });
+    let body = std::env::temp_dir().join(format!("flowgate-body-{}", std::process::id()));
+    fs::write(&body, "\0\r\n\n").unwrap();
+    let run_for = ["load", "-n", "3", "-c", "1", "-t", "20", "-X", "POST"];
+    let says = [
+        "-T",
+        "text/x",
+        "-A",
+        "text/y",
+        "-a",
+        "a:b",
+        "--host",
+        "example.org",
+    ];
+    let from = ["-D", body.to_str().unwrap(), "--disable-keepalive"];
+    let (exit, out, err) = run(&[&run_for[..], &says, &from, &[&url]].concat());
+    fs::remove_file(body).unwrap();
+    assert_eq!((exit, err.as_str()), (0, ""), "{out}");
+    assert!(out.contains("verdict    UNPACED"), "{out}");
+    assert_eq!(number(&out, "status", "2xx"), 3, "{out}");
+    let request = arrival.recv().unwrap();
+    assert!(request.starts_with("POST / HTTP/1.1\r\n"), "{request}");
+    for line in [
+        "content-type: text/x\r\n",
+        "accept: text/y\r\n",
+        "authorization: Basic YTpi\r\n",
+        "host: example.org\r\n",
+        "content-length: 4\r\n",
+        "connection: close\r\n",
+    ] {
+        assert_eq!(request.matches(line).count(), 1, "{line:?} in {request}");
+    }
+}
+
+#[test]
+fn urls_are_taken_in_turn() {
+    let (arrived, arrival) = mpsc::channel();
+    let url = server(move |stream, _| {
+        let arrived = arrived.clone();
+        thread::spawn(move || {
+            let mut lines = BufReader::new(stream.try_clone().unwrap());
+            let mut stream = stream;
+            let mut line = String::new();
+            while lines.read_line(&mut line).is_ok_and(|length| length > 0) {
+                if line.starts_with("GET ") {
+                    let _ = arrived.send(line.clone());
+                } else if line == "\r\n" && stream.write_all(OK).is_err() {
+                    return;
+                }
+                line.clear();
+            }
+        });
+        true
+    });
+    let urls = std::env::temp_dir().join(format!("flowgate-urls-{}", std::process::id()));
+    fs::write(&urls, format!("{url}a\n\n# no more\n {url}b\n")).unwrap();
+    let path = urls.to_str().unwrap();
+    let (_, out, err) = run(&["load", "-q", "50", "-n", "4", "-c", "1", "--urls", path]);
+    fs::remove_file(&urls).unwrap();
+    assert_eq!(err, "");
+    assert_eq!(number(&out, "status", "2xx"), 4, "{out}");
+    let lines: String = arrival.try_iter().collect();
+    let expected = "GET /a HTTP/1.1\r\nGET /b HTTP/1.1\r\n";
+    assert_eq!(lines, expected.repeat(2));
+}
+
+#[test]
+fn a_rate_to_stay_under_and_a_limiter() {
+    let (exit, out, err) = run(&["load", "--at-most", "50/s", "-n", "5"]);
+    assert_eq!((exit, err.as_str()), (0, ""), "{out}");
+    assert!(out.contains("asked at most 50/s"), "{out}");
+    assert!(
+        out.contains("verdict    UNDER: no two sends closer together than 20 ms"),
+        "{out}"
+    );
+    let driver = [
+        "load",
+        "--driver",
+        "token 50/s burst 3",
+        "--margin",
+        "1ms",
+        "-z",
+        "200ms",
+    ];
+    let (exit, out, err) = run(&driver);
+    assert_eq!((exit, err.as_str()), (0, ""), "{out}");
+    assert!(
+        out.contains("asked token 50/s burst 3, 1 ms more apart"),
+        "{out}"
+    );
+}
+
+#[test]
+fn too_few_open_files_are_told_before_anything_is_sent() {
+    let binary = env!("CARGO_BIN_EXE_flowgate");
+    let script =
+        format!("ulimit -n 30; exec {binary} load -q 10 -c 100 --threads 1 http://127.0.0.1:1/");
+    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+    let (exit, out, err) = finished(output);
+    assert_eq!((exit, out.as_str()), (1, ""));
+    assert_eq!(
+        err,
+        "flowgate: 100 connections take about 130 open files, and 30 are allowed: \
+         type a smaller -c, or before it ulimit -n 130\n"
+    );
+    // A soft limit is no obstacle.
+    let script = format!("ulimit -S -n 30; exec {binary} load -q 500 -c 100 -n 100");
+    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+    let (_, out, err) = finished(output);
+    assert_eq!(err, "");
+    assert!(out.contains("sent       100 of 100 in "), "{out}");
 }
 
 #[test]
@@ -219,10 +353,15 @@ fn a_server_that_never_answers_ends_in_timeouts() {
         answer_with(stream, b"");
         true
     });
-    let limits = ["-c", "5", "--timeout", "200ms"];
+    let limits = ["-c", "5", "--timeout", "200ms", "--fail-if", "err>0"];
     let run_for = ["load", "-q", "100", "-z", "500ms"];
-    let (exit, out, _) = run(&[&run_for[..], &limits, &[&url]].concat());
+    let (exit, out, err) = run(&[&run_for[..], &limits, &[&url]].concat());
+    // The condition is so as well, but not being held says more.
     assert_eq!(exit, 4, "{out}");
+    assert_eq!(
+        err,
+        "flowgate: --fail-if err>0: share of errors was 100 %\n"
+    );
     assert!(
         out.contains("NOT HELD: connections busy: needs about "),
         "{out}"
@@ -232,10 +371,10 @@ fn a_server_that_never_answers_ends_in_timeouts() {
     assert_eq!(number(&out, "status", "2xx"), 0);
 }
 
-/// Sends SIGINT by process id, as a terminal's Ctrl-C does.
-fn interrupt(id: u32) {
+/// Sends a signal by process id; SIGINT is what a terminal's Ctrl-C sends.
+fn signal(id: u32, name: &str) {
     let status = Command::new("kill")
-        .args(["-INT", &id.to_string()])
+        .args([name, &id.to_string()])
         .status()
         .unwrap();
     assert!(status.success());
@@ -243,7 +382,12 @@ fn interrupt(id: u32) {
 
 /// Starts a load on a server that gives these bytes for every request, waits until that many have
 /// arrived, and interrupts it. Returns how it ended, and how many arrived in all.
-fn interrupted_after(arrivals: usize, answer: &'static [u8], load: &[&str]) -> (String, usize) {
+fn interrupted_after(
+    arrivals: usize,
+    answer: &'static [u8],
+    name: &str,
+    load: &[&str],
+) -> (String, String, usize) {
     let (arrived, arrival) = mpsc::channel();
     let url = server(move |mut stream, _| {
         let arrived = arrived.clone();
@@ -263,28 +407,42 @@ fn interrupted_after(arrivals: usize, answer: &'static [u8], load: &[&str]) -> (
             .recv_timeout(Duration::from_secs(20))
             .expect("a request");
     }
-    interrupt(child.id());
+    signal(child.id(), name);
     let (exit, out, err) = finished(child.wait_with_output().unwrap());
     assert_eq!(exit, 130, "{out}{err}");
     assert!(err.contains("stopping"), "{err}");
-    (out, arrivals + arrival.try_iter().count())
+    (out, err, arrivals + arrival.try_iter().count())
 }
 
 #[test]
 fn ctrl_c_stops_sending_and_still_reports() {
-    let (out, arrived) = interrupted_after(10, OK, &["load", "-q", "100", "-z", "60s"]);
+    for name in ["-INT", "-TERM"] {
+        let (out, err, arrived) =
+            interrupted_after(10, OK, name, &["load", "-q", "100", "-z", "60s"]);
+        assert_eq!(err.lines().count(), 1, "{err}");
+        assert!(
+            out.contains("verdict    NOT HELD: interrupted; sent "),
+            "{out}"
+        );
+        assert_eq!(number(&out, "status", "2xx"), arrived as u64, "{out}");
+        assert!(out.contains("errors     none\n"), "{out}");
+    }
+}
+
+#[test]
+fn conditions_are_not_looked_at_when_interrupted() {
+    let load = ["load", "-q", "100", "-z", "60s", "--fail-if", "sent>0"];
+    let (_, err, _) = interrupted_after(2, OK, "-INT", &load);
     assert!(
-        out.contains("verdict    NOT HELD: interrupted; sent "),
-        "{out}"
+        err.ends_with("\nflowgate: --fail-if was not looked at, as the run was interrupted\n"),
+        "{err}"
     );
-    assert_eq!(number(&out, "status", "2xx"), arrived as u64, "{out}");
-    assert!(out.contains("errors     none\n"), "{out}");
 }
 
 #[test]
 fn ctrl_c_gives_up_on_answers_after_a_second() {
     let load = ["load", "-q", "1000", "-n", "3", "--timeout", "1h"];
-    let (out, _) = interrupted_after(3, b"", &load);
+    let (out, _, _) = interrupted_after(3, b"", "-INT", &load);
     assert!(
         out.contains("errors     3 unanswered at the end\n"),
         "{out}"

@@ -266,6 +266,37 @@ fn a_reader_that_goes_away_ends_it_quietly() {
     assert_eq!(pace.end(), (0, Vec::new(), String::new()));
 }
 
+/// Also while it waits for an hour, or for input.
+#[test]
+fn a_reader_that_goes_away_is_noticed_at_once() {
+    for behind in [&b"2\n"[..], b""] {
+        let mut pace = Pace::start(&["1/h"]);
+        let mut output = BufReader::new(pace.child.stdout.take().expect("piped"));
+        pace.give(&[b"1\n", behind].concat());
+        output.read_until(b'\n', &mut Vec::new()).expect("a line");
+        drop(output);
+        // Its input is still open.
+        let status = pace.child.wait().expect("it ends");
+        assert_eq!(status.code(), Some(0), "{behind:?}");
+    }
+}
+
+#[test]
+fn a_file_is_a_reader_that_stays() {
+    let path = std::env::temp_dir().join(format!("flowgate-paced-{}", std::process::id()));
+    let file = File::create(&path).expect("writable");
+    let mut command = flowgate(&["pace", "100/s"]);
+    command.stdin(Stdio::piped()).stdout(file);
+    let mut child = command.spawn().expect("the binary runs");
+    let mut input = child.stdin.take().expect("piped");
+    input.write_all(b"1\n2\n3\n").expect("a pipe holds it");
+    drop(input);
+    let (exit, _, err) = finished(child.wait_with_output().expect("it ends"));
+    assert_eq!((exit, err.as_str()), (0, ""));
+    assert_eq!(std::fs::read(&path).expect("there"), b"1\n2\n3\n");
+    std::fs::remove_file(path).expect("there");
+}
+
 #[test]
 fn ctrl_c_ends_a_wait_at_once() {
     let mut pace = Pace::start(&["1/h"]);

@@ -29,7 +29,119 @@ fn bad_arguments_are_answered_in_one_line() {
         (2, &["load", "-q", "10", "-n", "many"], "at least 1"),
         (2, &["load", "-q", "10", "-c", "0"], "from 1 to 20000"),
         (2, &["load", "-q", "10", "-c", "20001"], "from 1 to 20000"),
-        (2, &["load", "-q", "10", "--timeout", "10"], "type 10s"),
+        (2, &["load", "-q", "10", "--timeout", "0"], "type 1h"),
+        (
+            2,
+            &["load", "-q", "10", "-t", "soon"],
+            "not a length of time",
+        ),
+        (2, &["load", "-q", "10", "--threads", "0"], "from 1 to 1024"),
+        (
+            2,
+            &["load", "-q", "10", "-p", "0", "--http2"],
+            "from 1 to 10000",
+        ),
+        (2, &["load", "-q", "10", "-p", "5"], "add --http2"),
+        (
+            2,
+            &["load", "-q", "10", "--http2", "--disable-keepalive"],
+            "cannot be used with '--disable-keepalive'",
+        ),
+        (
+            2,
+            &["load", "-q", "10", "-a", "me"],
+            "type -a user:password",
+        ),
+        (2, &["load", "-q", "10", "-T", ""], "type a value"),
+        (
+            2,
+            &["load", "-q", "10", "-d", "x", "-D", "y"],
+            "cannot be used with '--body-file",
+        ),
+        (
+            1,
+            &["load", "-q", "10", "-D", "/no/such/file"],
+            "--body-file: cannot read /no/such/file: ",
+        ),
+        (
+            1,
+            &["load", "-q", "10", "--urls", "/no/such/file"],
+            "--urls: cannot read /no/such/file: ",
+        ),
+        (
+            2,
+            &["load", "--urls", "file", "http://h/"],
+            "cannot be used with '[URL]'",
+        ),
+        (2, &["load", "-z", "5s"], "type --rate 1000/s"),
+        (
+            2,
+            &["load", "--poisson", "http://h/"],
+            "--poisson needs a rate",
+        ),
+        (
+            2,
+            &["load", "--late", "skip", "http://h/"],
+            "--late needs a rate",
+        ),
+        (
+            2,
+            &["load", "-q", "5", "--late", "never"],
+            "neither queue nor skip",
+        ),
+        (
+            2,
+            &["load", "-z", "5s", "-n", "5", "http://h/"],
+            "--duration and --requests are two ends",
+        ),
+        (
+            2,
+            &["load", "--at-most", "2/s", "-z", "5s", "-n", "5"],
+            "--duration and --requests are two ends",
+        ),
+        (
+            2,
+            &["load", "--at-most", "2/s", "-q", "5"],
+            "'--at-most <RATE>' cannot be used with '--rate",
+        ),
+        (
+            2,
+            &["load", "--at-most", "2/s", "--driver", "token 5/s"],
+            "cannot be used with",
+        ),
+        (2, &["load", "--at-most", "0"], "1 or more"),
+        (
+            2,
+            &["load", "--driver", "tokens 5/s"],
+            "names no limiter: type \"token ",
+        ),
+        (
+            2,
+            &["load", "-q", "5", "--margin", "1ms"],
+            "type --at-most 2/s --margin 1ms",
+        ),
+        (2, &["load", "-q", "5", "--json"], "--json <FILE>"),
+        (
+            2,
+            &["load", "-q", "5", "--json", "http://h/"],
+            "a URL, not a file",
+        ),
+        (
+            2,
+            &["load", "-q", "5", "--json", "x", "--csv", "x"],
+            "--json and --csv both go to x",
+        ),
+        (
+            2,
+            &["load", "-q", "5", "-j", "--json", "x"],
+            "cannot be used with",
+        ),
+        (
+            2,
+            &["load", "-q", "5", "--fail-if", "p95>5ms"],
+            "type one of p50",
+        ),
+        (2, &["load", "-q", "5", "--fail-if", "p99>50"], "type 50ms"),
         (2, &["load", "-q", "10", "-m", "G T"], "type GET"),
         (
             2,
@@ -46,15 +158,15 @@ fn bad_arguments_are_answered_in_one_line() {
         (
             2,
             &["load", "-q", "10", "http://h/", "http://i/"],
-            "unexpected argument",
+            "--urls FILE",
         ),
         (2, &["load", "--rat", "10"], "'--rate'"),
         (2, &["laod"], "'load'"),
-        (
-            1,
-            &["load", "-q", "10", "https://127.0.0.1/"],
-            "TLS, which is not supported yet",
-        ),
+        (2, &["http://h/", "-q", "5"], "type flowgate load http://h/"),
+        (2, &["-q", "5"], "type flowgate load -q"),
+        (2, &["report"], "<FILE>"),
+        (2, &["completions"], "<SHELL>"),
+        (2, &["completions", "sh"], "'sh'"),
         (
             1,
             &["load", "-q", "10", "http://no-such-host.invalid/"],
@@ -77,6 +189,65 @@ fn bad_arguments_are_answered_in_one_line() {
     }
 }
 
+/// Word for word: what somebody reads who came from another tool.
+#[test]
+fn what_other_tools_call_otherwise_is_answered_in_one_line() {
+    let table: &[(&[&str], &str)] = &[
+        (
+            &["-d", "30s", "http://h/"],
+            "-d is the body, as in hey, oha and curl: did you mean -z 30s? (a body it is with --body 30s)",
+        ),
+        (
+            &["http://h/", "-d", "10"],
+            "-d is the body, as in hey, oha and curl: did you mean -z 10s? (a body it is with --body 10)",
+        ),
+        (
+            &["-t12", "-c400", "-d30s", "http://h/"],
+            "-t is the time limit of a request, as in hey and oha: type -t 12s; for threads, --threads 12; \
+             -d is the body, as in hey, oha and curl: did you mean -z 30s? (a body it is with --body 30s)",
+        ),
+        (
+            &["-R", "100", "http://h/"],
+            "-R: the rate of all requests together is -q: type -q 1000/s",
+        ),
+        (
+            &["--rps", "100", "http://h/"],
+            "--rps: the rate of all requests together is -q: type -q 1000/s",
+        ),
+        (
+            &["--rate-limit=100", "http://h/"],
+            "--rate-limit: the rate of all requests together is -q: type -q 1000/s",
+        ),
+        (
+            &["-w", "5", "http://h/"],
+            "-w: connections are -c, threads are --threads, and requests on their way at the end are always \
+             waited for",
+        ),
+        (
+            &["-o", "csv", "http://h/"],
+            "-o: type --json FILE, --csv FILE or --html FILE; - is standard output",
+        ),
+        (
+            &["-x", "http://proxy:3128", "http://h/"],
+            "-x: proxies are not supported: leave it out",
+        ),
+        (&["-h2", "http://h/"], "-h2: type --http2"),
+        (
+            &["-c", "0", "http://h/"],
+            "invalid value '0' for '--connections <COUNT>': not a whole number from 1 to 20000: type 50",
+        ),
+        (
+            &["-H", "Foo", "http://h/"],
+            "invalid value 'Foo' for '--header <HEADER>': a colon is missing: type -H 'Name: value'",
+        ),
+    ];
+    for (arguments, expected) in table {
+        let (exit, out, err) = run(&[&["load"], *arguments].concat());
+        assert_eq!((exit, out.as_str()), (2, ""), "{arguments:?}: {err}");
+        assert_eq!(err, format!("flowgate: {expected}\n"), "{arguments:?}");
+    }
+}
+
 #[test]
 fn the_name_alone_and_help_show_examples() {
     for arguments in [&[][..], &["--help"], &["-h"]] {
@@ -89,7 +260,18 @@ fn the_name_alone_and_help_show_examples() {
     }
     let (exit, out, _) = run(&["load", "--help"]);
     assert_eq!(exit, 0);
+    let (exit, short, _) = run(&["load", "-h"]);
+    assert_eq!(exit, 0);
+    assert!(out.contains(short.lines().last().expect("a line")), "{out}");
+    for line in short.lines() {
+        assert!(line.chars().count() <= 120, "{line}");
+    }
     for word in [
+        "\nRate:\n",
+        "\nRequests:\n",
+        "\nConnections:\n",
+        "\nOutput:\n",
+        "--fail-if",
         "Exit codes",
         "--rate",
         "--duration",

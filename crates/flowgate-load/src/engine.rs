@@ -1,51 +1,44 @@
-//! The run itself: warm up, send what is due when it is due, wait for the rest.
+//! A run as a whole: sending threads that share nothing, and one that reads what they note.
 //!
-//! Everything happens on one thread. The dispatcher sleeps until the next request is due and hands
-//! it to a free connection, whose own task then writes it. When all are busy, the request waits,
-//! and with it those after it; each keeps its own due time, so that the wait shows as lag and in
-//! the response times.
+//! ```text
+//!   run ──▶ shard 0: requests 0, 2, 4, …  ──╮ events, in batches
+//!       ──▶ shard 1: requests 1, 3, 5, …  ──┴──▶ Measurement (on the thread that called run) ──▶ Report
+//!                                                      ╰─ ten times a second ──▶ Progress
+//! ```
 
-use std::cell::RefCell;
 use std::error::Error;
 use std::fmt;
-use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::panic::resume_unwind;
-use std::pin::pin;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::net::lookup_host;
-use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
-use crate::connection::{Connection, SentAt};
+use crate::connection::{Connector, TlsError};
+use crate::event::Batch;
 use crate::failure::Failure;
 use crate::measurement::Measurement;
-use crate::pacer::Pacer;
-use crate::plan::{MAX_CONNECTIONS, Plan};
-use crate::pool::{Job, Pool};
+use crate::plan::{MAX_CONNECTIONS, Pace, Plan};
+use crate::progress::Progress;
 use crate::report::{Connections, Report};
-use crate::schedule::Schedule;
+use crate::shard::{Line, Part, Start, Warmth};
 use crate::stop::Stop;
 use crate::target::Target;
-use crate::worker::{Shared, serve};
 
-/// Connections opened at the same time while warming up; more could overflow a server's accept
-/// queue.
-const OPENED_AT_ONCE: usize = 32;
 /// From the end of warming up to the first request: time for every task to be at its place.
 const LEAD_IN: Duration = Duration::from_millis(5);
-/// How long after the end of the schedule late requests may still be sent. Without an end, a server
-/// that never answers would keep the run going for as long as all requests together take to time
-/// out.
-const LATE_SENDS: Duration = Duration::from_secs(1);
-/// How long a stopped run waits for answers.
-const STOPPED_DRAIN: Duration = Duration::from_secs(1);
+/// What one thread paces with ease.
+const REQUESTS_A_THREAD: f64 = 20_000.0;
+/// How often a run says how far it is.
+const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 
 /// Why a run could not begin.
 #[derive(Debug)]
@@ -65,14 +58,17 @@ pub enum RunError {
         /// How it failed.
         failure: Failure,
     },
+    /// What is needed for TLS could not be read.
+    Tls(TlsError),
+    /// There is no target, or two of them are not of one host.
+    Targets(String),
     /// The operating system granted no thread or timer.
     System(io::Error),
     /// The run was stopped before the first request was due.
     Stopped,
 }
 
-/// Carries out a plan and returns when its last request is answered or given up. Blocks; all work
-/// is done on one new thread.
+/// Carries out a plan and returns when its last request is answered or given up. Blocks.
 ///
 /// Sending ends with the schedule; requests that are late by then are still sent for up to one
 /// second. After that the run waits for answers for at most [`Plan::timeout`]. Once begun, a run
@@ -82,214 +78,210 @@ pub enum RunError {
 ///
 /// When the run could not begin: see [`RunError`].
 pub fn run(plan: Plan, stop: &Stop) -> Result<Report, RunError> {
-    let stop = stop.clone();
-    let thread = thread::Builder::new()
-        .name("flowgate-load".to_owned())
-        .spawn(move || {
-            let runtime = Builder::new_current_thread()
-                .enable_all()
-                .build_local(LocalOptions::default())
-                .map_err(RunError::System)?;
-            runtime.block_on(drive(plan, stop))
-        })
-        .map_err(RunError::System)?;
-    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+    run_watched(plan, stop, |_| {})
 }
 
-async fn drive(plan: Plan, stop: Stop) -> Result<Report, RunError> {
-    let pacer = Pacer::new().map_err(RunError::System)?;
-    let (shared, warmth) = tokio::select! {
-        biased;
-        () = stop.stopped() => return Err(RunError::Stopped),
-        warm = warm_up(&plan) => warm?,
-    };
+/// [`run`], and says about ten times a second how far it is. `watch` is called on the calling thread, which sends
+/// nothing: however long it takes, requests are sent when they are due.
+///
+/// # Errors
+///
+/// As for [`run`].
+pub fn run_watched(
+    plan: Plan,
+    stop: &Stop,
+    mut watch: impl FnMut(&Progress),
+) -> Result<Report, RunError> {
+    let plan = Arc::new(plan);
+    let first = one_host(&plan)?;
+    let connector = Connector::new(first, &plan.connect).map_err(RunError::Tls)?;
+    let addresses = resolve(first, plan.connect.timeout)?;
+    let (connections, slots) = slots(&plan);
+    let threads = threads(&plan, connections);
+    let left = Arc::new(AtomicU64::new(plan.pace.requests().unwrap_or(u64::MAX)));
 
-    // A task of its own, as waking the runtime's root future takes a system call and waking a task
-    // none.
-    let start = Instant::now() + LEAD_IN;
-    shared
-        .measurement
-        .borrow_mut()
-        .begin(start, plan.schedule.span());
-    let schedule = plan.schedule.clone();
-    let dispatcher = dispatch(shared.clone(), schedule, pacer, start, stop.clone());
-    if let Err(error) = tokio::task::spawn_local(dispatcher).await
-        && error.is_panic()
-    {
-        resume_unwind(error.into_panic());
+    let (ready, is_ready) = mpsc::channel();
+    let mut starts = Vec::with_capacity(threads);
+    let mut shards = Vec::with_capacity(threads);
+    for shard in 0..threads {
+        let (start, starting) = oneshot::channel();
+        let part = Part {
+            plan: plan.clone(),
+            connector: connector.clone(),
+            addresses: addresses.clone(),
+            shard,
+            shards: threads,
+            // Those before it have one more each where it does not come out even.
+            slots: (slots + threads - 1 - shard) / threads,
+            left: left.clone(),
+            stop: stop.clone(),
+        };
+        let line = Line {
+            ready: ready.clone(),
+            start: starting,
+        };
+        let thread = thread::Builder::new().name(format!("flowgate-load-{shard}"));
+        shards.push(
+            thread
+                .spawn(move || part.run(line))
+                .map_err(RunError::System)?,
+        );
+        starts.push(start);
     }
-    drain(&shared, &stop).await;
+    drop(ready);
+    let mut warmth = Warmth::default();
+    for outcome in is_ready {
+        // Those that wait to start learn of it as their starters are dropped.
+        let Warmth {
+            missing,
+            why_missing,
+        } = outcome?;
+        warmth.missing += missing;
+        warmth.why_missing = why_missing.or(warmth.why_missing);
+    }
 
-    let mut measurement = shared.measurement.borrow_mut();
-    for slot in shared.pool.slots() {
-        if let Some((job, sent)) = slot.abandon() {
-            measurement.abandoned(job.due, sent);
-        }
+    let asked = plan.pace.asked();
+    let mut measurement = Measurement::new(
+        plan.pace.requests(),
+        plan.pace.span(),
+        threads,
+        asked.promise.is_some(),
+    );
+    let (reader, batches) = mpsc::channel();
+    let at = Instant::now() + LEAD_IN;
+    for start in starts {
+        let reader = reader.clone();
+        // A thread that is gone has panicked, which is found out below.
+        let _ = start.send(Start { at, reader });
     }
+    drop(reader);
+    read(&batches, &mut measurement, |measurement| {
+        let elapsed = at.elapsed();
+        watch(&measurement.progress(elapsed, plan.pace.span()));
+    });
+    let most_busy: usize = shards
+        .into_iter()
+        .map(|shard| shard.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        .map(Option::unwrap_or_default)
+        .sum();
+
+    let [lag, response, service] = measurement.durations().map(|durations| durations.spread());
     Ok(Report {
-        target: plan.target.to_string(),
+        target: in_words(&plan.targets),
         own_origin: plan.own_origin,
-        schedule: plan.schedule.clone(),
-        counts: measurement.counts.clone(),
-        timeline: measurement.timeline.clone(),
+        asked,
         span: measurement.span(),
-        lag: measurement.lag(),
-        response: measurement.response(),
-        service: measurement.service(),
+        pacing: measurement.sends.pacing(),
+        lag,
+        response,
+        service,
+        curves: measurement.curves(),
+        timeline: measurement.timeline(),
         connections: Connections {
-            allowed: count(plan.connections.get().min(MAX_CONNECTIONS)),
-            most_busy: count(shared.pool.peak_busy()),
+            allowed: count(slots),
+            most_busy: count(most_busy),
             longest_wait: measurement.longest_queued,
             missing: warmth.missing,
             why_missing: warmth.why_missing,
         },
+        counts: measurement.counts,
         is_interrupted: stop.is_stopped(),
     })
 }
 
-/// How warming up went, when not every connection opened.
-#[derive(Default)]
-struct Warmth {
-    missing: u64,
-    why_missing: Option<Failure>,
-}
-
-/// Opens the connections, and starts the task behind each. At least one must open.
-async fn warm_up(plan: &Plan) -> Result<(Rc<Shared>, Warmth), RunError> {
-    let wanted = plan.connections.get().min(MAX_CONNECTIONS);
-    // A connection that no request could use is not opened.
-    let slots = usize::try_from(plan.schedule.len()).map_or(wanted, |len| len.min(wanted));
-    let pool = Pool::new(slots);
-    let first_sent_at = pool.slot(0).sent_at.clone();
-    let (address, first) = reach(&plan.target, plan.timeout, first_sent_at).await?;
-    let shared = Rc::new(Shared {
-        address,
-        request: plan.template.to_request(&plan.target),
-        timeout: plan.timeout,
-        pool,
-        measurement: RefCell::new(Measurement::new(plan.schedule.len())),
-    });
-
-    let turns = Rc::new(Semaphore::new(OPENED_AT_ONCE));
-    let mut opening = JoinSet::new();
-    for id in 1..slots {
-        let (turns, limit) = (turns.clone(), plan.timeout);
-        let sent_at = shared.pool.slot(id).sent_at.clone();
-        opening.spawn_local(async move {
-            // Nobody closes the semaphore.
-            let _turn = turns.acquire().await;
-            (id, open(address, limit, sent_at).await)
-        });
-    }
-    let mut opened = vec![(0, Ok(first))];
-    opened.extend(opening.join_all().await);
-
-    let mut warmth = Warmth::default();
-    // The stack of free connections then begins with the first.
-    opened.sort_by_key(|(id, _)| std::cmp::Reverse(*id));
-    for (id, connection) in opened {
-        if let Err(failure) = connection {
-            warmth.missing += 1;
-            warmth.why_missing = Some(failure);
+/// Takes down what the threads hand over until all have ended.
+fn read(
+    batches: &mpsc::Receiver<Batch>,
+    measurement: &mut Measurement,
+    mut tell: impl FnMut(&Measurement),
+) {
+    let mut next = Instant::now() + PROGRESS_EVERY;
+    loop {
+        match batches.recv_timeout(next.saturating_duration_since(Instant::now())) {
+            Ok(batch) => measurement.take_down(&batch),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
         }
-        tokio::task::spawn_local(serve(shared.clone(), id, connection.ok()));
+        if Instant::now() >= next {
+            tell(measurement);
+            next = Instant::now() + PROGRESS_EVERY;
+        }
     }
-    Ok((shared, warmth))
+    measurement.end();
+    tell(measurement);
 }
 
-/// The target's first address that accepts a connection, and the connection.
-async fn reach(
-    target: &Target,
-    limit: Duration,
-    sent_at: SentAt,
-) -> Result<(SocketAddr, Connection), RunError> {
+/// The first target, if all are of one host and port.
+fn one_host(plan: &Plan) -> Result<&Target, RunError> {
+    let [first, others @ ..] = &plan.targets[..] else {
+        return Err(RunError::Targets("there is no URL".to_owned()));
+    };
+    match others.iter().find(|other| !other.is_at(first)) {
+        None => Ok(first),
+        Some(other) => Err(RunError::Targets(format!(
+            "{first} and {other} are not of one host and port: load one after the other, or two at once"
+        ))),
+    }
+}
+
+fn in_words(targets: &[Target]) -> String {
+    match targets {
+        [] => String::new(),
+        [target] => target.to_string(),
+        [first, others @ ..] => format!("{first} and {} others", others.len()),
+    }
+}
+
+/// The addresses of the target's host; at least one.
+fn resolve(target: &Target, limit: Duration) -> Result<Vec<SocketAddr>, RunError> {
     let unresolved = |reason: String| RunError::Resolve {
         host: target.host().to_owned(),
         reason,
     };
-    let addresses = timeout(limit, lookup_host((target.host(), target.port())))
-        .await
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(RunError::System)?;
+    let addresses: Vec<_> = runtime
+        .block_on(async { timeout(limit, lookup_host((target.host(), target.port()))).await })
         .map_err(|_| unresolved(format!("no answer within {limit:?}")))?
-        .map_err(|error| unresolved(error.to_string()))?;
-    let mut refusal = unresolved("it has no address".to_owned());
-    for address in addresses {
-        match open(address, limit, sent_at.clone()).await {
-            Ok(connection) => return Ok((address, connection)),
-            Err(failure) => refusal = RunError::Connect { address, failure },
-        }
-    }
-    Err(refusal)
-}
-
-async fn open(
-    address: SocketAddr,
-    limit: Duration,
-    sent_at: SentAt,
-) -> Result<Connection, Failure> {
-    timeout(limit, Connection::open(address, sent_at))
-        .await
-        .unwrap_or(Err(Failure::Timeout))
-}
-
-/// Hands every request to a connection when it is due, or as soon after as one is free.
-async fn dispatch(
-    shared: Rc<Shared>,
-    schedule: Schedule,
-    mut pacer: Pacer,
-    start: Instant,
-    stop: Stop,
-) {
-    let mut stopped = pin!(stop.stopped());
-    let at = |offset: Option<Duration>| start.checked_add(offset?);
-    let last_call = at(schedule.span().checked_add(LATE_SENDS));
-    for offset in schedule.times() {
-        let Some(due) = at(Some(offset)) else {
-            return;
-        };
-        tokio::select! {
-            biased;
-            () = &mut stopped => return,
-            () = pacer.sleep_until(due) => {}
-        }
-        if last_call.is_some_and(|last_call| Instant::now() > last_call) {
-            return;
-        }
-        shared.measurement.borrow_mut().timeline.is_due(offset);
-        let job = Job { due };
-        if shared.pool.hand_over(job) {
-            continue;
-        }
-        let was_handed_over = tokio::select! {
-            biased;
-            () = &mut stopped => false,
-            () = sleep_past(last_call) => false,
-            () = shared.pool.hand_over_when_free(job) => true,
-        };
-        shared.measurement.borrow_mut().queued(due.elapsed());
-        if !was_handed_over {
-            return;
-        }
+        .map_err(|error| unresolved(error.to_string()))?
+        .collect();
+    // A resolver that does not answer is not waited for.
+    runtime.shutdown_background();
+    match addresses.is_empty() {
+        true => Err(unresolved("it has no address".to_owned())),
+        false => Ok(addresses),
     }
 }
 
-/// Sleeps until the instant, or for ever when there is none.
-async fn sleep_past(instant: Option<Instant>) {
-    match instant {
-        Some(instant) => sleep_until(instant.into()).await,
-        None => pending().await,
-    }
+/// How many connections are opened, and how many requests can be on their way on them. What no request could use is
+/// not opened.
+fn slots(plan: &Plan) -> (usize, usize) {
+    let connections = plan.connections.get().min(MAX_CONNECTIONS);
+    let streams = plan.streams();
+    let slots = connections.saturating_mul(streams);
+    let slots = match plan.pace.requests() {
+        Some(requests) => usize::try_from(requests).map_or(slots, |requests| requests.min(slots)),
+        None => slots,
+    };
+    (slots.div_ceil(streams), slots)
 }
 
-/// Waits for the requests that are still on their way: each has a time limit of its own, a stopped
-/// run less.
-async fn drain(shared: &Shared, stop: &Stop) {
-    tokio::select! {
-        () = shared.pool.idle() => {}
-        () = async {
-            stop.stopped().await;
-            sleep(STOPPED_DRAIN).await;
-        } => {}
-    }
+/// On how many threads requests are sent.
+fn threads(plan: &Plan, connections: usize) -> usize {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let wanted = match &plan.pace {
+        // Each send depends on the one before.
+        Pace::Under(..) => return 1,
+        _ if plan.threads.is_some() => plan.threads.map_or(1, usize::from),
+        Pace::Hold(schedule) => {
+            let rate = schedule.highest_per_second().unwrap_or(0.0);
+            ((rate / REQUESTS_A_THREAD).ceil() as usize).clamp(1, processors)
+        }
+        Pace::Unpaced(_) => processors,
+    };
+    wanted.min(connections)
 }
 
 fn count(len: usize) -> u64 {
@@ -303,8 +295,14 @@ impl fmt::Display for RunError {
                 write!(f, "cannot find the host {host:?}: {reason}")
             }
             RunError::Connect { address, failure } => {
-                write!(f, "cannot connect to {address}: {failure}")
+                write!(f, "cannot connect to {address}: {failure}")?;
+                match failure.advice() {
+                    Some(advice) => write!(f, " ({advice})"),
+                    None => Ok(()),
+                }
             }
+            RunError::Tls(error) => error.fmt(f),
+            RunError::Targets(reason) => f.write_str(reason),
             RunError::System(error) => write!(f, "cannot start: {error}"),
             RunError::Stopped => f.write_str("stopped before the first request"),
         }

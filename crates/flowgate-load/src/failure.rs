@@ -1,8 +1,11 @@
 //! The ways in which a request can fail.
 
-use std::error::Error;
 use std::fmt;
 use std::io;
+
+use h2::Reason;
+use tokio_rustls::rustls;
+use tokio_rustls::rustls::{AlertDescription, CertificateError};
 
 /// Why a request got no usable answer.
 ///
@@ -18,31 +21,100 @@ pub enum Failure {
     Exhausted,
     /// Connecting failed in another way.
     Connect,
+    /// No encrypted connection came about, or it ended.
+    Tls(TlsFault),
     /// No complete answer within the time limit.
     Timeout,
     /// The server closed the connection before its answer was complete.
     Closed,
     /// The server reset the connection.
     Reset,
+    /// The server reset this request's stream, and no other: HTTP/2 only.
+    StreamReset,
+    /// The server announced that it takes no more requests on the connection: HTTP/2 only.
+    GoAway,
     /// What came back is not HTTP/1.1.
     NotHttp,
+    /// The server does not speak HTTP/2, or not for this request.
+    NotHttp2,
     /// Anything else that ended the exchange.
+    Broken,
+}
+
+/// What was wrong with TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum TlsFault {
+    /// No trusted authority issued the server's certificate, whatever it says itself.
+    UnknownIssuer,
+    /// The server's certificate is no longer valid.
+    Expired,
+    /// The server's certificate is not valid yet.
+    NotYetValid,
+    /// The server's certificate is for other hosts.
+    WrongName,
+    /// The server's certificate says that it is an authority's, which is for issuing others.
+    Authority,
+    /// The server's certificate is unacceptable in another way.
+    Certificate,
+    /// What came back is not TLS.
+    NotTls,
+    /// The server does not offer the version of HTTP that is asked for.
+    NoCommonProtocol,
+    /// The server wants to see a certificate of the client.
+    WantsCertificate,
+    /// The server refused to talk, or only talks in ways that are not safe.
+    Refused,
+    /// Anything else that ended it.
     Broken,
 }
 
 impl Failure {
     /// Every kind, in the order in which a report lists them.
-    pub(crate) const ALL: [Failure; 9] = [
+    pub(crate) const ALL: [Failure; 23] = [
         Failure::Refused,
         Failure::Unreachable,
         Failure::Exhausted,
         Failure::Connect,
+        Failure::Tls(TlsFault::UnknownIssuer),
+        Failure::Tls(TlsFault::Expired),
+        Failure::Tls(TlsFault::NotYetValid),
+        Failure::Tls(TlsFault::WrongName),
+        Failure::Tls(TlsFault::Authority),
+        Failure::Tls(TlsFault::Certificate),
+        Failure::Tls(TlsFault::NotTls),
+        Failure::Tls(TlsFault::NoCommonProtocol),
+        Failure::Tls(TlsFault::WantsCertificate),
+        Failure::Tls(TlsFault::Refused),
+        Failure::Tls(TlsFault::Broken),
         Failure::Timeout,
         Failure::Closed,
         Failure::Reset,
+        Failure::StreamReset,
+        Failure::GoAway,
         Failure::NotHttp,
+        Failure::NotHttp2,
         Failure::Broken,
     ];
+
+    /// What may help, to be put behind the text of the failure, in terms of the command's options;
+    /// `None` where there is no more to say.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowgate_load::Failure;
+    ///
+    /// assert_eq!(Failure::NotHttp2.advice(), Some("leave out --http2"));
+    /// assert_eq!(Failure::Refused.advice(), None);
+    /// ```
+    pub fn advice(&self) -> Option<&'static str> {
+        match self {
+            Failure::Tls(fault) => fault.advice(),
+            Failure::NotHttp2 => Some("leave out --http2"),
+            _ => None,
+        }
+    }
 
     /// The kind of an error from connecting.
     pub(crate) fn of_connecting(error: &io::Error) -> Failure {
@@ -62,33 +134,106 @@ impl Failure {
         }
     }
 
-    /// The kind of an error from exchanging a request for a response.
-    pub(crate) fn of_exchange(error: &hyper::Error) -> Failure {
-        if error.is_parse() {
-            return Failure::NotHttp;
+    /// The kind of an error from a TLS handshake.
+    pub(crate) fn of_handshake(error: &io::Error) -> Failure {
+        use io::ErrorKind as Kind;
+        match (TlsFault::beneath(error), error.kind()) {
+            (Some(fault), _) => Failure::Tls(fault),
+            (None, Kind::ConnectionReset | Kind::BrokenPipe) => Failure::Reset,
+            (None, Kind::TimedOut) => Failure::Timeout,
+            (None, _) => Failure::Tls(TlsFault::Broken),
         }
-        if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
-            return Failure::Closed;
+    }
+
+    /// The kind of an error on an HTTP/2 connection, or of one of its streams.
+    pub(crate) fn of_http2(error: &h2::Error) -> Failure {
+        use io::ErrorKind as Kind;
+        if let Some(error) = error.get_io() {
+            return match error.kind() {
+                Kind::ConnectionReset => Failure::Reset,
+                // So says the library when it reads the end of the stream.
+                Kind::BrokenPipe | Kind::UnexpectedEof => Failure::Closed,
+                // Only TLS says so; h2 keeps no more than the text of it.
+                Kind::InvalidData => {
+                    Failure::Tls(TlsFault::beneath(error).unwrap_or(TlsFault::Refused))
+                }
+                _ => Failure::Broken,
+            };
         }
-        match io_kind(error) {
-            Some(io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => Failure::Reset,
-            Some(io::ErrorKind::UnexpectedEof) => Failure::Closed,
-            Some(io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput) => Failure::NotHttp,
+        match error.reason() {
+            Some(Reason::HTTP_1_1_REQUIRED) => Failure::NotHttp2,
+            Some(_) if error.is_remote() && error.is_go_away() => Failure::GoAway,
+            Some(_) if error.is_remote() => Failure::StreamReset,
+            // We complained, of what the server had sent.
+            Some(Reason::PROTOCOL_ERROR | Reason::FRAME_SIZE_ERROR | Reason::COMPRESSION_ERROR) => {
+                Failure::NotHttp2
+            }
+            _ => Failure::Broken,
+        }
+    }
+
+    /// The kind of an error from reading or writing on an open connection.
+    pub(crate) fn of_exchange(error: &io::Error) -> Failure {
+        use io::ErrorKind as Kind;
+        if let Some(fault) = TlsFault::beneath(error) {
+            return Failure::Tls(fault);
+        }
+        match error.kind() {
+            Kind::ConnectionReset | Kind::BrokenPipe => Failure::Reset,
+            Kind::UnexpectedEof => Failure::Closed,
             _ => Failure::Broken,
         }
     }
 }
 
-/// The kind of the I/O error that lies beneath a hyper error, if one does.
-fn io_kind(error: &hyper::Error) -> Option<io::ErrorKind> {
-    let mut source = error.source();
-    while let Some(error) = source {
-        if let Some(error) = error.downcast_ref::<io::Error>() {
-            return Some(error.kind());
-        }
-        source = error.source();
+impl TlsFault {
+    /// The kind of the TLS error that lies beneath an I/O error, if one does.
+    fn beneath(error: &io::Error) -> Option<TlsFault> {
+        use rustls::Error as Tls;
+        let error = error.get_ref()?.downcast_ref::<Tls>()?;
+        Some(match error {
+            Tls::InvalidCertificate(error) => TlsFault::of_certificate(error),
+            Tls::InvalidMessage(_) => TlsFault::NotTls,
+            Tls::NoApplicationProtocol
+            | Tls::AlertReceived(AlertDescription::NoApplicationProtocol) => {
+                TlsFault::NoCommonProtocol
+            }
+            Tls::AlertReceived(AlertDescription::CertificateRequired) => TlsFault::WantsCertificate,
+            Tls::AlertReceived(_) | Tls::PeerIncompatible(_) => TlsFault::Refused,
+            _ => TlsFault::Broken,
+        })
     }
-    None
+
+    fn of_certificate(error: &CertificateError) -> TlsFault {
+        use CertificateError as Fault;
+        match error {
+            // It may bear the name of an issuer that is trusted, who has not signed it though.
+            Fault::UnknownIssuer | Fault::BadSignature => TlsFault::UnknownIssuer,
+            Fault::Expired | Fault::ExpiredContext { .. } => TlsFault::Expired,
+            Fault::NotValidYet | Fault::NotValidYetContext { .. } => TlsFault::NotYetValid,
+            Fault::NotValidForName | Fault::NotValidForNameContext { .. } => TlsFault::WrongName,
+            // What `openssl req -x509` makes. rustls has no name of its own for it.
+            Fault::Other(error) if error.to_string().contains("CaUsedAsEndEntity") => {
+                TlsFault::Authority
+            }
+            _ => TlsFault::Certificate,
+        }
+    }
+
+    fn advice(&self) -> Option<&'static str> {
+        match self {
+            TlsFault::UnknownIssuer => {
+                Some("--cacert FILE trusts its issuer, --insecure accepts any certificate")
+            }
+            TlsFault::Expired
+            | TlsFault::NotYetValid
+            | TlsFault::WrongName
+            | TlsFault::Authority
+            | TlsFault::Certificate => Some("--insecure accepts any certificate"),
+            TlsFault::NotTls => Some("should the URL begin with http://?"),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Failure {
@@ -98,11 +243,33 @@ impl fmt::Display for Failure {
             Failure::Unreachable => "host unreachable",
             Failure::Exhausted => "too many open files or ports",
             Failure::Connect => "could not connect",
+            Failure::Tls(fault) => return fault.fmt(f),
             Failure::Timeout => "timed out",
             Failure::Closed => "closed without a full answer",
             Failure::Reset => "connection reset",
+            Failure::StreamReset => "stream reset",
+            Failure::GoAway => "connection given up by the server",
             Failure::NotHttp => "answer is not HTTP/1.1",
+            Failure::NotHttp2 => "server does not speak HTTP/2",
             Failure::Broken => "exchange broken off",
+        })
+    }
+}
+
+impl fmt::Display for TlsFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TlsFault::UnknownIssuer => "certificate not trusted (unknown issuer)",
+            TlsFault::Expired => "certificate has expired",
+            TlsFault::NotYetValid => "certificate is not valid yet",
+            TlsFault::WrongName => "certificate is for another host",
+            TlsFault::Authority => "certificate is an authority's, not a server's",
+            TlsFault::Certificate => "certificate is not acceptable",
+            TlsFault::NotTls => "answer is not TLS",
+            TlsFault::NoCommonProtocol => "HTTP version not offered over TLS",
+            TlsFault::WantsCertificate => "server wants a client certificate",
+            TlsFault::Refused => "TLS refused by the server",
+            TlsFault::Broken => "TLS broken off",
         })
     }
 }

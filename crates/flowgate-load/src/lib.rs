@@ -34,32 +34,44 @@
 //! ```
 
 mod connection;
+mod counts;
+mod driver;
 mod engine;
+mod event;
 mod failure;
 mod measurement;
 mod origin;
 mod pacer;
+mod pacing;
 mod plan;
 mod pool;
+mod progress;
 mod report;
 mod schedule;
+mod shard;
+mod spread;
 mod stop;
 mod target;
 mod timeline;
 mod verdict;
 mod worker;
 
-pub use engine::{RunError, run};
-pub use failure::Failure;
-pub use measurement::{Counts, Spread, Statuses};
+pub use connection::{ConnectOptions, HttpVersion, TlsError, Trust};
+pub use counts::{Counts, Statuses};
+pub use driver::{Driver, DriverError};
+pub use engine::{RunError, run, run_watched};
+pub use failure::{Failure, TlsFault};
 pub use origin::Origin;
 pub use pacer::Pacer;
-pub use plan::{MAX_CONNECTIONS, Plan, Template};
-pub use report::{Connections, Report};
+pub use pacing::{Busiest, Cluster, Pacing};
+pub use plan::{Late, MAX_CONNECTIONS, Pace, Plan, Template};
+pub use progress::Progress;
+pub use report::{Asked, Connections, Curves, Mode, Promise, Report, ReportError, html};
 pub use schedule::{
     Extent, MAX_POISSON, MAX_REPLAYED, MAX_SEGMENTS, ReplayError, Schedule, ScheduleError, Segment,
     Times,
 };
+pub use spread::{Quantile, Spread};
 pub use stop::Stop;
 pub use target::{Target, TargetError};
 pub use timeline::{Slot, Timeline};

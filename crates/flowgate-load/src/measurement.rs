@@ -1,251 +1,372 @@
 //! What a run counts and times, in bounded memory.
 
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::collections::VecDeque;
+use std::time::Duration;
 
-use hdrhistogram::Histogram;
-use hyper::StatusCode;
-
+use crate::counts::Counts;
+use crate::event::{Batch, Event, Outcome};
 use crate::failure::Failure;
-use crate::timeline::Timeline;
+use crate::pacing::Sends;
+use crate::progress::Progress;
+use crate::report::Curves;
+use crate::spread::Durations;
+use crate::timeline::{Slot, Timeline};
 
-/// How many requests went how far.
-///
-/// `sent` + `unsent` is never more than `scheduled`; what is missing was given up when the run
-/// ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Requests in the schedule.
-    pub scheduled: u64,
-    /// Requests whose first byte was written.
-    pub sent: u64,
-    /// Requests that were tried but of which no byte could be written.
-    pub unsent: u64,
-    /// Requests that were sent and neither answered nor failed when the run ended.
-    pub unanswered: u64,
-    /// Requests that had to wait because every connection was busy.
-    pub queued: u64,
-    /// Answers by status.
-    pub statuses: Statuses,
-    /// Requests that got no usable answer, sent or not, by kind.
-    pub failures: BTreeMap<Failure, u64>,
-}
-
-/// Answers by status class. A server that limits the load says so with 429 or 503: these are
-/// counted apart, as `limited`, and not in their class, because being refused is not an error here.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statuses {
-    /// 101, the only one of its class that ends an exchange.
-    pub informational: u64,
-    /// 200 to 299.
-    pub success: u64,
-    /// 300 to 399; redirects are not followed.
-    pub redirection: u64,
-    /// 400 to 499 but 429.
-    pub client_error: u64,
-    /// 500 to 599 but 503.
-    pub server_error: u64,
-    /// 429 Too Many Requests, and 503 Service Unavailable.
-    pub limited: u64,
-    /// 600 and above, which no standard describes.
-    pub other: u64,
-}
-
-impl Statuses {
-    fn count(&mut self, status: StatusCode) {
-        let class = match status.as_u16() {
-            429 | 503 => &mut self.limited,
-            100..=199 => &mut self.informational,
-            200..=299 => &mut self.success,
-            300..=399 => &mut self.redirection,
-            400..=499 => &mut self.client_error,
-            500..=599 => &mut self.server_error,
-            _ => &mut self.other,
-        };
-        *class += 1;
-    }
-
-    /// All answers.
-    pub fn total(&self) -> u64 {
-        self.informational
-            + self.success
-            + self.redirection
-            + self.client_error
-            + self.server_error
-            + self.limited
-            + self.other
-    }
-}
-
-/// The spread of a set of durations: quantiles to three significant digits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spread {
-    /// How many durations there are; when it is zero, so is everything else.
-    pub samples: u64,
-    /// Half of them are at most this long.
-    pub p50: Duration,
-    /// 90 % of them are at most this long.
-    pub p90: Duration,
-    /// 99 % of them are at most this long.
-    pub p99: Duration,
-    /// 99.9 % of them are at most this long.
-    pub p999: Duration,
-    /// The longest.
-    pub max: Duration,
-    /// The arithmetic mean.
-    pub mean: Duration,
-}
+/// The most slots before slots become longer than a second.
+const MAX_SLOTS: u64 = 3600;
+const SECOND_NS: u64 = 1_000_000_000;
+/// How finely recent sends are counted, and for how long.
+const TICK_NS: u64 = 100_000_000;
+const RECENT_TICKS: usize = 600;
+const TICKS_A_SECOND: usize = (SECOND_NS / TICK_NS) as usize;
 
 /// Everything that is taken down while a run lasts.
 #[derive(Debug)]
 pub(crate) struct Measurement {
     pub(crate) counts: Counts,
-    pub(crate) timeline: Timeline,
-    start: Option<Instant>,
-    lag: Histogram<u64>,
-    response: Histogram<u64>,
-    service: Histogram<u64>,
-    /// The earliest and the latest send.
-    ends: Option<(Instant, Instant)>,
-    /// The longest that a request waited because every connection was busy.
+    pub(crate) sends: Sends,
     pub(crate) longest_queued: Duration,
+    lag: Durations,
+    response: Durations,
+    service: Durations,
+    /// The earliest and the latest send.
+    ends_ns: Option<(u64, u64)>,
+    /// Sends of each thread that others may yet come before.
+    ahead: Vec<(u64, VecDeque<(u64, u64)>)>,
+    slots: Slots,
+    /// Sends and due requests by ticks, since the start or the last [`RECENT_TICKS`].
+    recent: VecDeque<(u64, u64)>,
+    /// The number of the first of these.
+    first_tick: u64,
+    /// Of the second that is being watched, and of the one before.
+    last_second: [Second; 2],
+    in_flight: u64,
+}
+
+/// Response times and lags of one second.
+#[derive(Debug)]
+struct Second {
+    number: u64,
+    response: Durations,
+    lag: Durations,
+}
+
+/// The timeline as far as it goes.
+#[derive(Debug)]
+struct Slots {
+    width_ns: u64,
+    slots: Vec<Slot>,
+    /// The one in which answers and sends are being timed.
+    open: usize,
+    response: Durations,
+    lag: Durations,
 }
 
 impl Measurement {
-    pub(crate) fn new(scheduled: u64) -> Measurement {
+    /// Of a run on so many threads that takes about `planned`.
+    pub(crate) fn new(
+        scheduled: Option<u64>,
+        planned: Option<Duration>,
+        threads: usize,
+        has_envelope: bool,
+    ) -> Measurement {
+        let second = || Second {
+            number: 0,
+            response: Durations::new(),
+            lag: Durations::new(),
+        };
         Measurement {
             counts: Counts {
                 scheduled,
                 ..Counts::default()
             },
-            timeline: Timeline::default(),
-            start: None,
-            lag: histogram(),
-            response: histogram(),
-            service: histogram(),
-            ends: None,
+            sends: Sends::new(has_envelope),
             longest_queued: Duration::ZERO,
+            lag: Durations::new(),
+            response: Durations::new(),
+            service: Durations::new(),
+            ends_ns: None,
+            ahead: (0..threads).map(|_| (0, VecDeque::new())).collect(),
+            slots: Slots::new(planned.unwrap_or(Duration::ZERO)),
+            recent: VecDeque::with_capacity(RECENT_TICKS),
+            first_tick: 0,
+            last_second: [second(), second()],
+            in_flight: 0,
         }
     }
 
-    /// The run starts at this instant, and its last request is due so long after.
-    pub(crate) fn begin(&mut self, start: Instant, span: Duration) {
-        self.start = Some(start);
-        self.timeline = Timeline::new(span);
+    pub(crate) fn take_down(&mut self, batch: &Batch) {
+        for &event in &batch.events {
+            self.event(batch.shard, event);
+        }
+        if let Some(ahead) = self.ahead.get_mut(batch.shard) {
+            ahead.0 = batch.until_ns;
+        }
+        self.settle();
     }
 
-    /// A request was answered in full.
-    pub(crate) fn answered(
-        &mut self,
-        due: Instant,
-        sent: Instant,
-        done: Instant,
-        status: StatusCode,
-    ) {
-        self.sent(due, sent);
-        self.counts.statuses.count(status);
-        self.timed(due, sent, done);
+    /// All threads have ended.
+    pub(crate) fn end(&mut self) {
+        self.ahead.iter_mut().for_each(|ahead| ahead.0 = u64::MAX);
+        self.settle();
     }
 
-    /// A request failed, after being sent or before.
-    pub(crate) fn failed(
-        &mut self,
-        due: Instant,
-        sent: Option<Instant>,
-        now: Instant,
-        failure: Failure,
-    ) {
-        *self.counts.failures.entry(failure).or_default() += 1;
-        match sent {
+    fn event(&mut self, shard: usize, event: Event) {
+        match event {
+            Event::Due { due_ns } => {
+                self.slots.at(due_ns).due += 1;
+                self.tick(due_ns).1 += 1;
+            }
+            Event::Skipped { due_ns } => {
+                self.counts.skipped += 1;
+                self.slots.at(due_ns).due += 1;
+                self.tick(due_ns).1 += 1;
+            }
+            Event::Queued { wait_ns } => {
+                self.counts.queued += 1;
+                let wait = Duration::from_nanos(wait_ns);
+                self.longest_queued = self.longest_queued.max(wait);
+            }
+            Event::Sent { due_ns, sent_ns } => self.sent(shard, due_ns, sent_ns),
+            Event::Over {
+                due_ns,
+                sent_ns,
+                done_ns,
+                outcome,
+            } => self.over(due_ns, sent_ns, done_ns, outcome),
+        }
+    }
+
+    fn sent(&mut self, shard: usize, due_ns: u64, sent_ns: u64) {
+        self.counts.sent += 1;
+        self.in_flight += 1;
+        let (first, last) = self.ends_ns.unwrap_or((sent_ns, sent_ns));
+        self.ends_ns = Some((first.min(sent_ns), last.max(sent_ns)));
+        let lag_ns = sent_ns.saturating_sub(due_ns);
+        self.lag.record_ns(lag_ns);
+        self.second(sent_ns).lag.record_ns(lag_ns);
+        self.slots.sent(sent_ns, lag_ns);
+        self.tick(sent_ns).0 += 1;
+        if let Some(ahead) = self.ahead.get_mut(shard) {
+            ahead.1.push_back((sent_ns, due_ns));
+        }
+    }
+
+    fn over(&mut self, due_ns: u64, sent_ns: Option<u64>, done_ns: u64, outcome: Outcome) {
+        match sent_ns {
+            Some(_) => self.in_flight = self.in_flight.saturating_sub(1),
             None => self.counts.unsent += 1,
-            Some(sent) => {
-                self.sent(due, sent);
+        }
+        let is_timed = match outcome {
+            Outcome::Answered { status, bytes } => {
+                let before = self.counts.statuses;
+                self.counts.statuses.count(status);
+                self.counts.body_bytes += bytes;
+                let after = self.counts.statuses;
+                let slot = self.slots.at(done_ns);
+                slot.admitted += after.admitted() - before.admitted();
+                slot.limited += after.limited - before.limited;
+                slot.failed += after.errors() - before.errors();
+                true
+            }
+            Outcome::Failed(failure) => {
+                *self.counts.failures.entry(failure).or_default() += 1;
+                self.slots.at(done_ns).failed += 1;
                 // A request that timed out took at least this long; leaving it out would cut the
                 // tail off.
-                if failure == Failure::Timeout {
-                    self.timed(due, sent, now);
+                failure == Failure::Timeout
+            }
+            Outcome::Abandoned => {
+                self.counts.unanswered += u64::from(sent_ns.is_some());
+                false
+            }
+        };
+        if let Some(sent_ns) = sent_ns.filter(|_| is_timed) {
+            let response_ns = done_ns.saturating_sub(due_ns);
+            self.response.record_ns(response_ns);
+            self.service.record_ns(done_ns.saturating_sub(sent_ns));
+            self.second(done_ns).response.record_ns(response_ns);
+            self.slots.answered(done_ns, response_ns);
+        }
+    }
+
+    /// Looks at the sends that no thread can send anything before any longer, in order.
+    fn settle(&mut self) {
+        let until_ns = self.ahead.iter().map(|(until, _)| *until).min();
+        let until_ns = until_ns.unwrap_or(u64::MAX);
+        loop {
+            let fronts = self.ahead.iter_mut().map(|(_, sends)| sends);
+            let earliest = fronts
+                .filter(|sends| !sends.is_empty())
+                .min_by_key(|sends| sends.front().map(|&(sent_ns, _)| sent_ns));
+            let Some((sent_ns, due_ns)) = earliest
+                .filter(|sends| sends.front().is_some_and(|front| front.0 <= until_ns))
+                .and_then(VecDeque::pop_front)
+            else {
+                return;
+            };
+            self.sends.push(due_ns, sent_ns);
+        }
+    }
+
+    /// The tick of `at_ns`; one that is long past counts in the oldest that is known.
+    fn tick(&mut self, at_ns: u64) -> &mut (u64, u64) {
+        let tick = at_ns / TICK_NS;
+        let mut index = usize::try_from(tick.saturating_sub(self.first_tick)).unwrap_or(usize::MAX);
+        if index >= self.recent.len() {
+            let new = (index + 1 - self.recent.len()).min(RECENT_TICKS);
+            for _ in 0..new {
+                if self.recent.len() == RECENT_TICKS {
+                    self.recent.pop_front();
                 }
+                self.recent.push_back((0, 0));
             }
+            index = self.recent.len() - 1;
+            self.first_tick = (tick + 1).saturating_sub(self.recent.len() as u64);
         }
+        &mut self.recent[index]
     }
 
-    /// The run ended while a request was on its way.
-    pub(crate) fn abandoned(&mut self, due: Instant, sent: Option<Instant>) {
-        match sent {
-            None => self.counts.unsent += 1,
-            Some(sent) => {
-                self.sent(due, sent);
-                self.counts.unanswered += 1;
-            }
+    /// The second of `at_ns`, or of now if that is past.
+    fn second(&mut self, at_ns: u64) -> &mut Second {
+        let number = at_ns / SECOND_NS;
+        if number > self.last_second[0].number {
+            self.last_second.swap(0, 1);
+            let newest = &mut self.last_second[0];
+            newest.number = number;
+            newest.response.reset();
+            newest.lag.reset();
         }
+        &mut self.last_second[0]
     }
 
-    /// A request had to wait this long because every connection was busy.
-    pub(crate) fn queued(&mut self, wait: Duration) {
-        self.counts.queued += 1;
-        self.longest_queued = self.longest_queued.max(wait);
-    }
-
-    fn sent(&mut self, due: Instant, sent: Instant) {
-        self.counts.sent += 1;
-        let (first, last) = self.ends.unwrap_or((sent, sent));
-        self.ends = Some((first.min(sent), last.max(sent)));
-        if let Some(start) = self.start {
-            self.timeline.is_sent(start, sent);
+    pub(crate) fn progress(&self, elapsed: Duration, planned: Option<Duration>) -> Progress {
+        let now_tick = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX) / TICK_NS;
+        // The tick that is under way is not yet told.
+        let told = usize::try_from(now_tick.saturating_sub(self.first_tick)).unwrap_or(usize::MAX);
+        let told = told.min(self.recent.len());
+        let ticks = || self.recent.iter().take(told);
+        let in_a_second = told.saturating_sub(TICKS_A_SECOND);
+        let per_second = |sum: u64| match told - in_a_second {
+            0 => 0.0,
+            ticks => sum as f64 * TICKS_A_SECOND as f64 / ticks as f64,
+        };
+        // What is of this second is little when it has just begun.
+        let shown = self.last_second.iter().max_by_key(|second| {
+            let samples = second.response.len();
+            samples.max(second.lag.len())
+        });
+        let [newest, _] = &self.last_second;
+        let shown = shown.unwrap_or(newest);
+        Progress {
+            elapsed,
+            planned,
+            scheduled: self.counts.scheduled,
+            due_per_second: per_second(ticks().skip(in_a_second).map(|tick| tick.1).sum()),
+            sent_per_second: per_second(ticks().skip(in_a_second).map(|tick| tick.0).sum()),
+            sent: self.counts.sent,
+            admitted: self.counts.statuses.admitted(),
+            limited: self.counts.statuses.limited,
+            failed: self.counts.errors(),
+            skipped: self.counts.skipped,
+            in_flight: self.in_flight,
+            recent: ticks().map(|tick| tick.0).collect(),
+            response_p50: shown.response.at(0.5),
+            response_p99: shown.response.at(0.99),
+            lag_p99: shown.lag.at(0.99),
         }
-        record(&mut self.lag, sent.saturating_duration_since(due));
-    }
-
-    fn timed(&mut self, due: Instant, sent: Instant, done: Instant) {
-        record(&mut self.response, done.saturating_duration_since(due));
-        record(&mut self.service, done.saturating_duration_since(sent));
     }
 
     /// From the first send to the last.
     pub(crate) fn span(&self) -> Duration {
-        self.ends
-            .map_or(Duration::ZERO, |(first, last)| last.duration_since(first))
+        let (first, last) = self.ends_ns.unwrap_or_default();
+        Duration::from_nanos(last - first)
     }
 
-    pub(crate) fn lag(&self) -> Spread {
-        spread(&self.lag)
+    /// Lag, response and service.
+    pub(crate) fn durations(&self) -> [&Durations; 3] {
+        [&self.lag, &self.response, &self.service]
     }
 
-    pub(crate) fn response(&self) -> Spread {
-        spread(&self.response)
+    pub(crate) fn curves(&self) -> Curves {
+        Curves {
+            lag: self.lag.curve(),
+            response: self.response.curve(),
+            service: self.service.curve(),
+        }
     }
 
-    pub(crate) fn service(&self) -> Spread {
-        spread(&self.service)
+    pub(crate) fn timeline(&mut self) -> Timeline {
+        self.slots.timeline()
     }
 }
 
-/// Nanoseconds up to one hour, to three significant digits; what is longer counts as one hour.
-/// About 270 KB, however many requests there are.
-fn histogram() -> Histogram<u64> {
-    const HOUR_NS: u64 = 3_600_000_000_000;
-    Histogram::new_with_bounds(1, HOUR_NS, 3)
-        .expect("1 ns to one hour at 3 digits is a valid range")
-}
-
-fn record(histogram: &mut Histogram<u64>, duration: Duration) {
-    histogram.saturating_record(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
-}
-
-fn spread(histogram: &Histogram<u64>) -> Spread {
-    if histogram.is_empty() {
-        return Spread::default();
+impl Slots {
+    fn new(planned: Duration) -> Slots {
+        let seconds = planned.as_secs().saturating_add(1);
+        Slots {
+            width_ns: seconds.div_ceil(MAX_SLOTS).saturating_mul(SECOND_NS),
+            slots: Vec::new(),
+            open: 0,
+            response: Durations::new(),
+            lag: Durations::new(),
+        }
     }
-    // A quantile is the upper end of its bucket, which may lie above the largest value in it.
-    let max = histogram.max();
-    let at = |quantile| Duration::from_nanos(histogram.value_at_quantile(quantile).min(max));
-    Spread {
-        samples: histogram.len(),
-        p50: at(0.5),
-        p90: at(0.9),
-        p99: at(0.99),
-        p999: at(0.999),
-        max: Duration::from_nanos(max),
-        mean: Duration::from_nanos(histogram.mean() as u64),
+
+    /// The slot of `at_ns`. What comes after the last that there may be counts in that.
+    fn at(&mut self, at_ns: u64) -> &mut Slot {
+        let index = self.index(at_ns);
+        if index >= self.slots.len() {
+            self.slots.resize(index + 1, Slot::default());
+        }
+        &mut self.slots[index]
+    }
+
+    fn index(&self, at_ns: u64) -> usize {
+        // Twice as many as planned: answers may come long after the last request was due.
+        (at_ns / self.width_ns).min(2 * MAX_SLOTS) as usize
+    }
+
+    fn sent(&mut self, at_ns: u64, lag_ns: u64) {
+        self.at(at_ns).sent += 1;
+        self.open(at_ns);
+        self.lag.record_ns(lag_ns);
+    }
+
+    fn answered(&mut self, at_ns: u64, response_ns: u64) {
+        self.at(at_ns);
+        self.open(at_ns);
+        self.response.record_ns(response_ns);
+    }
+
+    /// Goes on to the slot of `at_ns`, unless that is past: what a thread says late is timed with what is said now.
+    fn open(&mut self, at_ns: u64) {
+        let index = self.index(at_ns);
+        if index > self.open {
+            self.close();
+            self.open = index;
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some(slot) = self.slots.get_mut(self.open) {
+            slot.response_p50 = self.response.at(0.5);
+            slot.response_p99 = self.response.at(0.99);
+            slot.response_max = self.response.at(1.0);
+            slot.lag_p99 = self.lag.at(0.99);
+        }
+        self.response.reset();
+        self.lag.reset();
+    }
+
+    fn timeline(&mut self) -> Timeline {
+        let (response, lag) = (self.response.len(), self.lag.len());
+        if response + lag > 0 {
+            self.close();
+        }
+        Timeline {
+            width: Duration::from_nanos(self.width_ns),
+            slots: self.slots.clone(),
+        }
     }
 }

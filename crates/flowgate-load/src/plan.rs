@@ -1,14 +1,17 @@
 //! What a run is asked to do.
 
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{ACCEPT, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use hyper::header::{ACCEPT, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use hyper::{Method, Request, Uri};
 
-use crate::schedule::Schedule;
+use crate::connection::{ConnectOptions, HttpVersion, Message};
+use crate::driver::Driver;
+use crate::report::{Asked, Mode, Promise};
+use crate::schedule::{Extent, Schedule};
 use crate::target::Target;
 
 /// The most connections that one run may hold open.
@@ -17,35 +20,172 @@ pub const MAX_CONNECTIONS: usize = 20_000;
 /// Everything that [`run`](crate::run) needs to know.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where requests go.
-    pub target: Target,
-    /// Whether `target` is this process's own [`Origin`](crate::Origin); only the report mentions
+    /// Where requests go: one after the other, and again from the first. All of one host and port, or the run does not
+    /// begin.
+    pub targets: Vec<Target>,
+    /// Whether `targets` is this process's own [`Origin`](crate::Origin); only the report mentions
     /// it.
     pub own_origin: bool,
-    /// When each request is due.
-    pub schedule: Schedule,
+    /// When requests are sent.
+    pub pace: Pace,
+    /// What becomes of requests that cannot be sent when they are due.
+    pub late: Late,
     /// What each request says.
     pub template: Template,
     /// The most connections held open at once; all are opened before the first request is due, but
     /// never more than there are requests. Default 50; more than [`MAX_CONNECTIONS`] means that
     /// many.
     pub connections: NonZeroUsize,
+    /// The most requests on their way at once on an HTTP/2 connection; of no meaning to HTTP/1.1. Default 1.
+    pub streams: NonZeroUsize,
+    /// Whether connections are used again. Default true.
+    pub keep_alive: bool,
+    /// How connections are made. [`timeout`](ConnectOptions::timeout) is also the limit for resolving the host.
+    pub connect: ConnectOptions,
     /// How long a request may take, from being handed to a connection to the last byte of its
-    /// answer. Also the limit for resolving the host and for opening the first connections. Default
-    /// 10 s.
+    /// answer. Default 10 s.
     pub timeout: Duration,
+    /// On how many threads requests are sent. By default one, or as many as the rate asks for and there are processors.
+    pub threads: Option<NonZeroUsize>,
+}
+
+/// When requests are sent.
+#[derive(Clone, Debug)]
+pub enum Pace {
+    /// By a schedule, and late ones as soon as possible: the rate is held.
+    Hold(Schedule),
+    /// By a limiter, for so long: the rate is never exceeded. On one thread.
+    Under(Driver, Extent),
+    /// As fast as answers come: each connection sends its next request when it has its answer.
+    Unpaced(Extent),
+}
+
+/// What becomes of requests that cannot be sent when they are due, as every connection is busy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Late {
+    /// They are sent as soon as possible.
+    #[default]
+    Queue,
+    /// They are sent up to so much later, and then left out, and counted.
+    Within(Duration),
 }
 
 impl Plan {
+    /// How many requests can be on their way at once on one connection.
+    pub(crate) fn streams(&self) -> usize {
+        match self.connect.version {
+            HttpVersion::Http1 => 1,
+            HttpVersion::Http2 | HttpVersion::Negotiated => self.streams.get(),
+        }
+    }
+
     /// A plan with the defaults: `GET`, 50 connections, a time limit of 10 s.
-    pub fn new(target: Target, schedule: Schedule) -> Plan {
+    pub fn new(target: Target, pace: impl Into<Pace>) -> Plan {
         Plan {
-            target,
+            targets: vec![target],
             own_origin: false,
-            schedule,
+            pace: pace.into(),
+            late: Late::Queue,
             template: Template::default(),
             connections: const { NonZeroUsize::new(50).unwrap() },
+            streams: NonZeroUsize::MIN,
+            keep_alive: true,
+            connect: ConnectOptions::default(),
             timeout: Duration::from_secs(10),
+            threads: None,
+        }
+    }
+}
+
+impl From<Schedule> for Pace {
+    fn from(schedule: Schedule) -> Pace {
+        Pace::Hold(schedule)
+    }
+}
+
+impl Pace {
+    /// How many requests there are, if that is known.
+    pub fn requests(&self) -> Option<u64> {
+        match self {
+            Pace::Hold(schedule) => Some(schedule.len()),
+            Pace::Under(_, Extent::Requests(requests))
+            | Pace::Unpaced(Extent::Requests(requests)) => Some((*requests).max(1)),
+            Pace::Under(_, Extent::Lasting(_)) | Pace::Unpaced(Extent::Lasting(_)) => None,
+        }
+    }
+
+    /// How long it takes to send them, if that is known.
+    pub fn span(&self) -> Option<Duration> {
+        match self {
+            Pace::Hold(schedule) => Some(schedule.span()),
+            Pace::Under(_, Extent::Lasting(span)) | Pace::Unpaced(Extent::Lasting(span)) => {
+                Some(*span)
+            }
+            Pace::Under(driver, Extent::Requests(requests)) => {
+                let seconds = *requests as f64 / driver.per_second();
+                Duration::try_from_secs_f64(seconds).ok()
+            }
+            Pace::Unpaced(Extent::Requests(_)) => None,
+        }
+    }
+
+    /// What a report says of it.
+    pub(crate) fn asked(&self) -> Asked {
+        let text = self.to_string();
+        match self {
+            Pace::Hold(schedule) => {
+                let constant = schedule.constant();
+                Asked {
+                    mode: Mode::Hold,
+                    text,
+                    per_second: schedule.per_second(),
+                    is_constant: constant.is_some(),
+                    interval: schedule.interval(),
+                    highest_per_second: schedule.highest_per_second(),
+                    burst: schedule.burst(),
+                    promise: constant
+                        .and(schedule.per_second())
+                        .map(|per_second| Promise {
+                            burst: 1,
+                            per_second,
+                        }),
+                }
+            }
+            Pace::Under(driver, _) => {
+                let per_second = driver.per_second();
+                Asked {
+                    mode: Mode::Under,
+                    text,
+                    per_second: Some(per_second),
+                    is_constant: true,
+                    interval: Duration::try_from_secs_f64(1.0 / per_second)
+                        .unwrap_or(Duration::MAX),
+                    highest_per_second: Some(per_second),
+                    burst: driver.promise().map_or(1, |promise| promise.burst),
+                    promise: driver.promise(),
+                }
+            }
+            Pace::Unpaced(_) => Asked {
+                mode: Mode::Unpaced,
+                text,
+                per_second: None,
+                is_constant: false,
+                interval: Duration::ZERO,
+                highest_per_second: None,
+                burst: 1,
+                promise: None,
+            },
+        }
+    }
+}
+
+/// `1000/s`, `at most 2/s`, `as fast as possible`.
+impl fmt::Display for Pace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Pace::Hold(schedule) => schedule.fmt(f),
+            Pace::Under(driver, _) => driver.fmt(f),
+            Pace::Unpaced(_) => f.write_str("as fast as possible"),
         }
     }
 }
@@ -73,13 +213,17 @@ impl Default for Template {
 }
 
 impl Template {
-    /// The request in the form in which every connection sends it.
-    pub(crate) fn to_request(&self, target: &Target) -> Request<Full<Bytes>> {
-        let mut request = Request::new(Full::new(self.body.clone()));
+    /// The request in the form in which every connection takes it.
+    pub(crate) fn message(&self, target: &Target, plan: &Plan) -> Message {
+        let mut request = Request::new(self.body.clone());
         *request.method_mut() = self.method.clone();
-        *request.uri_mut() = Uri::from(target.path().clone());
         *request.headers_mut() = self.headers(target);
-        request
+        *request.uri_mut() = Uri::from(target.path().clone());
+        if !plan.keep_alive {
+            let close = HeaderValue::from_static("close");
+            request.headers_mut().insert(CONNECTION, close);
+        }
+        Message::new(request)
     }
 
     fn headers(&self, target: &Target) -> HeaderMap {

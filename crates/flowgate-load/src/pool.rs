@@ -5,15 +5,16 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
-use crate::connection::SentAt;
-
-/// A request on its way: when it was due. Everything else about it is the same for all.
+/// A request on its way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
+    /// When it was due.
     pub(crate) due: Instant,
+    /// Which of the run's requests it is.
+    pub(crate) message: usize,
 }
 
-/// One place for a connection. Its worker takes jobs from it.
+/// One place for a request on its way: a connection, or one of the streams of one. Its worker takes jobs from it.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     /// Handed over and not yet taken up.
@@ -21,10 +22,10 @@ pub(crate) struct Slot {
     handed: Notify,
     /// Taken up and not yet answered.
     current: Cell<Option<Job>>,
-    pub(crate) sent_at: SentAt,
+    over: Notify,
 }
 
-/// All slots of a run, and the stacks of those that are free.
+/// All slots of a thread, and the stacks of those that are free.
 ///
 /// Stacks, not queues: the connection used last is used next, so that a server sees as few busy
 /// connections as the load needs.
@@ -47,19 +48,27 @@ impl Slot {
         loop {
             if let Some(job) = self.waiting.take() {
                 self.current.set(Some(job));
-                self.sent_at.set(None);
                 return job;
             }
             self.handed.notified().await;
         }
     }
 
-    /// Takes back a request that is not finished, and when it was sent, if it was.
-    pub(crate) fn abandon(&self) -> Option<(Job, Option<Instant>)> {
-        match self.waiting.take() {
-            Some(job) => Some((job, None)),
-            None => Some((self.current.take()?, self.sent_at.get())),
+    /// The request that has been taken up and not answered.
+    pub(crate) fn current(&self) -> Option<Job> {
+        self.current.get()
+    }
+
+    /// Completes when nothing is left of the request that was handed over last. Cancel safe.
+    pub(crate) async fn over(&self) {
+        while self.waiting.get().or(self.current.get()).is_some() {
+            self.over.notified().await;
         }
+    }
+
+    /// Takes back a request that is not finished.
+    pub(crate) fn abandon(&self) -> Option<Job> {
+        self.waiting.take().or(self.current.take())
     }
 }
 
@@ -84,27 +93,22 @@ impl Pool {
         &self.slots
     }
 
-    /// Hands the job to a free slot, one with an open connection if there is one; `false` when all
+    /// Hands the job to a free slot, one with an open connection if there is one, and says to which; none when all
     /// are busy.
-    pub(crate) fn hand_over(&self, job: Job) -> bool {
+    pub(crate) fn hand_over(&self, job: Job) -> Option<usize> {
         let free = self.warm.borrow_mut().pop();
-        let Some(id) = free.or_else(|| self.cold.borrow_mut().pop()) else {
-            return false;
-        };
+        let id = free.or_else(|| self.cold.borrow_mut().pop())?;
         self.busy.set(self.busy.get() + 1);
         self.peak_busy
             .set(self.peak_busy.get().max(self.busy.get()));
         self.slots[id].waiting.set(Some(job));
         self.slots[id].handed.notify_one();
-        true
+        Some(id)
     }
 
-    /// Hands the job over as soon as a slot is free. Cancel safe: dropped before it completes, it
-    /// has handed over nothing.
-    pub(crate) async fn hand_over_when_free(&self, job: Job) {
-        while !self.hand_over(job) {
-            self.freed.notified().await;
-        }
+    /// Completes when a slot may be free. Cancel safe.
+    pub(crate) async fn freed(&self) {
+        self.freed.notified().await;
     }
 
     /// The slot is free; its connection is open (`warm`) or not.
@@ -125,6 +129,7 @@ impl Pool {
     /// The slot's job is over.
     pub(crate) fn finish(&self, id: usize) {
         self.slots[id].current.set(None);
+        self.slots[id].over.notify_one();
         self.busy.set(self.busy.get() - 1);
         if self.busy.get() == 0 {
             self.idle.notify_one();

@@ -6,7 +6,7 @@ use std::fmt;
 use hyper::Uri;
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 
-/// An `http://` URL, taken apart into what connecting and asking need.
+/// An `http://` or `https://` URL, taken apart into what connecting and asking need.
 ///
 /// # Examples
 ///
@@ -25,6 +25,7 @@ use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
+    is_tls: bool,
     authority: Authority,
     path: PathAndQuery,
 }
@@ -40,7 +41,6 @@ pub struct TargetError {
 enum Reason {
     Malformed,
     NoScheme,
-    Tls,
     OtherScheme,
     Credentials,
     NoHost,
@@ -53,8 +53,8 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// When the text is not a URL, its scheme is not `http`, it has no host, its port is 0 or no
-    /// number, or it holds a user name.
+    /// When the text is not a URL, its scheme is neither `http` nor `https`, it has no host, its port
+    /// is 0 or no number, or it holds a user name.
     pub fn parse(text: &str) -> Result<Target, TargetError> {
         let refuse = |reason| TargetError {
             text: text.to_owned(),
@@ -69,12 +69,12 @@ impl Target {
             })
         })?;
         let parts = uri.into_parts();
-        match parts.scheme {
-            Some(scheme) if scheme == Scheme::HTTP => {}
-            Some(scheme) if scheme == Scheme::HTTPS => return Err(refuse(Reason::Tls)),
+        let is_tls = match parts.scheme {
+            Some(scheme) if scheme == Scheme::HTTP => false,
+            Some(scheme) if scheme == Scheme::HTTPS => true,
             Some(_) => return Err(refuse(Reason::OtherScheme)),
             None => return Err(refuse(Reason::NoScheme)),
-        }
+        };
         let authority = parts.authority.ok_or_else(|| refuse(Reason::NoHost))?;
         if authority.as_str().contains('@') {
             return Err(refuse(Reason::Credentials));
@@ -89,12 +89,26 @@ impl Target {
         let path = parts
             .path_and_query
             .unwrap_or_else(|| PathAndQuery::from_static("/"));
-        Ok(Target { authority, path })
+        Ok(Target {
+            is_tls,
+            authority,
+            path,
+        })
+    }
+
+    /// Whether connections to it are encrypted.
+    pub fn is_tls(&self) -> bool {
+        self.is_tls
     }
 
     /// Host and port, as they go into the `Host` header.
     pub(crate) fn authority(&self) -> &str {
         self.authority.as_str()
+    }
+
+    /// The same, as a part of a URI.
+    pub(crate) fn as_authority(&self) -> &Authority {
+        &self.authority
     }
 
     /// The host as a resolver wants it: an IPv6 address loses its brackets.
@@ -105,9 +119,15 @@ impl Target {
             .trim_end_matches(']')
     }
 
-    /// The port, 80 when none is written.
+    /// Whether it is of the same host and port, in the same way.
+    pub(crate) fn is_at(&self, other: &Target) -> bool {
+        (self.is_tls, self.host(), self.port()) == (other.is_tls, other.host(), other.port())
+    }
+
+    /// The port; when none is written, 443 with TLS and 80 without.
     pub(crate) fn port(&self) -> u16 {
-        self.authority.port_u16().unwrap_or(80)
+        let usual = if self.is_tls { 443 } else { 80 };
+        self.authority.port_u16().unwrap_or(usual)
     }
 
     /// What the request line asks for.
@@ -118,14 +138,15 @@ impl Target {
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}{}", self.authority, self.path)
+        let scheme = if self.is_tls { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.authority, self.path)
     }
 }
 
 impl TargetError {
-    /// Whether the text is a good URL that needs TLS, which is not supported yet.
+    /// Whether the text is a good URL that needs TLS, were TLS not supported: never.
     pub fn needs_tls(&self) -> bool {
-        self.reason == Reason::Tls
+        false
     }
 }
 
@@ -148,13 +169,9 @@ impl fmt::Display for TargetError {
                     "{text:?} is not a full URL: type one such as http://127.0.0.1:8080/path"
                 )
             }
-            Reason::Tls => write!(
-                f,
-                "{text:?} needs TLS, which is not supported yet: type an http:// URL"
-            ),
             Reason::OtherScheme => write!(
                 f,
-                "{text:?} is not an HTTP URL: type one that begins with http://"
+                "{text:?} is not an HTTP URL: type one that begins with http:// or https://"
             ),
             Reason::Credentials => write!(
                 f,

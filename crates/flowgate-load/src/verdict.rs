@@ -4,13 +4,19 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::failure::Failure;
-use crate::report::{Report, text};
+use crate::report::{Mode, Report, text};
 
 /// Whether a run did what it was asked to, judged by [`Thresholds`].
+///
+/// `Display` writes the word alone: `HELD`, `UNDER`, `NOT HELD`, `UNPACED`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// Every scheduled request was sent, at the rate asked for, and on time.
     Held,
+    /// No more was sent than the limiter allows, at any time; see [`Mode::Under`](crate::Mode::Under).
+    Under,
+    /// There was no rate to be held.
+    Unpaced,
     /// At least one of these was not so. The first cause is the one to look at first.
     NotHeld(Vec<Cause>),
 }
@@ -57,6 +63,22 @@ pub enum Cause {
         /// Why most of the others were not, when trying them failed.
         failure: Option<Failure>,
     },
+    /// Requests were left out because they were late.
+    Skipped {
+        /// How many were.
+        skipped: u64,
+        /// Of so many.
+        scheduled: u64,
+    },
+    /// More was sent in a short time than may be.
+    Over {
+        /// How much was sent, …
+        sends: u64,
+        /// … in this time.
+        within: Duration,
+        /// How much may be sent in that.
+        allowed: u64,
+    },
     /// Requests were sent too late.
     Lag {
         /// How late, as the 99th percentile.
@@ -75,13 +97,28 @@ pub enum Cause {
 
 /// Judges a report by its numbers alone.
 pub(crate) fn judge(report: &Report) -> Verdict {
+    match report.asked.mode {
+        Mode::Hold => held(report),
+        Mode::Under => under(report),
+        Mode::Unpaced => Verdict::Unpaced,
+    }
+}
+
+fn held(report: &Report) -> Verdict {
     let thresholds = report.thresholds();
     let (counts, lag) = (&report.counts, report.lag);
+    let scheduled = counts.scheduled.unwrap_or(counts.sent);
     let mut causes = Vec::new();
-    if counts.sent < counts.scheduled {
+    if counts.skipped > 0 {
+        causes.push(Cause::Skipped {
+            skipped: counts.skipped,
+            scheduled,
+        });
+    }
+    if counts.sent + counts.skipped < scheduled {
         causes.push(Cause::Unsent {
             sent: counts.sent,
-            scheduled: counts.scheduled,
+            scheduled,
             failure: report.commonest_unsent(),
         });
     }
@@ -91,7 +128,7 @@ pub(crate) fn judge(report: &Report) -> Verdict {
             limit: thresholds.lag_p99,
         });
     }
-    if report.schedule.constant().is_some()
+    if report.asked.is_constant
         && let Some(error) = report.rate_error()
         && error.abs() > thresholds.rate_error
     {
@@ -113,10 +150,31 @@ pub(crate) fn judge(report: &Report) -> Verdict {
     Verdict::NotHeld(causes)
 }
 
+/// Looks at what was sent, and does not trust the limiter that decided it.
+fn under(report: &Report) -> Verdict {
+    let Some(promise) = report.asked.promise else {
+        return Verdict::Under;
+    };
+    let over = report.pacing.envelope.iter().find_map(|cluster| {
+        // An instant is known to a nanosecond.
+        let within = cluster.within + Duration::from_nanos(1);
+        let allowed = promise.burst + (promise.per_second * within.as_secs_f64()) as u64;
+        (cluster.sends > allowed).then_some(Cause::Over {
+            sends: cluster.sends,
+            within: cluster.within,
+            allowed,
+        })
+    });
+    match over {
+        Some(cause) => Verdict::NotHeld(vec![cause]),
+        None => Verdict::Under,
+    }
+}
+
 /// Whether the connections are too few, or the server stood still.
 fn busy(report: &Report) -> Cause {
     let allowed = report.connections.allowed;
-    let needed = report.schedule.in_flight(report.service.mean);
+    let needed = report.asked.in_flight(report.service.mean);
     if needed > allowed {
         Cause::Busy { needed, allowed }
     } else {
@@ -124,6 +182,17 @@ fn busy(report: &Report) -> Cause {
             longest: report.connections.longest_wait,
             allowed,
         }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Verdict::Held => "HELD",
+            Verdict::Under => "UNDER",
+            Verdict::Unpaced => "UNPACED",
+            Verdict::NotHeld(_) => "NOT HELD",
+        })
     }
 }
 
@@ -153,6 +222,18 @@ impl fmt::Display for Cause {
                     None => Ok(()),
                 }
             }
+            Cause::Skipped { skipped, scheduled } => {
+                write!(f, "left out {skipped} of {scheduled} that were late")
+            }
+            Cause::Over {
+                sends,
+                within,
+                allowed,
+            } => write!(
+                f,
+                "sent {sends} in {}, of {allowed} that may be",
+                text::brief(within)
+            ),
             Cause::Lag { p99, limit } => write!(
                 f,
                 "lag p99 {} over {}",

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use flowgate::Quota;
 use flowgate_load::{
-    Cause, Connections, Counts, Failure, Report, Schedule, Spread, Statuses, Timeline, Verdict,
+    Asked, Busiest, Cause, Cluster, Connections, Counts, Curves, Failure, Mode, Pacing, Promise,
+    Report, Schedule, Slot, Spread, Statuses, Timeline, Verdict,
 };
 
 const MICRO: Duration = Duration::from_micros(1);
@@ -18,9 +19,33 @@ fn spread(p50: Duration) -> Spread {
         p90: 2 * p50,
         p99: 10 * p50,
         p999: 20 * p50,
+        p9999: 30 * p50,
         max: 50 * p50,
         mean: p50,
     }
+}
+
+fn asked(schedule: &Schedule) -> Asked {
+    Asked {
+        mode: Mode::Hold,
+        text: schedule.to_string(),
+        per_second: schedule.per_second(),
+        is_constant: schedule.constant().is_some(),
+        interval: schedule.interval(),
+        highest_per_second: schedule.highest_per_second(),
+        burst: 1,
+        promise: None,
+    }
+}
+
+/// Slots by how many were due and sent.
+fn slots(due: [u64; 5], sent: [u64; 5]) -> Vec<Slot> {
+    let slot = |(due, sent)| Slot {
+        due,
+        sent,
+        ..Slot::default()
+    };
+    due.into_iter().zip(sent).map(slot).collect()
 }
 
 /// 5000 requests at 1000/s, exactly as planned.
@@ -28,9 +53,9 @@ fn perfect() -> Report {
     Report {
         target: "http://127.0.0.1:8080/".to_owned(),
         own_origin: false,
-        schedule: Schedule::lasting(Quota::per_second(1000), 5000 * MILLI).unwrap(),
+        asked: asked(&Schedule::lasting(Quota::per_second(1000), 5000 * MILLI).unwrap()),
         counts: Counts {
-            scheduled: 5000,
+            scheduled: Some(5000),
             sent: 5000,
             statuses: Statuses {
                 success: 5000,
@@ -40,9 +65,24 @@ fn perfect() -> Report {
         },
         timeline: Timeline {
             width: 1000 * MILLI,
-            due: vec![1000; 5],
-            sent: vec![1000; 5],
+            slots: slots([1000; 5], [1000; 5]),
         },
+        pacing: Pacing {
+            gap_error: spread(2 * MICRO),
+            smallest_gap: Some(980 * MICRO),
+            busiest: vec![
+                Busiest {
+                    window: 100 * MILLI,
+                    sent: 101,
+                },
+                Busiest {
+                    window: 1000 * MILLI,
+                    sent: 1001,
+                },
+            ],
+            envelope: Vec::new(),
+        },
+        curves: Curves::default(),
         span: 4999 * MILLI,
         lag: spread(6 * MICRO),
         response: spread(110 * MICRO),
@@ -64,6 +104,7 @@ fn reasons(change: impl FnOnce(&mut Report)) -> String {
     change(&mut report);
     match report.verdict() {
         Verdict::Held => "held".to_owned(),
+        verdict @ (Verdict::Under | Verdict::Unpaced) => panic!("{verdict}"),
         Verdict::NotHeld(causes) => {
             assert!(!causes.is_empty());
             let causes: Vec<_> = causes.iter().map(Cause::to_string).collect();
@@ -157,7 +198,7 @@ fn the_first_cause_is_the_one_beneath_the_others() {
 fn lag_may_be_one_interval_where_that_is_longer_than_a_millisecond() {
     let slow = |p99| {
         reasons(|report| {
-            report.schedule = Schedule::of(Quota::per_second(10), 5000).unwrap();
+            report.asked = asked(&Schedule::of(Quota::per_second(10), 5000).unwrap());
             report.span = Duration::from_millis(499_900);
             report.lag.p99 = p99;
         })
@@ -169,8 +210,8 @@ fn lag_may_be_one_interval_where_that_is_longer_than_a_millisecond() {
 #[test]
 fn one_request_has_no_rate() {
     let mut report = perfect();
-    report.schedule = Schedule::of(Quota::per_second(1000), 1).unwrap();
-    report.counts.scheduled = 1;
+    report.asked = asked(&Schedule::of(Quota::per_second(1000), 1).unwrap());
+    report.counts.scheduled = Some(1);
     report.counts.sent = 1;
     report.span = Duration::ZERO;
     assert_eq!((report.achieved(), report.rate_error()), (None, None));
@@ -185,11 +226,12 @@ fn the_text_of_a_run_that_held_its_rate() {
 target     http://127.0.0.1:8080/
 rate       asked 1000/s   achieved 1000/s over 4999 intervals   error +0.0000 %
 sent       5000 of 5000 in 5.00 s   up to 3 of 50 connections busy
+pacing     gap error p50 2 µs, p99 20 µs   smallest gap 980 µs   busiest 100 ms 101, 1 s 1001
 
-                 p50       p90       p99       max
-lag          6.00 µs   12.0 µs   60.0 µs    300 µs   sent - due: how late the client was
-response      110 µs    220 µs   1.10 ms   5.50 ms   answered - due
-service       104 µs    208 µs   1.04 ms   5.20 ms   answered - sent: the server and the way there
+                 p50       p90       p99     p99.9    p99.99       max
+lag          6.00 µs   12.0 µs   60.0 µs    120 µs         -    300 µs   sent - due: how late the client was
+response      110 µs    220 µs   1.10 ms   2.20 ms         -   5.50 ms   answered - due
+service       104 µs    208 µs   1.04 ms   2.08 ms         -   5.20 ms   answered - sent: the server and the way there
 
 status     2xx 5000   3xx 0   4xx 0   5xx 0   limited 0 (429, 503)
 errors     none
@@ -202,9 +244,12 @@ verdict    HELD: all sent, rate within 0.1 %, lag p99 at most 1 ms
 fn the_text_of_a_run_in_which_everything_went_wrong() {
     let mut report = perfect();
     report.own_origin = true;
-    report.schedule = Schedule::of("90/min".parse().unwrap(), 90).unwrap();
+    report.asked = asked(&Schedule::of("90/min".parse().unwrap(), 90).unwrap());
+    report.pacing = Pacing::default();
     report.counts = Counts {
-        scheduled: 90,
+        scheduled: Some(90),
+        skipped: 0,
+        body_bytes: 0,
         sent: 40,
         unsent: 30,
         unanswered: 2,
@@ -238,10 +283,10 @@ rate       asked 90/min = 1.5/s   achieved 1.3/s over 39 intervals   error -13.3
 sent       40 of 90 in 30.0 s   up to 3 of 50 connections busy   \
 5 waited for one, up to 12.0 ms   7 did not open: too many open files or ports
 
-                 p50       p90       p99       max
-lag             7 ns     14 ns     70 ns    350 ns   sent - due: how late the client was
-response           -         -         -         -   answered - due
-service            -         -         -         -   answered - sent: the server and the way there
+                 p50       p90       p99     p99.9    p99.99       max
+lag             7 ns     14 ns     70 ns    140 ns         -    350 ns   sent - due: how late the client was
+response           -         -         -         -         -         -   answered - due
+service            -         -         -         -         -         -   answered - sent: the server and the way there
 
 status     2xx 20   3xx 2   4xx 3   5xx 4   limited 5 (429, 503)   1xx 1   other 1
 errors     30 connection refused   1 timed out   1 answer is not HTTP/1.1   2 unanswered at the end
@@ -255,13 +300,13 @@ rate off by -13.3333 %, more than 0.1 %
 fn ramp() -> Report {
     let [from, to] = [100, 300].map(|rate| Some(Quota::per_second(rate)));
     let mut report = perfect();
-    report.schedule = Schedule::ramp(from, to, 5000 * MILLI).unwrap();
-    report.counts.scheduled = 1000;
+    let schedule = Schedule::ramp(from, to, 5000 * MILLI).unwrap();
+    report.asked = asked(&schedule);
+    report.counts.scheduled = Some(1000);
     report.counts.sent = 1000;
     report.counts.statuses.success = 1000;
-    report.timeline.due = vec![120, 160, 200, 240, 280];
-    report.timeline.sent = vec![120, 159, 201, 240, 280];
-    report.span = report.schedule.span();
+    report.timeline.slots = slots([120, 160, 200, 240, 280], [120, 159, 201, 240, 280]);
+    report.span = schedule.span();
     report
 }
 
@@ -314,17 +359,130 @@ fn the_text_of_a_ramp_says_how_close_each_second_was() {
         line(&report, "verdict"),
         "verdict    HELD: all sent, 5 of 5 seconds within 1 of the plan, lag p99 at most 3.33 ms"
     );
-    report.timeline.sent = vec![120, 150, 210, 240, 280];
+    report.timeline.slots = slots([120, 160, 200, 240, 280], [120, 150, 210, 240, 280]);
     report.timeline.width = 7000 * MILLI;
     assert_eq!(
         line(&report, "seconds"),
         "seconds    3 of 5 spans of 7 s within 1 of the plan   \
          furthest off: sent 210 of 200 from 14 s on"
     );
-    report.timeline.sent = report.timeline.due.clone();
+    report.timeline.slots = slots([120; 5], [120; 5]);
     assert_eq!(
         line(&report, "seconds"),
         "seconds    5 of 5 spans of 7 s within 1 of the plan"
     );
     assert_eq!(line(&perfect(), "seconds"), "");
+}
+
+/// At most 100/s, sent so.
+fn under() -> Report {
+    let mut report = perfect();
+    report.asked = Asked {
+        mode: Mode::Under,
+        text: "at most 100/s".to_owned(),
+        per_second: Some(100.0),
+        is_constant: true,
+        interval: 10 * MILLI,
+        highest_per_second: Some(100.0),
+        burst: 1,
+        promise: Some(Promise {
+            burst: 1,
+            per_second: 100.0,
+        }),
+    };
+    report.counts.scheduled = None;
+    report.counts.sent = 500;
+    report.counts.statuses.success = 500;
+    report.pacing.smallest_gap = Some(10 * MILLI);
+    report.pacing.envelope = [(2, 10_000_000), (3, 20_000_120), (10, 90_002_000)]
+        .map(|(sends, ns)| Cluster {
+            sends,
+            within: Duration::from_nanos(ns),
+        })
+        .to_vec();
+    report.span = Duration::from_millis(4991);
+    report
+}
+
+#[test]
+fn a_rate_that_is_never_exceeded_is_stayed_under() {
+    let report = under();
+    assert_eq!(report.verdict(), Verdict::Under);
+    let text = report.to_string();
+    assert!(
+        text.contains("rate       asked at most 100/s   achieved 99.97996/s over 499 intervals   difference -0.0200 %"),
+        "{text}"
+    );
+    assert!(text.contains("sent       500 in 4.99 s"), "{text}");
+    let last = "verdict    UNDER: no two sends closer together than 10 ms\n";
+    assert!(text.ends_with(last), "{text}");
+    // However little was sent: that is what was asked for.
+    let mut idle = under();
+    idle.counts.sent = 0;
+    idle.pacing.envelope.clear();
+    assert_eq!(idle.verdict(), Verdict::Under);
+}
+
+#[test]
+fn sends_that_are_closer_together_than_may_be_are_found() {
+    let mut report = under();
+    report.pacing.envelope[1].within = Duration::from_nanos(19_999_998);
+    let Verdict::NotHeld(causes) = report.verdict() else {
+        panic!("{report}");
+    };
+    assert_eq!(causes.len(), 1);
+    assert_eq!(causes[0].to_string(), "sent 3 in 20 ms, of 2 that may be");
+    report.asked.promise = Some(Promise {
+        burst: 3,
+        per_second: 100.0,
+    });
+    assert_eq!(report.verdict(), Verdict::Under);
+    let text = report.to_string();
+    assert!(
+        text.ends_with("verdict    UNDER: never more sent than 3 and 100/s\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_is_left_out_is_not_held() {
+    assert_eq!(
+        reasons(|report| {
+            report.counts.skipped = 7;
+            report.counts.sent = 4993;
+            report.span = 4992 * MILLI;
+        }),
+        "left out 7 of 5000 that were late",
+    );
+}
+
+#[test]
+fn a_run_without_a_rate_is_not_judged() {
+    let mut report = perfect();
+    report.asked = Asked {
+        mode: Mode::Unpaced,
+        text: "as fast as possible".to_owned(),
+        per_second: None,
+        is_constant: false,
+        interval: Duration::ZERO,
+        highest_per_second: None,
+        burst: 1,
+        promise: None,
+    };
+    report.counts.scheduled = None;
+    assert_eq!(report.verdict(), Verdict::Unpaced);
+    let expected = "\
+target     http://127.0.0.1:8080/
+rate       asked as fast as possible   achieved 1000/s over 4999 intervals
+sent       5000 in 5.00 s   up to 3 of 50 connections busy
+pacing     smallest gap 980 µs   busiest 100 ms 101, 1 s 1001
+
+                 p50       p90       p99     p99.9    p99.99       max
+response      110 µs    220 µs   1.10 ms   2.20 ms         -   5.50 ms   answered - sent
+
+status     2xx 5000   3xx 0   4xx 0   5xx 0   limited 0 (429, 503)
+errors     none
+verdict    UNPACED: no rate was asked for
+";
+    assert_eq!(report.to_string(), expected);
 }

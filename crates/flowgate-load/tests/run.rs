@@ -8,7 +8,10 @@ use std::thread;
 use std::time::Duration;
 
 use flowgate::Quota;
-use flowgate_load::{Cause, Origin, Plan, RunError, Schedule, Segment, Stop, Target, Verdict};
+use flowgate_load::{
+    Cause, Driver, Extent, Failure, Late, Mode, Origin, Pace, Plan, RunError, Schedule, Segment,
+    Slot, Stop, Target, Verdict,
+};
 
 fn plan(origin: &Origin, requests: u64) -> Plan {
     let schedule = Schedule::of(Quota::per_second(500), requests).unwrap();
@@ -19,7 +22,10 @@ fn plan(origin: &Origin, requests: u64) -> Plan {
 fn every_request_is_sent_answered_and_timed_once() {
     let origin = Origin::start().unwrap();
     let report = flowgate_load::run(plan(&origin, 100), &Stop::new()).unwrap();
-    assert_eq!((report.counts.scheduled, report.counts.sent), (100, 100));
+    assert_eq!(
+        (report.counts.scheduled, report.counts.sent),
+        (Some(100), 100)
+    );
     assert_eq!(report.counts.statuses.success, 100);
     assert_eq!(report.lag.samples, 100);
     assert_eq!(report.response.samples, 100);
@@ -161,7 +167,150 @@ fn schedules_of_every_kind_are_sent_to_the_last_request() {
         let report = flowgate_load::run(plan, &Stop::new()).unwrap();
         assert_eq!(report.counts.sent, len, "{report}");
         assert_eq!(report.counts.statuses.success, len, "{report}");
-        assert_eq!(report.timeline.due.iter().sum::<u64>(), len, "{report}");
-        assert_eq!(report.timeline.sent.iter().sum::<u64>(), len, "{report}");
+        let slots = &report.timeline.slots;
+        let total = |of: fn(&Slot) -> u64| slots.iter().map(of).sum::<u64>();
+        assert_eq!(total(|slot| slot.due), len, "{report}");
+        assert_eq!(total(|slot| slot.sent), len, "{report}");
+        assert_eq!(total(|slot| slot.admitted), len, "{report}");
     }
+}
+
+/// By what really was written, however late that is.
+#[test]
+fn at_most_a_rate_keeps_every_distance() {
+    let origin = Origin::start().unwrap();
+    for (driver, burst) in [
+        (Driver::at_most(Quota::per_second(400), Duration::ZERO), 1),
+        (Driver::parse("token 400/s burst 20").unwrap(), 20),
+    ] {
+        let pace = Pace::Under(driver, Extent::Requests(100));
+        let plan = Plan::new(Target::parse(&origin.url()).unwrap(), pace);
+        let report = flowgate_load::run(plan, &Stop::new()).unwrap();
+        assert_eq!(report.counts.statuses.success, 100, "{report}");
+        assert_eq!(report.verdict(), Verdict::Under, "{report}");
+        assert_eq!(
+            report.asked.promise.map(|promise| promise.burst),
+            Some(burst)
+        );
+        if burst == 1 {
+            let smallest = report.pacing.smallest_gap.unwrap();
+            assert!(smallest >= Duration::from_micros(2500), "{report}");
+        }
+    }
+}
+
+#[test]
+fn a_limiter_without_a_simple_promise_drives_a_run_for_a_time() {
+    let origin = Origin::start().unwrap();
+    let driver = Driver::parse("sliding 10/s").unwrap();
+    let pace = Pace::Under(driver, Extent::Lasting(Duration::from_millis(1100)));
+    let plan = Plan::new(Target::parse(&origin.url()).unwrap(), pace);
+    let report = flowgate_load::run(plan, &Stop::new()).unwrap();
+    // Ten at once, and ten a second after.
+    assert_eq!((report.counts.scheduled, report.counts.sent), (None, 20));
+    assert_eq!(report.verdict(), Verdict::Under);
+}
+
+/// Nothing was sent, so nothing was taken: the limiter is not asked to wait for what never happened.
+#[test]
+fn what_could_not_be_written_counts_for_nothing() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let target = Target::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
+    let closing = thread::spawn(move || {
+        // Its connections are gone by the first request, and nobody listens any longer.
+        let streams: Vec<_> = listener.incoming().take(1).collect();
+        drop((listener, streams));
+    });
+    let driver = Driver::at_most("1/min".parse().unwrap(), Duration::ZERO);
+    let mut plan = Plan::new(target, Pace::Under(driver, Extent::Requests(3)));
+    plan.connections = NonZeroUsize::MIN;
+    let report = flowgate_load::run(plan, &Stop::new()).unwrap();
+    closing.join().unwrap();
+    let counts = &report.counts;
+    assert_eq!(counts.sent + counts.unsent, 3, "{report}");
+    assert!(counts.unsent >= 2, "{report}");
+    assert!(counts.failures.contains_key(&Failure::Refused), "{report}");
+}
+
+#[test]
+fn without_a_rate_every_request_is_sent_at_once() {
+    let origin = Origin::start().unwrap();
+    for threads in [1, 2, 3] {
+        let pace = Pace::Unpaced(Extent::Requests(1001));
+        let mut plan = Plan::new(Target::parse(&origin.url()).unwrap(), pace);
+        plan.threads = NonZeroUsize::new(threads);
+        plan.connections = NonZeroUsize::new(7).unwrap();
+        let report = flowgate_load::run(plan, &Stop::new()).unwrap();
+        assert_eq!(report.asked.mode, Mode::Unpaced);
+        assert_eq!(report.counts.sent, 1001, "{report}");
+        assert_eq!(report.counts.statuses.success, 1001, "{report}");
+        assert_eq!(report.counts.body_bytes, 3 * 1001, "{report}");
+        assert!(report.connections.most_busy <= 7, "{report}");
+        assert_eq!(report.pacing.gap_error.samples, 1000);
+    }
+}
+
+#[test]
+fn threads_share_the_requests_of_a_schedule() {
+    let origin = Origin::start().unwrap();
+    let mut plan = plan(&origin, 101);
+    plan.threads = NonZeroUsize::new(3);
+    plan.targets
+        .push(Target::parse(&format!("{}other", origin.url())).unwrap());
+    let report = flowgate_load::run(plan, &Stop::new()).unwrap();
+    assert_eq!(report.counts.statuses.success, 101, "{report}");
+    assert_eq!(report.pacing.gap_error.samples, 100, "{report}");
+    assert!(
+        report.target.ends_with(" and 1 others"),
+        "{}",
+        report.target
+    );
+}
+
+#[test]
+fn late_requests_are_left_out_where_that_is_asked_for() {
+    let schedule = Schedule::of(Quota::per_second(1000), 40).unwrap();
+    let mut plan = Plan::new(slow_server(Duration::from_millis(50)), schedule);
+    plan.connections = NonZeroUsize::MIN;
+    plan.late = Late::Within(Duration::from_millis(5));
+    let report = flowgate_load::run(plan, &Stop::new()).unwrap();
+    let counts = &report.counts;
+    assert_eq!(counts.sent + counts.skipped, 40, "{report}");
+    assert!(counts.sent >= 1 && counts.skipped >= 30, "{report}");
+    let Verdict::NotHeld(causes) = report.verdict() else {
+        panic!("{report}");
+    };
+    assert!(
+        causes
+            .iter()
+            .any(|cause| matches!(cause, Cause::Skipped { .. }))
+    );
+}
+
+#[test]
+fn those_who_watch_see_the_end() {
+    let origin = Origin::start().unwrap();
+    let mut last = None;
+    let report = flowgate_load::run_watched(plan(&origin, 200), &Stop::new(), |progress| {
+        last = Some(progress.clone());
+    })
+    .unwrap();
+    let last = last.unwrap();
+    assert_eq!((last.sent, last.scheduled), (200, Some(200)));
+    assert_eq!((last.admitted, last.in_flight), (200, 0));
+    assert_eq!(report.counts.sent, 200);
+    assert!(last.recent.iter().sum::<u64>() <= 200);
+}
+
+#[test]
+fn targets_of_two_hosts_are_refused() {
+    let origin = Origin::start().unwrap();
+    let mut plan = plan(&origin, 1);
+    plan.targets
+        .push(Target::parse("http://127.0.0.1:1/").unwrap());
+    let error = flowgate_load::run(plan, &Stop::new()).unwrap_err();
+    assert!(
+        error.to_string().contains("are not of one host and port"),
+        "{error}"
+    );
 }

@@ -50,8 +50,7 @@ fn a_duration_has_whole_bursts_and_at_least_one() {
     );
     let counted = Schedule::bursts(quota, 20, 30).unwrap();
     assert_eq!((counted.len(), counted.span()), (30, SECOND / 5));
-    assert_eq!(counted.in_flight(SECOND / 100), 20);
-    assert_eq!(counted.in_flight(SECOND), 100);
+    assert_eq!(counted.highest_per_second(), Some(100.0));
     let yearly: Quota = "1/year".parse().unwrap();
     assert_eq!(
         Schedule::bursts(yearly, 10, 1000),
@@ -93,7 +92,7 @@ fn each_line_is_a_due_time() {
 fn the_busiest_second_of_a_replay_says_how_many_are_on_their_way() {
     let schedule = replay("0\n5\n5.1\n5.2\n5.999999999\n6.0\n6.5\n9").unwrap();
     // 5 up to but not including 6, and 5.1 to 6.0 as well: 4; 5.2 to 6.0: 3; 5.999999999 on: 3.
-    assert_eq!(schedule.in_flight(2 * SECOND), 8);
+    assert_eq!(schedule.highest_per_second(), Some(4.0));
 }
 
 #[test]

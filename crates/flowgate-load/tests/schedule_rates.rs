@@ -218,7 +218,7 @@ fn c8_a_plan_does_not_drift_over_a_century() {
 fn the_interval_is_that_of_the_highest_rate() {
     let ramp = plan(&[(1, "10/s", "300/s"), (1, "100/s", "0")]);
     assert_eq!(ramp.interval(), Duration::from_nanos(3_333_334));
-    assert_eq!(ramp.in_flight(SECOND / 2), 150);
+    assert_eq!(ramp.highest_per_second(), Some(300.0));
     assert_eq!(ramp.constant(), None);
 }
 
@@ -349,7 +349,7 @@ fn a_sine_lasts_as_long_or_as_many_requests_as_is_asked() {
     assert_eq!(schedule.len(), 1000);
     assert_eq!(schedule.due(40), Some(4 * SECOND));
     assert_eq!(schedule.interval(), SECOND / 20);
-    assert_eq!(schedule.in_flight(SECOND), 20);
+    assert_eq!(schedule.highest_per_second().map(f64::ceil), Some(20.0));
     // 1.67 in the first period and 0.57 in the part of the second.
     let schedule = wave("5/3s", "1/3s", SECOND, SECOND * 13 / 10);
     assert_eq!(schedule.len(), 2);

@@ -10,9 +10,17 @@ fn a_url_is_read_and_written_back() {
         ("http://h/a?b=c#gone", "http://h/a?b=c"),
         ("http://[::1]:80/x", "http://[::1]:80/x"),
         ("HTTP://h/", "http://h/"),
+        ("https://h:8443/a", "https://h:8443/a"),
+        ("HTTPS://[2001:db8::1]?b", "https://[2001:db8::1]/?b"),
     ] {
         assert_eq!(Target::parse(text).unwrap().to_string(), written, "{text}");
     }
+}
+
+#[test]
+fn the_scheme_says_whether_connections_are_encrypted() {
+    assert!(Target::parse("https://h/").unwrap().is_tls());
+    assert!(!Target::parse("http://h:443/").unwrap().is_tls());
 }
 
 #[test]
@@ -31,11 +39,11 @@ fn what_is_no_http_url_says_what_to_type() {
         ("http://h:65536/", "type one from 1 to 65535"),
         ("http://h:/", "type one from 1 to 65535"),
         ("http://user:secret@h/", "Authorization"),
-        ("ftp://h/", "begins with http://"),
-        ("https://h/", "TLS, which is not supported yet"),
+        ("https://user@h/", "Authorization"),
+        ("https://", "type one such as"),
+        ("ftp://h/", "begins with http:// or https://"),
     ] {
         let error = Target::parse(text).expect_err(text);
-        assert_eq!(error.needs_tls(), text.starts_with("https"));
         assert!(error.to_string().contains(expected), "{text:?}: {error}");
     }
 }

@@ -26,6 +26,25 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// The same, but a bare number is seconds: for what hey and its kin take so.
+pub(crate) fn or_seconds(text: &str) -> Result<Duration, String> {
+    let trimmed = text.trim();
+    let is_bare = trimmed.starts_with(|first: char| first.is_ascii_digit())
+        && trimmed
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'.');
+    match trimmed.parse::<f64>() {
+        Ok(0.0) if is_bare => {
+            Err("no time at all, and there is no way to wait for ever: type 1h".to_owned())
+        }
+        Ok(seconds) if is_bare => Duration::try_from_secs_f64(seconds)
+            .ok()
+            .filter(|duration| u64::try_from(duration.as_nanos()).is_ok())
+            .ok_or_else(|| "longer than the 584 years that can be counted: type 10s".to_owned()),
+        _ => parse(text),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,6 +59,29 @@ mod tests {
             (" 2h ", Duration::from_secs(7200)),
         ] {
             assert_eq!(parse(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_bare_number_can_be_seconds() {
+        for (text, expected) in [
+            ("20", Duration::from_secs(20)),
+            ("0.5", Duration::from_millis(500)),
+            (" 20s", Duration::from_secs(20)),
+            ("250ms", Duration::from_millis(250)),
+        ] {
+            assert_eq!(or_seconds(text), Ok(expected), "{text}");
+        }
+        for (text, expected) in [
+            ("0", "type 1h"),
+            ("0.0", "type 1h"),
+            ("99999999999999999999", "584 years"),
+            ("-5", "a unit is missing"),
+            ("1e3", "a unit is missing"),
+            ("soon", "not a length of time"),
+        ] {
+            let error = or_seconds(text).unwrap_err();
+            assert!(error.contains(expected), "{text:?}: {error}");
         }
     }
 

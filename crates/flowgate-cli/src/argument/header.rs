@@ -2,6 +2,17 @@
 
 use hyper::header::{HeaderName, HeaderValue};
 
+/// Reads the value of a header whose name is known.
+pub(crate) fn value(text: &str) -> Result<HeaderValue, String> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err("nothing is there: type a value".to_owned());
+    }
+    text.parse().map_err(|_| {
+        "holds a character that a header's value cannot: use printable ones".to_owned()
+    })
+}
+
 /// Reads a header as curl's `-H` takes it.
 pub(crate) fn parse(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     let (name, value) = text

@@ -7,19 +7,24 @@ use std::time::Duration;
 
 use clap::Args;
 use flowgate::Quota;
-use flowgate_load::{Extent, Schedule, ScheduleError};
+use flowgate_load::{Driver, Extent, Late, Pace, ReplayError, Schedule, ScheduleError};
 
 use super::{duration, plan, rate};
-use crate::exit::Exit;
+use crate::exit::Refusal;
+
+/// How long a run lasts that has no end of its own.
+const LASTING: Duration = Duration::from_secs(10);
+/// By how much a request may be late that is not left out, at least.
+const PUNCTUAL: Duration = Duration::from_millis(1);
 
 /// Random times are the same each time, unless someone asks for others.
 const SEED: u64 = 1;
 
 /// When requests are due.
 #[derive(Args, Debug)]
+#[command(next_help_heading = "Rate")]
 pub(crate) struct Profile {
-    /// How often, in all: 1000/s, 2.5k/s, 90/min, 1/10s; a bare number is per second. 100:5000 goes
-    /// evenly from one rate to the other
+    /// Hold this rate, in all: 1000/s, 2.5k, 90/min; 100:5000 goes from one to the other
     #[arg(
         short = 'q',
         long,
@@ -29,7 +34,7 @@ pub(crate) struct Profile {
     )]
     rate: Option<Target>,
 
-    /// For how long: 5s, 250ms, 1m30s [default: 10s, or as long as -n takes]
+    /// For how long: 5s, 250ms, 1m30s [default: 10s, or until -n]
     #[arg(
         short = 'z',
         long,
@@ -49,8 +54,7 @@ pub(crate) struct Profile {
     )]
     requests: Option<u64>,
 
-    /// Instead of --rate, several one after the other, each for a time: '30s@50,1m@200,10s@200:1000';
-    /// a rate of 0 is a pause
+    /// Rates one after the other: '30s@50,1m@200,10s@200:1000'; 0 is a pause
     #[arg(
         long,
         value_name = "PLAN",
@@ -61,7 +65,7 @@ pub(crate) struct Profile {
     )]
     plan: Option<Schedule>,
 
-    /// Swing evenly around --rate, in each TIME once up and down by RATE: -q 500 --sine 60s@300
+    /// Swing around --rate, in each TIME once up and down by RATE: 60s@300
     #[arg(
         long,
         value_name = "TIME@RATE",
@@ -71,7 +75,7 @@ pub(crate) struct Profile {
     )]
     sine: Option<Swing>,
 
-    /// Send this many at once, over and over, at --rate in all: -q 100 --burst 20 sends 20 every 200 ms
+    /// Send this many at once: -q 100 --burst 20 sends 20 every 200 ms
     #[arg(
         long,
         value_name = "COUNT",
@@ -81,7 +85,7 @@ pub(crate) struct Profile {
     )]
     burst: Option<u64>,
 
-    /// Send at random times that know nothing of each other, --rate on average
+    /// Send at random times, independent of each other, --rate on average
     #[arg(long, group = "shape")]
     poisson: bool,
 
@@ -95,7 +99,7 @@ pub(crate) struct Profile {
     )]
     seed: Option<u64>,
 
-    /// Instead of --rate, send at the times in a file: on each line one, in seconds since the start
+    /// Send at the times in a file: one on each line, in seconds since the start
     #[arg(
         long,
         value_name = "FILE",
@@ -103,6 +107,24 @@ pub(crate) struct Profile {
         conflicts_with_all = ["rate", "duration"],
     )]
     replay: Option<PathBuf>,
+
+    /// Late requests are sent all the same, left out, or sent up to TIME late
+    #[arg(
+        long,
+        value_name = "queue|skip|TIME",
+        value_parser = lateness,
+        default_value = "queue",
+        allow_hyphen_values = true,
+    )]
+    late: Lateness,
+}
+
+/// What `--late` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lateness {
+    Queue,
+    Skip,
+    Within(Duration),
 }
 
 /// What `--rate` asks for.
@@ -120,34 +142,86 @@ struct Swing {
 }
 
 impl Profile {
-    /// The schedule that was asked for, or what to say and how to exit.
-    pub(crate) fn schedule(&self) -> Result<Schedule, (String, Exit)> {
+    /// When to send: by what was asked for here, or by the limiter. Where neither says anything, as fast as possible,
+    /// if `is_aimed`: nobody means that without having said where to.
+    pub(crate) fn pace(&self, driver: Option<Driver>, is_aimed: bool) -> Result<Pace, Refusal> {
+        if let Some(driver) = driver {
+            return Ok(Pace::Under(driver, self.one_extent()?));
+        }
+        let has_rate = self.rate.is_some() || self.plan.is_some() || self.replay.is_some();
+        if has_rate {
+            return self.schedule().map(Pace::Hold);
+        }
+        let shape = [
+            (self.sine.is_some(), "--sine swings around"),
+            (self.burst.is_some(), "--burst needs"),
+            (self.poisson, "--poisson needs"),
+            (self.late != Lateness::Queue, "--late needs"),
+        ];
+        if let Some((_, what)) = shape.iter().find(|(is_given, _)| *is_given) {
+            return Err(Refusal::usage(format!("{what} a rate: type --rate 1000/s")));
+        }
+        match is_aimed {
+            true => Ok(Pace::Unpaced(self.one_extent()?)),
+            false => Err(Refusal::usage("how often? type --rate 1000/s")),
+        }
+    }
+
+    /// What becomes of requests that cannot be sent in time.
+    pub(crate) fn late(&self, pace: &Pace) -> Late {
+        match (self.late, pace) {
+            (Lateness::Queue, _) => Late::Queue,
+            (Lateness::Within(time), _) => Late::Within(time),
+            // As late as the report still calls punctual.
+            (Lateness::Skip, Pace::Hold(schedule)) => {
+                Late::Within(schedule.interval().max(PUNCTUAL))
+            }
+            (Lateness::Skip, _) => Late::Within(PUNCTUAL),
+        }
+    }
+
+    /// The schedule that was asked for.
+    fn schedule(&self) -> Result<Schedule, Refusal> {
         if let Some(path) = &self.replay {
             return Ok(self.cut(replay(path)?));
         }
-        let usage = |message| (message, Exit::Usage);
         if let Some(plan) = &self.plan {
             return Ok(self.cut(plan.clone()));
         }
         let schedule = match self.rate {
-            None => return Err(usage("how often? type --rate 1000/s".to_owned())),
+            None => return Err(Refusal::usage("how often? type --rate 1000/s")),
             Some(Target::Constant(rate)) => self.around(rate),
             Some(Target::Ramp(from, to)) => {
-                let duration = self.ramp_duration().map_err(usage)?;
+                let duration = self.ramp_duration()?;
                 Schedule::ramp(from, to, duration)
             }
         };
         schedule
             .map(|schedule| self.cut(schedule))
-            .map_err(|error| usage(self.explain(error)))
+            .map_err(|error| Refusal::usage(self.explain(error)))
+    }
+
+    /// Where to end; the time limits what has a count.
+    fn extent(&self) -> Extent {
+        match (self.duration, self.requests) {
+            (None, Some(requests)) => Extent::Requests(requests),
+            (duration, _) => Extent::Lasting(duration.unwrap_or(LASTING)),
+        }
+    }
+
+    /// Where to end, when it is not known beforehand how many requests a time has.
+    fn one_extent(&self) -> Result<Extent, Refusal> {
+        match (self.duration, self.requests) {
+            (Some(_), Some(_)) => Err(Refusal::usage(
+                "--duration and --requests are two ends: leave one out, or type --rate",
+            )),
+            _ => Ok(self.extent()),
+        }
     }
 
     /// A schedule with this rate, or with this as its mean.
     fn around(&self, rate: Quota) -> Result<Schedule, ScheduleError> {
-        let extent = match (self.duration, self.requests) {
-            (None, Some(requests)) => Extent::Requests(requests),
-            (duration, _) => Extent::Lasting(duration.unwrap_or(Duration::from_secs(10))),
-        };
+        let extent = self.extent();
         if let Some(Swing { period, amplitude }) = self.sine {
             return Schedule::sine(rate, amplitude, period, extent);
         }
@@ -163,20 +237,22 @@ impl Profile {
         }
     }
 
-    fn ramp_duration(&self) -> Result<Duration, String> {
+    fn ramp_duration(&self) -> Result<Duration, Refusal> {
         let shape = [
             (self.sine.is_some(), "--sine"),
             (self.burst.is_some(), "--burst"),
             (self.poisson, "--poisson"),
         ];
         if let Some((_, name)) = shape.iter().find(|(is_given, _)| *is_given) {
-            return Err(format!(
+            return Err(Refusal::usage(format!(
                 "{name} needs one rate, not two: type --rate 1000/s"
-            ));
+            )));
         }
         match (self.duration, self.requests) {
-            (None, Some(_)) => Err("how long does the ramp take? type --duration 60s".to_owned()),
-            (duration, _) => Ok(duration.unwrap_or(Duration::from_secs(10))),
+            (None, Some(_)) => Err(Refusal::usage(
+                "how long does the ramp take? type --duration 60s",
+            )),
+            (duration, _) => Ok(duration.unwrap_or(LASTING)),
         }
     }
 
@@ -196,18 +272,28 @@ impl Profile {
 }
 
 /// Reads the file; what it holds is an argument as others are.
-fn replay(path: &PathBuf) -> Result<Schedule, (String, Exit)> {
+fn replay(path: &PathBuf) -> Result<Schedule, Refusal> {
+    let name = path.display();
     let file = File::open(path).map_err(|error| {
-        let message = format!("--replay: cannot open {}: {error}", path.display());
-        (message, Exit::CouldNotRun)
+        Refusal::could_not_run(format!("--replay: cannot open {name}: {error}"))
     })?;
     Schedule::replay(BufReader::new(file)).map_err(|error| {
-        let exit = match error {
-            flowgate_load::ReplayError::Read(_) => Exit::CouldNotRun,
-            _ => Exit::Usage,
-        };
-        (format!("--replay: {}: {error}", path.display()), exit)
+        let message = format!("--replay: {name}: {error}");
+        match error {
+            ReplayError::Read(_) => Refusal::could_not_run(message),
+            _ => Refusal::usage(message),
+        }
     })
+}
+
+fn lateness(text: &str) -> Result<Lateness, String> {
+    match text.trim() {
+        "queue" => Ok(Lateness::Queue),
+        "skip" => Ok(Lateness::Skip),
+        time => duration::parse(time)
+            .map(Lateness::Within)
+            .map_err(|error| format!("neither queue nor skip, and {error}")),
+    }
 }
 
 fn target(text: &str) -> Result<Target, String> {

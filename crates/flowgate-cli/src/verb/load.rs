@@ -1,21 +1,43 @@
-//! `flowgate load`: hold a rate of requests, and report whether it was held.
+//! `flowgate load`: send requests at a rate or under one, and report whether that was so.
 
-use std::io::{IsTerminal, stderr};
 use std::num::NonZeroUsize;
-use std::time::Duration;
+use std::thread::available_parallelism;
 
 use clap::Args;
-use flowgate_load::{MAX_CONNECTIONS, Origin, Plan, Report, Schedule, Stop, Target, Verdict};
-use hyper::Method;
-use hyper::header::{HeaderName, HeaderValue};
+use flowgate_load::{Origin, Pace, Plan, Report, Stop, Target, Verdict, html};
 
-use crate::argument;
+use crate::argument::cap::Cap;
+use crate::argument::connecting::Connecting;
+use crate::argument::gate::Gate;
+use crate::argument::output::Output;
 use crate::argument::profile::Profile;
-use crate::exit::{Exit, complain, print};
+use crate::argument::request::Request;
+use crate::descriptors;
+use crate::exit::{Exit, Refusal, complain, print};
 use crate::interrupt;
+use crate::reports::Reports;
+use crate::watch::{Subject, Watch};
 
 const EXPLANATION: &str = "\
+Examples:
+  flowgate load http://host/ -q 500 -z 30s -c 20 -H 'Authorization: Bearer …'
+      Hold 500 requests per second, in all, for 30 s.
+  flowgate load http://host/ --at-most 2/s -n 100
+      Never closer than 500 ms: what arrives late moves those behind it.
+  flowgate load http://host/ -q 100:5000 -z 60s --html report.html
+      Evenly from 100 to 5000 per second, and a page with charts.
+  flowgate load http://host/ -q 500 -z 1m --fail-if 'p99>50ms' --fail-if 'err>0.1%'
+      For a pipeline: the exit code says whether it was fast enough.
+  flowgate load http://host/ -z 10s
+      Without a rate: as fast as it goes, on 50 connections.
+
+Holding a rate:
+  Requests are sent when they are due, whether or not earlier ones were answered. When all connections
+  are busy they wait for one, and are sent late, unless --late says otherwise.
+
 The report:
+  pacing     gap error: by how much the time between two sends differs from what was due; the shortest
+             such time; the most sends in any 100 ms and in any second
   lag        sent - due: how late this client was
   response   answered - due: what a user would have felt
   service    answered - sent: the server, and the way there
@@ -24,176 +46,208 @@ The report:
              last send), and the 99th percentile of lag is at most one interval or 1 ms, whichever
              is longer; NOT HELD with the reason otherwise. A rate that changes, bursts, random
              times and a replay are HELD when every request was sent, with the same limit for lag;
-             an interval is then the shortest asked for
+             an interval is then the shortest asked for. UNDER when --at-most or --driver was kept to
   seconds    of these: in how many seconds as many were sent as were due, give or take one
 
-Requests are sent when they are due, whether or not earlier ones were answered. When all connections
-are busy they wait for one, and are sent late.
+Conditions (--fail-if) are METRIC>VALUE, with >, >=, < or <=; what was not measured fails:
+  p50 p90 p99 p99.9 p99.99 max mean   of response: 50ms, 250us, 1.5s; service.p99 and lag.p99 too
+  rate                                as achieved: 990, 30/min
+  err limited skipped                 shares of all requests: 0.1%, or 0.001
+  sent                                how many: 1000
 
-Exit codes: 0 held, 1 could not run, 2 bad arguments, 4 not held, 130 stopped by Ctrl-C";
+On a terminal a live view shows how it goes (NO_COLOR is respected). Elsewhere nothing is said until
+the report, unless --progress asks for it. The report goes to standard output, all else to standard
+error.
 
-/// Send requests to a URL at an exact rate, and report how well it was held
+Exit codes:
+  0    held, or stayed under, or no rate was asked for
+  1    could not run, or not write a report
+  2    bad arguments
+  3    a condition of --fail-if was so
+  4    not held, whatever the conditions say
+  130  stopped by Ctrl-C or SIGTERM; the conditions are not looked at";
+
+/// Send requests to a URL at an exact rate, or under one, and report how well that was kept to
 ///
-/// Without a URL they go to a small server of its own on 127.0.0.1.
+/// Without a URL they go to a small server of its own on 127.0.0.1. Without a rate as many are sent as can be.
 #[derive(Args, Debug)]
 #[command(after_long_help = EXPLANATION)]
 pub(crate) struct Load {
-    /// Where to send: an http:// URL; without one, a server of its own
+    /// Where to send: an http:// or https:// URL; without one, a server of its own
     url: Option<String>,
 
     #[command(flatten)]
-    profile: Box<Profile>,
+    profile: Profile,
 
-    /// The most connections open at once
-    #[arg(
-        short = 'c',
-        long,
-        value_name = "COUNT",
-        default_value = "50",
-        value_parser = connections,
-        allow_hyphen_values = true,
-    )]
-    connections: NonZeroUsize,
+    #[command(flatten)]
+    cap: Cap,
 
-    /// How long one request may take
-    #[arg(
-        long,
-        value_name = "TIME",
-        default_value = "10s",
-        value_parser = argument::duration::parse,
-        allow_hyphen_values = true,
-    )]
-    timeout: Duration,
+    #[command(flatten)]
+    request: Request,
 
-    /// The request method
-    #[arg(short = 'm', long, value_name = "METHOD", default_value = "GET", value_parser = method)]
-    method: Method,
+    #[command(flatten)]
+    connecting: Connecting,
 
-    /// A request header, 'Name: value'; may be given several times
-    #[arg(
-        short = 'H',
-        long = "header",
-        value_name = "HEADER",
-        value_parser = argument::header::parse,
-    )]
-    headers: Vec<(HeaderName, HeaderValue)>,
-
-    /// The request body
-    #[arg(
-        short = 'd',
-        long,
-        value_name = "TEXT",
-        default_value = "",
-        hide_default_value = true,
-        allow_hyphen_values = true
-    )]
-    body: String,
+    #[command(flatten)]
+    output: Output,
 }
 
-/// Runs the verb: reads the plan, holds the rate, prints the report.
+/// Runs the verb: reads the plan, carries it out, reports.
 pub(crate) fn run(load: Load) -> Exit {
-    let schedule = match load.profile.schedule() {
-        Ok(schedule) => schedule,
-        Err((message, exit)) => return refuse(&message, exit),
-    };
+    carry_out(load).unwrap_or_else(Refusal::say)
+}
+
+fn carry_out(mut load: Load) -> Result<Exit, Refusal> {
     // Lives until the report is printed.
     let mut origin = None;
-    let target = match &load.url {
-        Some(url) => Target::parse(url),
-        None => match Origin::start() {
-            Ok(started) => Target::parse(&origin.insert(started).url()),
-            Err(error) => {
-                return refuse(
-                    &format!("cannot start a server of its own: {error}"),
-                    Exit::CouldNotRun,
-                );
-            }
-        },
-    };
-    let target = match target {
-        Ok(target) => target,
-        // Nothing is wrong with the argument; it is just more than we can do.
-        Err(error) if error.needs_tls() => return refuse(&error.to_string(), Exit::CouldNotRun),
-        Err(error) => return refuse(&error.to_string(), Exit::Usage),
-    };
+    let plan = plan(
+        &mut origin,
+        load.url,
+        load.profile,
+        load.cap,
+        load.request,
+        load.connecting,
+    )?;
+    let reports = load.output.destinations().open()?;
+    provide_descriptors(&plan)?;
 
     let stop = Stop::new();
-    if let Err(error) = interrupt::listen(stop.clone()) {
-        return refuse(
-            &format!("cannot listen for Ctrl-C: {error}"),
-            Exit::CouldNotRun,
-        );
-    }
-    announce(&target, &schedule);
-    match flowgate_load::run(load.plan(target, schedule), &stop) {
-        Ok(report) => {
-            print(&report);
-            exit_of(&report)
-        }
+    let subject = Subject {
+        target: plan
+            .targets
+            .first()
+            .map(Target::to_string)
+            .unwrap_or_default(),
+        pace: plan.pace.to_string(),
+        has_rate: !matches!(plan.pace, Pace::Unpaced(_)),
+    };
+    let wants_view = !load.output.no_tui && !load.output.quiet;
+    let mut watch = Watch::new(load.output.progress, wants_view, subject, &stop);
+    interrupt::listen(stop.clone(), !watch.is_view())
+        .map_err(|error| Refusal::could_not_run(format!("cannot listen for Ctrl-C: {error}")))?;
+
+    let result = flowgate_load::run_watched(plan, &stop, |progress| watch.tell(progress));
+    watch.end();
+    match result {
+        Ok(report) => conclude(&report, reports, load.output.quiet, &load.output.fail_if),
         Err(error) => {
-            let exit = if stop.is_stopped() {
-                Exit::Interrupted
-            } else {
-                Exit::CouldNotRun
-            };
-            refuse(&error.to_string(), exit)
+            let refusal = Refusal::could_not_run(error.to_string());
+            match stop.is_stopped() {
+                true => {
+                    refusal.say();
+                    Ok(Exit::Interrupted)
+                }
+                false => Err(refusal),
+            }
         }
     }
 }
 
-impl Load {
-    fn plan(self, target: Target, schedule: Schedule) -> Plan {
-        let mut plan = Plan::new(target, schedule);
-        plan.own_origin = self.url.is_none();
-        plan.connections = self.connections;
-        plan.timeout = self.timeout;
-        plan.template.method = self.method;
-        plan.template.headers = self.headers;
-        plan.template.body = self.body.into();
-        plan
-    }
-}
-
-/// Says what is happening, to someone who watches.
-fn announce(target: &Target, schedule: &Schedule) {
-    if stderr().is_terminal() {
-        let span = humantime::format_duration(Duration::from_secs(schedule.span().as_secs() + 1));
-        eprintln!(
-            "Sending {} requests at {schedule} to {target} in about {span}. \
-             Ctrl-C stops early and still reports.\n",
-            schedule.len(),
+/// What is to be done. Without a URL, the server that is started for it.
+fn plan(
+    origin: &mut Option<Origin>,
+    url: Option<String>,
+    profile: Profile,
+    cap: Cap,
+    request: Request,
+    connecting: Connecting,
+) -> Result<Plan, Refusal> {
+    let is_aimed = url.is_some() || request.has_urls();
+    let pace = profile.pace(cap.driver()?, is_aimed)?;
+    let parse = |url: &str| Target::parse(url).map_err(|error| Refusal::usage(error.to_string()));
+    let targets = match (request.targets()?, &url) {
+        (Some(targets), _) => targets,
+        (None, Some(url)) => vec![parse(url)?],
+        (None, None) => {
+            let started = Origin::start().map_err(|error| {
+                Refusal::could_not_run(format!("cannot start a server of its own: {error}"))
+            })?;
+            vec![parse(&origin.insert(started).url())?]
+        }
+    };
+    if connecting.insecure && !targets.iter().any(Target::is_tls) {
+        complain(
+            &"-k has no meaning without https://: connections are kept open anyway, and there is no certificate",
         );
     }
+    let Some(first) = targets.first() else {
+        return Err(Refusal::usage("where to? type a URL"));
+    };
+    let late = profile.late(&pace);
+    let mut plan = Plan::new(first.clone(), pace);
+    plan.targets = targets;
+    plan.own_origin = !is_aimed;
+    plan.late = late;
+    connecting.apply(&mut plan)?;
+    plan.template = request.template()?;
+    Ok(plan)
 }
 
-fn exit_of(report: &Report) -> Exit {
-    match report.verdict() {
-        _ if report.is_interrupted => Exit::Interrupted,
-        Verdict::Held => Exit::Success,
-        Verdict::NotHeld(_) => Exit::NotHeld,
+/// As many open files as the connections take; those of a server of its own have their other end here.
+fn provide_descriptors(plan: &Plan) -> Result<(), Refusal> {
+    let connections = count(plan.connections).min(plan.pace.requests().unwrap_or(u64::MAX));
+    let ends = if plan.own_origin { 2 } else { 1 };
+    let threads = plan.threads.or_else(|| available_parallelism().ok());
+    descriptors::provide(connections, ends, threads.map_or(1, count))
+        .map_err(Refusal::could_not_run)
+}
+
+/// Prints the report, writes it to files, and judges it.
+fn conclude(
+    report: &Report,
+    reports: Reports,
+    is_quiet: bool,
+    gates: &[Gate],
+) -> Result<Exit, Refusal> {
+    if !is_quiet && !reports.take_stdout() {
+        print(report)?;
     }
-}
-
-fn refuse(message: &str, exit: Exit) -> Exit {
-    complain(&message);
-    exit
-}
-
-fn connections(text: &str) -> Result<NonZeroUsize, String> {
-    match text.trim().parse::<usize>() {
-        Ok(count) if count <= MAX_CONNECTIONS => NonZeroUsize::new(count),
-        _ => None,
-    }
-    .ok_or_else(|| format!("not a whole number from 1 to {MAX_CONNECTIONS}: type 50"))
-}
-
-fn method(text: &str) -> Result<Method, String> {
-    // Methods are case-sensitive, but nobody means `get`.
-    let upper = text.trim().to_ascii_uppercase();
-    match upper.parse() {
-        Ok(Method::CONNECT) | Err(_) => {
-            Err("not a request method that can be sent: type GET, POST, PUT, …".to_owned())
+    // All are tried; each that fails is said.
+    let mut is_written = true;
+    let mut write = |written: Result<(), Refusal>| {
+        if let Err(refusal) = written {
+            refusal.say();
+            is_written = false;
         }
-        Ok(method) => Ok(method),
+    };
+    if let Some(sink) = reports.json {
+        write(sink.write(&report.to_json()));
     }
+    if let Some(sink) = reports.csv {
+        write(sink.write(&report.to_csv()));
+    }
+    if let Some(sink) = reports.html {
+        write(sink.write(&html::page(&[(&report.target, report)])));
+    }
+    let exit = judge(report, gates);
+    Ok(match is_written {
+        true => exit,
+        false => Exit::CouldNotRun,
+    })
+}
+
+fn judge(report: &Report, gates: &[Gate]) -> Exit {
+    if report.is_interrupted {
+        if !gates.is_empty() {
+            complain(&"--fail-if was not looked at, as the run was interrupted");
+        }
+        return Exit::Interrupted;
+    }
+    let failures: Vec<_> = gates
+        .iter()
+        .filter_map(|gate| gate.failure(report))
+        .collect();
+    for failure in &failures {
+        complain(&format_args!("--fail-if {failure}"));
+    }
+    match report.verdict() {
+        // Other numbers say little where the load was not the one that was asked for.
+        Verdict::NotHeld(_) => Exit::NotHeld,
+        _ if !failures.is_empty() => Exit::GateFailed,
+        _ => Exit::Success,
+    }
+}
+
+fn count(number: NonZeroUsize) -> u64 {
+    u64::try_from(number.get()).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,10 @@
 //! The command line as a whole. Each verb has a file with its arguments and what it does.
 
+pub(crate) mod completions;
 pub(crate) mod load;
+pub(crate) mod man;
 pub(crate) mod pace;
+pub(crate) mod report;
 
 use clap::{Parser, Subcommand};
 
@@ -9,16 +12,16 @@ const EXAMPLES: &str = "\
 Examples:
   flowgate load --rate 1000/s --duration 5s
       Send 1000 requests per second to a server of its own: how exact is this machine?
-  flowgate load --rate 500/s --duration 30s http://127.0.0.1:8080/health
-      The same to a real server.
-  flowgate load -q 90/min -n 20 -H 'Authorization: Bearer …' http://host/
-      Twenty requests, 90 per minute, with a header.
+  flowgate load -q 500 -z 30s -c 20 http://127.0.0.1:8080/health
+      The same to a real server, as hey and oha have it.
+  flowgate load http://host/ --at-most 2/s
+      Stay under a limit: no two requests are ever closer than 500 ms.
   cat urls.txt | flowgate pace 2/s | xargs -n1 curl -sO
       Anything with lines, one every half second.
 
 `flowgate load --help` says what the report means.";
 
-/// Sends HTTP requests at an exact rate, and proves that the rate was held.
+/// Sends HTTP requests at an exact rate and proves that the rate was held; paces lines.
 #[derive(Debug, Parser)]
 #[command(
     name = "flowgate",
@@ -34,6 +37,9 @@ pub(crate) struct Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    Load(load::Load),
+    Load(Box<load::Load>),
     Pace(pace::Pace),
+    Report(report::Report),
+    Completions(completions::Completions),
+    Man(man::Man),
 }

@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use clap::Args;
 use flowgate::{Clock, LeakyBucket, Precision, Quota};
-use tokio::runtime::Builder;
-use tokio::signal;
 
 use crate::argument;
-use crate::exit::{Exit, complain};
+use crate::exit::{Exit, Refusal, complain};
+use crate::interrupt::Interrupts;
 
 /// The longest line that is held until it is whole, in bytes. A longer one goes through in pieces of this size.
 const LONGEST_LINE: u64 = 1 << 20;
@@ -31,7 +30,8 @@ one before had been written: the distance between two is never shorter than the 
 little longer. A line that comes after its turn goes at once, and nothing is made up for, except by a burst.
 
 Lines are any bytes, and are not changed. Each is written as soon as it may go, whole; one of more than 1 MiB
-is not held in memory but passed on in pieces. When the reader has gone away, the next line ends the command.
+is not held in memory but passed on in pieces. When the reader has gone away, the command ends, at once where the
+system tells of it (it does on Unix), or else when the next line is due.
 
 Exit codes: 0 all is written, or nobody reads it, 1 could not read or write, 2 bad arguments, 130 stopped by
 Ctrl-C, which waits for a line that is being written (again: it does not)";
@@ -55,26 +55,33 @@ pub(crate) struct Pace {
 
 /// Runs the verb: copies until there is no more to read, or nobody who reads.
 pub(crate) fn run(pace: Pace) -> Exit {
+    match begin(&pace).and_then(|turns| {
+        let end = if pace.null { b'\0' } else { b'\n' };
+        copy(stdin().lock(), stdout().lock(), end, &turns).map_err(Refusal::could_not_run)
+    }) {
+        Ok(exit) => exit,
+        Err(refusal) => refusal.say(),
+    }
+}
+
+/// Whose turn it is, and who may end it before its end.
+fn begin(pace: &Pace) -> Result<LeakyBucket, Refusal> {
     let Some(rate) = pace.rate else {
-        return refuse("how often? type flowgate pace 2/s", Exit::Usage);
+        return Err(Refusal::usage("how often? type flowgate pace 2/s"));
     };
     // The clock that others will measure it by.
-    let turns = match LeakyBucket::builder(rate).clock(Clock::os()).build() {
-        Ok(turns) => turns,
-        Err(error) => return refuse(&error.to_string(), Exit::Usage),
-    };
+    let turns = LeakyBucket::builder(rate)
+        .clock(Clock::os())
+        .build()
+        .map_err(|error| Refusal::usage(error.to_string()))?;
     if pace.precise {
         turns.line().set_precision(Precision::Strict);
     }
-    if let Err(error) = end_on_ctrl_c() {
-        let message = format!("cannot listen for Ctrl-C: {error}");
-        return refuse(&message, Exit::CouldNotRun);
-    }
-    let end = if pace.null { b'\0' } else { b'\n' };
-    match copy(stdin().lock(), stdout().lock(), end, &turns) {
-        Ok(exit) => exit,
-        Err(message) => refuse(&message, Exit::CouldNotRun),
-    }
+    end_on_ctrl_c()
+        .map_err(|error| Refusal::could_not_run(format!("cannot listen for Ctrl-C: {error}")))?;
+    // Without it, the next line finds out.
+    let _ = end_with_the_reader();
+    Ok(turns)
 }
 
 /// Copies lines, which `end` ends, each in its turn.
@@ -151,38 +158,59 @@ fn change(from: u8, to: u8) -> bool {
 /// From now on Ctrl-C ends the process with exit code 130, after the line that is being written; a second one does
 /// not wait for that. When this returns, no Ctrl-C can be missed.
 fn end_on_ctrl_c() -> io::Result<()> {
-    let runtime = Builder::new_current_thread().enable_io().build()?;
-    let mut presses = runtime.block_on(async { presses() })?;
-    let ending = async move {
-        presses.recv().await;
+    let mut interrupts = Interrupts::new()?;
+    let ending = move || {
+        interrupts.wait();
         if STATE.swap(STOPPED, Ordering::Relaxed) == WITHIN_LINE {
             // Mostly the line has ended, and with it the process, before there is anything to say. A second Ctrl-C
             // is not lost meanwhile.
             thread::sleep(GRACE);
             complain(&"stopping after the line that is being written (Ctrl-C again quits at once)");
-            presses.recv().await;
+            interrupts.wait();
         }
         process::exit(130);
     };
     thread::Builder::new()
         .name("flowgate-ctrl-c".to_owned())
-        .spawn(move || runtime.block_on(ending))?;
+        .spawn(ending)?;
     Ok(())
 }
 
+/// From now on the process ends, with exit code 0, when nobody can read its output any more: also while it waits for a
+/// turn or for input.
 #[cfg(unix)]
-fn presses() -> io::Result<signal::unix::Signal> {
-    signal::unix::signal(signal::unix::SignalKind::interrupt())
+fn end_with_the_reader() -> io::Result<()> {
+    use rustix::event::{PollFd, PollFlags, poll};
+    use rustix::io::Errno;
+
+    let watching = || {
+        let output = stdout();
+        loop {
+            // Nothing is asked for: that the other end is closed is told anyway. A file has no other end.
+            let mut watched = [PollFd::new(&output, PollFlags::empty())];
+            match poll(&mut watched, None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(_) => return,
+            }
+            let events = watched[0].revents();
+            if events.contains(PollFlags::NVAL) {
+                return;
+            }
+            if events.intersects(PollFlags::ERR | PollFlags::HUP) {
+                process::exit(0);
+            }
+        }
+    };
+    thread::Builder::new()
+        .name("flowgate-reader".to_owned())
+        .spawn(watching)?;
+    Ok(())
 }
 
-#[cfg(windows)]
-fn presses() -> io::Result<signal::windows::CtrlC> {
-    signal::windows::ctrl_c()
-}
-
-fn refuse(message: &str, exit: Exit) -> Exit {
-    complain(&message);
-    exit
+/// The next line finds out.
+#[cfg(not(unix))]
+fn end_with_the_reader() -> io::Result<()> {
+    Ok(())
 }
 
 /// Reads a rate as every verb does, and a burst beside it.

@@ -1,30 +1,41 @@
 //! What a run found out, as data. [`text`] says it in words.
 
+mod code;
+mod csv;
+pub mod html;
+mod json;
+pub(crate) mod nanos;
 pub(crate) mod text;
 
 use std::time::Duration;
 
+pub use self::json::ReportError;
+
+use serde::{Deserialize, Serialize};
+
+use crate::counts::Counts;
 use crate::failure::Failure;
-use crate::measurement::{Counts, Spread};
-use crate::schedule::Schedule;
+use crate::pacing::Pacing;
+use crate::spread::{Quantile, Spread};
 use crate::timeline::Timeline;
 use crate::verdict::{Thresholds, Verdict, judge};
 
 /// What a run found out. `Display` writes it as about a dozen lines of text.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Where the requests went.
     pub target: String,
     /// Whether that was this process's own [`Origin`](crate::Origin).
     pub own_origin: bool,
-    /// When they were due.
-    pub schedule: Schedule,
-    /// How many went how far.
+    /// What was asked for.
+    pub asked: Asked,
+    /// How many requests went how far.
     pub counts: Counts,
-    /// How many were due and sent in each second.
-    pub timeline: Timeline,
     /// From the first send to the last.
+    #[serde(rename = "span_ns", with = "nanos")]
     pub span: Duration,
+    /// How evenly requests were sent.
+    pub pacing: Pacing,
     /// How late requests were sent: first byte written − due.
     pub lag: Spread,
     /// What a user would have felt: answer complete − due. Requests that timed out are in it;
@@ -33,25 +44,93 @@ pub struct Report {
     /// How long the server took: answer complete − first byte written. Of the same requests as
     /// `response`.
     pub service: Spread,
+    /// The distributions of the three.
+    pub curves: Curves,
+    /// What happened when.
+    pub timeline: Timeline,
     /// How the connections were used.
     pub connections: Connections,
     /// Whether the run was [stopped](crate::Stop) before its end.
     pub is_interrupted: bool,
 }
 
+/// What a run was asked to do, as far as its report needs it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Whether the rate was to be held, or stayed under.
+    pub mode: Mode,
+    /// In words: `1000/s`, `100/s to 5000/s in 60 s`, `at most 2/s`, `token 100/s burst 20`.
+    pub text: String,
+    /// The mean rate, in requests per second, where there is one.
+    pub per_second: Option<f64>,
+    /// Whether the rate is the same at all times.
+    pub is_constant: bool,
+    /// The shortest time between two requests that the rate asks for.
+    #[serde(rename = "interval_ns", with = "nanos")]
+    pub interval: Duration,
+    /// The highest rate, in requests per second.
+    pub highest_per_second: Option<f64>,
+    /// The most requests that are due at the same instant.
+    pub burst: u64,
+    /// What the sends promise to stay within, where that is so much and so much per second.
+    pub promise: Option<Promise>,
+}
+
+/// What a rate is to a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Held: requests are due by a schedule, and late ones are caught up with.
+    Hold,
+    /// Stayed under: a limiter decides, by when requests really were sent.
+    Under,
+    /// Nothing: each connection sends its next request when it has its answer.
+    Unpaced,
+}
+
+/// At most `burst` + `per_second` · w sends in any span of w seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Promise {
+    /// Sends at once.
+    pub burst: u64,
+    /// Sends per second.
+    pub per_second: f64,
+}
+
+/// Distributions as curves.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Curves {
+    /// Of [`Report::lag`].
+    pub lag: Vec<Quantile>,
+    /// Of [`Report::response`].
+    pub response: Vec<Quantile>,
+    /// Of [`Report::service`].
+    pub service: Vec<Quantile>,
+}
+
 /// How a run used its connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connections {
-    /// The most that it may hold open.
+    /// The most requests that may be on their way at once: connections, each times its streams.
     pub allowed: u64,
     /// The most that were busy at once.
     pub most_busy: u64,
     /// The longest that a request waited because all were busy.
+    #[serde(rename = "longest_wait_ns", with = "nanos")]
     pub longest_wait: Duration,
     /// How many could not be opened ahead of the first request.
     pub missing: u64,
     /// Why one of these could not.
     pub why_missing: Option<Failure>,
+}
+
+impl Asked {
+    /// How many requests are on their way at once, where each takes `service`: by Little's law at
+    /// the highest rate, for bursts at least a whole one.
+    pub(crate) fn in_flight(&self, service: Duration) -> u64 {
+        let by_rate = self.highest_per_second.unwrap_or(0.0) * service.as_secs_f64();
+        (by_rate.ceil() as u64).max(self.burst)
+    }
 }
 
 impl Report {
@@ -69,18 +148,18 @@ impl Report {
     /// How far the achieved rate is from the target, as a fraction of the target; of a schedule whose
     /// rate is not constant, from its mean.
     pub fn rate_error(&self) -> Option<f64> {
-        Some(self.achieved()? / self.schedule.per_second()? - 1.0)
+        Some(self.achieved()? / self.asked.per_second? - 1.0)
     }
 
     /// The limits by which [`verdict`](Report::verdict) judges.
     pub fn thresholds(&self) -> Thresholds {
         Thresholds {
             rate_error: 0.001,
-            lag_p99: self.schedule.interval().max(Duration::from_millis(1)),
+            lag_p99: self.asked.interval.max(Duration::from_millis(1)),
         }
     }
 
-    /// Whether the rate was held, and why not.
+    /// Whether the rate was held, or stayed under, and why not.
     pub fn verdict(&self) -> Verdict {
         judge(self)
     }

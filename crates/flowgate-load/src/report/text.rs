@@ -4,9 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::failure::Failure;
-use crate::measurement::Spread;
-use crate::report::Report;
-use crate::timeline::Slot;
+use crate::report::{Mode, Report};
+use crate::spread::Spread;
 use crate::verdict::Verdict;
 
 impl fmt::Display for Report {
@@ -28,32 +27,40 @@ impl fmt::Display for Report {
 
 /// How much was sent, how fast.
 fn sending(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let counts = &report.counts;
-    // As it was asked for, and in the unit of what was achieved where that differs.
-    let asked = report.schedule.to_string();
-    write!(f, "rate       asked {asked}")?;
-    if let Some(mean) = report.schedule.per_second() {
+    let (asked, counts) = (&report.asked, &report.counts);
+    write!(f, "rate       asked {}", asked.text)?;
+    // In the unit of what was achieved where that differs.
+    if let Some(mean) = asked.per_second {
         let per_second = format!("{}/s", number(mean));
-        if report.schedule.constant().is_none() {
+        if asked.mode == Mode::Hold && !asked.is_constant {
             write!(f, "   first to last {per_second}")?;
-        } else if asked != per_second {
+        } else if !asked.text.contains(&per_second) {
             write!(f, " = {per_second}")?;
         }
     }
-    if let (Some(achieved), Some(error)) = (report.achieved(), report.rate_error()) {
+    if let Some(achieved) = report.achieved() {
         let intervals = counts.sent - 1;
         let plural = if intervals == 1 { "" } else { "s" };
-        let (achieved, error) = (number(achieved), percent(error));
+        let achieved = number(achieved);
         write!(
             f,
-            "   achieved {achieved}/s over {intervals} interval{plural}   error {error}"
+            "   achieved {achieved}/s over {intervals} interval{plural}"
         )?;
+        if let Some(error) = report.rate_error() {
+            let name = match asked.mode {
+                Mode::Under => "difference",
+                _ => "error",
+            };
+            write!(f, "   {name} {}", percent(error))?;
+        }
+    }
+    write!(f, "\nsent       {}", counts.sent)?;
+    if let Some(scheduled) = counts.scheduled {
+        write!(f, " of {scheduled}")?;
     }
     write!(
         f,
-        "\nsent       {} of {} in {}   up to {} of {} connections busy",
-        counts.sent,
-        counts.scheduled,
+        " in {}   up to {} of {} connections busy",
         duration(report.span),
         report.connections.most_busy,
         report.connections.allowed,
@@ -62,27 +69,52 @@ fn sending(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let longest = duration(report.connections.longest_wait);
         write!(f, "   {} waited for one, up to {longest}", counts.queued)?;
     }
+    if counts.skipped > 0 {
+        write!(f, "   {} left out as late", counts.skipped)?;
+    }
     if let Some(why) = report.connections.why_missing {
         write!(f, "   {} did not open: {why}", report.connections.missing)?;
     }
     writeln!(f)?;
-    if report.schedule.constant().is_none() {
+    evenness(report, f)?;
+    if asked.mode == Mode::Hold && !asked.is_constant {
         by_second(report, f)?;
     }
     Ok(())
 }
 
+/// How even the sends were.
+fn evenness(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let pacing = &report.pacing;
+    let Some(smallest) = pacing.smallest_gap else {
+        return Ok(());
+    };
+    f.write_str("pacing     ")?;
+    if report.asked.mode != Mode::Unpaced {
+        let error = pacing.gap_error;
+        let (p50, p99) = (brief(error.p50), brief(error.p99));
+        write!(f, "gap error p50 {p50}, p99 {p99}   ")?;
+    }
+    write!(f, "smallest gap {}   busiest", brief(smallest))?;
+    for (index, busiest) in pacing.busiest.iter().enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        write!(f, "{comma} {} {}", brief(busiest.window), busiest.sent)?;
+    }
+    writeln!(f)
+}
+
 /// How close each second was to the plan.
 fn by_second(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "seconds    {}", as_planned(report))?;
-    let furthest = report.timeline.slots().max_by_key(Slot::difference);
-    if let Some(slot) = furthest.filter(|slot| slot.difference() > 0) {
+    let starts = report.timeline.starts();
+    let furthest = starts.max_by_key(|(_, slot)| slot.difference());
+    if let Some((start, slot)) = furthest.filter(|(_, slot)| slot.difference() > 0) {
         write!(
             f,
             "   furthest off: sent {} of {} from {} s on",
             slot.sent,
             slot.due,
-            slot.start.as_secs(),
+            start.as_secs(),
         )?;
     }
     writeln!(f)
@@ -90,7 +122,8 @@ fn by_second(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 /// `60 of 60 seconds within 1 of the plan`
 fn as_planned(report: &Report) -> String {
-    let slots = || report.timeline.slots();
+    let sends = |slot: &&crate::timeline::Slot| slot.due + slot.sent > 0;
+    let slots = || report.timeline.slots.iter().filter(sends);
     let within = slots().filter(|slot| slot.difference() <= 1).count();
     let width = report.timeline.width.as_secs();
     let unit = match width {
@@ -105,15 +138,33 @@ fn as_planned(report: &Report) -> String {
 
 /// The table of durations.
 fn spreads(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    writeln!(
-        f,
-        "{:<11}{:>9} {:>9} {:>9} {:>9}",
-        "", "p50", "p90", "p99", "max"
-    )?;
+    write!(f, "{:<10}", "")?;
+    for name in ["p50", "p90", "p99", "p99.9", "p99.99", "max"] {
+        write!(f, " {name:>9}")?;
+    }
+    writeln!(f)?;
     let mut row = |name: &str, spread: Spread, meaning: &str| {
         write!(f, "{name:<11}")?;
-        for value in [spread.p50, spread.p90, spread.p99, spread.max] {
-            let value = if spread.samples == 0 {
+        let Spread {
+            p50,
+            p90,
+            p99,
+            p999,
+            p9999,
+            max,
+            ..
+        } = spread;
+        // Each with the samples that it takes for it to be another than the longest.
+        let values = [
+            (p50, 1),
+            (p90, 1),
+            (p99, 1),
+            (p999, 1_000),
+            (p9999, 10_000),
+            (max, 1),
+        ];
+        for (value, samples) in values {
+            let value = if spread.samples < samples {
                 "-".to_owned()
             } else {
                 duration(value)
@@ -122,6 +173,9 @@ fn spreads(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         }
         writeln!(f, "  {meaning}")
     };
+    if report.asked.mode == Mode::Unpaced {
+        return row("response", report.response, "answered - sent");
+    }
     row("lag", report.lag, "sent - due: how late the client was")?;
     row("response", report.response, "answered - due")?;
     row(
@@ -169,21 +223,37 @@ fn answers(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 /// The last line: did it work?
 fn verdict(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    match report.verdict() {
+    let verdict = report.verdict();
+    write!(f, "verdict    {verdict}: ")?;
+    match verdict {
         Verdict::Held => {
             let thresholds = report.thresholds();
-            f.write_str("verdict    HELD: all sent, ")?;
+            f.write_str("all sent, ")?;
             match report.rate_error() {
-                _ if report.schedule.constant().is_none() => {
-                    f.write_str(&as_planned(report))?;
-                }
+                _ if !report.asked.is_constant => f.write_str(&as_planned(report))?,
                 Some(_) => write!(f, "rate within {} %", thresholds.rate_error * 100.0)?,
                 None => f.write_str("too few for a rate")?,
             }
             writeln!(f, ", lag p99 at most {}", brief(thresholds.lag_p99))
         }
+        Verdict::Under => match report.asked.promise {
+            Some(promise) if promise.burst == 1 => {
+                writeln!(
+                    f,
+                    "no two sends closer together than {}",
+                    brief(report.asked.interval)
+                )
+            }
+            Some(promise) => writeln!(
+                f,
+                "never more sent than {} and {}/s",
+                promise.burst,
+                number(promise.per_second)
+            ),
+            None => writeln!(f, "each sent when the limiter allowed it"),
+        },
+        Verdict::Unpaced => writeln!(f, "no rate was asked for"),
         Verdict::NotHeld(causes) => {
-            f.write_str("verdict    NOT HELD: ")?;
             for (index, cause) in causes.iter().enumerate() {
                 let gap = if index == 0 { "" } else { "; " };
                 write!(f, "{gap}{cause}")?;

@@ -437,18 +437,25 @@ impl Schedule {
         (!between.is_zero()).then(|| (self.len - 1) as f64 / between.as_secs_f64())
     }
 
-    /// How many requests are on their way at once, where each takes `service`: by Little's law at
-    /// the highest rate, for bursts at least a whole one. The highest rate of a replay is its
+    /// The highest rate, in requests per second. That of random gaps and bursts is the mean, that of a replay its
     /// busiest second's.
-    pub fn in_flight(&self, service: Duration) -> u64 {
-        let by_rate = |per_second: f64| (per_second * service.as_secs_f64()).ceil() as u64;
+    pub fn highest_per_second(&self) -> Option<f64> {
+        let rate = match &self.kind {
+            Kind::Constant(quota) => per_ns(*quota) * 1e9,
+            Kind::Segments(segments) => segments.highest_per_ns() * 1e9,
+            Kind::Bursts(bursts) => per_ns(bursts.quota()) * 1e9,
+            Kind::Sine(sine) => sine.highest_per_ns() * 1e9,
+            Kind::Poisson(poisson) => per_ns(poisson.quota()) * 1e9,
+            Kind::Replay(replay) => replay.busiest_second() as f64,
+        };
+        Some(rate).filter(|rate| *rate > 0.0)
+    }
+
+    /// The most requests that are due at the same instant; 1 where that is by chance.
+    pub(crate) fn burst(&self) -> u64 {
         match &self.kind {
-            Kind::Constant(quota) => by_rate(per_ns(*quota) * 1e9),
-            Kind::Segments(segments) => by_rate(segments.highest_per_ns() * 1e9),
-            Kind::Bursts(bursts) => by_rate(per_ns(bursts.quota()) * 1e9).max(bursts.size()),
-            Kind::Sine(sine) => by_rate(sine.highest_per_ns() * 1e9),
-            Kind::Poisson(poisson) => by_rate(per_ns(poisson.quota()) * 1e9),
-            Kind::Replay(replay) => by_rate(replay.busiest_second() as f64),
+            Kind::Bursts(bursts) => bursts.size(),
+            _ => 1,
         }
     }
 

@@ -1,0 +1,65 @@
+//! A rate to stay under: the arguments that choose a limiter, which then decides when requests are sent.
+
+use std::time::Duration;
+
+use clap::Args;
+use flowgate::Quota;
+use flowgate_load::Driver;
+
+use super::{duration, rate};
+use crate::exit::Refusal;
+
+/// What a rate must never exceed.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Rate")]
+pub(crate) struct Cap {
+    /// Stay under this rate: at 2/s no two requests are ever closer than 500 ms
+    #[arg(
+        long,
+        value_name = "RATE",
+        value_parser = rate::parse,
+        conflicts_with_all = ["rate", "shape", "late"],
+        allow_hyphen_values = true,
+    )]
+    at_most: Option<Quota>,
+
+    /// Stay under what a limiter lets through: 'token 100/s burst 20', 'sliding 100/min'
+    #[arg(
+        long,
+        value_name = "LIMITER",
+        value_parser = driver,
+        conflicts_with_all = ["rate", "shape", "late", "at_most"],
+        allow_hyphen_values = true,
+    )]
+    driver: Option<Driver>,
+
+    /// Add this to each distance, for servers that count whole milliseconds: 1ms
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = duration::parse,
+        allow_hyphen_values = true,
+    )]
+    margin: Option<Duration>,
+}
+
+impl Cap {
+    /// The limiter that was asked for, if one was.
+    pub(crate) fn driver(&self) -> Result<Option<Driver>, Refusal> {
+        let margin = self.margin.unwrap_or_default();
+        if let Some(rate) = self.at_most {
+            return Ok(Some(Driver::at_most(rate, margin)));
+        }
+        match &self.driver {
+            Some(driver) => Ok(Some(driver.clone().margin(margin))),
+            None if self.margin.is_some() => Err(Refusal::usage(
+                "--margin is added to what a limiter asks for: type --at-most 2/s --margin 1ms",
+            )),
+            None => Ok(None),
+        }
+    }
+}
+
+fn driver(text: &str) -> Result<Driver, String> {
+    Driver::parse(text).map_err(|error| error.to_string())
+}

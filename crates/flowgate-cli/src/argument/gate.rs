@@ -1,0 +1,370 @@
+//! What makes a run fail, although its rate was held: `p99>50ms`, `err>0.1%`, `rate<990`.
+
+use std::fmt;
+use std::time::Duration;
+
+use flowgate_load::{Report, Spread};
+
+use super::rate;
+use crate::figure;
+
+/// A condition under which a run fails: `METRIC OP VALUE`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Gate {
+    text: String,
+    metric: Metric,
+    relation: Relation,
+    /// In nanoseconds, per second, as a share, or a count.
+    limit: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Metric {
+    Time(Which, Point),
+    Rate,
+    Share(Share),
+    Sent,
+}
+
+/// Which duration of each request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    Response,
+    Service,
+    Lag,
+}
+
+/// Which point of its distribution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Point {
+    P50,
+    P90,
+    P99,
+    P999,
+    P9999,
+    Max,
+    Mean,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Share {
+    Errors,
+    Limited,
+    Skipped,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Relation {
+    Above,
+    AtLeast,
+    Below,
+    AtMost,
+}
+
+const METRICS: &str = "p50, p90, p99, p99.9, p99.99, max and mean (of response; service.p99 and lag.p99 too), \
+                       rate, err, limited, skipped and sent";
+
+/// Reads a condition.
+pub(crate) fn parse(text: &str) -> Result<Gate, String> {
+    let text = text.trim();
+    let shape = || "not a condition: type METRIC>VALUE, such as 'p99>50ms'".to_owned();
+    let operator = text.find(['<', '>']).ok_or_else(shape)?;
+    let (metric, rest) = text.split_at(operator);
+    let (relation, value) = [
+        (">=", Relation::AtLeast),
+        ("<=", Relation::AtMost),
+        (">", Relation::Above),
+        ("<", Relation::Below),
+    ]
+    .into_iter()
+    .find_map(|(sign, relation)| Some((relation, rest.strip_prefix(sign)?)))
+    .ok_or_else(shape)?;
+    let metric = metric.trim();
+    let metric = read_metric(metric)
+        .ok_or_else(|| format!("{metric:?} is not measured: type one of {METRICS}"))?;
+    Ok(Gate {
+        text: text.to_owned(),
+        metric,
+        relation,
+        limit: read_value(metric, value.trim())?,
+    })
+}
+
+fn read_metric(name: &str) -> Option<Metric> {
+    let (which, point) = match name.split_once('.') {
+        Some(("response", point)) => (Which::Response, point),
+        Some(("service", point)) => (Which::Service, point),
+        Some(("lag", point)) => (Which::Lag, point),
+        _ => (Which::Response, name),
+    };
+    let point = match point {
+        "p50" => Point::P50,
+        "p90" => Point::P90,
+        "p99" => Point::P99,
+        "p99.9" => Point::P999,
+        "p99.99" => Point::P9999,
+        "max" => Point::Max,
+        "mean" => Point::Mean,
+        _ => {
+            return match name {
+                "rate" => Some(Metric::Rate),
+                "err" => Some(Metric::Share(Share::Errors)),
+                "limited" => Some(Metric::Share(Share::Limited)),
+                "skipped" => Some(Metric::Share(Share::Skipped)),
+                "sent" => Some(Metric::Sent),
+                _ => None,
+            };
+        }
+    };
+    Some(Metric::Time(which, point))
+}
+
+fn read_value(metric: Metric, text: &str) -> Result<f64, String> {
+    match metric {
+        Metric::Time(..) => read_time(text),
+        Metric::Rate => rate::parse(text)
+            .map(|rate| rate.count() as f64 / rate.period().as_secs_f64())
+            .map_err(|error| format!("{text:?}: {error}")),
+        Metric::Share(_) => read_share(text),
+        Metric::Sent => match text.parse::<u64>() {
+            Ok(count) => Ok(count as f64),
+            Err(_) => Err(format!("{text:?} is not a count: type 1000")),
+        },
+    }
+}
+
+fn read_time(text: &str) -> Result<f64, String> {
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let wrong = || format!("{text:?} is not a length of time: type 50ms, 250us or 1.5s");
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    let unit_ns = match unit.trim() {
+        "ns" => 1.0,
+        "us" | "µs" | "μs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "m" | "min" => 60e9,
+        "" => {
+            return Err(format!(
+                "{text:?}: a unit is missing: type {text}ms for milliseconds"
+            ));
+        }
+        _ => return Err(wrong()),
+    };
+    Ok(number * unit_ns)
+}
+
+fn read_share(text: &str) -> Result<f64, String> {
+    let (number, whole) = match text.strip_suffix('%') {
+        Some(number) => (number.trim(), 100.0),
+        None => (text, 1.0),
+    };
+    number
+        .parse::<f64>()
+        .ok()
+        .map(|number| number / whole)
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| format!("{text:?} is not a share: type 0.1%, or 0.001"))
+}
+
+impl Gate {
+    /// What was measured, if the run fails by this. Where nothing was measured, it does.
+    pub(crate) fn failure(&self, report: &Report) -> Option<String> {
+        let Some(value) = self.metric.of(report) else {
+            return Some(format!("{}: no {} was measured", self.text, self.metric));
+        };
+        let fails = match self.relation {
+            Relation::Above => value > self.limit,
+            Relation::AtLeast => value >= self.limit,
+            Relation::Below => value < self.limit,
+            Relation::AtMost => value <= self.limit,
+        };
+        fails.then(|| {
+            let value = match self.metric {
+                Metric::Time(..) => figure::time(Duration::from_nanos(value as u64)),
+                Metric::Rate => format!("{value:.3}/s"),
+                Metric::Share(_) => figure::percent(value),
+                Metric::Sent => value.to_string(),
+            };
+            format!("{}: {} was {value}", self.text, self.metric)
+        })
+    }
+}
+
+impl Metric {
+    fn of(self, report: &Report) -> Option<f64> {
+        let counts = &report.counts;
+        match self {
+            Metric::Time(which, point) => {
+                let spread = match which {
+                    Which::Response => &report.response,
+                    Which::Service => &report.service,
+                    Which::Lag => &report.lag,
+                };
+                (spread.samples > 0).then(|| point.of(spread).as_nanos() as f64)
+            }
+            Metric::Rate => report.achieved(),
+            Metric::Share(share) => {
+                let tried = counts.sent + counts.unsent;
+                let (part, whole) = match share {
+                    Share::Errors => (counts.errors(), tried),
+                    Share::Limited => (counts.statuses.limited, tried),
+                    Share::Skipped => (counts.skipped, tried + counts.skipped),
+                };
+                (whole > 0).then(|| part as f64 / whole as f64)
+            }
+            Metric::Sent => Some(counts.sent as f64),
+        }
+    }
+}
+
+impl Point {
+    fn of(self, spread: &Spread) -> Duration {
+        match self {
+            Point::P50 => spread.p50,
+            Point::P90 => spread.p90,
+            Point::P99 => spread.p99,
+            Point::P999 => spread.p999,
+            Point::P9999 => spread.p9999,
+            Point::Max => spread.max,
+            Point::Mean => spread.mean,
+        }
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (which, point) = match self {
+            Metric::Time(which, point) => (which, point),
+            Metric::Rate => return f.write_str("rate"),
+            Metric::Share(Share::Errors) => return f.write_str("share of errors"),
+            Metric::Share(Share::Limited) => return f.write_str("share of limited requests"),
+            Metric::Share(Share::Skipped) => return f.write_str("share of requests left out"),
+            Metric::Sent => return f.write_str("number of requests sent"),
+        };
+        let point = match point {
+            Point::P50 => "p50",
+            Point::P90 => "p90",
+            Point::P99 => "p99",
+            Point::P999 => "p99.9",
+            Point::P9999 => "p99.99",
+            Point::Max => "max",
+            Point::Mean => "mean",
+        };
+        let which = match which {
+            Which::Response => "response",
+            Which::Service => "service",
+            Which::Lag => "lag",
+        };
+        write!(f, "{point} of {which}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_have_units() {
+        for (text, metric, relation, limit) in [
+            (
+                "p99>50ms",
+                Metric::Time(Which::Response, Point::P99),
+                Relation::Above,
+                50e6,
+            ),
+            (
+                " p99.9 >= 1.5 s",
+                Metric::Time(Which::Response, Point::P999),
+                Relation::AtLeast,
+                1.5e9,
+            ),
+            (
+                "response.p99.99>250us",
+                Metric::Time(Which::Response, Point::P9999),
+                Relation::Above,
+                250e3,
+            ),
+            (
+                "service.p99 < 250µs",
+                Metric::Time(Which::Service, Point::P99),
+                Relation::Below,
+                250e3,
+            ),
+            (
+                "lag.max<=0ns",
+                Metric::Time(Which::Lag, Point::Max),
+                Relation::AtMost,
+                0.0,
+            ),
+            (
+                "mean>1min",
+                Metric::Time(Which::Response, Point::Mean),
+                Relation::Above,
+                60e9,
+            ),
+            ("rate<990", Metric::Rate, Relation::Below, 990.0),
+            ("rate<990/s", Metric::Rate, Relation::Below, 990.0),
+            ("rate<1.5k", Metric::Rate, Relation::Below, 1500.0),
+            ("rate<30/min", Metric::Rate, Relation::Below, 0.5),
+            (
+                "err>0.1%",
+                Metric::Share(Share::Errors),
+                Relation::Above,
+                0.001,
+            ),
+            ("err>0", Metric::Share(Share::Errors), Relation::Above, 0.0),
+            (
+                "limited>= 0.25",
+                Metric::Share(Share::Limited),
+                Relation::AtLeast,
+                0.25,
+            ),
+            (
+                "skipped>100 %",
+                Metric::Share(Share::Skipped),
+                Relation::Above,
+                1.0,
+            ),
+            ("sent<1000", Metric::Sent, Relation::Below, 1000.0),
+        ] {
+            let gate = parse(text).unwrap();
+            assert_eq!((gate.metric, gate.relation), (metric, relation), "{text}");
+            assert!((gate.limit - limit).abs() < 1e-9, "{text}: {}", gate.limit);
+        }
+    }
+
+    #[test]
+    fn what_is_no_condition_says_what_to_type() {
+        for (text, expected) in [
+            ("", "type METRIC>VALUE"),
+            ("p99", "type METRIC>VALUE"),
+            ("p99=50ms", "type METRIC>VALUE"),
+            ("p95>50ms", "\"p95\" is not measured: type one of p50, p90"),
+            (">5", "\"\" is not measured"),
+            ("lag>5ms", "\"lag\" is not measured"),
+            ("server.p99>5ms", "\"server.p99\" is not measured"),
+            ("p99>50", "\"50\": a unit is missing: type 50ms"),
+            ("p99>", "not a length of time"),
+            ("p99>fast", "not a length of time"),
+            ("p99>-5ms", "not a length of time"),
+            ("p99>>5ms", "not a length of time"),
+            ("p99>1.2.3s", "not a length of time"),
+            ("p99>5 parsecs", "not a length of time"),
+            ("p99>50%", "not a length of time"),
+            ("rate<50ms", "\"50ms\": "),
+            ("rate<-1", "\"-1\": "),
+            ("err>5", "\"5\" is not a share: type 0.1%"),
+            ("err>101%", "\"101%\" is not a share"),
+            ("err>-1%", "is not a share"),
+            ("err>NaN", "is not a share"),
+            ("sent<0.5", "\"0.5\" is not a count"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(expected), "{text:?}: {error}");
+            assert!(!error.contains('\n'), "{error}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What each request says, and to whom.
+
+use std::fs;
+use std::path::PathBuf;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use clap::Args;
+use flowgate_load::{Target, Template};
+use hyper::Method;
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
+
+use super::header;
+use crate::exit::Refusal;
+
+/// The most URLs in one file.
+const MAX_URLS: usize = 1_000_000;
+
+/// What each request says, and to whom.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Requests")]
+pub(crate) struct Request {
+    /// The request method
+    #[arg(
+        short = 'm',
+        short_alias = 'X',
+        long,
+        value_name = "METHOD",
+        default_value = "GET",
+        value_parser = method
+    )]
+    method: Method,
+
+    /// A header, 'Name: value'; may be given several times
+    #[arg(
+        short = 'H',
+        long = "header",
+        value_name = "HEADER",
+        value_parser = header::parse,
+    )]
+    headers: Vec<(HeaderName, HeaderValue)>,
+
+    /// The body
+    #[arg(short = 'd', long, value_name = "TEXT", allow_hyphen_values = true)]
+    body: Option<String>,
+
+    /// The body, from a file
+    #[arg(short = 'D', long, value_name = "FILE", conflicts_with = "body")]
+    body_file: Option<PathBuf>,
+
+    /// The header Content-Type: application/json
+    #[arg(short = 'T', long, value_name = "TYPE", value_parser = header::value)]
+    content_type: Option<HeaderValue>,
+
+    /// The header Accept [default: */*]
+    #[arg(short = 'A', long, value_name = "TYPE", value_parser = header::value)]
+    accept: Option<HeaderValue>,
+
+    /// Basic authentication, user:password
+    #[arg(
+        short = 'a',
+        long,
+        value_name = "USER:PASSWORD",
+        value_parser = basic,
+        allow_hyphen_values = true,
+    )]
+    basic_auth: Option<HeaderValue>,
+
+    /// The header Host [default: as in the URL]
+    #[arg(long, value_name = "HOST", value_parser = header::value)]
+    host: Option<HeaderValue>,
+
+    /// Instead of a URL, those in a file in turn, one on each line; all on one server
+    #[arg(long, value_name = "FILE", conflicts_with = "url")]
+    urls: Option<PathBuf>,
+}
+
+impl Request {
+    /// Whether there are URLs in a file.
+    pub(crate) fn has_urls(&self) -> bool {
+        self.urls.is_some()
+    }
+
+    /// The URLs in the file, if there is one.
+    pub(crate) fn targets(&self) -> Result<Option<Vec<Target>>, Refusal> {
+        let Some(path) = &self.urls else {
+            return Ok(None);
+        };
+        let text = fs::read_to_string(path);
+        let path = path.display();
+        let text = text.map_err(|error| {
+            Refusal::could_not_run(format!("--urls: cannot read {path}: {error}"))
+        })?;
+        let mut targets = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            if targets.len() == MAX_URLS {
+                return Err(Refusal::usage(format!(
+                    "--urls: {path}: more than {MAX_URLS} URLs"
+                )));
+            }
+            let target = Target::parse(line).map_err(|error| {
+                Refusal::usage(format!("--urls: {path}: line {}: {error}", index + 1))
+            })?;
+            targets.push(target);
+        }
+        if targets.is_empty() {
+            return Err(Refusal::usage(format!(
+                "--urls: {path} holds no URL: write one on each line"
+            )));
+        }
+        Ok(Some(targets))
+    }
+
+    /// The request that is sent over and over.
+    pub(crate) fn template(self) -> Result<Template, Refusal> {
+        let body = match &self.body_file {
+            None => self.body.unwrap_or_default().into_bytes(),
+            Some(path) => fs::read(path).map_err(|error| {
+                let path = path.display();
+                Refusal::could_not_run(format!("--body-file: cannot read {path}: {error}"))
+            })?,
+        };
+        let mut headers = self.headers;
+        let named = [
+            (HOST, self.host),
+            (ACCEPT, self.accept),
+            (CONTENT_TYPE, self.content_type),
+            (AUTHORIZATION, self.basic_auth),
+        ];
+        headers.extend(
+            named
+                .into_iter()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
+        Ok(Template {
+            method: self.method,
+            headers,
+            body: body.into(),
+        })
+    }
+}
+
+fn method(text: &str) -> Result<Method, String> {
+    // Methods are case-sensitive, but nobody means `get`.
+    let upper = text.trim().to_ascii_uppercase();
+    match upper.parse() {
+        Ok(Method::CONNECT) | Err(_) => {
+            Err("not a request method that can be sent: type GET, POST, PUT, …".to_owned())
+        }
+        Ok(method) => Ok(method),
+    }
+}
+
+/// `user:password`, as RFC 7617 has it.
+fn basic(text: &str) -> Result<HeaderValue, String> {
+    if !text.contains(':') {
+        return Err("a colon is missing: type -a user:password".to_owned());
+    }
+    let mut value: HeaderValue = format!("Basic {}", BASE64_STANDARD.encode(text))
+        .parse()
+        .map_err(|_| "cannot be sent in a header: type -a user:password")?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of RFC 7617, section 2.
+    #[test]
+    fn a_user_and_a_password_are_encoded() {
+        let value = basic("Aladdin:open sesame").unwrap();
+        assert_eq!(value.as_bytes(), b"Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
+        assert!(!format!("{value:?}").contains("QWxh"), "not in messages");
+        assert!(basic("Aladdin").unwrap_err().contains("user:password"));
+    }
+
+    #[test]
+    fn methods_are_written_as_they_are_sent() {
+        assert_eq!(method("post"), Ok(Method::POST));
+        assert_eq!(method(" PURGE ").unwrap().as_str(), "PURGE");
+        for text in ["", "G T", "CONNECT", "GE\nT"] {
+            assert!(method(text).unwrap_err().contains("type GET"), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! What the live view shows: lines made of a run's progress, each no wider than the terminal.
+//!
+//! ```text
+//! http://127.0.0.1:8080/   1000/s
+//! [██████████████████▏                          ]   12s of 30s
+//! sends      ▇▇▇▇▆▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇     the last tenths of a second
+//! sent       1000/s of 1000/s   12000 of 30000   3 on their way
+//! answers    11990 admitted   7 limited   0 failed
+//! response   p50 1.21 ms   p99 4.1 ms
+//! lag        p99 31.2 µs
+//! ```
+
+use std::time::Duration;
+
+use console::{Style, measure_text_width, truncate_str};
+use flowgate_load::Progress;
+
+use super::spark;
+use crate::figure;
+use crate::interrupt::STOPPING;
+
+/// The widest that bars are drawn: more than a look takes in.
+const WIDEST: usize = 100;
+/// The width of the longest name of a line.
+const NAME: usize = 8;
+/// Between two items of a line.
+const GAP: &str = "   ";
+
+/// What a run is about.
+#[derive(Clone, Debug)]
+pub(crate) struct Subject {
+    /// Where requests go.
+    pub(crate) target: String,
+    /// What is asked for.
+    pub(crate) pace: String,
+    /// Whether that is a rate, so that requests can be late.
+    pub(crate) has_rate: bool,
+}
+
+/// Before anything is sent.
+pub(super) fn before(subject: &Subject, width: usize) -> Vec<String> {
+    vec![
+        title(subject, width),
+        cut("connecting; Ctrl-C stops", width),
+    ]
+}
+
+/// While it goes.
+pub(super) fn during(
+    subject: &Subject,
+    progress: &Progress,
+    is_stopping: bool,
+    width: usize,
+) -> Vec<String> {
+    let plain = Style::new().for_stderr();
+    let dim = plain.clone().dim();
+    let seen = |count: u64, style: Style| if count > 0 { style } else { plain.clone() };
+    let yellow = || plain.clone().yellow();
+    let red = || plain.clone().red();
+    let mut lines = vec![title(subject, width), bar(progress, width)];
+    let mut row = |name: &str, items: Vec<(Style, String)>| {
+        let name = format!("{name:<NAME$}");
+        lines.push(fitting(dim.apply_to(name).to_string(), items, width));
+    };
+    let recent = width.min(WIDEST).saturating_sub(NAME + GAP.len());
+    row(
+        "sends",
+        vec![(plain.clone().cyan(), spark::line(&progress.recent, recent))],
+    );
+
+    let of_rate = match progress.due_per_second > 0.0 {
+        true => format!(" of {}", figure::rate(progress.due_per_second)),
+        false => String::new(),
+    };
+    let mut sent = vec![
+        (
+            plain.clone(),
+            format!("{}{of_rate}", figure::rate(progress.sent_per_second)),
+        ),
+        (plain.clone(), sent_of(progress)),
+        (
+            plain.clone(),
+            format!("{} on their way", progress.in_flight),
+        ),
+    ];
+    if progress.skipped > 0 {
+        sent.push((yellow(), format!("{} left out", progress.skipped)));
+    }
+    row("sent", sent);
+    row(
+        "answers",
+        vec![
+            (plain.clone(), format!("{} admitted", progress.admitted)),
+            (
+                seen(progress.limited, yellow()),
+                format!("{} limited", progress.limited),
+            ),
+            (
+                seen(progress.failed, red()),
+                format!("{} failed", progress.failed),
+            ),
+        ],
+    );
+    row(
+        "response",
+        vec![
+            (
+                plain.clone(),
+                format!("p50 {}", time(progress.response_p50)),
+            ),
+            (
+                plain.clone(),
+                format!("p99 {}", time(progress.response_p99)),
+            ),
+            (dim.clone(), "in the last second".to_owned()),
+        ],
+    );
+    if subject.has_rate {
+        row(
+            "lag",
+            vec![
+                (plain.clone(), format!("p99 {}", time(progress.lag_p99))),
+                (dim.clone(), "how late requests are sent".to_owned()),
+            ],
+        );
+    }
+    lines.push(match is_stopping {
+        true => yellow().apply_to(cut(STOPPING, width)).to_string(),
+        false => dim
+            .apply_to(cut("Ctrl-C stops early and still reports", width))
+            .to_string(),
+    });
+    lines
+}
+
+/// All of it in one line, for a log.
+pub(super) fn line(progress: &Progress) -> String {
+    let mut line = format!(
+        "{} s: sent {} at {}, {} admitted, {} limited, {} failed, {} on their way",
+        progress.elapsed.as_secs(),
+        sent_of(progress),
+        figure::rate(progress.sent_per_second),
+        progress.admitted,
+        progress.limited,
+        progress.failed,
+        progress.in_flight,
+    );
+    if progress.skipped > 0 {
+        line += &format!(", {} left out", progress.skipped);
+    }
+    line + &format!(
+        "; response p50 {}, p99 {}; lag p99 {}",
+        time(progress.response_p50),
+        time(progress.response_p99),
+        time(progress.lag_p99)
+    )
+}
+
+fn title(subject: &Subject, width: usize) -> String {
+    let bold = Style::new().for_stderr().bold();
+    let plain = Style::new().for_stderr();
+    let target = bold.apply_to(cut(&subject.target, width)).to_string();
+    fitting(target, vec![(plain, subject.pace.clone())], width)
+}
+
+/// How much of the time is over, or of the requests sent, and the rest of the line.
+fn bar(progress: &Progress, width: usize) -> String {
+    let elapsed = figure::span(Duration::from_secs(progress.elapsed.as_secs()));
+    let of_time = |planned: Duration| {
+        let share = progress.elapsed.as_secs_f64() / planned.as_secs_f64().max(f64::MIN_POSITIVE);
+        (share, format!("{elapsed} of {}", figure::span(planned)))
+    };
+    let of_count = |scheduled: u64| (progress.sent as f64 / scheduled as f64, elapsed.clone());
+    let known = progress
+        .planned
+        .map(of_time)
+        .or_else(|| progress.scheduled.map(of_count));
+    match known {
+        None => elapsed,
+        Some((share, label)) => {
+            let room = width
+                .min(WIDEST)
+                .saturating_sub(GAP.len() + label.chars().count());
+            match room {
+                0..10 => cut(&label, width),
+                room => format!("{}{GAP}{label}", spark::share(share, room)),
+            }
+        }
+    }
+}
+
+fn sent_of(progress: &Progress) -> String {
+    match progress.scheduled {
+        Some(scheduled) => format!("{} of {scheduled}", progress.sent),
+        None => format!("{} in all", progress.sent),
+    }
+}
+
+/// A time, or that there is none.
+fn time(duration: Duration) -> String {
+    match duration.is_zero() {
+        true => "-".to_owned(),
+        false => figure::time(duration),
+    }
+}
+
+/// The beginning, and as many of the items as fit behind it; of the first, as much as fits.
+fn fitting(beginning: String, items: Vec<(Style, String)>, width: usize) -> String {
+    let mut line = beginning;
+    for (index, (style, mut item)) in items.into_iter().enumerate() {
+        let room = width.saturating_sub(measure_text_width(&line) + GAP.len());
+        if measure_text_width(&item) > room {
+            if index > 0 || room == 0 {
+                break;
+            }
+            item = cut(&item, room);
+        }
+        line += GAP;
+        line += &style.apply_to(item).to_string();
+    }
+    line
+}
+
+fn cut(text: &str, width: usize) -> String {
+    truncate_str(text, width, "…").into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use flowgate_load::{Extent, Origin, Pace, Plan, Stop, Target};
+
+    use super::*;
+
+    /// Only a run makes one, and this is the shortest.
+    fn nothing() -> Progress {
+        let origin = Origin::start().unwrap();
+        let target = Target::parse(&origin.url()).unwrap();
+        let plan = Plan::new(target, Pace::Unpaced(Extent::Requests(1)));
+        let mut last = None;
+        flowgate_load::run_watched(plan, &Stop::new(), |progress| last = Some(progress.clone()))
+            .unwrap();
+        let mut progress = last.expect("told at the end");
+        (progress.planned, progress.scheduled) = (None, None);
+        (progress.sent, progress.admitted, progress.sent_per_second) = (0, 0, 0.0);
+        progress.recent = Vec::new();
+        progress
+    }
+
+    fn progress() -> Progress {
+        let mut progress = nothing();
+        progress.elapsed = Duration::from_millis(12_300);
+        progress.planned = Some(Duration::from_nanos(29_999_000_000));
+        progress.scheduled = Some(30_000);
+        progress.due_per_second = 1000.0;
+        progress.sent_per_second = 999.0;
+        progress.sent = 12_300;
+        progress.admitted = 12_290;
+        progress.limited = 7;
+        progress.in_flight = 3;
+        progress.recent = vec![100; 600];
+        progress.response_p50 = Duration::from_nanos(1_210_000);
+        progress.response_p99 = Duration::from_nanos(4_100_000);
+        progress.lag_p99 = Duration::from_nanos(31_234);
+        progress
+    }
+
+    fn subject() -> Subject {
+        Subject {
+            target: "http://127.0.0.1:8080/".to_owned(),
+            pace: "1000/s".to_owned(),
+            has_rate: true,
+        }
+    }
+
+    #[test]
+    fn it_says_what_there_is() {
+        let lines = during(&subject(), &progress(), false, 79);
+        assert!(lines.len() <= 10);
+        let text = lines.join("\n");
+        for expected in [
+            "http://127.0.0.1:8080/   1000/s",
+            "]   12s of 30s",
+            "sends      ████",
+            "sent       999/s of 1000/s   12300 of 30000   3 on their way",
+            "answers    12290 admitted   7 limited   0 failed",
+            "response   p50 1.21 ms   p99 4.1 ms",
+            "lag        p99 31.2 µs",
+            "Ctrl-C stops early",
+        ] {
+            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
+        }
+        assert!(during(&subject(), &progress(), true, 79)[7].contains("stopping"));
+    }
+
+    #[test]
+    fn nothing_is_late_without_a_rate() {
+        let unpaced = Subject {
+            has_rate: false,
+            ..subject()
+        };
+        let text = during(&unpaced, &progress(), false, 79).join("\n");
+        assert!(!text.contains("lag"), "{text}");
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal() {
+        let mut endless = progress();
+        endless.planned = None;
+        endless.scheduled = None;
+        endless.skipped = 5;
+        let long = Subject {
+            target: format!("http://h/{}", "x".repeat(200)),
+            pace: "p".repeat(200),
+            has_rate: false,
+        };
+        let (usual, nothing) = (progress(), nothing());
+        for width in 0..200 {
+            for (subject, progress) in [(&subject(), &usual), (&long, &endless), (&long, &nothing)]
+            {
+                let mut lines = during(subject, progress, false, width.max(20));
+                lines.extend(before(subject, width.max(20)));
+                for line in lines {
+                    let wide = measure_text_width(&line);
+                    assert!(wide <= width.max(20), "{wide} > {width}: {line:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_log_gets_one_line() {
+        assert_eq!(
+            line(&progress()),
+            "12 s: sent 12300 of 30000 at 999/s, 12290 admitted, 7 limited, 0 failed, 3 on their way; \
+             response p50 1.21 ms, p99 4.1 ms; lag p99 31.2 µs"
+        );
+    }
+}

@@ -1,0 +1,174 @@
+//! How to connect: decided once per run, the same for every connection.
+
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::http::uri::{Authority, Scheme};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use super::http1::Http1;
+use super::http2::Http2;
+use super::stamp::Departures;
+use super::tls::{self, TlsError, Trust};
+use super::wire::{Transport, Wire};
+use super::{Connection, Kind};
+use crate::failure::{Failure, TlsFault};
+use crate::target::Target;
+
+const H1: &[u8] = b"http/1.1";
+const H2: &[u8] = b"h2";
+
+/// Which HTTP a connection speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HttpVersion {
+    /// HTTP/1.1: one request at a time on a connection.
+    #[default]
+    Http1,
+    /// HTTP/2: many requests at a time on a connection. Without TLS the server must expect it.
+    Http2,
+    /// HTTP/2 if the server offers it in the TLS handshake, and HTTP/1.1 otherwise.
+    Negotiated,
+}
+
+impl HttpVersion {
+    /// The protocols that are offered in a TLS handshake, the preferred one first.
+    pub(super) fn protocols(self) -> &'static [&'static [u8]] {
+        match self {
+            HttpVersion::Http1 => &[H1],
+            HttpVersion::Http2 => &[H2],
+            HttpVersion::Negotiated => &[H2, H1],
+        }
+    }
+}
+
+/// How connections are made.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    /// Which HTTP they speak. Default HTTP/1.1.
+    pub version: HttpVersion,
+    /// Whose certificates they accept; of no meaning without TLS. Default
+    /// [`System`](Trust::System).
+    pub trust: Trust,
+    /// The name asked for in the TLS handshake, and that the certificate must hold; the target's
+    /// host by default.
+    pub server_name: Option<String>,
+    /// How long opening one may take, with all handshakes. Default 10 s.
+    pub timeout: Duration,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> ConnectOptions {
+        ConnectOptions {
+            version: HttpVersion::default(),
+            trust: Trust::default(),
+            server_name: None,
+            timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Opens connections for one target, all in the same way. Threads have clones of it.
+#[derive(Clone)]
+pub(crate) struct Connector {
+    version: HttpVersion,
+    tls: Option<Tls>,
+    authority: Authority,
+    timeout: Duration,
+}
+
+#[derive(Clone)]
+struct Tls {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+impl Connector {
+    /// Reads what is to be trusted, if the target needs TLS.
+    ///
+    /// # Errors
+    ///
+    /// When certificates cannot be read, or the name is none that a certificate could hold.
+    pub(crate) fn new(target: &Target, options: &ConnectOptions) -> Result<Connector, TlsError> {
+        let tls = if target.is_tls() {
+            let host = options.server_name.as_deref().unwrap_or(target.host());
+            Some(Tls {
+                name: tls::server_name(host)?,
+                config: Arc::new(tls::configure(&options.trust, options.version)?),
+            })
+        } else {
+            None
+        };
+        Ok(Connector {
+            version: options.version,
+            tls,
+            authority: target.as_authority().clone(),
+            timeout: options.timeout,
+        })
+    }
+
+    /// Whether connections may turn out to be of the kind that several can share.
+    pub(super) fn may_share(&self) -> bool {
+        match self.version {
+            HttpVersion::Http1 => false,
+            HttpVersion::Http2 => true,
+            HttpVersion::Negotiated => self.tls.is_some(),
+        }
+    }
+
+    /// Connects to `address`, with all handshakes. Call it within a local runtime or set: an HTTP/2
+    /// connection is driven by a task of its own.
+    pub(crate) async fn open(&self, address: SocketAddr) -> Result<Connection, Failure> {
+        timeout(self.timeout, self.connect(address))
+            .await
+            .unwrap_or(Err(Failure::Timeout))
+    }
+
+    async fn connect(&self, address: SocketAddr) -> Result<Connection, Failure> {
+        let refuse = |error: io::Error| Failure::of_connecting(&error);
+        let socket = TcpStream::connect(address).await.map_err(refuse)?;
+        // A request goes out when it is due, not when the kernel has gathered enough of them.
+        socket.set_nodelay(true).map_err(refuse)?;
+        let departures = Rc::new(Departures::default());
+        let wire = Wire {
+            socket,
+            departures: departures.clone(),
+        };
+        let (transport, scheme, is_http2) = match &self.tls {
+            None => {
+                let is_http2 = self.version == HttpVersion::Http2;
+                (Transport::Plain(wire), Scheme::HTTP, is_http2)
+            }
+            Some(tls) => {
+                let (transport, is_http2) = self.encrypt(tls, wire).await?;
+                (transport, Scheme::HTTPS, is_http2)
+            }
+        };
+        let kind = if is_http2 {
+            let authority = self.authority.clone();
+            Kind::Http2(Http2::open(transport, departures, scheme, authority).await?)
+        } else {
+            Kind::Http1(Box::new(Http1::new(transport, departures)))
+        };
+        Ok(Connection(kind))
+    }
+
+    /// Shakes hands; says whether HTTP/2 was agreed on.
+    async fn encrypt(&self, tls: &Tls, wire: Wire) -> Result<(Transport, bool), Failure> {
+        let stream = TlsConnector::from(tls.config.clone())
+            .connect(tls.name.clone(), wire)
+            .await
+            .map_err(|error| Failure::of_handshake(&error))?;
+        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(H2);
+        if self.version == HttpVersion::Http2 && !is_http2 {
+            return Err(Failure::Tls(TlsFault::NoCommonProtocol));
+        }
+        Ok((Transport::Tls(Box::new(stream)), is_http2))
+    }
+}

@@ -1,0 +1,265 @@
+//! One HTTP/2 connection, on which many requests may be under way at once.
+//!
+//! The library below hyper is used directly, as only it tells which stream a request got: without
+//! that, nobody could say when a request was written that had to wait for its turn.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+
+use h2::client::SendRequest;
+use h2::{Ping, RecvStream};
+use hyper::body::Bytes;
+use hyper::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderName, TE, TRANSFER_ENCODING, UPGRADE};
+use hyper::http::uri::{Authority, Scheme};
+use hyper::{Request, Uri, Version};
+use tokio::sync::Notify;
+use tokio::task::{AbortHandle, spawn_local};
+
+use super::frames::{Unsent, Watched};
+use super::message::Message;
+use super::stamp::{Departures, Stamp};
+use super::wire::Transport;
+use super::{Answer, MAX_HEAD_BYTES};
+use crate::failure::Failure;
+
+/// How much of an answer's body a server may send before we have read any of it. Bodies are thrown
+/// away as they come, so this is never memory for long; smaller windows would make the server wait.
+const STREAM_WINDOW: u32 = 2 << 20;
+/// The same for all streams of a connection together.
+const CONNECTION_WINDOW: u32 = 16 << 20;
+
+/// Headers that speak of an HTTP/1.1 connection, and that HTTP/2 forbids.
+const OF_THE_CONNECTION: [HeaderName; 5] = [
+    CONNECTION,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+];
+
+/// One user's handle on a connection. The connection closes when its last handle is dropped.
+pub(super) struct Http2 {
+    requests: SendRequest<Bytes>,
+    shared: Rc<Shared>,
+}
+
+/// What all handles on a connection share.
+struct Shared {
+    scheme: Scheme,
+    authority: Authority,
+    unsent: Rc<Unsent>,
+    departures: Rc<Departures>,
+    end: Rc<End>,
+    driver: AbortHandle,
+}
+
+/// The end of a connection, and how it came.
+#[derive(Default)]
+struct End {
+    is_here: Cell<bool>,
+    failure: Cell<Option<Failure>>,
+    came: Notify,
+}
+
+impl Http2 {
+    /// Begins HTTP/2 on a fresh transport, and waits until the server's settings are known.
+    pub(super) async fn open(
+        transport: Transport,
+        departures: Rc<Departures>,
+        scheme: Scheme,
+        authority: Authority,
+    ) -> Result<Http2, Failure> {
+        let unsent = Rc::new(Unsent::default());
+        let watched = Watched::new(transport, departures.clone(), unsent.clone());
+        let (requests, mut connection) = h2::client::Builder::new()
+            .enable_push(false)
+            .initial_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            // Fits: the limit is 64 KiB.
+            .max_header_list_size(MAX_HEAD_BYTES as u32)
+            .handshake(watched)
+            .await
+            .map_err(|error| Failure::of_http2(&error))?;
+        let ping_pong = connection.ping_pong();
+        let end = Rc::new(End::default());
+        let driver = spawn_local({
+            let end = end.clone();
+            async move { end.comes(connection.await) }
+        });
+        let opened = Http2 {
+            requests,
+            shared: Rc::new(Shared {
+                scheme,
+                authority,
+                unsent,
+                departures,
+                end,
+                driver: driver.abort_handle(),
+            }),
+        };
+        // A server's first frame holds its settings, so they are known when it answers a ping: how
+        // many streams it allows, and that it speaks HTTP/2 at all.
+        if let Some(mut ping_pong) = ping_pong
+            && ping_pong.ping(Ping::opaque()).await.is_err()
+        {
+            let is_agreed = opened.shared.scheme == Scheme::HTTPS;
+            return Err(match opened.shared.end.reason().await {
+                // What servers do that know HTTP/2 just well enough to want none of it.
+                Failure::Closed | Failure::Reset if !is_agreed => Failure::NotHttp2,
+                failure => failure,
+            });
+        }
+        Ok(opened)
+    }
+
+    /// A further handle on the same connection.
+    pub(super) fn share(&self) -> Http2 {
+        Http2 {
+            requests: self.requests.clone(),
+            shared: self.shared.clone(),
+        }
+    }
+
+    pub(super) async fn round_trip(
+        &mut self,
+        message: &Message,
+        stamp: &Stamp,
+    ) -> Result<Answer, Failure> {
+        let shared = self.shared.clone();
+        let fail = |error| shared.failure(error);
+        let (head, body) = shared.translate(message)?;
+        poll_fn(|context| self.requests.poll_ready(context))
+            .await
+            .map_err(fail)?;
+        let (response, mut upload) = self
+            .requests
+            .send_request(head, body.is_empty())
+            .map_err(fail)?;
+        let _departure = shared.departs(response.stream_id().as_u32(), stamp);
+        if !body.is_empty() {
+            // An upload that the server stops, it stops with an answer or a failure, which comes.
+            let _ = upload.send_data(body, true);
+        }
+        let (head, body) = response.await.map_err(fail)?.into_parts();
+        Ok(Answer {
+            status: head.status,
+            bytes: discard(body).await.map_err(fail)?,
+        })
+    }
+
+    pub(super) async fn is_open(&mut self) -> bool {
+        poll_fn(|context| {
+            // A handle that waits for a stream is no worse for that.
+            let has_failed = matches!(self.requests.poll_ready(context), Poll::Ready(Err(_)));
+            Poll::Ready(!has_failed && !self.shared.end.is_here.get())
+        })
+        .await
+    }
+
+    pub(super) async fn closed(&mut self) {
+        self.shared.end.reached().await;
+    }
+}
+
+/// Reads a body to its end; says how long it was.
+async fn discard(mut body: RecvStream) -> Result<u64, h2::Error> {
+    let mut bytes = 0;
+    while let Some(data) = body.data().await {
+        let len = data?.len();
+        bytes += len as u64;
+        body.flow_control().release_capacity(len)?;
+    }
+    body.trailers().await?;
+    Ok(bytes)
+}
+
+impl Shared {
+    /// The request in the form that HTTP/2 wants: a full URI instead of `Host`, and nothing about
+    /// connections.
+    fn translate(&self, message: &Message) -> Result<(Request<()>, Bytes), Failure> {
+        let (mut head, body) = message.request().clone().into_parts();
+        for name in OF_THE_CONNECTION {
+            head.headers.remove(name);
+        }
+        if head.headers.get(TE).is_some_and(|te| te != "trailers") {
+            head.headers.remove(TE);
+        }
+        if !body.is_empty() && !head.headers.contains_key(CONTENT_LENGTH) {
+            head.headers.insert(CONTENT_LENGTH, body.len().into());
+        }
+        let host = head.headers.remove(HOST);
+        let host = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());
+        let mut uri = head.uri.into_parts();
+        uri.scheme = Some(self.scheme.clone());
+        uri.authority = Some(host.unwrap_or_else(|| self.authority.clone()));
+        head.uri = Uri::from_parts(uri).map_err(|_| Failure::Broken)?;
+        head.version = Version::HTTP_2;
+        Ok((Request::from_parts(head, ()), body))
+    }
+
+    /// The kind of an error of one request: the connection's own, if that was the end of it.
+    fn failure(&self, error: h2::Error) -> Failure {
+        match Failure::of_http2(&error) {
+            Failure::Closed => self.end.failure.get().unwrap_or(Failure::Closed),
+            failure => failure,
+        }
+    }
+
+    /// The stamp waits for the stream's first frame, until the guard is dropped.
+    fn departs<'a>(&'a self, stream: u32, stamp: &'a Stamp) -> Departure<'a> {
+        self.unsent.add(stream, stamp);
+        Departure {
+            shared: self,
+            stream,
+            stamp,
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Left to itself, the driver would see the last requests off, at a server that may never
+        // read them.
+        self.driver.abort();
+    }
+}
+
+/// A request on its way. When it is given up, its stamp may be used for another.
+struct Departure<'a> {
+    shared: &'a Shared,
+    stream: u32,
+    stamp: &'a Stamp,
+}
+
+impl Drop for Departure<'_> {
+    fn drop(&mut self) {
+        if self.stamp.sent().is_none() {
+            self.shared.unsent.remove(self.stream);
+            self.shared.departures.forget(self.stamp);
+        }
+    }
+}
+
+impl End {
+    fn comes(&self, outcome: Result<(), h2::Error>) {
+        self.failure.set(Some(match outcome {
+            Ok(()) => Failure::Closed,
+            Err(error) => Failure::of_http2(&error),
+        }));
+        self.is_here.set(true);
+        self.came.notify_waiters();
+    }
+
+    async fn reached(&self) {
+        while !self.is_here.get() {
+            self.came.notified().await;
+        }
+    }
+
+    async fn reason(&self) -> Failure {
+        self.reached().await;
+        self.failure.get().unwrap_or(Failure::Closed)
+    }
+}

@@ -1,0 +1,108 @@
+//! HTTP/1.1: one request at a time, exactly stamped.
+
+use std::future::pending;
+use std::time::Duration;
+
+use hyper::{StatusCode, Version};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+use super::server::{Server, http1, wait_for_the_end};
+use super::{Log, connector, get, post, run, settle};
+use crate::connection::{Answer, HttpVersion, Stamp, Trunk};
+use crate::failure::Failure;
+
+#[test]
+fn every_request_is_stamped_once_and_in_order() {
+    run(async {
+        let server = Server::start(None, http1).await;
+        let connector = connector(&server.url("http"), HttpVersion::Http1);
+        let mut connection = connector.open(server.address).await.unwrap();
+        assert!(connection.share().is_none());
+        assert_eq!(connection.version(), Version::HTTP_11);
+        let log = Log::default();
+        for k in 0..5 {
+            let stamp = log.stamp(k);
+            // Larger than what the kernel takes at once: several writes.
+            let body = vec![0; k * 1_000_000];
+            let answer = connection.round_trip(&post("/", body), &stamp).await;
+            let (status, bytes) = (StatusCode::OK, k as u64 * 1_000_000 + 2);
+            assert_eq!(answer, Ok(Answer { status, bytes }));
+            assert!(connection.is_open().await);
+        }
+        assert_eq!(log.names(), [0, 1, 2, 3, 4]);
+        assert_eq!(server.connections.get(), 1);
+    });
+}
+
+#[test]
+fn a_connection_given_up_midway_is_not_open() {
+    run(async {
+        let silent = Server::tcp(|stream| async move {
+            let _stream = stream;
+            pending::<()>().await;
+        })
+        .await;
+        let connector = connector(&silent.url("http"), HttpVersion::Http1);
+        let mut connection = connector.open(silent.address).await.unwrap();
+        assert!(connection.is_open().await);
+        let stamp = Stamp::default();
+        let message = get("/");
+        let exchange = connection.round_trip(&message, &stamp);
+        timeout(Duration::from_millis(20), exchange)
+            .await
+            .unwrap_err();
+        assert!(stamp.sent().is_some());
+        assert!(!connection.is_open().await);
+    });
+}
+
+#[test]
+fn a_server_that_closes_is_noticed_before_the_next_request() {
+    run(async {
+        let server = Server::tcp(|mut stream| async move {
+            let _ = stream.shutdown().await;
+        })
+        .await;
+        let connector = connector(&server.url("http"), HttpVersion::Http1);
+        let mut connection = connector.open(server.address).await.unwrap();
+        connection.closed().await;
+        assert!(!connection.is_open().await);
+        let stamp = Stamp::default();
+        let answer = connection.round_trip(&get("/"), &stamp).await;
+        assert_eq!((answer, stamp.sent()), (Err(Failure::Closed), None));
+    });
+}
+
+#[test]
+fn garbage_is_a_failure() {
+    run(async {
+        let server = Server::tcp(|mut stream| async move {
+            let _ = stream.read(&mut [0; 100]).await;
+            let _ = stream.write_all(b"SSH-2.0-OpenSSH_9.9\r\n\r\n").await;
+            wait_for_the_end(stream).await;
+        })
+        .await;
+        let connector = connector(&server.url("http"), HttpVersion::Http1);
+        let mut connection = connector.open(server.address).await.unwrap();
+        let answer = connection.round_trip(&get("/"), &Stamp::default()).await;
+        assert_eq!(answer, Err(Failure::NotHttp));
+        assert!(!connection.is_open().await);
+    });
+}
+
+#[test]
+fn users_of_a_trunk_get_a_connection_each() {
+    run(async {
+        let server = Server::start(None, http1).await;
+        let connector = connector(&server.url("http"), HttpVersion::Http1);
+        let first = connector.open(server.address).await.unwrap();
+        let trunk = Trunk::beginning_with(first, connector, server.address);
+        let mut connections = Vec::new();
+        for _ in 0..3 {
+            connections.push(trunk.connect().await.unwrap());
+        }
+        settle().await;
+        assert_eq!(server.connections.get(), 3);
+    });
+}

@@ -1,0 +1,339 @@
+//! Whom we trust, and what is said of those we do not.
+
+use std::cell::Cell;
+use std::future::pending;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use hyper::{StatusCode, Version};
+use tokio::io::AsyncReadExt;
+
+use super::server::{GOOD, Issuer, Scratch, Server, Wanted, http1};
+use super::{connector, get, options, post, run};
+use crate::connection::{Answer, ConnectOptions, Connector, HttpVersion, Stamp, Trust};
+use crate::failure::{Failure, TlsFault};
+use crate::target::Target;
+
+fn https(server: &Server, options: &ConnectOptions) -> Connector {
+    Connector::new(&Target::parse(&server.url("https")).unwrap(), options).unwrap()
+}
+
+fn trusting(issuer: &Issuer) -> (ConnectOptions, Scratch) {
+    let file = issuer.pem();
+    let trust = Trust::File(file.0.clone());
+    (options(HttpVersion::Http1, trust), file)
+}
+
+#[test]
+fn a_certificate_of_a_named_authority_is_trusted() {
+    run(async {
+        let issuer = Issuer::new("ours");
+        let server = Server::start(Some(issuer.server(&GOOD, &[])), http1).await;
+        let (options, _file) = trusting(&issuer);
+        let mut connection = https(&server, &options).open(server.address).await.unwrap();
+        let answer = connection
+            .round_trip(&post("/", "1234"), &Stamp::default())
+            .await;
+        let (status, bytes) = (StatusCode::OK, 6);
+        assert_eq!(answer, Ok(Answer { status, bytes }));
+        assert_eq!(connection.version(), Version::HTTP_11);
+    });
+}
+
+#[test]
+fn what_is_wrong_with_a_certificate_is_told_apart() {
+    let (ours, theirs) = (Issuer::new("ours"), Issuer::new("theirs"));
+    let impostor = Issuer::new("ours");
+    let expired = Wanted {
+        years: (2020, 2021),
+        ..GOOD
+    };
+    let early = Wanted {
+        years: (2119, 2120),
+        ..GOOD
+    };
+    let other = Wanted {
+        name: "other.test",
+        ..GOOD
+    };
+    let authority = Wanted {
+        is_authority: true,
+        ..GOOD
+    };
+    for (issuer, wanted, fault, text) in [
+        (
+            &theirs,
+            &GOOD,
+            TlsFault::UnknownIssuer,
+            "certificate not trusted (unknown issuer)",
+        ),
+        (
+            &impostor,
+            &GOOD,
+            TlsFault::UnknownIssuer,
+            "certificate not trusted (unknown issuer)",
+        ),
+        (
+            &ours,
+            &expired,
+            TlsFault::Expired,
+            "certificate has expired",
+        ),
+        (
+            &ours,
+            &early,
+            TlsFault::NotYetValid,
+            "certificate is not valid yet",
+        ),
+        (
+            &ours,
+            &other,
+            TlsFault::WrongName,
+            "certificate is for another host",
+        ),
+        (
+            &ours,
+            &authority,
+            TlsFault::Authority,
+            "certificate is an authority's, not a server's",
+        ),
+    ] {
+        run(async {
+            let server = Server::start(Some(issuer.server(wanted, &[])), http1).await;
+            let (options, _file) = trusting(&ours);
+            let failure = https(&server, &options)
+                .open(server.address)
+                .await
+                .unwrap_err();
+            assert_eq!(failure, Failure::Tls(fault));
+            assert_eq!(failure.to_string(), text);
+            assert!(
+                failure.advice().unwrap().contains("--insecure accepts"),
+                "{failure}"
+            );
+
+            // Asked to, we accept it all the same.
+            let mut connection = connector(&server.url("https"), HttpVersion::Http1)
+                .open(server.address)
+                .await
+                .unwrap();
+            let answer = connection.round_trip(&get("/"), &Stamp::default()).await;
+            assert_eq!(answer.unwrap().status, StatusCode::OK);
+        });
+    }
+}
+
+#[test]
+fn another_name_may_be_asked_for() {
+    run(async {
+        let issuer = Issuer::new("ours");
+        let wanted = Wanted {
+            name: "other.test",
+            ..GOOD
+        };
+        let server = Server::start(Some(issuer.server(&wanted, &[])), http1).await;
+        let (mut options, _file) = trusting(&issuer);
+        options.server_name = Some("other.test".to_owned());
+        https(&server, &options).open(server.address).await.unwrap();
+    });
+}
+
+#[test]
+fn an_address_is_a_name_too() {
+    run(async {
+        let issuer = Issuer::new("ours");
+        let wanted = Wanted {
+            name: "127.0.0.1",
+            ..GOOD
+        };
+        let server = Server::start(Some(issuer.server(&wanted, &[])), http1).await;
+        let (options, _file) = trusting(&issuer);
+        let target = Target::parse(&format!("https://{}/", server.address)).unwrap();
+        let connector = Connector::new(&target, &options).unwrap();
+        connector.open(server.address).await.unwrap();
+    });
+}
+
+#[test]
+fn https_to_a_plain_server_and_http_to_an_encrypted_one_fail_clearly() {
+    run(async {
+        let plain = Server::start(None, http1).await;
+        let failure = connector(&plain.url("https"), HttpVersion::Http1)
+            .open(plain.address)
+            .await
+            .unwrap_err();
+        assert_eq!(failure, Failure::Tls(TlsFault::NotTls));
+        assert_eq!(failure.to_string(), "answer is not TLS");
+        assert_eq!(failure.advice(), Some("should the URL begin with http://?"));
+
+        let tls = Issuer::new("ours").server(&GOOD, &[]);
+        let encrypted = Server::start(Some(tls), http1).await;
+        let mut connection = connector(&encrypted.url("http"), HttpVersion::Http1)
+            .open(encrypted.address)
+            .await
+            .unwrap();
+        let answer = connection.round_trip(&get("/"), &Stamp::default()).await;
+        assert_eq!(answer, Err(Failure::NotHttp));
+        assert!(!connection.is_open().await);
+    });
+}
+
+#[test]
+fn http2_is_agreed_on_in_the_handshake_or_not_at_all() {
+    use HttpVersion::{Http1, Http2, Negotiated};
+    let absent = Err(Failure::Tls(TlsFault::NoCommonProtocol));
+    for (version, offered, expected) in [
+        (Http1, &["h2", "http/1.1"][..], Ok(Version::HTTP_11)),
+        (Http1, &[], Ok(Version::HTTP_11)),
+        (Http1, &["h2"], absent),
+        (Http2, &["http/1.1"], absent),
+        (Http2, &[], absent),
+        (Negotiated, &["h2", "http/1.1"], Ok(Version::HTTP_2)),
+        // The server prefers it.
+        (Negotiated, &["http/1.1", "h2"], Ok(Version::HTTP_11)),
+        (Negotiated, &["http/1.1"], Ok(Version::HTTP_11)),
+        (Negotiated, &[], Ok(Version::HTTP_11)),
+        (Http2, &["h2", "http/1.1"], Ok(Version::HTTP_2)),
+    ] {
+        run(async {
+            let tls = Issuer::new("ours").server(&GOOD, offered);
+            let server = Server::start(Some(tls), move |stream| async move {
+                match expected {
+                    Ok(Version::HTTP_2) => super::http2::answer_all(stream).await,
+                    _ => http1(stream).await,
+                }
+            })
+            .await;
+            let connector = connector(&server.url("https"), version);
+            let opened = connector.open(server.address).await;
+            let opened = opened.map(|connection| connection.version());
+            assert_eq!(opened, expected, "{version:?} of {offered:?}");
+        });
+    }
+}
+
+#[test]
+fn a_server_that_wants_a_certificate_of_ours_is_told_from_others() {
+    run(async {
+        let tls = Issuer::new("ours").strict_server(&[]);
+        let server = Server::start(Some(tls), http1).await;
+        let connector = connector(&server.url("https"), HttpVersion::Http1);
+        // With TLS 1.3 the server says so only after our side of the handshake is over.
+        let outcome = match connector.open(server.address).await {
+            Ok(mut open) => open
+                .round_trip(&get("/"), &Stamp::default())
+                .await
+                .map(drop),
+            Err(failure) => Err(failure),
+        };
+        assert_eq!(outcome, Err(Failure::Tls(TlsFault::WantsCertificate)));
+    });
+    run(async {
+        let tls = Issuer::new("ours").strict_server(&["h2"]);
+        let server = Server::start(Some(tls), super::http2::answer_all).await;
+        let connector = connector(&server.url("https"), HttpVersion::Http2);
+        let failure = connector.open(server.address).await.unwrap_err();
+        assert!(matches!(failure, Failure::Tls(_)), "{failure:?}");
+    });
+}
+
+#[test]
+fn a_handshake_has_a_time_limit_and_may_be_broken_off() {
+    run(async {
+        let silent = Server::tcp(|stream| async move {
+            let _stream = stream;
+            pending::<()>().await;
+        })
+        .await;
+        let hasty = Server::tcp(|mut stream| async move {
+            // Read, so that closing is no reset.
+            let _ = stream.read(&mut [0; 4096]).await;
+        })
+        .await;
+        let mut options = options(HttpVersion::Http1, Trust::Anyone);
+        let failure = https(&hasty, &options)
+            .open(hasty.address)
+            .await
+            .unwrap_err();
+        assert_eq!(failure, Failure::Tls(TlsFault::Broken));
+        options.timeout = Duration::from_millis(50);
+        let failure = https(&silent, &options)
+            .open(silent.address)
+            .await
+            .unwrap_err();
+        assert_eq!(failure, Failure::Timeout);
+    });
+}
+
+#[test]
+fn a_stamp_comes_after_the_handshake() {
+    for version in [HttpVersion::Http1, HttpVersion::Http2] {
+        run(async {
+            let tls = Issuer::new("ours").server(&GOOD, &["h2", "http/1.1"]);
+            let server = Server::start(Some(tls), move |stream| async move {
+                match version {
+                    HttpVersion::Http2 => super::http2::answer_all(stream).await,
+                    _ => http1(stream).await,
+                }
+            })
+            .await;
+            let told = Rc::new(Cell::new(0));
+            let stamp = Stamp::new({
+                let told = told.clone();
+                move |_| told.set(told.get() + 1)
+            });
+            stamp.arm();
+            let connector = connector(&server.url("https"), version);
+            let mut connection = connector.open(server.address).await.unwrap();
+            let opened = Instant::now();
+            assert_eq!((stamp.sent(), told.get()), (None, 0));
+            for k in 1..=3 {
+                stamp.arm();
+                assert_eq!(stamp.sent(), None);
+                // More than one TLS record, and more than one write.
+                let body = vec![0; 300_000];
+                connection
+                    .round_trip(&post("/", body), &stamp)
+                    .await
+                    .unwrap();
+                assert!(stamp.sent().unwrap() >= opened);
+                assert_eq!(told.get(), k);
+            }
+        });
+    }
+}
+
+#[test]
+fn files_without_certificates_say_what_is_wrong() {
+    let target = Target::parse("https://localhost/").unwrap();
+    let (empty, garbage) = (
+        Scratch::holding("nothing\n"),
+        Scratch::holding("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
+    );
+    for (path, text) in [
+        (
+            Path::new("/no/such.pem"),
+            "cannot read \"/no/such.pem\": No such file",
+        ),
+        (&empty.0, "holds no certificate: give a PEM file that has"),
+        (&garbage.0, "holds a certificate that cannot be used: "),
+    ] {
+        let options = options(HttpVersion::Http1, Trust::File(path.to_owned()));
+        let error = Connector::new(&target, &options).err().unwrap().to_string();
+        assert!(error.contains(text), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+        // Without TLS nobody asks for them.
+        let plain = Target::parse("http://localhost/").unwrap();
+        assert!(Connector::new(&plain, &options).is_ok());
+    }
+    let nameless = ConnectOptions {
+        server_name: Some("a b".to_owned()),
+        ..options(HttpVersion::Http1, Trust::Anyone)
+    };
+    let error = Connector::new(&target, &nameless).err().unwrap();
+    assert_eq!(
+        error.to_string(),
+        "\"a b\" is not a host name that a certificate could hold",
+    );
+}

@@ -1,0 +1,145 @@
+//! What a connection trusts, and what it offers, when it is encrypted.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio_rustls::rustls;
+use tokio_rustls::rustls::client::Resumption;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use super::connector::HttpVersion;
+use super::insecure::AnyCertificate;
+
+/// Whose certificates are accepted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// Those that the operating system trusts: whatever `curl` trusts on this machine, a company's
+    /// own authority included.
+    #[default]
+    System,
+    /// Those of the authorities in a PEM file, and no others.
+    File(PathBuf),
+    /// Anybody's, for whatever host, expired or not. The traffic is encrypted, but nobody knows for
+    /// whom.
+    Anyone,
+}
+
+/// Why no TLS connection can even be tried.
+#[derive(Debug)]
+pub struct TlsError(Reason);
+
+#[derive(Debug)]
+enum Reason {
+    Unreadable(PathBuf, io::Error),
+    NoCertificate(PathBuf),
+    BadCertificate(PathBuf, String),
+    NoSystemRoots(Vec<rustls_native_certs::Error>),
+    BadName(String),
+    Unsupported(rustls::Error),
+}
+
+/// The name that a server's certificate must hold: a host name or an address.
+pub(super) fn server_name(host: &str) -> Result<ServerName<'static>, TlsError> {
+    ServerName::try_from(host.to_owned()).map_err(|_| TlsError(Reason::BadName(host.to_owned())))
+}
+
+/// Settings for all connections of a run.
+pub(super) fn configure(trust: &Trust, version: HttpVersion) -> Result<ClientConfig, TlsError> {
+    let provider = Arc::new(ring::default_provider());
+    let any_certificate = AnyCertificate::new(&provider);
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| TlsError(Reason::Unsupported(error)))?;
+    let builder = match trust {
+        Trust::System => builder.with_root_certificates(system_roots()?),
+        Trust::File(path) => builder.with_root_certificates(roots_in(path)?),
+        Trust::Anyone => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(any_certificate)),
+    };
+    let mut config = builder.with_no_client_auth();
+    config.alpn_protocols = version.protocols().iter().map(|&p| p.to_vec()).collect();
+    // Every connection stands for a new user, who would have no session to resume; and threads
+    // would share the store of sessions.
+    config.resumption = Resumption::disabled();
+    Ok(config)
+}
+
+fn system_roots() -> Result<RootCertStore, TlsError> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    // Systems hold certificates that are too old or odd to be read, and never needed.
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        return Err(TlsError(Reason::NoSystemRoots(found.errors)));
+    }
+    Ok(roots)
+}
+
+fn roots_in(path: &Path) -> Result<RootCertStore, TlsError> {
+    let refuse = |error| {
+        let path = path.to_owned();
+        TlsError(match error {
+            pem::Error::Io(error) => Reason::Unreadable(path, error),
+            error => Reason::BadCertificate(path, error.to_string()),
+        })
+    };
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(path).map_err(refuse)? {
+        roots.add(certificate.map_err(refuse)?).map_err(|error| {
+            TlsError(Reason::BadCertificate(path.to_owned(), error.to_string()))
+        })?;
+    }
+    if roots.is_empty() {
+        return Err(TlsError(Reason::NoCertificate(path.to_owned())));
+    }
+    Ok(roots)
+}
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Reason::Unreadable(path, error) => write!(f, "cannot read {path:?}: {error}"),
+            Reason::NoCertificate(path) => write!(
+                f,
+                "{path:?} holds no certificate: give a PEM file that has -----BEGIN CERTIFICATE-----"
+            ),
+            Reason::BadCertificate(path, what) => {
+                write!(
+                    f,
+                    "{path:?} holds a certificate that cannot be used: {what}"
+                )
+            }
+            Reason::NoSystemRoots(errors) => {
+                f.write_str("this system names no authority to trust")?;
+                for error in errors.iter().take(1) {
+                    write!(f, " ({error})")?;
+                }
+                f.write_str(": name one with --cacert FILE, or accept any with --insecure")
+            }
+            Reason::BadName(name) => {
+                write!(
+                    f,
+                    "{name:?} is not a host name that a certificate could hold"
+                )
+            }
+            Reason::Unsupported(error) => write!(f, "TLS cannot be used here: {error}"),
+        }
+    }
+}
+
+impl Error for TlsError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.0 {
+            Reason::Unreadable(_, error) => Some(error),
+            Reason::Unsupported(error) => Some(error),
+            _ => None,
+        }
+    }
+}

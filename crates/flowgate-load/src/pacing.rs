@@ -1,0 +1,252 @@
+//! How evenly requests were sent, from the instants of the sends alone.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::report::nanos;
+use crate::spread::{Durations, Spread};
+
+/// How evenly requests were sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pacing {
+    /// By how much the time between one send and the next differed from the time between their due
+    /// times, either way.
+    pub gap_error: Spread,
+    /// The shortest time between one send and the next; none for fewer than two.
+    #[serde(rename = "smallest_gap_ns", with = "nanos::option")]
+    pub smallest_gap: Option<Duration>,
+    /// The most sends in any 100 ms and in any second.
+    pub busiest: Vec<Busiest>,
+    /// The shortest times in which so many sends happened, from two on: what is called the *envelope* of the sends.
+    /// Empty for a run without a rate.
+    pub envelope: Vec<Cluster>,
+}
+
+/// The most sends in any span of a length, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Busiest {
+    /// The length.
+    #[serde(rename = "window_ns", with = "nanos")]
+    pub window: Duration,
+    /// How many were sent in it.
+    pub sent: u64,
+}
+
+/// The shortest time in which so many sends happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cluster {
+    /// How many.
+    pub sends: u64,
+    /// From the first of them to the last.
+    #[serde(rename = "within_ns", with = "nanos")]
+    pub within: Duration,
+}
+
+/// The spans in which the most sends are looked for.
+const WINDOWS_NS: [u64; 2] = [100_000_000, 1_000_000_000];
+/// Instants that are remembered in any case, and at most, where a second has so many.
+const REMEMBERED: usize = 1 << 17;
+const MOST_REMEMBERED: usize = 1 << 20;
+
+/// Watches sends, in order, in bounded memory: at most 8 MiB.
+#[derive(Debug)]
+pub(crate) struct Sends {
+    /// The last instants, the one of send `i` at `i` modulo its length, a power of two.
+    instants: Vec<u64>,
+    count: u64,
+    last_due_ns: u64,
+    gap_error: Durations,
+    smallest_gap_ns: u64,
+    busiest: [u64; WINDOWS_NS.len()],
+    /// The first send in the span that ends with the last.
+    firsts: [u64; WINDOWS_NS.len()],
+    envelope: Vec<(u64, u64)>,
+}
+
+impl Sends {
+    pub(crate) fn new(has_envelope: bool) -> Sends {
+        let sizes = |decade: u64| [1, 2, 3, 5, 7].map(|digit| digit * 10_u64.pow(decade as u32));
+        let sizes = (0..6).flat_map(sizes).filter(|&size| size > 1);
+        Sends {
+            instants: vec![0; 1 << 12],
+            count: 0,
+            last_due_ns: 0,
+            gap_error: Durations::new(),
+            smallest_gap_ns: u64::MAX,
+            busiest: [0; WINDOWS_NS.len()],
+            firsts: [0; WINDOWS_NS.len()],
+            envelope: match has_envelope {
+                true => sizes.map(|size| (size, u64::MAX)).collect(),
+                false => Vec::new(),
+            },
+        }
+    }
+
+    /// The next send; none may be earlier than the one before.
+    pub(crate) fn push(&mut self, due_ns: u64, sent_ns: u64) {
+        let index = self.count;
+        self.count += 1;
+        if index > 0 {
+            let gap_ns = sent_ns.saturating_sub(self.instant(index - 1));
+            // Those whose order changed on the way are due in the order in which they were sent.
+            let due_gap_ns = due_ns.saturating_sub(self.last_due_ns);
+            self.gap_error.record_ns(gap_ns.abs_diff(due_gap_ns));
+            self.smallest_gap_ns = self.smallest_gap_ns.min(gap_ns);
+        }
+        self.last_due_ns = due_ns;
+        self.make_room(index);
+        let slot = self.slot(index);
+        self.instants[slot] = sent_ns;
+        let oldest = self.count.saturating_sub(self.instants.len() as u64);
+        for (place, window_ns) in WINDOWS_NS.into_iter().enumerate() {
+            let mut first = self.firsts[place].max(oldest);
+            while sent_ns - self.instant(first) > window_ns {
+                first += 1;
+            }
+            self.firsts[place] = first;
+            self.busiest[place] = self.busiest[place].max(self.count - first);
+        }
+        for place in 0..self.envelope.len() {
+            let size = self.envelope[place].0;
+            if size > self.count - oldest {
+                break;
+            }
+            let within_ns = sent_ns - self.instant(self.count - size);
+            let shortest_ns = &mut self.envelope[place].1;
+            *shortest_ns = within_ns.min(*shortest_ns);
+        }
+    }
+
+    fn slot(&self, index: u64) -> usize {
+        (index & (self.instants.len() as u64 - 1)) as usize
+    }
+
+    fn instant(&self, index: u64) -> u64 {
+        self.instants[self.slot(index)]
+    }
+
+    /// Grows before what is still needed would be overwritten.
+    fn make_room(&mut self, index: u64) {
+        let len = self.instants.len();
+        let is_needed = len < REMEMBERED || self.firsts[1] + len as u64 <= index;
+        if index < len as u64 || len == MOST_REMEMBERED || !is_needed {
+            return;
+        }
+        let mut larger = vec![0; 2 * len];
+        for old in index - len as u64..index {
+            larger[(old & (2 * len as u64 - 1)) as usize] = self.instant(old);
+        }
+        self.instants = larger;
+    }
+
+    pub(crate) fn pacing(&self) -> Pacing {
+        let busiest = WINDOWS_NS.into_iter().zip(self.busiest);
+        let envelope = self.envelope.iter().filter(|(_, ns)| *ns != u64::MAX);
+        Pacing {
+            gap_error: self.gap_error.spread(),
+            smallest_gap: (self.count > 1).then(|| Duration::from_nanos(self.smallest_gap_ns)),
+            busiest: busiest
+                .filter(|(_, sent)| *sent > 0)
+                .map(|(ns, sent)| Busiest {
+                    window: Duration::from_nanos(ns),
+                    sent,
+                })
+                .collect(),
+            envelope: envelope
+                .map(|&(sends, ns)| Cluster {
+                    sends,
+                    within: Duration::from_nanos(ns),
+                })
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The most in any span, and the shortest spans, by looking at all of them.
+    fn by_hand(sent: &[u64]) -> (Vec<u64>, Vec<(u64, u64)>) {
+        let most = |window| {
+            let within = |&last: &u64| {
+                let span = sent.iter().filter(|&&at| at <= last && last - at <= window);
+                span.count() as u64
+            };
+            sent.iter().map(within).max().unwrap_or(0)
+        };
+        let shortest = |size: usize| {
+            let spans = sent.windows(size).map(|span| span[size - 1] - span[0]);
+            spans.min().map(|shortest| (size as u64, shortest))
+        };
+        let sizes = [2, 3, 5, 7, 10, 20, 30, 50, 70, 100, 200, 300, 500, 700];
+        (
+            WINDOWS_NS.map(most).to_vec(),
+            sizes.into_iter().filter_map(shortest).collect(),
+        )
+    }
+
+    #[test]
+    fn the_busiest_spans_are_those_found_by_looking_at_all() {
+        let mut seed = 7_u64;
+        let mut random = |below: u64| {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            seed % below
+        };
+        for gap_ns in [0, 3_000_000, 40_000_000, 1_500_000_000] {
+            let mut sends = Sends::new(true);
+            let (mut at, mut sent) = (5, Vec::new());
+            for index in 0..900 {
+                at += random(2 * gap_ns + 1);
+                sent.push(at);
+                sends.push(index * gap_ns, at);
+            }
+            let pacing = sends.pacing();
+            let (busiest, envelope) = by_hand(&sent);
+            let found: Vec<_> = pacing.busiest.iter().map(|busiest| busiest.sent).collect();
+            assert_eq!(found, busiest, "{gap_ns}");
+            let found: Vec<_> = pacing
+                .envelope
+                .iter()
+                .map(|cluster| (cluster.sends, nanos::of(cluster.within)))
+                .collect();
+            assert_eq!(found, envelope, "{gap_ns}");
+            assert_eq!(pacing.smallest_gap.map(nanos::of), Some(envelope[0].1));
+        }
+    }
+
+    #[test]
+    fn a_second_with_more_sends_than_are_remembered_at_first() {
+        let mut sends = Sends::new(true);
+        for index in 0..400_000_u64 {
+            sends.push(index * 4_000, index * 4_000);
+        }
+        let pacing = sends.pacing();
+        assert_eq!(pacing.busiest[0].sent, 25_001);
+        assert_eq!(pacing.busiest[1].sent, 250_001);
+        let largest = pacing.envelope.last().map(|cluster| cluster.sends);
+        assert_eq!(largest, Some(200_000));
+        assert_eq!(pacing.gap_error.max, Duration::ZERO);
+    }
+
+    #[test]
+    fn an_even_rate_has_no_gap_errors() {
+        let mut sends = Sends::new(false);
+        assert_eq!(sends.pacing(), Pacing::default());
+        for index in 0..10 {
+            sends.push(
+                index * 1_000,
+                index * 1_000 + if index == 5 { 200 } else { 0 },
+            );
+        }
+        let pacing = sends.pacing();
+        assert_eq!(pacing.gap_error.samples, 9);
+        assert_eq!(pacing.gap_error.p50, Duration::ZERO);
+        assert_eq!(pacing.gap_error.max, Duration::from_nanos(200));
+        assert_eq!(pacing.smallest_gap, Some(Duration::from_nanos(800)));
+        assert!(pacing.envelope.is_empty());
+    }
+}

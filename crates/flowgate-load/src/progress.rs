@@ -1,0 +1,39 @@
+//! How far a run is, for those who watch.
+
+use std::time::Duration;
+
+/// How far a run is: about ten times a second, and at its end.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// Since the start of the run.
+    pub elapsed: Duration,
+    /// How long it takes, if that is known.
+    pub planned: Option<Duration>,
+    /// How many requests there are, if that is known.
+    pub scheduled: Option<u64>,
+    /// The rate that is asked for now, in requests per second: of those due in the last second.
+    pub due_per_second: f64,
+    /// Requests sent in the last second.
+    pub sent_per_second: f64,
+    /// Requests sent.
+    pub sent: u64,
+    /// Answers to requests that were let through: 1xx, 2xx and 3xx.
+    pub admitted: u64,
+    /// Answers 429 and 503.
+    pub limited: u64,
+    /// Answers that are errors, and requests without one.
+    pub failed: u64,
+    /// Requests left out.
+    pub skipped: u64,
+    /// Requests that are on their way.
+    pub in_flight: u64,
+    /// Requests sent in each of the last tenths of a second, the newest last; at most 600.
+    pub recent: Vec<u64>,
+    /// The median of response times in the last second; zero if there were none.
+    pub response_p50: Duration,
+    /// Their 99th percentile.
+    pub response_p99: Duration,
+    /// The 99th percentile of lag in the last second.
+    pub lag_p99: Duration,
+}

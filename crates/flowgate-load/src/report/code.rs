@@ -1,0 +1,45 @@
+//! Failures by name, as programs read them: `connection-refused`, `timed-out`.
+
+use serde::de::{Deserialize, Deserializer, Error};
+use serde::ser::{Serialize, Serializer};
+
+use crate::failure::Failure;
+
+/// Its words, joined.
+fn code(failure: Failure) -> String {
+    let text = failure.to_string();
+    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '.');
+    let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
+    words.join("-").to_lowercase()
+}
+
+impl Serialize for Failure {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&code(*self))
+    }
+}
+
+impl<'de> Deserialize<'de> for Failure {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Failure, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let known = Failure::ALL
+            .into_iter()
+            .find(|&failure| code(failure) == name);
+        known.ok_or_else(|| D::Error::custom(format!("{name:?} is no kind of failure")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_has_a_code_of_its_own() {
+        let mut codes: Vec<_> = Failure::ALL.into_iter().map(code).collect();
+        codes.sort();
+        codes.dedup();
+        assert_eq!(codes.len(), Failure::ALL.len());
+        assert_eq!(code(Failure::Refused), "connection-refused");
+        assert_eq!(code(Failure::NotHttp), "answer-is-not-http-1.1");
+    }
+}

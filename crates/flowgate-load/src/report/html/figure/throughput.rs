@@ -1,0 +1,200 @@
+//! What was due, sent and answered, by the second.
+
+use super::timed::Course;
+use super::{Figure, Measure, keys, run_keys};
+use crate::report::Mode;
+use crate::report::html::axis::Axis;
+use crate::report::html::chart::{Chart, Layer, Point, Shape};
+use crate::report::html::run::{Key, Look, Run};
+use crate::report::html::unit::Unit;
+
+type Lines = fn(&Course) -> Vec<Vec<Point>>;
+
+const MEASURES: [Measure<Lines>; 4] = [
+    Measure {
+        name: "sent",
+        look: Look::BLUE,
+        value: |course| course.requests(|slot| slot.sent),
+    },
+    Measure {
+        name: "admitted",
+        look: Look::GREEN,
+        value: |course| course.answers(|slot| slot.admitted),
+    },
+    Measure {
+        name: "limited",
+        look: Look::OCHRE,
+        value: |course| course.answers(|slot| slot.limited),
+    },
+    Measure {
+        name: "failed",
+        look: Look::RED,
+        value: |course| course.answers(|slot| slot.failed),
+    },
+];
+
+pub(super) fn figure(runs: &[Run]) -> Figure {
+    let courses: Vec<(&Run, Course)> = runs
+        .iter()
+        .map(|run| (run, Course::of(run.report)))
+        .collect();
+    let (charts, keys) = match courses.as_slice() {
+        [(run, course)] => one(run, course),
+        _ => (several(&courses), several_keys(runs)),
+    };
+    Figure {
+        title: "Requests per second",
+        caption: "Target: what was due. Admitted: answers 1xx to 3xx; limited: 429 and 503; failed: other errors, and \
+            requests without an answer. Answers count when they are complete.",
+        keys,
+        charts,
+    }
+}
+
+fn one(run: &Run, course: &Course) -> (Vec<Chart>, String) {
+    let mut layers: Vec<Layer> = target(run, course, Look::GREY, "target")
+        .into_iter()
+        .collect();
+    let mut texts = Vec::new();
+    for measure in &MEASURES {
+        let layer = line(measure, course, measure.look, measure.name);
+        match layer {
+            Some(layer) => {
+                layers.push(layer);
+                texts.push((measure.look, measure.name.to_owned()));
+            }
+            None => texts.push((measure.look, format!("{} (none)", measure.name))),
+        }
+    }
+    let target = match run.report.asked.mode {
+        Mode::Unpaced => String::new(),
+        _ => format!(
+            "{} ",
+            Key {
+                look: Look::GREY,
+                text: "target",
+                is_area: true
+            }
+        ),
+    };
+    let keys = keys(texts.iter().map(|(look, text)| (*look, text.as_str())));
+    let chart = chart(
+        0,
+        "Requests per second over time",
+        layers,
+        &[course],
+        &[course],
+    );
+    (
+        vec![Chart {
+            is_wide: true,
+            ..chart
+        }],
+        target + &keys,
+    )
+}
+
+fn several(courses: &[(&Run, Course)]) -> Vec<Chart> {
+    let all: Vec<&Course> = courses.iter().map(|(_, course)| course).collect();
+    let charts = MEASURES.iter().enumerate().map(|(index, measure)| {
+        let mut layers = Vec::new();
+        if index == 0 {
+            let name = |run: &Run| format!("{}, target", run.name);
+            layers.extend(
+                courses
+                    .iter()
+                    .filter_map(|(run, course)| target(run, course, run.look, &name(run))),
+            );
+        }
+        layers.extend(
+            courses
+                .iter()
+                .filter_map(|(run, course)| line(measure, course, run.look, &run.name)),
+        );
+        // What was sent and what was admitted can be compared; a few failures beside them could not be seen.
+        let shown: &[&Course] = if index < 2 { &all } else { &[] };
+        chart(index, measure.name, layers, &all, shown)
+    });
+    charts.collect()
+}
+
+fn several_keys(runs: &[Run]) -> String {
+    match runs
+        .iter()
+        .find(|run| run.report.asked.mode != Mode::Unpaced)
+    {
+        None => run_keys(runs),
+        Some(_) => format!(
+            "{} {}",
+            run_keys(runs),
+            Key {
+                look: Look::GREY,
+                text: "shaded: target",
+                is_area: true
+            }
+        ),
+    }
+}
+
+/// What was due; without a rate, nothing was.
+fn target(run: &Run, course: &Course, look: Look, name: &str) -> Option<Layer> {
+    (run.report.asked.mode != Mode::Unpaced).then(|| Layer {
+        look,
+        name: name.to_owned(),
+        shape: Shape::Area,
+        is_stepped: true,
+        pieces: course.requests(|slot| slot.due),
+    })
+}
+
+/// One line, unless it is zero everywhere.
+fn line(measure: &Measure<Lines>, course: &Course, look: Look, name: &str) -> Option<Layer> {
+    let pieces = (measure.value)(course);
+    pieces
+        .iter()
+        .flatten()
+        .any(|point| point.y > 0.0)
+        .then(|| Layer {
+            look,
+            name: name.to_owned(),
+            shape: Shape::Line,
+            is_stepped: true,
+            pieces,
+        })
+}
+
+/// A chart as long as all courses, and at least as high as what was asked of some.
+fn chart(
+    index: usize,
+    title: &str,
+    layers: Vec<Layer>,
+    courses: &[&Course],
+    compared: &[&Course],
+) -> Chart {
+    let shown = layers
+        .iter()
+        .flat_map(|layer| &layer.pieces)
+        .flatten()
+        .map(|point| point.y);
+    let compared = compared
+        .iter()
+        .flat_map(|course| course.requests(|slot| slot.due.max(slot.sent)));
+    let compared: Vec<f64> = compared.flatten().map(|point| point.y).collect();
+    Chart {
+        id: format!("requests-{index}"),
+        title: title.to_owned(),
+        x: Axis::time(
+            courses
+                .iter()
+                .map(|course| course.end())
+                .fold(0.0, f64::max),
+        ),
+        y: Axis::from_zero(Unit::Rate, shown.chain(compared)),
+        x_name: "time since the start",
+        y_name: "per second",
+        layers,
+        has_bands: true,
+        is_wide: false,
+        nothing: "none",
+    }
+}

@@ -1,0 +1,81 @@
+//! Reports as a page for a browser, for people.
+//!
+//! ```text
+//!  page ─▶ summary   what was asked, the verdict, the numbers
+//!       └▶ figure/   which lines a chart has ─▶ chart ─▶ SVG
+//!                                                 └ axis ─ unit
+//! ```
+//!
+//! The SVG is written by hand: a plotting library draws with fixed colours, and a page that follows the reader's choice
+//! of light or dark, prints, and can be read aloud needs its lines as classes and its charts with descriptions.
+
+mod axis;
+mod chart;
+mod escape;
+mod figure;
+mod run;
+mod summary;
+mod unit;
+
+use std::borrow::Borrow;
+
+use crate::report::Report;
+use crate::report::html::escape::Escaped;
+use crate::report::html::run::Run;
+
+const STYLE: &str = include_str!("style.css");
+
+/// One page of HTML about these runs, each with a label; several are drawn over each other.
+///
+/// The page is a single file that loads nothing and runs no script. It has, from the top: what was asked, the verdict
+/// and why, the main numbers side by side, and charts: requests per second and response times over time, the
+/// percentiles of response, service and lag, and the *envelope* (the most sends in any span of so long, against what
+/// was promised).
+///
+/// Its size is bounded: at most 100 KB and 100 KB more for each run, however long they were.
+///
+/// # Examples
+///
+/// ```
+/// # fn example(before: flowgate_load::Report, after: flowgate_load::Report) -> std::io::Result<()> {
+/// use flowgate_load::html;
+///
+/// std::fs::write("after.html", html::page(&[("after", &after)]))?;
+/// std::fs::write("both.html", html::page(&[("before", &before), ("after", &after)]))?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn page<L: AsRef<str>, R: Borrow<Report>>(runs: &[(L, R)]) -> String {
+    let pairs = runs
+        .iter()
+        .map(|(label, report)| (label.as_ref(), report.borrow()));
+    let runs: Vec<Run> = pairs
+        .enumerate()
+        .map(|(index, (label, report))| Run::new(index, label, report))
+        .collect();
+    let title = match runs.as_slice() {
+        [] => "no runs".to_owned(),
+        [run] => format!("{}: {}", run.name, run.report.verdict()),
+        [first, rest @ ..] => format!("{} and {} more", first.name, rest.len()),
+    };
+    format!(
+        "<!DOCTYPE html>\n\
+        <html lang=\"en\">\n\
+        <head>\n\
+        <meta charset=\"utf-8\"/>\n\
+        <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+        <title>{} · flowgate load</title>\n\
+        <style>\n{STYLE}</style>\n\
+        </head>\n\
+        <body>\n\
+        <main>\n\
+        {}{}</main>\n\
+        <footer>flowgate {}</footer>\n\
+        </body>\n\
+        </html>\n",
+        Escaped(&title),
+        summary::Summary(&runs),
+        figure::Figures(&runs),
+        env!("CARGO_PKG_VERSION"),
+    )
+}

@@ -1,0 +1,381 @@
+//! What was asked, how it went, and the numbers, before anything is drawn.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::failure::Failure;
+use crate::report::html::escape::Escaped;
+use crate::report::html::run::{Key, Run};
+use crate::report::html::unit::{bytes, grouped, significant};
+use crate::report::{Mode, Report, text};
+use crate::spread::Spread;
+use crate::verdict::Verdict;
+
+/// The top of a page.
+pub(super) struct Summary<'a>(pub(super) &'a [Run<'a>]);
+
+impl fmt::Display for Summary<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let runs = self.0;
+        let title = match runs {
+            [] => "No runs".to_owned(),
+            [run] => run.name.clone(),
+            _ => format!("{} runs", runs.len()),
+        };
+        writeln!(
+            f,
+            "<header>\n<p class=\"product\">flowgate load</p>\n<h1>{}</h1>\n</header>",
+            Escaped(&title)
+        )?;
+        if runs.is_empty() {
+            return Ok(());
+        }
+        f.write_str("<div class=\"verdicts\">\n")?;
+        for run in runs {
+            verdict(run, runs.len() > 1, f)?;
+        }
+        let class = if runs.len() > 1 {
+            "tables several"
+        } else {
+            "tables"
+        };
+        writeln!(f, "</div>\n<div class=\"{class}\">")?;
+        table("Sending", &sending(runs), runs, f)?;
+        table("Evenness", &evenness(runs), runs, f)?;
+        table("Answers", &answers(runs), runs, f)?;
+        durations(runs, f)?;
+        f.write_str("</div>\n")
+    }
+}
+
+fn verdict(run: &Run, is_named: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let report = run.report;
+    let verdict = report.verdict();
+    let (class, sign) = match verdict {
+        Verdict::Held | Verdict::Under => ("good", "✓"),
+        Verdict::NotHeld(_) => ("bad", "✗"),
+        Verdict::Unpaced => ("plain", "–"),
+    };
+    writeln!(f, "<article class=\"{class}\">")?;
+    if is_named {
+        writeln!(
+            f,
+            "<h2>{}</h2>",
+            Key {
+                look: run.look,
+                text: &run.name,
+                is_area: false
+            }
+        )?;
+    }
+    let verb = match report.asked.mode {
+        Mode::Hold => "hold ",
+        Mode::Under | Mode::Unpaced => "",
+    };
+    writeln!(
+        f,
+        "<p class=\"asked\"><strong class=\"word\">{sign} {verdict}</strong> <span>asked: {verb}{}</span></p>",
+        Escaped(&report.asked.text),
+    )?;
+    if let Verdict::NotHeld(causes) = &verdict {
+        f.write_str("<ul>\n")?;
+        for cause in causes {
+            writeln!(f, "<li>{}</li>", Escaped(&cause.to_string()))?;
+        }
+        f.write_str("</ul>\n")?;
+    }
+    if is_named || run.name != report.target || report.own_origin {
+        let own = if report.own_origin {
+            " (own server)"
+        } else {
+            ""
+        };
+        writeln!(
+            f,
+            "<p class=\"target\">{}{own}</p>",
+            Escaped(&report.target)
+        )?;
+    }
+    writeln!(f, "<p class=\"limits\">{}</p>", Escaped(&limits(report)))?;
+    writeln!(f, "</article>")
+}
+
+/// What the verdict was judged by.
+fn limits(report: &Report) -> String {
+    let thresholds = report.thresholds();
+    match report.asked.mode {
+        Mode::Hold => {
+            let lag = text::brief(thresholds.lag_p99);
+            let rate = match report.asked.is_constant {
+                true => format!(
+                    ", rate within {} %",
+                    significant(thresholds.rate_error * 100.0, 3)
+                ),
+                false => String::new(),
+            };
+            format!("Held means: all that was scheduled was sent{rate}, lag p99 at most {lag}.")
+        }
+        Mode::Under => match report.asked.promise {
+            Some(promise) => format!(
+                "Under means: at most {} + {}/s · w sends in any span w, both ends included.",
+                promise.burst,
+                significant(promise.per_second, 7),
+            ),
+            None => "Under means: no send before the limiter allowed it.".to_owned(),
+        },
+        Mode::Unpaced => {
+            "No rate was asked for: each connection sent its next request when it had its answer."
+                .to_owned()
+        }
+    }
+}
+
+/// A row of a table: its name, and a cell of every run; none where that run has no such thing.
+struct Row {
+    name: String,
+    cells: Vec<Option<String>>,
+}
+
+fn row(runs: &[Run], name: impl Into<String>, cell: impl Fn(&Report) -> Option<String>) -> Row {
+    Row {
+        name: name.into(),
+        cells: runs.iter().map(|run| cell(run.report)).collect(),
+    }
+}
+
+fn sending(runs: &[Run]) -> Vec<Row> {
+    let row = |name: &str, cell: &dyn Fn(&Report) -> Option<String>| row(runs, name, cell);
+    vec![
+        row("target rate", &|report| {
+            Some(format!("{}/s", significant(report.asked.per_second?, 7)))
+        }),
+        row("achieved rate", &|report| {
+            Some(format!("{}/s", significant(report.achieved()?, 7)))
+        }),
+        row("rate error", &|report| {
+            Some(text::percent(
+                report.rate_error().filter(|error| error.is_finite())?,
+            ))
+        }),
+        row("sent", &|report| {
+            Some(match report.counts.scheduled {
+                Some(scheduled) => {
+                    format!("{} of {}", grouped(report.counts.sent), grouped(scheduled))
+                }
+                None => grouped(report.counts.sent),
+            })
+        }),
+        row("first to last send", &|report| {
+            (report.counts.sent > 1).then(|| text::duration(report.span))
+        }),
+        row("left out, being late", &|report| {
+            some(report.counts.skipped)
+        }),
+        row("could not be sent", &|report| some(report.counts.unsent)),
+        row("connections busy", &|report| {
+            let connections = report.connections;
+            Some(format!(
+                "up to {} of {}",
+                grouped(connections.most_busy),
+                grouped(connections.allowed)
+            ))
+        }),
+        row("waited for one", &|report| {
+            let longest = text::duration(report.connections.longest_wait);
+            Some(format!("{}, up to {longest}", some(report.counts.queued)?))
+        }),
+        row("did not open", &|report| {
+            let why = report
+                .connections
+                .why_missing
+                .map(|why| format!(" ({why})"));
+            Some(some(report.connections.missing)? + &why.unwrap_or_default())
+        }),
+    ]
+}
+
+fn evenness(runs: &[Run]) -> Vec<Row> {
+    let row = |name: &str, cell: &dyn Fn(&Report) -> Option<String>| row(runs, name, cell);
+    let gap_error = |value: fn(&Spread) -> Duration| {
+        move |report: &Report| {
+            let spread = report.pacing.gap_error;
+            (spread.samples > 0).then(|| text::duration(value(&spread)))
+        }
+    };
+    let busiest = |window: Duration| {
+        move |report: &Report| {
+            let busiest = report
+                .pacing
+                .busiest
+                .iter()
+                .find(|busiest| busiest.window == window)?;
+            Some(grouped(busiest.sent))
+        }
+    };
+    vec![
+        row("gap error p50", &gap_error(|spread| spread.p50)),
+        row("gap error p99", &gap_error(|spread| spread.p99)),
+        row("gap error max", &gap_error(|spread| spread.max)),
+        row("smallest gap", &|report| {
+            Some(text::duration(report.pacing.smallest_gap?))
+        }),
+        row("most in any 100 ms", &busiest(Duration::from_millis(100))),
+        row("most in any 1 s", &busiest(Duration::from_secs(1))),
+    ]
+}
+
+fn answers(runs: &[Run]) -> Vec<Row> {
+    let row = |name: &str, cell: &dyn Fn(&Report) -> Option<String>| row(runs, name, cell);
+    let mut rows = vec![
+        row("admitted (1xx to 3xx)", &|report| {
+            Some(grouped(report.counts.statuses.admitted()))
+        }),
+        row("limited (429, 503)", &|report| {
+            Some(grouped(report.counts.statuses.limited))
+        }),
+        row("errors (other 4xx, 5xx)", &|report| {
+            Some(grouped(report.counts.statuses.errors()))
+        }),
+    ];
+    rows.extend(Failure::ALL.map(|failure| {
+        row(&failure.to_string(), &|report| {
+            some(*report.counts.failures.get(&failure)?)
+        })
+    }));
+    rows.push(row("unanswered at the end", &|report| {
+        some(report.counts.unanswered)
+    }));
+    rows.push(row("bodies", &|report| {
+        Some(bytes(report.counts.body_bytes))
+    }));
+    rows
+}
+
+/// A number that is only worth a line when there is something.
+fn some(count: u64) -> Option<String> {
+    (count > 0).then(|| grouped(count))
+}
+
+/// Rows that no run has anything for are left out.
+fn table(title: &str, rows: &[Row], runs: &[Run], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let rows: Vec<&Row> = rows
+        .iter()
+        .filter(|row| row.cells.iter().any(Option::is_some))
+        .collect();
+    writeln!(
+        f,
+        "<section>\n<h2>{title}</h2>\n<div class=\"scroll\"><table>"
+    )?;
+    if runs.len() > 1 {
+        f.write_str("<thead><tr><td></td>")?;
+        for run in runs {
+            write!(
+                f,
+                "<th scope=\"col\" class=\"run\">{}</th>",
+                Key {
+                    look: run.look,
+                    text: &run.name,
+                    is_area: false
+                }
+            )?;
+        }
+        writeln!(f, "</tr></thead>")?;
+    }
+    f.write_str("<tbody>\n")?;
+    if rows.is_empty() {
+        f.write_str("<tr><th scope=\"row\">nothing</th></tr>\n")?;
+    }
+    for row in rows {
+        write!(f, "<tr><th scope=\"row\">{}</th>", Escaped(&row.name))?;
+        for cell in &row.cells {
+            write!(f, "<td>{}</td>", Escaped(cell.as_deref().unwrap_or("–")))?;
+        }
+        writeln!(f, "</tr>")?;
+    }
+    f.write_str("</tbody></table></div>\n</section>\n")
+}
+
+/// Without a rate nothing is due, and so nothing late.
+fn lag(report: &Report) -> Spread {
+    match report.asked.mode {
+        Mode::Unpaced => Spread::default(),
+        Mode::Hold | Mode::Under => report.lag,
+    }
+}
+
+/// A spread, and what it is called.
+type NamedSpread = (&'static str, fn(&Report) -> Spread);
+
+/// The spreads: what is compared lies one below the other.
+fn durations(runs: &[Run], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let spreads: [NamedSpread; 3] = [
+        ("response", |report| report.response),
+        ("service", |report| report.service),
+        ("lag", lag),
+    ];
+    f.write_str("<section class=\"full\">\n<h2>Durations</h2>\n<div class=\"scroll\"><table>\n<thead><tr><td></td>")?;
+    if runs.len() > 1 {
+        f.write_str("<td></td>")?;
+    }
+    for name in ["mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"] {
+        write!(f, "<th scope=\"col\">{name}</th>")?;
+    }
+    f.write_str("</tr></thead>\n")?;
+    for (name, spread) in spreads {
+        f.write_str("<tbody>\n")?;
+        for (index, run) in runs.iter().enumerate() {
+            f.write_str("<tr>")?;
+            if index == 0 {
+                write!(
+                    f,
+                    "<th scope=\"rowgroup\" rowspan=\"{}\">{name}</th>",
+                    runs.len()
+                )?;
+            }
+            if runs.len() > 1 {
+                write!(
+                    f,
+                    "<th scope=\"row\" class=\"run\">{}</th>",
+                    Key {
+                        look: run.look,
+                        text: &run.name,
+                        is_area: false
+                    }
+                )?;
+            }
+            let spread = spread(run.report);
+            let Spread {
+                mean,
+                p50,
+                p90,
+                p99,
+                p999,
+                p9999,
+                max,
+                ..
+            } = spread;
+            // Each with the samples that it takes for it to be another than the longest.
+            let values = [
+                (mean, 1),
+                (p50, 1),
+                (p90, 1),
+                (p99, 1),
+                (p999, 1_000),
+                (p9999, 10_000),
+                (max, 1),
+            ];
+            for (value, samples) in values {
+                let is_known = spread.samples >= samples;
+                let cell = if is_known {
+                    text::duration(value)
+                } else {
+                    "–".to_owned()
+                };
+                write!(f, "<td>{cell}</td>")?;
+            }
+            writeln!(f, "</tr>")?;
+        }
+        f.write_str("</tbody>\n")?;
+    }
+    f.write_str("</table></div>\n</section>\n")
+}

@@ -1,0 +1,219 @@
+//! A report as JSON, for programs and for later comparison.
+
+use std::error::Error;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::report::{Report, nanos};
+use crate::verdict::Verdict;
+
+/// The number of the layout that [`Report::to_json`] documents.
+const SCHEMA: u64 = 1;
+
+/// What is read first: whether the rest can be understood.
+#[derive(Deserialize)]
+struct Header {
+    schema: u64,
+}
+
+/// What is written: the report, and what follows from it, for readers that would have to compute it.
+#[derive(Serialize)]
+struct Written<'a> {
+    schema: u64,
+    flowgate: &'static str,
+    verdict: Judged,
+    achieved_per_second: Option<f64>,
+    rate_error: Option<f64>,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+#[derive(Serialize)]
+struct Judged {
+    word: String,
+    causes: Vec<String>,
+    thresholds: Limits,
+}
+
+#[derive(Serialize)]
+struct Limits {
+    rate_error: f64,
+    lag_p99_ns: u64,
+}
+
+impl Report {
+    /// The report as JSON, indented, with a line end at its end.
+    ///
+    /// Whole numbers are counts, and can be as large as 2⁶⁴ − 1. Names say what others are: `_ns` (and `ns`) whole
+    /// nanoseconds, `per_second` requests per second, `rate_error` and `share` fractions of 1. No number is infinite or
+    /// not a number. `?` marks what can be `null`.
+    ///
+    /// ```text
+    /// {
+    ///   "schema": 1,                  of this layout; grows when a field goes or changes its meaning
+    ///   "flowgate": "0.1.0",          the version that wrote it
+    ///   "verdict": {                  see Verdict
+    ///     "word": "NOT HELD",         or HELD, UNDER, UNPACED
+    ///     "causes": ["…"],            why not, in words, the first to be looked at first; else empty
+    ///     "thresholds": {             what was judged by
+    ///       "rate_error": 0.001,      a fraction of the target
+    ///       "lag_p99_ns": 1000000
+    ///   } },
+    ///   "achieved_per_second": 999.9, ? over the intervals between the first send and the last
+    ///   "rate_error": -0.0001,        ? from the target, a signed fraction of it
+    ///   "target": "http://…/",
+    ///   "own_origin": false,          whether that was this process's own server
+    ///   "asked": {                    see Asked
+    ///     "mode": "hold",             or under, unpaced
+    ///     "text": "1000/s",
+    ///     "per_second": 1000.0,       ? the mean
+    ///     "is_constant": true,
+    ///     "interval_ns": 1000000,     the shortest
+    ///     "highest_per_second": 1e3,  ?
+    ///     "burst": 1,
+    ///     "promise": {                ? at most burst + per_second · w sends in any span of w seconds
+    ///       "burst": 1, "per_second": 1000.0
+    ///   } },
+    ///   "counts": {                   see Counts
+    ///     "scheduled": 5000,          ?
+    ///     "sent", "unsent", "skipped", "unanswered", "queued", "body_bytes": 0,
+    ///     "statuses": {               see Statuses
+    ///       "informational", "success", "redirection", "client_error", "server_error", "limited", "other": 0
+    ///     },
+    ///     "failures": {"timed-out": 1}   by kind, those that happened
+    ///   },
+    ///   "span_ns": 4999000000,        from the first send to the last
+    ///   "pacing": {                   see Pacing
+    ///     "gap_error": SPREAD,
+    ///     "smallest_gap_ns": 998000,  ?
+    ///     "busiest": [{"window_ns": 100000000, "sent": 101}],
+    ///     "envelope": [{"sends": 2, "within_ns": 998000}]
+    ///   },
+    ///   "lag": SPREAD, "response": SPREAD, "service": SPREAD,
+    ///   "curves": {                   so large a share of them took at most so long
+    ///     "lag", "response", "service": [{"share": 0.5, "ns": 6000}]
+    ///   },
+    ///   "timeline": {                 slot i begins i · width_ns after the start
+    ///     "width_ns": 1000000000,
+    ///     "slots": [{                 see Slot; durations are 0 where there were none
+    ///       "due", "sent", "admitted", "limited", "failed": 1000,
+    ///       "response_p50_ns", "response_p99_ns", "response_max_ns", "lag_p99_ns": 110000
+    ///   }] },
+    ///   "connections": {              see Connections
+    ///     "allowed", "most_busy", "longest_wait_ns", "missing": 0,
+    ///     "why_missing": "timed-out"  ?
+    ///   },
+    ///   "is_interrupted": false       whether it was stopped before its end
+    /// }
+    ///
+    /// SPREAD                          see Spread; all 0 without samples
+    ///   {"samples", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "p9999_ns", "max_ns"}
+    /// ```
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn example(report: flowgate_load::Report) -> Result<(), Box<dyn std::error::Error>> {
+    /// use flowgate_load::Report;
+    ///
+    /// std::fs::write("run.json", report.to_json())?;
+    /// let again = Report::from_json(&std::fs::read_to_string("run.json")?)?;
+    /// assert_eq!(again, report);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn to_json(&self) -> String {
+        let verdict = self.verdict();
+        let causes = match &verdict {
+            Verdict::NotHeld(causes) => causes.iter().map(ToString::to_string).collect(),
+            _ => Vec::new(),
+        };
+        let thresholds = self.thresholds();
+        let written = Written {
+            schema: SCHEMA,
+            flowgate: env!("CARGO_PKG_VERSION"),
+            verdict: Judged {
+                word: verdict.to_string(),
+                causes,
+                thresholds: Limits {
+                    rate_error: thresholds.rate_error,
+                    lag_p99_ns: nanos::of(thresholds.lag_p99),
+                },
+            },
+            achieved_per_second: self.achieved(),
+            rate_error: self.rate_error(),
+            report: self,
+        };
+        let mut json = serde_json::to_string_pretty(&written)
+            .expect("maps with text as keys, written to memory, cannot fail");
+        json.push('\n');
+        json
+    }
+
+    /// The report that [`to_json`](Report::to_json) wrote. What it computed is ignored, and computed again when asked
+    /// for; so are fields that are not known here.
+    ///
+    /// # Errors
+    ///
+    /// When the text is not JSON, or not a report, or a report of a schema that is newer than this version's.
+    pub fn from_json(json: &str) -> Result<Report, ReportError> {
+        // Its number comes first: a newer report may well lack what this version looks for.
+        let header: Header = serde_json::from_str(json).map_err(ReportError::of)?;
+        if header.schema != SCHEMA {
+            return Err(ReportError(Kind::Schema(header.schema)));
+        }
+        serde_json::from_str(json).map_err(ReportError::of)
+    }
+}
+
+/// Why a text is not a report. `Display` says it in one line.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::Report;
+///
+/// let error = Report::from_json(r#"{"schema": 2}"#).unwrap_err();
+/// assert_eq!(error.to_string(), "a report of schema 2, where this version reads schema 1");
+/// ```
+#[derive(Debug)]
+pub struct ReportError(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    NotJson(serde_json::Error),
+    NotReport(serde_json::Error),
+    Schema(u64),
+}
+
+impl ReportError {
+    fn of(error: serde_json::Error) -> ReportError {
+        ReportError(match error.is_data() {
+            true => Kind::NotReport(error),
+            false => Kind::NotJson(error),
+        })
+    }
+}
+
+impl fmt::Display for ReportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::NotJson(error) => write!(f, "not JSON: {error}"),
+            Kind::NotReport(error) => write!(f, "not a flowgate report: {error}"),
+            Kind::Schema(schema) => write!(
+                f,
+                "a report of schema {schema}, where this version reads schema {SCHEMA}"
+            ),
+        }
+    }
+}
+
+impl Error for ReportError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.0 {
+            Kind::NotJson(error) | Kind::NotReport(error) => Some(error),
+            Kind::Schema(_) => None,
+        }
+    }
+}

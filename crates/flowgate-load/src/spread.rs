@@ -1,0 +1,118 @@
+//! The spread of many durations, in bounded memory.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::report::nanos;
+
+/// The spread of a set of durations: quantiles to three significant digits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spread {
+    /// How many durations there are; when it is zero, so is everything else.
+    pub samples: u64,
+    /// The arithmetic mean.
+    #[serde(rename = "mean_ns", with = "nanos")]
+    pub mean: Duration,
+    /// Half of them are at most this long.
+    #[serde(rename = "p50_ns", with = "nanos")]
+    pub p50: Duration,
+    /// 90 % of them are at most this long.
+    #[serde(rename = "p90_ns", with = "nanos")]
+    pub p90: Duration,
+    /// 99 % of them are at most this long.
+    #[serde(rename = "p99_ns", with = "nanos")]
+    pub p99: Duration,
+    /// 99.9 % of them are at most this long.
+    #[serde(rename = "p999_ns", with = "nanos")]
+    pub p999: Duration,
+    /// 99.99 % of them are at most this long.
+    #[serde(rename = "p9999_ns", with = "nanos")]
+    pub p9999: Duration,
+    /// The longest.
+    #[serde(rename = "max_ns", with = "nanos")]
+    pub max: Duration,
+}
+
+/// One point of a distribution.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Quantile {
+    /// The share, from 0 to 1, …
+    pub share: f64,
+    /// … that is at most this long.
+    #[serde(rename = "ns", with = "nanos")]
+    pub value: Duration,
+}
+
+/// Durations as they come, counted.
+///
+/// Nanoseconds up to one hour, to three significant digits; what is longer counts as one hour.
+/// About 270 KB, however many there are.
+#[derive(Debug)]
+pub(crate) struct Durations(Histogram<u64>);
+
+impl Durations {
+    pub(crate) fn new() -> Durations {
+        const HOUR_NS: u64 = 3_600_000_000_000;
+        let histogram = Histogram::new_with_bounds(1, HOUR_NS, 3);
+        Durations(histogram.expect("1 ns to one hour at 3 digits is a valid range"))
+    }
+
+    pub(crate) fn record_ns(&mut self, ns: u64) {
+        self.0.saturating_record(ns);
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.0.reset();
+    }
+
+    pub(crate) fn at(&self, share: f64) -> Duration {
+        // A quantile is the upper end of its bucket, which may lie above the largest value in it.
+        Duration::from_nanos(self.0.value_at_quantile(share).min(self.0.max()))
+    }
+
+    pub(crate) fn spread(&self) -> Spread {
+        if self.0.is_empty() {
+            return Spread::default();
+        }
+        Spread {
+            samples: self.0.len(),
+            mean: Duration::from_nanos(self.0.mean() as u64),
+            p50: self.at(0.5),
+            p90: self.at(0.9),
+            p99: self.at(0.99),
+            p999: self.at(0.999),
+            p9999: self.at(0.9999),
+            max: Duration::from_nanos(self.0.max()),
+        }
+    }
+
+    /// From the shortest to the longest: evenly, then ever closer to 1, as far as there are samples to tell apart.
+    pub(crate) fn curve(&self) -> Vec<Quantile> {
+        let mut curve = Vec::new();
+        if self.0.is_empty() {
+            return curve;
+        }
+        let mut point = |share| {
+            curve.push(Quantile {
+                share,
+                value: self.at(share),
+            })
+        };
+        (0..10).for_each(|tenth| point(f64::from(tenth) / 10.0));
+        let mut beyond = 0.1;
+        while beyond * self.0.len() as f64 >= 1.0 {
+            for part in [1.0, 0.75, 0.5, 0.35, 0.25, 0.15] {
+                point(1.0 - beyond * part);
+            }
+            beyond /= 10.0;
+        }
+        point(1.0);
+        curve
+    }
+}
