@@ -112,3 +112,48 @@ fn nginx_logs_as_many_requests_as_were_sent() {
     assert_eq!(log.lines().filter(|text| *text == line).count(), 1000);
     assert_eq!(log.lines().count(), 1000, "nothing but what was sent");
 }
+
+/// A closed loop would have sent nothing meanwhile, and known nothing of it.
+#[test]
+#[ignore = "needs nginx: ./ci/test"]
+fn a_server_that_stands_still_shows_in_the_response_times() {
+    let nginx = Nginx::start();
+    let url = format!("http://127.0.0.1:{}/", nginx.port);
+    let id = nginx.process.id().to_string();
+    let signal = move |name: &str| {
+        let status = Command::new("kill").args([name, &id]).status().unwrap();
+        assert!(status.success());
+    };
+    let standing_still = thread::spawn(move || {
+        // When the first requests have been answered.
+        thread::sleep(Duration::from_millis(500));
+        signal("-STOP");
+        thread::sleep(Duration::from_secs(1));
+        signal("-CONT");
+    });
+    // Connections for all that come meanwhile: it is not the client that is late.
+    let arguments = ["load", "-q", "150", "-z", "3s", "-c", "200", &url];
+    let conditions = [
+        "--fail-if",
+        "p99>800ms",
+        "--fail-if",
+        "service.p99>800ms",
+        "--fail-if",
+        "p50>800ms",
+    ];
+    let (exit, out, err) = run(&[&arguments[..], &conditions].concat());
+    standing_still.join().unwrap();
+    assert!(exit == 3 || exit == 4, "{out}{err}");
+    for (metric, failed) in [
+        ("p99>800ms", true),
+        ("service.p99>800ms", true),
+        ("p50>800ms", false),
+    ] {
+        assert_eq!(
+            err.contains(&format!("{metric}:")),
+            failed,
+            "{metric}: {err}"
+        );
+    }
+    assert_eq!(number(&out, "status", "2xx"), 450, "{out}");
+}

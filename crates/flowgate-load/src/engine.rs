@@ -297,7 +297,7 @@ impl fmt::Display for RunError {
             RunError::Connect { address, failure } => {
                 write!(f, "cannot connect to {address}: {failure}")?;
                 match failure.advice() {
-                    Some(advice) => write!(f, " ({advice})"),
+                    Some(advice) => write!(f, "; {advice}"),
                     None => Ok(()),
                 }
             }

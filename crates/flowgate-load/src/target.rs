@@ -143,13 +143,6 @@ impl fmt::Display for Target {
     }
 }
 
-impl TargetError {
-    /// Whether the text is a good URL that needs TLS, were TLS not supported: never.
-    pub fn needs_tls(&self) -> bool {
-        false
-    }
-}
-
 impl fmt::Display for TargetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = &self.text;
