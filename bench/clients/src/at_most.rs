@@ -11,6 +11,8 @@ use crate::nginx::{Nginx, Setting};
 use crate::shared::outcome::Verdict;
 use crate::subject::{OURS, Subject, words};
 
+const WITH_MARGIN: &str = "flowgate, --margin answer";
+
 /// How nginx limits, and how much is sent.
 #[derive(Clone, Copy, Debug)]
 struct Case {
@@ -91,6 +93,13 @@ fn clients() -> Vec<Subject<Case>> {
         subject(OURS, Program::Flowgate, |case, url| {
             let Case { rate, requests, .. } = case;
             words(&format!("load {url} --at-most {rate}/s -n {requests}"))
+        }),
+        // By the answer nginx has seen it for certain.
+        subject(WITH_MARGIN, Program::Flowgate, |case, url| {
+            let Case { rate, requests, .. } = case;
+            words(&format!(
+                "load {url} --at-most {rate}/s --margin answer -n {requests}"
+            ))
         }),
         subject("oha", Program::Oha, |case, url| {
             let Case { rate, requests, .. } = case;
@@ -288,7 +297,7 @@ pub fn tables(rows: &[Row]) -> String {
 /// The goals for ours, at every limit: what a quick run sends is not enough to judge.
 pub fn verdicts(rows: &[Row]) -> Vec<Verdict> {
     let verdicts = cases(false, true).into_iter().map(|case| {
-        let goal = format!("at most: none refused of {}", case.title());
+        let goal = format!("at most, {}: none refused of {}", OURS, case.title());
         let mut rows = rows.iter();
         let row = rows.find(|row| row.subject == OURS && row.title == case.title());
         match row.and_then(|row| row.logged) {
@@ -301,7 +310,8 @@ pub fn verdicts(rows: &[Row]) -> Vec<Verdict> {
 
 /// How ours failed; arguments that it does not know yet are no failure.
 pub fn failures(rows: &[Row]) -> Vec<String> {
-    let ours = rows.iter().filter(|row| row.subject == OURS);
+    let is_ours = |row: &&Row| [OURS, WITH_MARGIN].contains(&row.subject);
+    let ours = rows.iter().filter(is_ours);
     let failures = ours.filter_map(|row| {
         let failure = row.failure.as_ref()?;
         let why = &failure.why;

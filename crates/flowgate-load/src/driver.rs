@@ -39,7 +39,44 @@ pub struct Driver {
     quota: Quota,
     text: String,
     promise: Option<Promise>,
-    margin: Duration,
+    margin: Margin,
+}
+
+/// What is added to each distance between two requests that a limiter asks for.
+///
+/// A server sees a request some time between its being sent and being answered. Where one is held up on the way and the
+/// next is not, the server sees them closer together than they were sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Margin {
+    /// As long as the answer to the request before took, but at most a tenth of the distance: where the server is quick,
+    /// nothing on the way can bring two requests closer together, and where it is slow, the rate is a tenth lower at
+    /// the most.
+    #[default]
+    Auto,
+    /// As long as the answer to the request before took, however long that was.
+    Answer,
+    /// Always so much; zero for none.
+    Time(Duration),
+}
+
+impl Margin {
+    /// What it adds to a distance, if it is not known yet whether there is an answer: none if it has to be waited for.
+    pub(crate) fn longest(self, distance: Duration) -> Option<Duration> {
+        match self {
+            Margin::Auto => Some(distance / 10),
+            Margin::Answer => None,
+            Margin::Time(time) => Some(time),
+        }
+    }
+
+    /// What it adds to a distance, if the answer took so long.
+    pub(crate) fn after(self, distance: Duration, answer: Duration) -> Duration {
+        match self {
+            Margin::Auto => answer.min(distance / 10),
+            Margin::Answer => answer,
+            Margin::Time(time) => time,
+        }
+    }
 }
 
 /// What was wrong with the text of a [`Driver`].
@@ -54,10 +91,7 @@ pub enum DriverError {
 
 impl Driver {
     /// Never closer together than one by the rate of `quota`, whose burst plays no part.
-    ///
-    /// `margin` is added to every such distance, for servers that count by whole milliseconds or count what has
-    /// been delayed on the way; 0 for none.
-    pub fn at_most(quota: Quota, margin: Duration) -> Driver {
+    pub fn at_most(quota: Quota) -> Driver {
         let clock = ManualClock::new();
         let even = quota.burst(1);
         Driver {
@@ -70,7 +104,7 @@ impl Driver {
             quota,
             text: format!("at most {quota}"),
             promise: Some(promise(quota, 1)),
-            margin,
+            margin: Margin::Auto,
         }
     }
 
@@ -115,14 +149,19 @@ impl Driver {
             quota,
             text: format!("{name} {quota}"),
             promise: burst.map(|burst| promise(quota, burst)),
-            margin: Duration::ZERO,
+            margin: Margin::Auto,
         })
     }
 
-    /// The same, with so much added to each distance that it asks for.
+    /// The same, with another margin.
     #[must_use]
-    pub fn margin(self, margin: Duration) -> Driver {
+    pub fn margin(self, margin: Margin) -> Driver {
         Driver { margin, ..self }
+    }
+
+    /// What is added to each distance that the limiter asks for.
+    pub(crate) fn margin_asked(&self) -> Margin {
+        self.margin
     }
 
     /// The rate, in requests per second.
@@ -135,17 +174,14 @@ impl Driver {
         self.promise
     }
 
-    /// The earliest instant at which the next request may be sent, `from_ns` or later; none if there is none. All
-    /// instants count from the start of the run.
+    /// The earliest instant at which the next request may be sent, `from_ns` or later and without a margin; none if
+    /// there is none. All instants count from the start of the run.
     pub(crate) fn next_ns(&self, from_ns: u64) -> Option<u64> {
         let mut at_ns = from_ns;
         while let Err(denied) = self.peek(at_ns) {
             at_ns = at_ns.checked_add(nanos::of(denied.retry_after()?).max(1))?;
         }
-        match at_ns == from_ns {
-            true => Some(at_ns),
-            false => at_ns.checked_add(nanos::of(self.margin)),
-        }
+        Some(at_ns)
     }
 
     /// A request was sent.
@@ -174,12 +210,12 @@ fn promise(quota: Quota, burst: u64) -> Promise {
 impl fmt::Display for Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)?;
-        if !self.margin.is_zero() {
-            write!(
-                f,
-                ", {} more apart",
-                crate::report::text::brief(self.margin)
-            )?;
+        match self.margin {
+            Margin::Time(time) if !time.is_zero() => {
+                write!(f, ", {} more apart", crate::report::text::brief(time))?;
+            }
+            Margin::Answer => f.write_str(", counted from answers")?,
+            Margin::Auto | Margin::Time(_) => {}
         }
         Ok(())
     }
@@ -229,17 +265,28 @@ mod tests {
 
     #[test]
     fn late_requests_move_those_behind_them() {
-        let driver = Driver::at_most(Quota::per_second(2), Duration::ZERO);
+        let driver = Driver::at_most(Quota::per_second(2));
         let sent = sends(&driver, 5, |index| if index == 1 { 300_000_000 } else { 7 });
         let gaps: Vec<_> = sent.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert_eq!(gaps, [800_000_000, 500_000_007, 500_000_007, 500_000_007]);
     }
 
     #[test]
-    fn a_margin_is_added_to_every_distance() {
-        let driver = Driver::at_most(Quota::per_second(1000), Duration::from_millis(1));
-        assert_eq!(sends(&driver, 3, |_| 0), [0, 2_000_000, 4_000_000]);
-        assert_eq!(driver.to_string(), "at most 1000/s, 1 ms more apart");
+    fn a_margin_is_what_the_answer_took_up_to_a_tenth() {
+        let ms = Duration::from_millis;
+        assert_eq!(Margin::Auto.after(ms(500), ms(3)), ms(3));
+        assert_eq!(Margin::Auto.after(ms(500), ms(300)), ms(50));
+        assert_eq!(Margin::Auto.longest(ms(500)), Some(ms(50)));
+        assert_eq!(Margin::Answer.after(ms(500), ms(300)), ms(300));
+        assert_eq!(Margin::Answer.longest(ms(500)), None);
+        assert_eq!(Margin::Time(ms(1)).after(ms(500), ms(300)), ms(1));
+        let text = |margin| {
+            let driver = Driver::at_most(Quota::per_second(2)).margin(margin);
+            driver.to_string()
+        };
+        assert_eq!(text(Margin::Auto), "at most 2/s");
+        assert_eq!(text(Margin::Time(ms(1))), "at most 2/s, 1 ms more apart");
+        assert_eq!(text(Margin::Answer), "at most 2/s, counted from answers");
     }
 
     #[test]
@@ -267,7 +314,7 @@ mod tests {
                 "{name}: {sent:?}"
             );
         }
-        let slow = Driver::at_most("1/10s".parse().unwrap(), Duration::ZERO);
+        let slow = Driver::at_most("1/10s".parse().unwrap());
         assert_eq!(sends(&slow, 3, |_| 0), [0, 10_000_000_000, 20_000_000_000]);
     }
 

@@ -58,7 +58,7 @@ mod worker;
 
 pub use connection::{ConnectOptions, HttpVersion, TlsError, Trust};
 pub use counts::{Counts, Statuses};
-pub use driver::{Driver, DriverError};
+pub use driver::{Driver, DriverError, Margin};
 pub use engine::{RunError, run, run_watched};
 pub use failure::{Failure, TlsFault};
 pub use origin::Origin;

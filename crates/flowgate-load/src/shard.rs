@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until};
 
 use crate::connection::{Connection, Connector, Stamp, Trunk};
-use crate::driver::Driver;
+use crate::driver::{Driver, Margin};
 use crate::engine::RunError;
 use crate::event::{Batch, Event, Journal, Outcome};
 use crate::failure::Failure;
@@ -374,9 +374,24 @@ impl Dispatcher {
     ) -> Result<(), Ended> {
         let (most, end_ns) = ends(extent);
         let mut from_ns = 0;
+        let mut before = None;
         for index in 0..most {
-            let due_ns = driver.next_ns(from_ns).filter(|due_ns| *due_ns < end_ns);
-            let due_ns = due_ns.ok_or(Ended)?;
+            let earliest_ns = driver.next_ns(from_ns).ok_or(Ended)?;
+            let due_ns = match before {
+                Some(id) if earliest_ns > from_ns => {
+                    let distance = Duration::from_nanos(earliest_ns - from_ns);
+                    let margin = tokio::select! {
+                        biased;
+                        () = &mut stopped => return Err(Ended),
+                        margin = self.margin(driver.margin_asked(), distance, id, from_ns) => margin,
+                    };
+                    earliest_ns.saturating_add(nanos::of(margin))
+                }
+                _ => earliest_ns,
+            };
+            if due_ns >= end_ns {
+                return Err(Ended);
+            }
             let due = self.at(Some(Duration::from_nanos(due_ns))).ok_or(Ended)?;
             tokio::select! {
                 biased;
@@ -397,14 +412,41 @@ impl Dispatcher {
                 sent_ns = self.writes.next() => {
                     driver.sent(sent_ns);
                     from_ns = sent_ns;
+                    before = Some(id);
                 }
                 // It could not be sent, and so nothing was taken.
                 () = self.shared.pool.slot(id).over() => {
-                    from_ns = from_ns.max(self.shared.journal.offset_ns(Instant::now()));
+                    from_ns = from_ns.max(self.now_ns());
+                    before = None;
                 }
             }
         }
         Ok(())
+    }
+
+    /// What is added to a distance from a request on slot `id` that was sent at `sent_ns`, once that is known.
+    async fn margin(
+        &mut self,
+        margin: Margin,
+        distance: Duration,
+        id: usize,
+        sent_ns: u64,
+    ) -> Duration {
+        let shared = self.shared.clone();
+        let answered = shared.pool.slot(id).over();
+        if let Some(longest) = margin.longest(distance) {
+            // If there is no answer by then, it takes as long as matters.
+            let end = self.at(Some(Duration::from_nanos(sent_ns) + longest));
+            tokio::select! {
+                biased;
+                () = answered => {}
+                () = sleep_past(end) => return longest,
+            }
+        } else {
+            answered.await;
+        }
+        let took = Duration::from_nanos(self.now_ns().saturating_sub(sent_ns));
+        margin.after(distance, took)
     }
 
     /// Sends whenever a slot is free.
@@ -485,6 +527,10 @@ impl Dispatcher {
 
     fn at(&self, offset: Option<Duration>) -> Option<Instant> {
         self.shared.journal.start().checked_add(offset?)
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.shared.journal.offset_ns(Instant::now())
     }
 
     fn note(&self, event: Event) {

@@ -2,15 +2,15 @@
 //! nothing.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::num::NonZeroUsize;
 use std::thread;
 use std::time::Duration;
 
 use flowgate::Quota;
 use flowgate_load::{
-    Cause, Driver, Extent, Failure, Late, Mode, Origin, Pace, Plan, RunError, Schedule, Segment,
-    Slot, Stop, Target, Verdict,
+    Cause, Driver, Extent, Failure, Late, Margin, Mode, Origin, Pace, Plan, RunError, Schedule,
+    Segment, Slot, Stop, Target, Verdict,
 };
 
 fn plan(origin: &Origin, requests: u64) -> Plan {
@@ -80,22 +80,26 @@ fn a_large_body_is_read_by_the_server_and_the_connection_kept() {
     assert_eq!(report.counts.statuses.success, 10);
 }
 
-/// A server that answers every request this long after reading it, one connection at a time.
+/// A server that answers every request this long after reading it, however many connections there are.
 fn slow_server(delay: Duration) -> Target {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let target = format!("http://{}/", listener.local_addr().unwrap());
+    let serve = move |stream: TcpStream| {
+        let mut stream = BufReader::new(stream);
+        let mut line = String::new();
+        while stream.read_line(&mut line).is_ok_and(|length| length > 0) {
+            if line == "\r\n" {
+                thread::sleep(delay);
+                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+                stream.get_mut().write_all(answer).unwrap();
+            }
+            line.clear();
+        }
+    };
     thread::spawn(move || {
         for stream in listener.incoming() {
-            let mut stream = BufReader::new(stream.unwrap());
-            let mut line = String::new();
-            while stream.read_line(&mut line).is_ok_and(|length| length > 0) {
-                if line == "\r\n" {
-                    thread::sleep(delay);
-                    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
-                    stream.get_mut().write_all(answer).unwrap();
-                }
-                line.clear();
-            }
+            let stream = stream.unwrap();
+            thread::spawn(move || serve(stream));
         }
     });
     Target::parse(&target).unwrap()
@@ -180,7 +184,7 @@ fn schedules_of_every_kind_are_sent_to_the_last_request() {
 fn at_most_a_rate_keeps_every_distance() {
     let origin = Origin::start().unwrap();
     for (driver, burst) in [
-        (Driver::at_most(Quota::per_second(400), Duration::ZERO), 1),
+        (Driver::at_most(Quota::per_second(400)), 1),
         (Driver::parse("token 400/s burst 20").unwrap(), 20),
     ] {
         let pace = Pace::Under(driver, Extent::Requests(100));
@@ -221,7 +225,7 @@ fn what_could_not_be_written_counts_for_nothing() {
         let streams: Vec<_> = listener.incoming().take(1).collect();
         drop((listener, streams));
     });
-    let driver = Driver::at_most("1/min".parse().unwrap(), Duration::ZERO);
+    let driver = Driver::at_most("1/min".parse().unwrap());
     let mut plan = Plan::new(target, Pace::Under(driver, Extent::Requests(3)));
     plan.connections = NonZeroUsize::MIN;
     let report = flowgate_load::run(plan, &Stop::new()).unwrap();
@@ -313,4 +317,24 @@ fn targets_of_two_hosts_are_refused() {
         error.to_string().contains("are not of one host and port"),
         "{error}"
     );
+}
+
+/// Whatever happened to a request on its way, the server has seen it by the time of its answer.
+#[test]
+fn margins_are_added_to_the_distances_of_a_driver() {
+    let ms = Duration::from_millis;
+    let answer = ms(20);
+    for (margin, shortest) in [
+        (Margin::Auto, ms(11)),
+        (Margin::Answer, ms(30)),
+        (Margin::Time(ms(3)), ms(13)),
+        (Margin::Time(Duration::ZERO), ms(10)),
+    ] {
+        let driver = Driver::at_most(Quota::per_second(100)).margin(margin);
+        let pace = Pace::Under(driver, Extent::Requests(5));
+        let report = flowgate_load::run(Plan::new(slow_server(answer), pace), &Stop::new());
+        let report = report.unwrap();
+        assert_eq!(report.counts.statuses.success, 5, "{report}");
+        assert!(report.pacing.smallest_gap.unwrap() >= shortest, "{report}");
+    }
 }

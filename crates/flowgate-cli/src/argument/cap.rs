@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use flowgate::Quota;
-use flowgate_load::Driver;
+use flowgate_load::{Driver, Margin};
 
 use super::{duration, rate};
 use crate::exit::Refusal;
@@ -33,14 +33,14 @@ pub(crate) struct Cap {
     )]
     driver: Option<Driver>,
 
-    /// Add this to each distance, for servers that count whole milliseconds: 1ms
+    /// Add this to each distance: 1ms, answer (what that took), auto (up to a tenth) [default: auto]
     #[arg(
         long,
         value_name = "TIME",
-        value_parser = duration::parse,
+        value_parser = margin,
         allow_hyphen_values = true,
     )]
-    margin: Option<Duration>,
+    margin: Option<Margin>,
 }
 
 impl Cap {
@@ -48,7 +48,7 @@ impl Cap {
     pub(crate) fn driver(&self) -> Result<Option<Driver>, Refusal> {
         let margin = self.margin.unwrap_or_default();
         if let Some(rate) = self.at_most {
-            return Ok(Some(Driver::at_most(rate, margin)));
+            return Ok(Some(Driver::at_most(rate).margin(margin)));
         }
         match &self.driver {
             Some(driver) => Ok(Some(driver.clone().margin(margin))),
@@ -57,6 +57,17 @@ impl Cap {
             )),
             None => Ok(None),
         }
+    }
+}
+
+fn margin(text: &str) -> Result<Margin, String> {
+    match text.trim() {
+        "auto" => Ok(Margin::Auto),
+        "answer" => Ok(Margin::Answer),
+        "0" | "none" => Ok(Margin::Time(Duration::ZERO)),
+        text => duration::parse(text)
+            .map(Margin::Time)
+            .map_err(|error| format!("{error}, auto or answer")),
     }
 }
 
