@@ -33,7 +33,7 @@ pub(crate) struct Cap {
     )]
     driver: Option<Driver>,
 
-    /// Add to each distance: 1ms, answer (what it took), auto (that, up to a tenth) [default: auto]
+    /// Add to each distance: 1ms, answer (what that took), auto [that, up to a tenth]
     #[arg(
         long,
         value_name = "TIME",
