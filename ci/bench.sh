@@ -7,3 +7,4 @@ cargo run --release --locked -- single --quick
 cargo run --release --locked -- types --quick
 cargo run --release --locked -- waiting --quick
 cargo run --release --locked -- semaphores --quick
+cargo run --release --locked -p flowgate-bench-clients -- --quick
