@@ -286,6 +286,7 @@ impl<'a> Visit<'a> {
         // One that has been told need not know the time.
         if state.queue.answer(self.place).is_none() {
             now_ns = self.supply.clock().now().as_nanos();
+            state.learn(self.place, now_ns);
             if state.needs_service(now_ns) {
                 let (supply, me) = (self.supply, Some(self.place));
                 state = self.line.serve(state, supply, now_ns, me, &mut afterwards);
