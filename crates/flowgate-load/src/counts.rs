@@ -27,8 +27,10 @@ pub struct Counts {
     pub queued: u64,
     /// Bytes of the answers' bodies.
     pub body_bytes: u64,
-    /// Answers by status.
+    /// Answers by class of status.
     pub statuses: Statuses,
+    /// Answers by status.
+    pub codes: BTreeMap<u16, u64>,
     /// Requests that got no usable answer, sent or not, by kind.
     pub failures: BTreeMap<Failure, u64>,
 }

@@ -6,9 +6,11 @@
 //!                                                      ╰─ ten times a second ──▶ Progress
 //! ```
 
+use std::collections::VecDeque;
 use std::error::Error;
 use std::fmt;
 use std::io;
+use std::iter::Peekable;
 use std::net::SocketAddr;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -29,6 +31,7 @@ use crate::measurement::Measurement;
 use crate::plan::{MAX_CONNECTIONS, Pace, Plan};
 use crate::progress::Progress;
 use crate::report::{Connections, Report};
+use crate::schedule::Times;
 use crate::shard::{Line, Part, Start, Warmth};
 use crate::stop::Stop;
 use crate::target::Target;
@@ -39,6 +42,7 @@ const LEAD_IN: Duration = Duration::from_millis(5);
 const REQUESTS_A_THREAD: f64 = 20_000.0;
 /// How often a run says how far it is.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+const LOOKS_A_SECOND: usize = 10;
 
 /// Why a run could not begin.
 #[derive(Debug)]
@@ -155,9 +159,11 @@ pub fn run_watched(
         let _ = start.send(Start { at, reader });
     }
     drop(reader);
+    let mut due = DueByNow::of(&plan.pace);
     read(&batches, &mut measurement, |measurement| {
         let elapsed = at.elapsed();
-        watch(&measurement.progress(elapsed, plan.pace.span()));
+        due.look(elapsed);
+        watch(&measurement.progress(elapsed, plan.pace.span(), due.by_ticks()));
     });
     let most_busy: usize = shards
         .into_iter()
@@ -178,6 +184,7 @@ pub fn run_watched(
         curves: measurement.curves(),
         timeline: measurement.timeline(),
         connections: Connections {
+            connections: count(connections),
             allowed: count(slots),
             most_busy: count(most_busy),
             longest_wait: measurement.longest_queued,
@@ -193,7 +200,7 @@ pub fn run_watched(
 fn read(
     batches: &mpsc::Receiver<Batch>,
     measurement: &mut Measurement,
-    mut tell: impl FnMut(&Measurement),
+    mut tell: impl FnMut(&mut Measurement),
 ) {
     let mut next = Instant::now() + PROGRESS_EVERY;
     loop {
@@ -209,6 +216,51 @@ fn read(
     }
     measurement.end();
     tell(measurement);
+}
+
+/// How many requests are due by now: whoever sends says so only when it is about to.
+struct DueByNow<'a> {
+    times: Option<Peekable<Times<'a>>>,
+    /// How many were due at each of the last looks, the newest last.
+    seen: VecDeque<u64>,
+}
+
+impl<'a> DueByNow<'a> {
+    /// Nothing is due before it is sent but by a schedule.
+    fn of(pace: &'a Pace) -> DueByNow<'a> {
+        DueByNow {
+            times: match pace {
+                Pace::Hold(schedule) => Some(schedule.times().peekable()),
+                Pace::Under(..) | Pace::Unpaced(_) => None,
+            },
+            seen: VecDeque::from([0]),
+        }
+    }
+
+    fn look(&mut self, elapsed: Duration) {
+        let Some(times) = &mut self.times else {
+            return;
+        };
+        let mut due = self.seen.back().copied().unwrap_or(0);
+        while times.next_if(|&time| time <= elapsed).is_some() {
+            due += 1;
+        }
+        self.seen.push_back(due);
+        if self.seen.len() > LOOKS_A_SECOND + 1 {
+            self.seen.pop_front();
+        }
+    }
+
+    /// How many are due, and how many of these since a second ago; none without a schedule.
+    fn by_ticks(&self) -> Option<(u64, f64)> {
+        self.times.as_ref()?;
+        let (first, last) = (*self.seen.front()?, *self.seen.back()?);
+        let looks = (self.seen.len() - 1).max(1);
+        Some((
+            last,
+            (last - first) as f64 * LOOKS_A_SECOND as f64 / looks as f64,
+        ))
+    }
 }
 
 /// The first target, if all are of one host and port.
@@ -228,6 +280,7 @@ fn in_words(targets: &[Target]) -> String {
     match targets {
         [] => String::new(),
         [target] => target.to_string(),
+        [first, other] => format!("{first} and {other}"),
         [first, others @ ..] => format!("{first} and {} others", others.len()),
     }
 }

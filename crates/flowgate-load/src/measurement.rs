@@ -8,7 +8,7 @@ use crate::event::{Batch, Event, Outcome};
 use crate::failure::Failure;
 use crate::pacing::Sends;
 use crate::progress::Progress;
-use crate::report::Curves;
+use crate::report::{Curves, nanos};
 use crate::spread::Durations;
 use crate::timeline::{Slot, Timeline};
 
@@ -34,13 +34,16 @@ pub(crate) struct Measurement {
     /// Sends of each thread that others may yet come before.
     ahead: Vec<(u64, VecDeque<(u64, u64)>)>,
     slots: Slots,
-    /// Sends and due requests by ticks, since the start or the last [`RECENT_TICKS`].
-    recent: VecDeque<(u64, u64)>,
+    /// Sends by ticks, since the start or the last [`RECENT_TICKS`].
+    recent: VecDeque<u64>,
     /// The number of the first of these.
     first_tick: u64,
     /// Of the second that is being watched, and of the one before.
     last_second: [Second; 2],
     in_flight: u64,
+    /// Since when there has been something on its way.
+    busy_since_ns: u64,
+    last_done_ns: u64,
 }
 
 /// Response times and lags of one second.
@@ -92,6 +95,8 @@ impl Measurement {
             first_tick: 0,
             last_second: [second(), second()],
             in_flight: 0,
+            busy_since_ns: 0,
+            last_done_ns: 0,
         }
     }
 
@@ -115,12 +120,10 @@ impl Measurement {
         match event {
             Event::Due { due_ns } => {
                 self.slots.at(due_ns).due += 1;
-                self.tick(due_ns).1 += 1;
             }
             Event::Skipped { due_ns } => {
                 self.counts.skipped += 1;
                 self.slots.at(due_ns).due += 1;
-                self.tick(due_ns).1 += 1;
             }
             Event::Queued { wait_ns } => {
                 self.counts.queued += 1;
@@ -139,6 +142,9 @@ impl Measurement {
 
     fn sent(&mut self, shard: usize, due_ns: u64, sent_ns: u64) {
         self.counts.sent += 1;
+        if self.in_flight == 0 {
+            self.busy_since_ns = self.busy_since_ns.max(sent_ns);
+        }
         self.in_flight += 1;
         let (first, last) = self.ends_ns.unwrap_or((sent_ns, sent_ns));
         self.ends_ns = Some((first.min(sent_ns), last.max(sent_ns)));
@@ -146,7 +152,7 @@ impl Measurement {
         self.lag.record_ns(lag_ns);
         self.second(sent_ns).lag.record_ns(lag_ns);
         self.slots.sent(sent_ns, lag_ns);
-        self.tick(sent_ns).0 += 1;
+        *self.tick(sent_ns) += 1;
         if let Some(ahead) = self.ahead.get_mut(shard) {
             ahead.1.push_back((sent_ns, due_ns));
         }
@@ -157,10 +163,12 @@ impl Measurement {
             Some(_) => self.in_flight = self.in_flight.saturating_sub(1),
             None => self.counts.unsent += 1,
         }
+        self.last_done_ns = self.last_done_ns.max(done_ns);
         let is_timed = match outcome {
             Outcome::Answered { status, bytes } => {
                 let before = self.counts.statuses;
                 self.counts.statuses.count(status);
+                *self.counts.codes.entry(status.as_u16()).or_default() += 1;
                 self.counts.body_bytes += bytes;
                 let after = self.counts.statuses;
                 let slot = self.slots.at(done_ns);
@@ -210,7 +218,7 @@ impl Measurement {
     }
 
     /// The tick of `at_ns`; one that is long past counts in the oldest that is known.
-    fn tick(&mut self, at_ns: u64) -> &mut (u64, u64) {
+    fn tick(&mut self, at_ns: u64) -> &mut u64 {
         let tick = at_ns / TICK_NS;
         let mut index = usize::try_from(tick.saturating_sub(self.first_tick)).unwrap_or(usize::MAX);
         if index >= self.recent.len() {
@@ -219,7 +227,7 @@ impl Measurement {
                 if self.recent.len() == RECENT_TICKS {
                     self.recent.pop_front();
                 }
-                self.recent.push_back((0, 0));
+                self.recent.push_back(0);
             }
             index = self.recent.len() - 1;
             self.first_tick = (tick + 1).saturating_sub(self.recent.len() as u64);
@@ -240,40 +248,58 @@ impl Measurement {
         &mut self.last_second[0]
     }
 
-    pub(crate) fn progress(&self, elapsed: Duration, planned: Option<Duration>) -> Progress {
-        let now_tick = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX) / TICK_NS;
+    /// `due`: how many requests are due, and at which rate, if that is known.
+    pub(crate) fn progress(
+        &mut self,
+        elapsed: Duration,
+        planned: Option<Duration>,
+        due: Option<(u64, f64)>,
+    ) -> Progress {
+        let now_ns = nanos::of(elapsed);
+        // What is quiet goes on, too.
+        self.tick(now_ns);
         // The tick that is under way is not yet told.
+        let now_tick = now_ns / TICK_NS;
         let told = usize::try_from(now_tick.saturating_sub(self.first_tick)).unwrap_or(usize::MAX);
         let told = told.min(self.recent.len());
-        let ticks = || self.recent.iter().take(told);
-        let in_a_second = told.saturating_sub(TICKS_A_SECOND);
-        let per_second = |sum: u64| match told - in_a_second {
-            0 => 0.0,
-            ticks => sum as f64 * TICKS_A_SECOND as f64 / ticks as f64,
-        };
+        let ticks = || self.recent.iter().take(told).copied();
+        let last_second = told.saturating_sub(TICKS_A_SECOND)..told;
+        let in_last_second: u64 = ticks().skip(last_second.start).sum();
+        let per_second =
+            in_last_second as f64 * TICKS_A_SECOND as f64 / last_second.len().max(1) as f64;
         // What is of this second is little when it has just begun.
-        let shown = self.last_second.iter().max_by_key(|second| {
-            let samples = second.response.len();
-            samples.max(second.lag.len())
-        });
-        let [newest, _] = &self.last_second;
-        let shown = shown.unwrap_or(newest);
+        let second = now_ns / SECOND_NS;
+        let recent = self
+            .last_second
+            .iter()
+            .filter(|last| last.number + 1 >= second);
+        let shown = recent.max_by_key(|last| last.response.len().max(last.lag.len()));
+        let quantile = |of: fn(&Second) -> &Durations, share| {
+            shown.map_or(Duration::ZERO, |shown| of(shown).at(share))
+        };
+        let done = self.counts.sent + self.counts.skipped + self.counts.unsent;
+        let quiet_since_ns = self.busy_since_ns.max(self.last_done_ns);
         Progress {
             elapsed,
             planned,
             scheduled: self.counts.scheduled,
-            due_per_second: per_second(ticks().skip(in_a_second).map(|tick| tick.1).sum()),
-            sent_per_second: per_second(ticks().skip(in_a_second).map(|tick| tick.0).sum()),
+            due_per_second: due.map_or(per_second, |(_, per_second)| per_second),
+            sent_per_second: per_second,
             sent: self.counts.sent,
             admitted: self.counts.statuses.admitted(),
             limited: self.counts.statuses.limited,
             failed: self.counts.errors(),
             skipped: self.counts.skipped,
             in_flight: self.in_flight,
-            recent: ticks().map(|tick| tick.0).collect(),
-            response_p50: shown.response.at(0.5),
-            response_p99: shown.response.at(0.99),
-            lag_p99: shown.lag.at(0.99),
+            waiting: due.map_or(0, |(due, _)| due.saturating_sub(done)),
+            stalled: match self.in_flight {
+                0 => Duration::ZERO,
+                _ => Duration::from_nanos(now_ns.saturating_sub(quiet_since_ns)),
+            },
+            recent: ticks().collect(),
+            response_p50: quantile(|second| &second.response, 0.5),
+            response_p99: quantile(|second| &second.response, 0.99),
+            lag_p99: quantile(|second| &second.lag, 0.99),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// How far a run is: about ten times a second, and at its end.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Progress {
     /// Since the start of the run.
@@ -28,7 +28,11 @@ pub struct Progress {
     pub skipped: u64,
     /// Requests that are on their way.
     pub in_flight: u64,
-    /// Requests sent in each of the last tenths of a second, the newest last; at most 600.
+    /// Requests that are due, and have not been sent; not known of a run without a schedule, and then 0.
+    pub waiting: u64,
+    /// For how long nothing has been answered, while requests were on their way.
+    pub stalled: Duration,
+    /// Requests sent in each of the last tenths of a second, the newest last, however little was sent; at most 600.
     pub recent: Vec<u64>,
     /// The median of response times in the last second; zero if there were none.
     pub response_p50: Duration,

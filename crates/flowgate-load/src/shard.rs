@@ -217,6 +217,7 @@ impl Part {
             pacer,
             writes,
             stop: self.stop.clone(),
+            busy: Cell::new((journal.start(), journal.start())),
         };
         // A task of its own, as waking the runtime's root future takes a system call and waking a task
         // none.
@@ -300,6 +301,8 @@ struct Dispatcher {
     pacer: Pacer,
     writes: Rc<Writes>,
     stop: Stop,
+    /// From when to when requests last waited for slots, one after the other.
+    busy: Cell<(Instant, Instant)>,
 }
 
 /// Why nothing more is sent.
@@ -504,9 +507,20 @@ impl Dispatcher {
         mut stopped: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<Option<usize>, Ended> {
         let pool = &self.shared.pool;
+        let (began, ended) = self.busy.get();
+        let was_due_before = job.due < ended;
         if let Some(id) = pool.hand_over(job) {
+            if was_due_before {
+                // Those before it waited, and it behind them.
+                self.note_wait(job.due.max(began), ended);
+            }
             return Ok(Some(id));
         }
+        let began = if was_due_before {
+            began
+        } else {
+            Instant::now()
+        };
         let mut end = pin!(sleep_past(end));
         let handed_over = loop {
             tokio::select! {
@@ -520,9 +534,16 @@ impl Dispatcher {
                 }
             }
         };
-        let wait_ns = nanos::of(job.due.elapsed());
-        self.note(Event::Queued { wait_ns });
+        let now = Instant::now();
+        self.busy.set((began, now));
+        self.note_wait(job.due.max(began), now);
         handed_over
+    }
+
+    /// A client that is late by itself has not waited for a slot meanwhile.
+    fn note_wait(&self, from: Instant, to: Instant) {
+        let wait_ns = nanos::of(to.saturating_duration_since(from));
+        self.note(Event::Queued { wait_ns });
     }
 
     fn at(&self, offset: Option<Duration>) -> Option<Instant> {

@@ -81,6 +81,7 @@ impl Report {
     ///     "statuses": {               see Statuses
     ///       "informational", "success", "redirection", "client_error", "server_error", "limited", "other": 0
     ///     },
+    ///     "codes": {"200": 4990},     by status, those that came
     ///     "failures": {"timed-out": 1}   by kind, those that happened
     ///   },
     ///   "span_ns": 4999000000,        from the first send to the last
@@ -101,7 +102,7 @@ impl Report {
     ///       "response_p50_ns", "response_p99_ns", "response_max_ns", "lag_p99_ns": 110000
     ///   }] },
     ///   "connections": {              see Connections
-    ///     "allowed", "most_busy", "longest_wait_ns", "missing": 0,
+    ///     "connections", "allowed", "most_busy", "longest_wait_ns", "missing": 0,
     ///     "why_missing": "timed-out"  ?
     ///   },
     ///   "is_interrupted": false       whether it was stopped before its end

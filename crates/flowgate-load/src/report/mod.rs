@@ -111,6 +111,8 @@ pub struct Curves {
 /// How a run used its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connections {
+    /// How many connections are held open at most.
+    pub connections: u64,
     /// The most requests that may be on their way at once: connections, each times its streams.
     pub allowed: u64,
     /// The most that were busy at once.
@@ -125,6 +127,11 @@ pub struct Connections {
 }
 
 impl Asked {
+    /// Whether requests may come faster than the rate for a while.
+    pub(crate) fn burst_may_come(&self) -> bool {
+        self.promise.is_none_or(|promise| promise.burst > 1)
+    }
+
     /// How many requests are on their way at once, where each takes `service`: by Little's law at
     /// the highest rate, for bursts at least a whole one.
     pub(crate) fn in_flight(&self, service: Duration) -> u64 {

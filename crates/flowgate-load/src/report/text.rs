@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::failure::Failure;
 use crate::report::{Mode, Report};
 use crate::spread::Spread;
-use crate::verdict::Verdict;
+use crate::verdict::{Cause, Verdict};
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -44,36 +44,41 @@ fn sending(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let achieved = number(achieved);
         write!(
             f,
-            "   achieved {achieved}/s over {intervals} interval{plural}"
+            "\nachieved   {achieved}/s over {intervals} interval{plural}"
         )?;
-        if let Some(error) = report.rate_error() {
-            let name = match asked.mode {
-                Mode::Under => "difference",
-                _ => "error",
-            };
-            write!(f, "   {name} {}", percent(error))?;
+        match report.rate_error() {
+            // Where bursts may come, a few requests say nothing of the rate.
+            Some(_) if asked.mode == Mode::Under && asked.burst_may_come() => {}
+            Some(error) if asked.mode == Mode::Under => write!(f, "   {}", percent(error))?,
+            Some(error) => write!(f, "   error {}", percent(error))?,
+            None => {}
         }
     }
     write!(f, "\nsent       {}", counts.sent)?;
     if let Some(scheduled) = counts.scheduled {
         write!(f, " of {scheduled}")?;
     }
+    let used = &report.connections;
+    let (busy, allowed) = (used.most_busy, used.allowed);
     write!(
         f,
-        " in {}   up to {} of {} connections busy",
-        duration(report.span),
-        report.connections.most_busy,
-        report.connections.allowed,
+        " in {}   up to {busy} of {allowed}",
+        duration(report.span)
     )?;
+    match used.connections == allowed {
+        true => f.write_str(" connections busy")?,
+        false => write!(f, " at once on {} connections", used.connections)?,
+    }
     if counts.queued > 0 {
-        let longest = duration(report.connections.longest_wait);
-        write!(f, "   {} waited for one, up to {longest}", counts.queued)?;
+        let longest = duration(used.longest_wait);
+        let queued = counts.queued;
+        write!(f, "\n           {queued} waited for one, up to {longest}")?;
     }
     if counts.skipped > 0 {
-        write!(f, "   {} left out as late", counts.skipped)?;
+        write!(f, "\n           {} left out as late", counts.skipped)?;
     }
-    if let Some(why) = report.connections.why_missing {
-        write!(f, "   {} did not open: {why}", report.connections.missing)?;
+    if let Some(why) = used.why_missing {
+        write!(f, "\n           {} did not open: {why}", used.missing)?;
     }
     writeln!(f)?;
     evenness(report, f)?;
@@ -95,7 +100,7 @@ fn evenness(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (p50, p99) = (brief(error.p50), brief(error.p99));
         write!(f, "gap error p50 {p50}, p99 {p99}   ")?;
     }
-    write!(f, "smallest gap {}   busiest", brief(smallest))?;
+    write!(f, "smallest gap {}\n           busiest", brief(smallest))?;
     for (index, busiest) in pacing.busiest.iter().enumerate() {
         let comma = if index == 0 { "" } else { "," };
         write!(f, "{comma} {} {}", brief(busiest.window), busiest.sent)?;
@@ -111,7 +116,7 @@ fn by_second(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if let Some((start, slot)) = furthest.filter(|(_, slot)| slot.difference() > 0) {
         write!(
             f,
-            "   furthest off: sent {} of {} from {} s on",
+            "\n           furthest off: sent {} of {} from {} s on",
             slot.sent,
             slot.due,
             start.as_secs(),
@@ -143,8 +148,8 @@ fn spreads(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, " {name:>9}")?;
     }
     writeln!(f)?;
-    let mut row = |name: &str, spread: Spread, meaning: &str| {
-        write!(f, "{name:<11}")?;
+    let mut row = |name: &str, spread: Spread| {
+        write!(f, "{name:<10}")?;
         let Spread {
             p50,
             p90,
@@ -169,20 +174,18 @@ fn spreads(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             } else {
                 duration(value)
             };
-            write!(f, "{value:>9} ")?;
+            write!(f, " {value:>9}")?;
         }
-        writeln!(f, "  {meaning}")
+        writeln!(f)
     };
-    if report.asked.mode == Mode::Unpaced {
-        return row("response", report.response, "answered - sent");
+    if report.asked.mode != Mode::Unpaced {
+        row("lag", report.lag)?;
     }
-    row("lag", report.lag, "sent - due: how late the client was")?;
-    row("response", report.response, "answered - due")?;
-    row(
-        "service",
-        report.service,
-        "answered - sent: the server and the way there",
-    )
+    row("response", report.response)?;
+    if report.asked.mode != Mode::Unpaced {
+        row("service", report.service)?;
+    }
+    Ok(())
 }
 
 /// What came back.
@@ -203,6 +206,22 @@ fn answers(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if statuses.other > 0 {
         write!(f, "   other {}", statuses.other)?;
     }
+    let is_usual = |code: u16| matches!(code, 200 | 429 | 503);
+    let codes = report
+        .counts
+        .codes
+        .iter()
+        .filter(|(code, _)| !is_usual(**code));
+    let mut codes: Vec<_> = codes.collect();
+    codes.sort_by_key(|(code, count)| (std::cmp::Reverse(**count), **code));
+    for (index, (code, count)) in codes.into_iter().take(8).enumerate() {
+        let gap = if index == 0 {
+            "\n           of these "
+        } else {
+            ", "
+        };
+        write!(f, "{gap}{count} × {code}")?;
+    }
     f.write_str("\nerrors     ")?;
     let mut is_first = true;
     let mut item = |f: &mut fmt::Formatter<'_>, count: u64, what: &dyn fmt::Display| {
@@ -213,6 +232,9 @@ fn answers(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         is_first = false;
         write!(f, "{gap}{count} {what}")
     };
+    item(f, statuses.client_error, &"answered 4xx")?;
+    item(f, statuses.server_error, &"answered 5xx")?;
+    item(f, statuses.other, &"answered as no standard says")?;
     for failure in Failure::ALL {
         let count = report.counts.failures.get(&failure).copied();
         item(f, count.unwrap_or(0), &failure)?;
@@ -257,6 +279,11 @@ fn verdict(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             for (index, cause) in causes.iter().enumerate() {
                 let gap = if index == 0 { "" } else { "; " };
                 write!(f, "{gap}{cause}")?;
+            }
+            if let [Cause::Lag { .. }] = causes[..] {
+                f.write_str(
+                    "\n           the client was late: its machine was busy, or stood still",
+                )?;
             }
             writeln!(f)
         }

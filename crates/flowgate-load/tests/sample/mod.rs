@@ -118,6 +118,7 @@ pub fn full() -> Report {
                 limited: 54,
                 other: 6,
             },
+            codes: std::collections::BTreeMap::from([(200, 2_900), (404, 3), (429, 54)]),
             failures: failures.into_iter().zip(1..).collect(),
         },
         span: 2_999 * MILLI,
@@ -162,6 +163,7 @@ pub fn full() -> Report {
             slots: vec![slot(1_000, 0, 0), slot(1_000, 20, 3), slot(970, 34, 40)],
         },
         connections: Connections {
+            connections: 50,
             allowed: 50,
             most_busy: 13,
             longest_wait: 41 * MILLI,
@@ -191,6 +193,7 @@ pub fn held(seconds: u64) -> Report {
         .map(|second| slot(1_000, second % 3, second % 7 / 6))
         .collect();
     report.connections = Connections {
+        connections: 50,
         allowed: 50,
         most_busy: 3,
         longest_wait: Duration::ZERO,
