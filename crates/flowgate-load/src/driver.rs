@@ -46,6 +46,8 @@ pub struct Driver {
 ///
 /// A server sees a request some time between its being sent and being answered. Where one is held up on the way and the
 /// next is not, the server sees them closer together than they were sent.
+///
+/// After a burst it is added once: what flows in meanwhile is not lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Margin {
     /// As long as the answer to the request before took, but at most a tenth of the distance: where the server is quick,

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   run ──▶ shard 0: requests 0, 2, 4, …  ──╮ events, in batches
-//!       ──▶ shard 1: requests 1, 3, 5, …  ──┴──▶ Measurement (on the thread that called run) ──▶ Report
-//!                                                      ╰─ ten times a second ──▶ Progress
+//!       ──▶ shard 1: requests 1, 3, 5, …  ──┴──▶ Measurement (on a thread of its own) ──▶ Report
+//!                                                      ╰─ ten times a second ──▶ Progress, to who called run
 //! ```
 
 use std::collections::VecDeque;
@@ -85,8 +85,8 @@ pub fn run(plan: Plan, stop: &Stop) -> Result<Report, RunError> {
     run_watched(plan, stop, |_| {})
 }
 
-/// [`run`], and says about ten times a second how far it is. `watch` is called on the calling thread, which sends
-/// nothing: however long it takes, requests are sent when they are due.
+/// [`run`], and says about ten times a second how far it is. `watch` is called on the calling thread, which neither sends
+/// nor counts: however long it takes, requests are sent when they are due, and it misses some of what there was to see.
 ///
 /// # Errors
 ///
@@ -99,7 +99,7 @@ pub fn run_watched(
     let plan = Arc::new(plan);
     let first = one_host(&plan)?;
     let connector = Connector::new(first, &plan.connect).map_err(RunError::Tls)?;
-    let addresses = resolve(first, plan.connect.timeout)?;
+    let addresses = resolve(first, plan.connect.timeout, stop)?;
     let (connections, slots) = slots(&plan);
     let threads = threads(&plan, connections);
     let left = Arc::new(AtomicU64::new(plan.pace.requests().unwrap_or(u64::MAX)));
@@ -159,12 +159,29 @@ pub fn run_watched(
         let _ = start.send(Start { at, reader });
     }
     drop(reader);
-    let mut due = DueByNow::of(&plan.pace);
-    read(&batches, &mut measurement, |measurement| {
-        let elapsed = at.elapsed();
-        due.look(elapsed);
-        watch(&measurement.progress(elapsed, plan.pace.span(), due.by_ticks()));
-    });
+    // Whoever watches may stand still, as a terminal does that is told to; who counts may not.
+    let (teller, told) = mpsc::sync_channel(1);
+    thread::scope(|scope| {
+        let (pace, measurement) = (&plan.pace, &mut measurement);
+        let counting = thread::Builder::new().name("flowgate-load-count".to_owned());
+        let counting = counting.spawn_scoped(scope, move || {
+            let mut due = DueByNow::of(pace);
+            read(&batches, measurement, |measurement, is_last| {
+                let elapsed = at.elapsed();
+                due.look(elapsed);
+                let progress = measurement.progress(elapsed, pace.span(), due.by_ticks());
+                // Nobody has to see each of them, but everybody the last.
+                match is_last {
+                    true => drop(teller.send(progress)),
+                    false => drop(teller.try_send(progress)),
+                }
+            });
+        });
+        let counting = counting.map_err(RunError::System)?;
+        told.iter().for_each(|progress| watch(&progress));
+        counting.join().unwrap_or_else(|panic| resume_unwind(panic));
+        Ok(())
+    })?;
     let most_busy: usize = shards
         .into_iter()
         .map(|shard| shard.join().unwrap_or_else(|panic| resume_unwind(panic)))
@@ -200,7 +217,7 @@ pub fn run_watched(
 fn read(
     batches: &mpsc::Receiver<Batch>,
     measurement: &mut Measurement,
-    mut tell: impl FnMut(&mut Measurement),
+    mut tell: impl FnMut(&mut Measurement, bool),
 ) {
     let mut next = Instant::now() + PROGRESS_EVERY;
     loop {
@@ -210,12 +227,12 @@ fn read(
             Err(RecvTimeoutError::Disconnected) => break,
         }
         if Instant::now() >= next {
-            tell(measurement);
+            tell(measurement, false);
             next = Instant::now() + PROGRESS_EVERY;
         }
     }
     measurement.end();
-    tell(measurement);
+    tell(measurement, true);
 }
 
 /// How many requests are due by now: whoever sends says so only when it is about to.
@@ -286,7 +303,7 @@ fn in_words(targets: &[Target]) -> String {
 }
 
 /// The addresses of the target's host; at least one.
-fn resolve(target: &Target, limit: Duration) -> Result<Vec<SocketAddr>, RunError> {
+fn resolve(target: &Target, limit: Duration, stop: &Stop) -> Result<Vec<SocketAddr>, RunError> {
     let unresolved = |reason: String| RunError::Resolve {
         host: target.host().to_owned(),
         reason,
@@ -295,13 +312,20 @@ fn resolve(target: &Target, limit: Duration) -> Result<Vec<SocketAddr>, RunError
         .enable_all()
         .build()
         .map_err(RunError::System)?;
-    let addresses: Vec<_> = runtime
-        .block_on(async { timeout(limit, lookup_host((target.host(), target.port()))).await })
-        .map_err(|_| unresolved(format!("no answer within {limit:?}")))?
-        .map_err(|error| unresolved(error.to_string()))?
-        .collect();
+    let looked_up = runtime.block_on(async {
+        let looking_up = lookup_host((target.host(), target.port()));
+        tokio::select! {
+            biased;
+            () = stop.stopped() => None,
+            found = timeout(limit, looking_up) => Some(found.map(|found| found.map(Vec::from_iter))),
+        }
+    });
     // A resolver that does not answer is not waited for.
     runtime.shutdown_background();
+    let addresses: Vec<SocketAddr> = looked_up
+        .ok_or(RunError::Stopped)?
+        .map_err(|_| unresolved(format!("no answer within {limit:?}")))?
+        .map_err(|error| unresolved(error.to_string()))?;
     match addresses.is_empty() {
         true => Err(unresolved("it has no address".to_owned())),
         false => Ok(addresses),

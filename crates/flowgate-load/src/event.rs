@@ -23,6 +23,8 @@ pub(crate) enum Event {
     Queued { wait_ns: u64 },
     /// The first byte of a request is about to be written.
     Sent { due_ns: u64, sent_ns: u64 },
+    /// A request is sent once more.
+    Resent,
     /// A request is over.
     Over {
         due_ns: u64,

@@ -130,6 +130,7 @@ impl Measurement {
                 let wait = Duration::from_nanos(wait_ns);
                 self.longest_queued = self.longest_queued.max(wait);
             }
+            Event::Resent => self.counts.resent += 1,
             Event::Sent { due_ns, sent_ns } => self.sent(shard, due_ns, sent_ns),
             Event::Over {
                 due_ns,
@@ -189,10 +190,13 @@ impl Measurement {
                 false
             }
         };
-        if let Some(sent_ns) = sent_ns.filter(|_| is_timed) {
+        if is_timed {
+            // One that ran out of time before it could be sent was waited for as well.
             let response_ns = done_ns.saturating_sub(due_ns);
             self.response.record_ns(response_ns);
-            self.service.record_ns(done_ns.saturating_sub(sent_ns));
+            if let Some(sent_ns) = sent_ns {
+                self.service.record_ns(done_ns.saturating_sub(sent_ns));
+            }
             self.second(done_ns).response.record_ns(response_ns);
             self.slots.answered(done_ns, response_ns);
         }

@@ -83,12 +83,15 @@ impl Sends {
         }
     }
 
-    /// The next send; none may be earlier than the one before.
+    /// The next send; one that is earlier than the one before counts as happening with it.
     pub(crate) fn push(&mut self, due_ns: u64, sent_ns: u64) {
         let index = self.count;
         self.count += 1;
+        let mut sent_ns = sent_ns;
         if index > 0 {
-            let gap_ns = sent_ns.saturating_sub(self.instant(index - 1));
+            let before_ns = self.instant(index - 1);
+            sent_ns = sent_ns.max(before_ns);
+            let gap_ns = sent_ns - before_ns;
             // Those whose order changed on the way are due in the order in which they were sent.
             let due_gap_ns = due_ns.saturating_sub(self.last_due_ns);
             self.gap_error.record_ns(gap_ns.abs_diff(due_gap_ns));
@@ -230,6 +233,18 @@ mod tests {
         let largest = pacing.envelope.last().map(|cluster| cluster.sends);
         assert_eq!(largest, Some(200_000));
         assert_eq!(pacing.gap_error.max, Duration::ZERO);
+    }
+
+    /// What two streams write at once can be cut in two by a batch that is full.
+    #[test]
+    fn sends_that_come_in_the_wrong_order_happen_at_once() {
+        let mut sends = Sends::new(true);
+        for at in [10, 20, 10, 30] {
+            sends.push(at, at);
+        }
+        let pacing = sends.pacing();
+        assert_eq!(pacing.smallest_gap, Some(Duration::ZERO));
+        assert_eq!(pacing.envelope[1].within, Duration::from_nanos(10));
     }
 
     #[test]

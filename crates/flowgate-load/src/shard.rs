@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, sleep_until};
+use tokio::time::{sleep, sleep_until, timeout_at};
 
 use crate::connection::{Connection, Connector, Stamp, Trunk};
 use crate::driver::{Driver, Margin};
@@ -133,6 +133,8 @@ impl Part {
         let streams = self.plan.streams();
         let turns = Rc::new(Semaphore::new(OPENED_AT_ONCE));
         let mut opening = JoinSet::new();
+        // Those that take longer are opened when a request needs them.
+        let deadline = tokio::time::Instant::now() + self.plan.connect.timeout;
         let mut first = Some(first);
         for bunch in 0..self.slots.div_ceil(streams) {
             let (turns, connector) = (turns.clone(), self.connector.clone());
@@ -143,10 +145,14 @@ impl Part {
             let slots = streams.min(self.slots - bunch * streams);
             opening.spawn_local(async move {
                 // Nobody closes the semaphore.
-                let _turn = turns.acquire().await;
+                let turn = timeout_at(deadline, turns.acquire()).await;
                 let mut places = Vec::with_capacity(slots);
                 for _ in 0..slots {
-                    let connection = trunk.connect().await;
+                    let connection = match &turn {
+                        Ok(_) => timeout_at(deadline, trunk.connect()).await,
+                        Err(_) => Ok(Err(Failure::Timeout)),
+                    };
+                    let connection = connection.unwrap_or(Err(Failure::Timeout));
                     places.push((trunk.clone(), connection));
                 }
                 places
@@ -189,6 +195,7 @@ impl Part {
                 .collect(),
             timeout: plan.timeout,
             keep_alive: plan.keep_alive,
+            may_resend: !matches!(plan.pace, Pace::Under(..)),
             pool: pool.clone(),
             journal: journal.clone(),
         });
@@ -263,7 +270,8 @@ fn stamp(id: usize, pool: &Rc<Pool>, journal: &Rc<Journal>, writes: &Rc<Writes>)
             due_ns: journal.offset_ns(job.due),
             sent_ns,
         });
-        writes.happened(sent_ns);
+        // A limiter counts from the end of the write: what holds this thread up within it would bring the next closer.
+        writes.happened(journal.offset_ns(Instant::now()));
     })
 }
 
@@ -376,6 +384,7 @@ impl Dispatcher {
         mut stopped: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<(), Ended> {
         let (most, end_ns) = ends(extent);
+        let last_call = self.at(Duration::from_nanos(end_ns).checked_add(LATE_SENDS));
         let mut from_ns = 0;
         let mut before = None;
         for index in 0..most {
@@ -407,7 +416,7 @@ impl Dispatcher {
                 message: (index % self.shared.messages.len() as u64) as usize,
             };
             let id = self
-                .hand_over(job, None, stopped.as_mut())
+                .hand_over(job, last_call, stopped.as_mut())
                 .await?
                 .ok_or(Ended)?;
             tokio::select! {
@@ -417,11 +426,13 @@ impl Dispatcher {
                     from_ns = sent_ns;
                     before = Some(id);
                 }
-                // It could not be sent, and so nothing was taken.
+                // It could not be sent. Trying costs as much, or a server that is gone would be tried without a pause.
                 () = self.shared.pool.slot(id).over() => {
                     from_ns = from_ns.max(self.now_ns());
+                    driver.sent(from_ns);
                     before = None;
                 }
+                () = &mut stopped => return Err(Ended),
             }
         }
         Ok(())

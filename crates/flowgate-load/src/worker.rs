@@ -14,6 +14,8 @@ pub(crate) struct Shared {
     pub(crate) messages: Vec<Message>,
     pub(crate) timeout: Duration,
     pub(crate) keep_alive: bool,
+    /// Whether a request may be sent once more if the server has not looked at it.
+    pub(crate) may_resend: bool,
     pub(crate) pool: Rc<Pool>,
     pub(crate) journal: Rc<Journal>,
 }
@@ -89,6 +91,7 @@ impl Worker {
         self.stamp.arm();
         let message = &self.shared.messages[job.message];
         let exchange = async {
+            let mut may_resend = self.shared.may_resend;
             loop {
                 let is_reused = connection.is_some();
                 let open = match connection {
@@ -99,6 +102,12 @@ impl Worker {
                     // The server had closed the connection while it was idle, before a byte of this was
                     // written.
                     Err(_) if is_reused && self.stamp.sent().is_none() => *connection = None,
+                    // It came after the last that the server will look at (RFC 9113, section 6.8).
+                    Err(Failure::GoAway) if may_resend => {
+                        may_resend = false;
+                        *connection = None;
+                        self.shared.journal.note(Event::Resent);
+                    }
                     outcome => return outcome,
                 }
             }

@@ -256,6 +256,7 @@ fn the_text_of_a_run_in_which_everything_went_wrong() {
         sent: 40,
         unsent: 30,
         unanswered: 2,
+        resent: 0,
         queued: 5,
         statuses: Statuses {
             informational: 1,

@@ -152,11 +152,9 @@ impl Reader {
     fn head(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
         let mut headers = [const { std::mem::MaybeUninit::uninit() }; MAX_HEADERS];
         let mut head = httparse::Response::new(&mut []);
-        let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
-            &mut head,
-            bytes,
-            &mut headers,
-        );
+        let parsed = httparse::ParserConfig::default()
+            .allow_obsolete_multiline_headers_in_responses(true)
+            .parse_response_with_uninit_headers(&mut head, bytes, &mut headers);
         let length = match parsed {
             Ok(Status::Complete(length)) => length,
             Ok(Status::Partial) => return partial(bytes),

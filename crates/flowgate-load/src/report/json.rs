@@ -77,7 +77,7 @@ impl Report {
     ///   } },
     ///   "counts": {                   see Counts
     ///     "scheduled": 5000,          ?
-    ///     "sent", "unsent", "skipped", "unanswered", "queued", "body_bytes": 0,
+    ///     "sent", "unsent", "skipped", "unanswered", "resent", "queued", "body_bytes": 0,
     ///     "statuses": {               see Statuses
     ///       "informational", "success", "redirection", "client_error", "server_error", "limited", "other": 0
     ///     },

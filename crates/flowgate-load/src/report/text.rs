@@ -11,7 +11,7 @@ use crate::verdict::{Cause, Verdict};
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let report = self;
-        write!(f, "target     {}", report.target)?;
+        write!(f, "target     {}", printable(&report.target))?;
         if report.own_origin {
             f.write_str("  (own server, as no URL was given)")?;
         }
@@ -25,10 +25,19 @@ impl fmt::Display for Report {
     }
 }
 
+/// A report that is read from a file may hold anything, and a terminal obeys it.
+fn printable(text: &str) -> String {
+    let printable = |letter: char| match letter.is_control() {
+        true => char::REPLACEMENT_CHARACTER,
+        false => letter,
+    };
+    text.chars().map(printable).collect()
+}
+
 /// How much was sent, how fast.
 fn sending(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (asked, counts) = (&report.asked, &report.counts);
-    write!(f, "rate       asked {}", asked.text)?;
+    write!(f, "rate       asked {}", printable(&asked.text))?;
     // In the unit of what was achieved where that differs.
     if let Some(mean) = asked.per_second {
         let per_second = format!("{}/s", number(mean));
@@ -76,6 +85,13 @@ fn sending(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
     if counts.skipped > 0 {
         write!(f, "\n           {} left out as late", counts.skipped)?;
+    }
+    if counts.resent > 0 {
+        write!(
+            f,
+            "\n           {} sent once more, as the server had not looked at them",
+            counts.resent
+        )?;
     }
     if let Some(why) = used.why_missing {
         write!(f, "\n           {} did not open: {why}", used.missing)?;

@@ -107,6 +107,7 @@ pub fn full() -> Report {
             unsent: 23,
             skipped: 7,
             unanswered: 5,
+            resent: 6,
             queued: 11,
             body_bytes: 1_820_610,
             statuses: Statuses {
