@@ -12,16 +12,24 @@ const PER_THREAD: u64 = 6;
 ///
 /// When the hard limit is too low: what to do about it.
 pub(crate) fn provide(connections: u64, ends: u64, threads: u64) -> Result<(), String> {
-    let needed = connections
-        .saturating_mul(ends)
-        .saturating_add(BESIDE)
-        .saturating_add(threads.saturating_mul(PER_THREAD));
+    let besides = BESIDE.saturating_add(threads.saturating_mul(PER_THREAD));
+    let needed = connections.saturating_mul(ends).saturating_add(besides);
     match raise(needed) {
         Ok(()) => Ok(()),
-        Err(allowed) => Err(format!(
-            "{connections} connections take about {needed} open files, and {allowed} are allowed: \
-             type a smaller -c, or before it ulimit -n {needed}"
-        )),
+        Err(allowed) => {
+            let smaller = match allowed.saturating_sub(besides) / ends.max(1) {
+                0 => String::new(),
+                fitting => format!("-c {fitting}, or "),
+            };
+            let connections = match connections {
+                1 => "1 connection takes".to_owned(),
+                several => format!("{several} connections take"),
+            };
+            Err(format!(
+                "{connections} about {needed} open files, and {allowed} are allowed: \
+                 type {smaller}before it ulimit -n {needed}"
+            ))
+        }
     }
 }
 

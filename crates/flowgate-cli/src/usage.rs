@@ -1,25 +1,30 @@
 //! Wrong arguments, answered in one line.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Command, CommandFactory};
 
-use crate::argument::habit;
+use crate::argument::{habit, rate, url};
 use crate::exit::{Exit, Refusal, complain};
 use crate::verb;
 
-/// What `load` would take for something else than was surely meant.
+/// The names of two verbs.
+const LOAD: &str = "load";
+const PACE: &str = "pace";
+
+/// As many wrong letters as a slip of the finger makes.
+const NEAR: usize = 2;
+
+/// What `load` or `pace` would take for something else than was surely meant.
 pub(crate) fn misread(arguments: &[OsString]) -> Option<Refusal> {
-    if !is_load(arguments) {
-        return None;
-    }
-    let behind: Vec<_> = arguments
-        .iter()
-        .skip(2)
-        .map(|argument| argument.to_string_lossy().into_owned())
-        .collect();
-    habit::misread(&behind).map(Refusal::usage)
+    let answer = match () {
+        () if is(LOAD, arguments) => habit::misread(&behind(arguments)),
+        () if is(PACE, arguments) => habit::rate_of_pace(&behind(arguments)),
+        () => None,
+    };
+    answer.map(Refusal::usage)
 }
 
 /// Prints the help or version that was asked for, or else says in one line what is wrong.
@@ -36,8 +41,25 @@ pub(crate) fn explain(error: &Error, arguments: &[OsString]) -> Exit {
         return Exit::Success;
     }
     let message = known(error, arguments).unwrap_or_else(|| one_line(&error.to_string()));
-    complain(&message);
+    complain(&without_credentials(message, arguments));
     Exit::Usage
+}
+
+/// The message without the passwords that arguments hold.
+fn without_credentials(message: String, arguments: &[OsString]) -> String {
+    let texts = arguments.iter().filter_map(|argument| argument.to_str());
+    let values = texts.map(|text| match text.split_once('=') {
+        Some((flag, value)) if flag.starts_with('-') => value,
+        _ => text,
+    });
+    values
+        .filter(|value| value.contains("://"))
+        .fold(message, |message, value| {
+            match url::without_credentials(value) {
+                Cow::Owned(shown) => message.replace(value, &shown),
+                Cow::Borrowed(_) => message,
+            }
+        })
 }
 
 /// For `--help` behind a verb: the table that `-h` prints, a line for each flag, and then all explanations. clap would
@@ -70,18 +92,38 @@ fn known(error: &Error, arguments: &[OsString]) -> Option<String> {
     match error.kind() {
         ErrorKind::InvalidSubcommand => {
             let word = text(ContextKind::InvalidSubcommand)?;
-            word.contains("://")
-                .then(|| format!("what with {word}? type flowgate load {word}"))
+            let is_verb = |verb: &&OsString| verb.to_str().is_some_and(is_verb);
+            match word {
+                "help" => match arguments.get(2).filter(is_verb) {
+                    Some(verb) => Some(format!("type flowgate {} --help", verb.to_string_lossy())),
+                    None => Some("type flowgate --help".to_owned()),
+                },
+                "version" => Some("type flowgate --version".to_owned()),
+                url if url.contains("://") => {
+                    Some(format!("what with {word}? type flowgate load {word}"))
+                }
+                _ => None,
+            }
+        }
+        ErrorKind::MissingRequiredArgument if is(PACE, arguments) => {
+            Some("how often? type flowgate pace 2/s".to_owned())
         }
         ErrorKind::UnknownArgument => {
             let word = text(ContextKind::InvalidArg)?;
-            if is_load(arguments) {
+            if is(LOAD, arguments) {
                 if word.contains("://") {
                     return Some(format!(
                         "one URL more than can be: {word}; several go into a file, --urls FILE"
                     ));
                 }
-                return habit::instead_of(word);
+                let behind = behind(arguments);
+                return habit::instead_of(word, habit::value_among(word, &behind));
+            }
+            if is(PACE, arguments) && !word.starts_with('-') {
+                return Some(rate_and_more(word, &behind(arguments)));
+            }
+            if word == "-v" {
+                return Some("-v: type flowgate --version".to_owned());
             }
             let first = arguments.get(1)?.to_string_lossy();
             first
@@ -92,15 +134,52 @@ fn known(error: &Error, arguments: &[OsString]) -> Option<String> {
     }
 }
 
-/// Whether the verb is `load`, or the beginning of it.
-fn is_load(arguments: &[OsString]) -> bool {
+/// What to type instead of a rate and a file, in either order, or with a flag that `pace` does not have.
+fn rate_and_more(last: &str, behind: &[String]) -> String {
+    let is_unknown = |word: &&String| {
+        let is_flag = word.starts_with('-') && !word[1..].starts_with(|c: char| c.is_ascii_digit());
+        is_flag && !["--", "--null", "--precise"].contains(&word.as_str())
+    };
+    match behind.iter().find(is_unknown).map(String::as_str) {
+        Some("--burst") => return "--burst: type flowgate pace '2/s burst 5'".to_owned(),
+        Some(flag) => return format!("unexpected argument '{flag}' found"),
+        None => {}
+    }
+    let (rates, others): (Vec<_>, Vec<_>) = behind
+        .iter()
+        .map(String::as_str)
+        .filter(|word| !word.starts_with('-'))
+        .partition(|word| rate::parse(word).is_ok());
+    let file = others.first().unwrap_or(&last);
+    let rate = rates.first().unwrap_or(&"2/s");
+    format!("{file}: lines come from standard input: type flowgate pace {rate} < {file}")
+}
+
+/// Whether it is the name of a verb, or the beginning of one.
+fn is_verb(word: &str) -> bool {
+    let command = verb::Command::command();
+    let mut verbs = command.get_subcommands();
+    !word.is_empty() && verbs.any(|verb| verb.get_name().starts_with(word))
+}
+
+/// Whether this is the verb, or the beginning of it.
+fn is(name: &str, arguments: &[OsString]) -> bool {
     arguments
         .get(1)
         .and_then(|verb| verb.to_str())
-        .is_some_and(|verb| !verb.is_empty() && "load".starts_with(verb))
+        .is_some_and(|verb| !verb.is_empty() && name.starts_with(verb))
 }
 
-/// clap's message without its first word, its usage and its pointer to the help; its tips stay.
+/// What is behind the verb.
+fn behind(arguments: &[OsString]) -> Vec<String> {
+    let behind = arguments.iter().skip(2);
+    behind
+        .map(|argument| argument.to_string_lossy().into_owned())
+        .collect()
+}
+
+/// clap's message without its first word, its usage and its pointer to the help. Of its tips those stay that are about
+/// a word that was nearly typed: others are mostly not about what was meant.
 fn one_line(message: &str) -> String {
     let message = message.strip_prefix("error: ").unwrap_or(message);
     let lines = message
@@ -108,19 +187,47 @@ fn one_line(message: &str) -> String {
         .map(str::trim)
         .filter(|line| !line.is_empty())
         .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
-    let mut text = String::new();
-    for line in lines {
-        if !text.is_empty() {
-            text.push_str(if line.starts_with("tip:") { "; " } else { " " });
-        }
-        text.push_str(line);
+    let (tips, words): (Vec<_>, Vec<_>) = lines.partition(|line| line.starts_with("tip:"));
+    let text = words.join(" ");
+    let typed = quoted(&text).next().unwrap_or_default();
+    let near: Vec<_> = tips
+        .into_iter()
+        .flat_map(quoted)
+        .filter(|word| (1..=NEAR).contains(&distance(typed, word)))
+        .map(|word| format!("'{word}'"))
+        .collect();
+    match near.is_empty() {
+        true => text,
+        false => format!("{text}; did you mean {}?", near.join(" or ")),
     }
-    text
+}
+
+/// What is between single quotes.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('\'').skip(1).step_by(2)
+}
+
+/// How many letters must be put in, taken out, or exchanged for another, to make one word of the other.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<_> = other.chars().collect();
+    // Of what was read of the one, to each beginning of the other.
+    let mut distances: Vec<_> = (0..=other.len()).collect();
+    for (row, letter) in one.chars().enumerate() {
+        let mut diagonal = row;
+        distances[0] = row + 1;
+        for (column, &opposite) in other.iter().enumerate() {
+            let exchanged = diagonal + usize::from(letter != opposite);
+            diagonal = distances[column + 1];
+            let shorter = distances[column].min(diagonal) + 1;
+            distances[column + 1] = exchanged.min(shorter);
+        }
+    }
+    distances[other.len()]
 }
 
 #[cfg(test)]
 mod tests {
-    use super::one_line;
+    use super::{distance, one_line};
 
     #[test]
     fn a_message_of_several_paragraphs_becomes_one_line() {
@@ -130,7 +237,40 @@ mod tests {
                        For more information, try '--help'.\n";
         assert_eq!(
             one_line(message),
-            "unexpected argument '--rat' found; tip: a similar argument exists: '--rate'",
+            "unexpected argument '--rat' found; did you mean '--rate'?",
         );
+    }
+
+    #[test]
+    fn tips_about_something_else_are_left_out() {
+        for tip in [
+            "a similar argument exists: '--streams'",
+            "to pass '--stats' as a value, use '-- --stats'",
+        ] {
+            let message = format!("error: unexpected argument '--stats' found\n\n  tip: {tip}\n");
+            assert_eq!(one_line(&message), "unexpected argument '--stats' found");
+        }
+        let several = "error: unrecognized subcommand 'lod'\n\n  \
+                       tip: some similar subcommands exist: 'load', 'report', 'loud'\n";
+        assert_eq!(
+            one_line(several),
+            "unrecognized subcommand 'lod'; did you mean 'load' or 'loud'?"
+        );
+    }
+
+    #[test]
+    fn a_distance_is_a_number_of_letters() {
+        for (one, other, expected) in [
+            ("", "", 0),
+            ("", "ab", 2),
+            ("load", "load", 0),
+            ("laod", "load", 2),
+            ("--rat", "--rate", 1),
+            ("--stats", "--streams", 3),
+            ("--latencies", "--late", 5),
+        ] {
+            assert_eq!(distance(one, other), expected, "{one} {other}");
+            assert_eq!(distance(other, one), expected, "{other} {one}");
+        }
     }
 }

@@ -384,7 +384,7 @@ fn bad_arguments_are_answered_in_one_line() {
         (&[], "type flowgate pace 2/s"),
         (&["-0"], "type flowgate pace 2/s"),
         (&[""], "type 1000/s"),
-        (&["0"], "1 or more"),
+        (&["0"], "must be more than 0"),
         (&["-5"], "no sign"),
         (&["-0", "-5/s"], "no sign"),
         (&["NaN"], "NaN"),
@@ -394,7 +394,13 @@ fn bad_arguments_are_answered_in_one_line() {
         (&["2/s units 5"], "units"),
         (&["10MiB/s"], "bytes"),
         (&["1/400y"], "292 years"),
-        (&["2/s", "file"], "unexpected argument 'file'"),
+        (&["10rps"], "type 10/s"),
+        (&["2/s", "file"], "type flowgate pace 2/s < file"),
+        (&["file", "2/s"], "type flowgate pace 2/s < file"),
+        (&["-q", "2"], "type flowgate pace 2"),
+        (&["--rate", "2/s"], "type flowgate pace 2/s"),
+        (&["--burst", "5", "2/s"], "type flowgate pace '2/s burst 5'"),
+        (&["-z", "5s", "2/s"], "unexpected argument '-z' found"),
         (&["2/s", "--bytes"], "unexpected argument '--bytes'"),
     ];
     for (arguments, expected) in table {
@@ -413,6 +419,7 @@ fn help_shows_an_example() {
     for word in [
         "cat urls.txt | flowgate pace 2/s | xargs -n1 curl -sO",
         "flowgate pace [OPTIONS] <RATE>",
+        "About 100,000 lines",
         "--null",
         "--precise",
         "Exit codes",

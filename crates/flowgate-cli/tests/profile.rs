@@ -106,7 +106,7 @@ fn shapes_that_make_no_sense_are_answered_in_one_line() {
         (2, &["--sine", "1s@5"], "type --rate 1000/s"),
         (2, &["-q", "5", "--sine", "5"], "type TIME@RATE"),
         (2, &["-q", "5", "--sine", "1s@6"], "at most by 5/s"),
-        (2, &["-q", "5", "--burst", "0"], "at least 1"),
+        (2, &["-q", "5", "--burst", "0"], "number from 1 to"),
         (
             2,
             &["-q", "5", "--poisson", "--seed", "-1"],

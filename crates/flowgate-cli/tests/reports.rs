@@ -4,6 +4,7 @@ mod support;
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use support::{flowgate, run};
 
@@ -198,6 +199,23 @@ fn what_is_no_report_is_said() {
     let files = Directory::new("no-report");
     let path = files.path("a.json");
     fs::write(&path, "{\"a\":").unwrap();
+    let empty = files.path("b.json");
+    fs::write(&empty, "{}").unwrap();
+    let other = files.path("c.json");
+    fs::write(&other, "{\"schema\":1}").unwrap();
+    let newer = files.path("d.json");
+    fs::write(&newer, "{\"schema\":2}").unwrap();
+    for path in [&path, &empty, &other] {
+        let (_, _, err) = run(&["report", path]);
+        assert_eq!(
+            err,
+            format!(
+                "flowgate: {path}: not a report: type a file that flowgate load --json has written\n"
+            )
+        );
+    }
+    let (_, _, err) = run(&["report", &newer]);
+    assert!(err.contains("a report of schema 2"), "{err}");
     for (exit, path, begin) in [
         (2, path.as_str(), format!("flowgate: {path}: ")),
         (
@@ -241,6 +259,30 @@ fn shells_and_manuals_learn_of_all_verbs_and_flags() {
         assert_eq!((exit, err.as_str()), (0, ""));
         assert!(out.contains("at-most") && out.contains("pace"), "{shell}");
     }
+    // Files are offered where one is meant, and nowhere else.
+    let script = |words: &str, before: &str| {
+        let binary = env!("CARGO_BIN_EXE_flowgate");
+        let script = format!(
+            "source <({binary} completions bash); COMP_WORDS=(flowgate {words} ''); \
+             COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _flowgate flowgate '' {before} 2>/dev/null; \
+             echo ${{#COMPREPLY[@]}}"
+        );
+        let output = Command::new("bash").args(["-c", &script]).output();
+        output.map(|output| String::from_utf8(output.stdout).expect("UTF-8"))
+    };
+    for (words, before, offers) in [
+        ("report", "report", 0),
+        ("report a.json", "a.json", 0),
+        ("man", "man", 0),
+        ("load -q 5 --late", "--late", 1),
+        ("load -m", "-m", 1),
+        ("load --driver", "--driver", 1),
+    ] {
+        // There may be no bash.
+        if let Ok(offered) = script(words, before) {
+            assert_eq!(offered, format!("{offers}\n"), "{words}");
+        }
+    }
     let (exit, out, err) = run(&["man"]);
     assert_eq!((exit, err.as_str()), (0, ""));
     assert!(out.contains(".TH flowgate 1"), "{out}");
@@ -260,7 +302,10 @@ fn shells_and_manuals_learn_of_all_verbs_and_flags() {
     for word in ["Rate", "Exit codes", "at\\-most"] {
         assert!(page.contains(word), "{word} is not in:\n{page}");
     }
-    let (exit, out, err) = run(&["man", &files.path("no/such")]);
+    let (exit, _, err) = run(&["man", &files.path("no/such")]);
+    assert_eq!((exit, err.as_str()), (0, ""), "made");
+    assert!(files.read("no/such/flowgate.1").contains(".TH"));
+    let (exit, out, err) = run(&["man", &files.path("flowgate.1/no")]);
     assert_eq!((exit, out.as_str()), (1, ""));
     assert!(err.starts_with("flowgate: cannot write to "), "{err}");
 }

@@ -2,15 +2,84 @@
 
 mod support;
 
-use support::run;
+use support::{finished, flowgate, run};
 
 #[test]
 fn bad_arguments_are_answered_in_one_line() {
     let table: &[(i32, &[&str], &str)] = &[
         (2, &["load"], "type --rate 1000/s"),
         (2, &["load", "--rate"], "--rate <RATE>"),
-        (2, &["load", "-q", "0"], "1 or more"),
-        (2, &["load", "-q", "0/s"], "1 or more"),
+        (2, &["load", "-q", "0"], "must be more than 0"),
+        (2, &["load", "-q", "0/s"], "must be more than 0"),
+        (2, &["load", "-q", "10rps"], "type 10/s"),
+        (2, &["load", "-q", "10", "-t", "-1"], "longer than 0"),
+        (
+            2,
+            &["load", "-q", "10", "-n", "99999999999999999999"],
+            "from 1 to 18446744073709551615",
+        ),
+        (
+            2,
+            &["load", "-q", "10", "-H", "Content-Length: 5"],
+            "leave it out, and type -d TEXT",
+        ),
+        (
+            2,
+            &["load", "-q", "10", "-H", "Transfer-Encoding: chunked"],
+            "leave it out, and type -d TEXT",
+        ),
+        (
+            2,
+            &["load", "-q", "100", "--burst", "300", "-z", "2s"],
+            "300 are more than all requests together, 200:",
+        ),
+        (
+            2,
+            &["load", "-q", "100", "--burst", "21", "-n", "20"],
+            "21 are more than all requests together, 20:",
+        ),
+        (
+            2,
+            &["load", "-q", "100", "--burst", "21", "-n", "20", "-z", "9s"],
+            "21 are more than all requests together, 20:",
+        ),
+        (2, &["load", "-q", "5", "--fail-if", "err>1"], "is never so"),
+        (2, &["load", "--driver", "token"], "type 'token 100/s'"),
+        (
+            2,
+            &["load", "--driver", ""],
+            "type 'token 100/s', 'leaky 100/s'",
+        ),
+        (
+            2,
+            &["load", "-q", "5", "http://me:sesame@h/"],
+            "type http://h/ -a me:…",
+        ),
+        (
+            2,
+            &["load", "-q", "5", "http://h/", "http://me:sesame@h/"],
+            "http://…@h/; several go into a file",
+        ),
+        (
+            2,
+            &["load", "-q", "5", "--json", "http://me:sesame@h/"],
+            "a URL, not a file",
+        ),
+        (
+            2,
+            &["load", "-q", "5", "--json=http://me:sesame@h/"],
+            "http://…@h/",
+        ),
+        (
+            2,
+            &["http://me:sesame@h/"],
+            "type flowgate load http://…@h/",
+        ),
+        (2, &["help"], "type flowgate --help"),
+        (2, &["help", "load"], "type flowgate load --help"),
+        (2, &["help", "me"], "type flowgate --help"),
+        (2, &["version"], "type flowgate --version"),
+        (2, &["-v"], "type flowgate --version"),
         (2, &["load", "-q", "1e99"], "1e99"),
         (2, &["load", "-q", "NaN"], "NaN"),
         (2, &["load", "-q", "inf"], "inf"),
@@ -22,11 +91,11 @@ fn bad_arguments_are_answered_in_one_line() {
         (2, &["load", "-q", "10", "-z", "5"], "type 5s"),
         (2, &["load", "-q", "10", "-z", "soon"], "type 5s"),
         (2, &["load", "-q", "10", "-z", "0s"], "longer than 0"),
-        (2, &["load", "-q", "10", "-z", "-1s"], "type 5s"),
+        (2, &["load", "-q", "10", "-z", "-1s"], "longer than 0"),
         (2, &["load", "-q", "10", "-z", "1000years"], "584 years"),
         (2, &["load", "-q", "1/y", "-n", "1000"], "584 years"),
-        (2, &["load", "-q", "10", "-n", "0"], "at least 1"),
-        (2, &["load", "-q", "10", "-n", "many"], "at least 1"),
+        (2, &["load", "-q", "10", "-n", "0"], "number from 1 to"),
+        (2, &["load", "-q", "10", "-n", "many"], "number from 1 to"),
         (2, &["load", "-q", "10", "-c", "0"], "from 1 to 20000"),
         (2, &["load", "-q", "10", "-c", "20001"], "from 1 to 20000"),
         (2, &["load", "-q", "10", "--timeout", "0"], "type 1h"),
@@ -109,11 +178,11 @@ fn bad_arguments_are_answered_in_one_line() {
             &["load", "--at-most", "2/s", "--driver", "token 5/s"],
             "cannot be used with",
         ),
-        (2, &["load", "--at-most", "0"], "1 or more"),
+        (2, &["load", "--at-most", "0"], "must be more than 0"),
         (
             2,
             &["load", "--driver", "tokens 5/s"],
-            "names no limiter: type \"token ",
+            "names no limiter: type 'token 100/s'",
         ),
         (
             2,
@@ -186,6 +255,7 @@ fn bad_arguments_are_answered_in_one_line() {
             "{err:?}"
         );
         assert_eq!(err.lines().count(), 1, "{err}");
+        assert!(!err.contains("sesame"), "a password: {err}");
     }
 }
 
@@ -208,15 +278,43 @@ fn what_other_tools_call_otherwise_is_answered_in_one_line() {
         ),
         (
             &["-R", "100", "http://h/"],
-            "-R: the rate of all requests together is -q: type -q 1000/s",
+            "-R: the rate of all requests together is -q: type -q 100",
         ),
         (
-            &["--rps", "100", "http://h/"],
+            &["--rps", "http://h/"],
             "--rps: the rate of all requests together is -q: type -q 1000/s",
         ),
         (
             &["--rate-limit=100", "http://h/"],
-            "--rate-limit: the rate of all requests together is -q: type -q 1000/s",
+            "--rate-limit: the rate of all requests together is -q: type -q 100",
+        ),
+        (
+            &["-4", "http://h/"],
+            "-4: type the address in the URL, http://127.0.0.1/ or http://[::1]/, and its name with --host",
+        ),
+        (
+            &["-L", "http://h/"],
+            "-L: redirects are not followed, and latencies are always reported: leave it out",
+        ),
+        (
+            &["-i", "http://h/"],
+            "-i: answers are counted, not shown: leave it out; for the method, type -m HEAD",
+        ),
+        (
+            &["--wait", "http://h/"],
+            "--wait: requests on their way at the end are always waited for: leave it out",
+        ),
+        (
+            &["--stat", "http://h/"],
+            "unexpected argument '--stat' found",
+        ),
+        (
+            &["--frobnicate", "http://h/"],
+            "unexpected argument '--frobnicate' found",
+        ),
+        (
+            &["-d", "@file", "http://h/"],
+            "-d does not read files: type -D file (a body that begins with @ is --body '@…')",
         ),
         (
             &["-w", "5", "http://h/"],
@@ -280,6 +378,15 @@ fn the_name_alone_and_help_show_examples() {
         "limited",
     ] {
         assert!(out.contains(word), "{word} is not in:\n{out}");
+    }
+    // What is written by hand is not broken again.
+    for verb in [&["load"][..], &["pace"], &["report"], &[]] {
+        let mut command = flowgate(&[verb, &["--help"]].concat());
+        let (_, out, _) = finished(command.env("COLUMNS", "200").output().expect("it runs"));
+        let (_, examples) = out.split_once("\nExamples:\n").unwrap_or_default();
+        for line in examples.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
     }
     let (exit, out, _) = run(&["--version"]);
     assert_eq!(

@@ -8,12 +8,13 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::thread;
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
-use support::flowgate;
+use support::{flowgate, server};
 
 /// Runs it with standard error on a terminal of this size. Returns its exit code, its standard output, and what it
 /// drew.
@@ -119,4 +120,28 @@ fn progress_is_a_line_each_second() {
     // A busy machine may miss one.
     assert!(!seconds.is_empty() && seconds[0] >= 1, "{err}");
     assert!(seconds.windows(2).all(|pair| pair[0] < pair[1]), "{err}");
+}
+
+#[test]
+fn a_server_that_never_answers_is_seen_while_it_does_not() {
+    // Connections stay open, unread.
+    let kept = Mutex::new(Vec::new());
+    let url = server(move |stream, _| {
+        kept.lock().unwrap().push(stream);
+        true
+    });
+    let run_for = ["load", "-q", "50", "-n", "4", "-c", "4", "-t", "2s", &url];
+    let progress = [&run_for[..], &["--progress", "--quiet"]].concat();
+    let output = flowgate(&progress).output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    let line = err.lines().next().unwrap_or_default();
+    let (_, rest) = line
+        .split_once("; nothing answered for ")
+        .unwrap_or_default();
+    assert!(rest.ends_with(" s, 4 on their way"), "{err}");
+
+    let mut view = flowgate(&run_for);
+    view.env("TERM", "xterm").env("NO_COLOR", "1");
+    let (_, _, drawn) = on_terminal(80, 24, view);
+    assert!(drawn.contains("nothing answered for 1."), "{drawn:?}");
 }

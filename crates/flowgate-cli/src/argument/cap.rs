@@ -9,6 +9,9 @@ use flowgate_load::{Driver, Margin};
 use super::{duration, rate};
 use crate::exit::Refusal;
 
+/// The names of limiters.
+const LIMITERS: [&str; 5] = ["token", "leaky", "sliding", "segmented", "fixed"];
+
 /// What a rate must never exceed.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Rate")]
@@ -23,7 +26,7 @@ pub(crate) struct Cap {
     )]
     at_most: Option<Quota>,
 
-    /// Stay under what a limiter lets through: 'token 100/s burst 20', 'sliding 100/min'
+    /// Stay under what a limiter lets through: 'token 100/s burst 20'; or leaky, sliding, segmented or fixed
     #[arg(
         long,
         value_name = "LIMITER",
@@ -72,5 +75,55 @@ fn margin(text: &str) -> Result<Margin, String> {
 }
 
 fn driver(text: &str) -> Result<Driver, String> {
-    Driver::parse(text).map_err(|error| error.to_string())
+    let words = text.trim();
+    let name = words.split_whitespace().next().unwrap_or_default();
+    let named = |rate: &str| {
+        let all: Vec<_> = LIMITERS.map(|name| format!("'{name} {rate}'")).into();
+        match all.split_last() {
+            Some((last, others)) => format!("{} or {last}", others.join(", ")),
+            None => String::new(),
+        }
+    };
+    if LIMITERS.contains(&name) {
+        return match name == words {
+            true => Err(format!("a rate is missing: type '{name} 100/s'")),
+            false => Driver::parse(words).map_err(|error| error.to_string()),
+        };
+    }
+    Err(match rate::parse(name) {
+        Ok(_) => format!("a limiter's name is missing: type {}", named(words)),
+        Err(_) => format!("names no limiter: type {}", named("100/s")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limiter_has_a_name_and_a_rate() {
+        for name in LIMITERS {
+            let text = format!("{name} 100/s");
+            assert_eq!(driver(&text).unwrap().to_string(), text);
+            let error = driver(name).unwrap_err();
+            assert_eq!(error, format!("a rate is missing: type '{name} 100/s'"));
+        }
+        for (text, expected) in [
+            (
+                "",
+                "names no limiter: type 'token 100/s', 'leaky 100/s', 'sliding 100/s', 'segmented 100/s' or 'fixed 100/s'",
+            ),
+            ("bucket", "names no limiter: type 'token 100/s', 'leaky"),
+            ("tokens 5/s", "names no limiter: type 'token 100/s', 'leaky"),
+            (
+                "5/s burst 2",
+                "a limiter's name is missing: type 'token 5/s burst 2', 'leaky",
+            ),
+            ("fixed many", "many"),
+        ] {
+            let error = driver(text).unwrap_err();
+            assert!(error.contains(expected), "{text:?}: {error}");
+            assert!(!error.contains('\n'), "{error}");
+        }
+    }
 }

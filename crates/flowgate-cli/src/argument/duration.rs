@@ -7,7 +7,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let trimmed = text.trim();
     const ZERO: &str = "must be longer than 0: type 5s";
     if let Ok(number) = trimmed.parse::<f64>() {
-        if number == 0.0 {
+        if number <= 0.0 {
             return Err(ZERO.to_owned());
         }
         let is_plain = trimmed
@@ -22,8 +22,14 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
             Err("longer than the 584 years that can be counted: type 5s, 1m30s or 2h".to_owned())
         }
         Ok(duration) => Ok(duration),
+        Err(_) if is_negative(trimmed) => Err(ZERO.to_owned()),
         Err(_) => Err("not a length of time: type 5s, 250ms, 1m30s or 2h".to_owned()),
     }
+}
+
+fn is_negative(text: &str) -> bool {
+    let length = text.strip_prefix('-').map(humantime::parse_duration);
+    matches!(length, Some(Ok(_)))
 }
 
 /// The same, but a bare number is seconds: for what hey and its kin take so.
@@ -76,7 +82,8 @@ mod tests {
             ("0", "type 1h"),
             ("0.0", "type 1h"),
             ("99999999999999999999", "584 years"),
-            ("-5", "a unit is missing"),
+            ("-5", "must be longer than 0"),
+            ("-1s", "must be longer than 0"),
             ("1e3", "a unit is missing"),
             ("soon", "not a length of time"),
         ] {
@@ -90,7 +97,7 @@ mod tests {
         for (text, expected) in [
             ("5", "type 5s for seconds"),
             ("0.5", "type 0.5s for seconds"),
-            ("-5", "type 5s for seconds"),
+            ("-5", "must be longer than 0"),
             ("NaN", "type 5s for seconds"),
             ("0s", "must be longer than 0"),
             ("0", "must be longer than 0"),
@@ -98,7 +105,8 @@ mod tests {
             ("", "not a length of time"),
             ("soon", "not a length of time"),
             ("5 parsecs", "not a length of time"),
-            ("-5s", "not a length of time"),
+            ("-5s", "must be longer than 0"),
+            ("-fast", "not a length of time"),
             ("1000years", "584 years"),
             ("99999999999999999999s", "not a length of time"),
         ] {

@@ -82,11 +82,31 @@ pub(crate) fn parse(text: &str) -> Result<Gate, String> {
     let metric = metric.trim();
     let metric = read_metric(metric)
         .ok_or_else(|| format!("{metric:?} is not measured: type one of {METRICS}"))?;
+    let limit = read_value(metric, value.trim())?;
+    let most = match metric {
+        Metric::Share(_) => 1.0,
+        _ => f64::INFINITY,
+    };
+    let how_often = match relation {
+        Relation::Above if limit >= most => Some("never"),
+        Relation::Below if limit <= 0.0 => Some("never"),
+        Relation::AtLeast if limit <= 0.0 => Some("always"),
+        Relation::AtMost if limit >= most => Some("always"),
+        _ => None,
+    };
+    if let Some(how_often) = how_often {
+        return Err(match metric {
+            Metric::Share(_) => {
+                format!("is {how_often} so, as a share is from 0 to 1, or 100%: type 'err>1%'")
+            }
+            _ => format!("is {how_often} so, as nothing is below 0: type 'p99>50ms'"),
+        });
+    }
     Ok(Gate {
         text: text.to_owned(),
         metric,
         relation,
-        limit: read_value(metric, value.trim())?,
+        limit,
     })
 }
 
@@ -294,10 +314,10 @@ mod tests {
                 250e3,
             ),
             (
-                "lag.max<=0ns",
+                "lag.max<=1ns",
                 Metric::Time(Which::Lag, Point::Max),
                 Relation::AtMost,
-                0.0,
+                1.0,
             ),
             (
                 "mean>1min",
@@ -323,9 +343,9 @@ mod tests {
                 0.25,
             ),
             (
-                "skipped>100 %",
+                "skipped>=100 %",
                 Metric::Share(Share::Skipped),
-                Relation::Above,
+                Relation::AtLeast,
                 1.0,
             ),
             ("sent<1000", Metric::Sent, Relation::Below, 1000.0),
@@ -361,6 +381,17 @@ mod tests {
             ("err>-1%", "is not a share"),
             ("err>NaN", "is not a share"),
             ("sent<0.5", "\"0.5\" is not a count"),
+            (
+                "err>1",
+                "is never so, as a share is from 0 to 1, or 100%: type 'err>1%'",
+            ),
+            ("err>100%", "is never so"),
+            ("limited<0", "is never so"),
+            ("skipped<0%", "is never so"),
+            ("err>=0", "is always so"),
+            ("err<=1", "is always so"),
+            ("p99<0ms", "is never so, as nothing is below 0"),
+            ("sent>=0", "is always so"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(expected), "{text:?}: {error}");

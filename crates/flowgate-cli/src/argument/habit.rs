@@ -3,21 +3,20 @@
 //! Most of it works as it is. This is about the rest: flags that mean something else here, that are spelled otherwise,
 //! or that do not exist. Each is answered in one line.
 
-use super::duration;
+use super::{duration, rate};
+
+/// What others call the rate.
+const RATE: &[&str] = &[
+    "-R",
+    "--rps",
+    "--qps",
+    "--rate-limit",
+    "--overallRate",
+    "--throughput",
+];
 
 /// Flags that `load` does not have, and what to do instead.
 const UNKNOWN: &[(&[&str], &str)] = &[
-    (
-        &[
-            "-R",
-            "--rps",
-            "--qps",
-            "--rate-limit",
-            "--overallRate",
-            "--throughput",
-        ],
-        "the rate of all requests together is -q: type -q 1000/s",
-    ),
     (
         &["-r", "--redirect"],
         "redirects are not followed; for a rate, type -q 1000/s",
@@ -31,8 +30,32 @@ const UNKNOWN: &[(&[&str], &str)] = &[
         "scripts are not supported: type -m, -H and -d, or --urls FILE",
     ),
     (
-        &["-L", "--latency"],
+        &["-L", "--location"],
+        "redirects are not followed, and latencies are always reported: leave it out",
+    ),
+    (
+        &["--latency", "--latencies", "-l"],
         "latencies are always reported: leave it out",
+    ),
+    (
+        &["-4", "-6", "--ipv4", "--ipv6"],
+        "type the address in the URL, http://127.0.0.1/ or http://[::1]/, and its name with --host",
+    ),
+    (
+        &["-i", "--include", "-I", "--head"],
+        "answers are counted, not shown: leave it out; for the method, type -m HEAD",
+    ),
+    (
+        &["--wait"],
+        "requests on their way at the end are always waited for: leave it out",
+    ),
+    (
+        &["--stats", "--statistics", "--summary"],
+        "there is always a report: leave it out, or type --json FILE",
+    ),
+    (
+        &["-v", "-V", "--verbose", "--version"],
+        "for the version, type flowgate --version; to see how a run goes, --progress",
     ),
     (
         &["--concurrency", "--clients", "--conn"],
@@ -66,7 +89,6 @@ const UNKNOWN: &[(&[&str], &str)] = &[
         &["-o", "--output", "--output-format", "--format"],
         "type --json FILE, --csv FILE or --html FILE; - is standard output",
     ),
-    (&["-l"], "latencies are always reported: leave it out"),
     (
         &["-x", "--proxy", "--proxy-header"],
         "proxies are not supported: leave it out",
@@ -147,9 +169,48 @@ const MISREAD: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// What to type instead of a flag that does not exist.
-pub(crate) fn instead_of(flag: &str) -> Option<String> {
+/// What to type instead of a flag that does not exist. Behind it may be its value.
+pub(crate) fn instead_of(flag: &str, value: Option<&str>) -> Option<String> {
+    if RATE.contains(&flag) {
+        let is_rate = |text: &&str| rate::parse(text).is_ok();
+        let rate = value.filter(is_rate).unwrap_or("1000/s");
+        return Some(format!(
+            "{flag}: the rate of all requests together is -q: type -q {rate}"
+        ));
+    }
     look_up(UNKNOWN, flag)
+}
+
+/// The value of a flag among these arguments: behind it, or next to it.
+pub(crate) fn value_among<'a>(flag: &str, arguments: &'a [String]) -> Option<&'a str> {
+    let is_short = flag.len() == 2;
+    arguments.iter().enumerate().find_map(|(index, argument)| {
+        match argument.strip_prefix(flag)? {
+            "" => arguments.get(index + 1).map(String::as_str),
+            behind => match behind.strip_prefix('=') {
+                None if is_short => Some(behind),
+                behind => behind,
+            },
+        }
+    })
+}
+
+/// What to type instead of a rate with a flag, which `pace` does not have.
+pub(crate) fn rate_of_pace(arguments: &[String]) -> Option<String> {
+    let flag = arguments
+        .iter()
+        .take_while(|argument| *argument != "--")
+        .find_map(|argument| {
+            let mut flags = ["-q", "-r", "--rate"]
+                .into_iter()
+                .chain(RATE.iter().copied());
+            flags.find(|flag| begins(argument, flag))
+        })?;
+    let rate = value_among(flag, arguments).filter(|text| rate::parse(text).is_ok());
+    Some(format!(
+        "{flag}: the rate needs no flag: type flowgate pace {}",
+        rate.unwrap_or("2/s")
+    ))
 }
 
 /// What to type instead of arguments that exist, but surely mean something else than was meant. To be asked before they
@@ -166,7 +227,18 @@ pub(crate) fn misread(arguments: &[String]) -> Option<String> {
             break;
         }
         answers.extend(look_up(MISREAD, argument));
-        if let Some(text) = value_of("-d", argument, arguments.get(index + 1))
+        let body = value_of("-d", argument, arguments.get(index + 1));
+        if let Some(file) = body.and_then(|text| text.strip_prefix('@')) {
+            let file = match file {
+                "" => "FILE",
+                "-" => "/dev/stdin",
+                file => file,
+            };
+            answers.push(format!(
+                "-d does not read files: type -D {file} (a body that begins with @ is --body '@…')"
+            ));
+        }
+        if let Some(text) = body
             && !has(&[
                 "-z",
                 "--duration",
@@ -252,6 +324,10 @@ mod tests {
             ("-disable-keepalive http://h/", "type --disable-keepalive"),
             ("--latency-correction http://h/", "when a request was due"),
             ("-rate 5 http://h/", "two dashes"),
+            ("-d @file -m POST http://h/", "type -D file (a body"),
+            ("-d@a.json http://h/", "type -D a.json (a body"),
+            ("-d @- http://h/", "type -D /dev/stdin"),
+            ("-d @", "type -D FILE"),
         ] {
             let answer = ask(line).unwrap_or_default();
             assert!(answer.contains(expected), "{line}: {answer}");
@@ -273,6 +349,8 @@ mod tests {
             "-d {} http://h/",
             "-d",
             "--body 30s http://h/",
+            "--body @file http://h/",
+            "-d me@example.org http://h/",
             "--driver 30s",
             "-t 12 http://h/",
             "-t 12s -t12s http://h/",
@@ -293,12 +371,47 @@ mod tests {
             ("-o", "--csv FILE"),
             ("-x", "proxies are not supported"),
         ] {
-            let answer = instead_of(flag).unwrap_or_default();
+            let answer = instead_of(flag, None).unwrap_or_default();
             assert!(answer.starts_with(&format!("{flag}: ")), "{answer}");
             assert!(answer.contains(expected), "{answer}");
         }
-        assert_eq!(instead_of("--rate"), None);
-        assert_eq!(instead_of("--frobnicate"), None);
+        assert_eq!(instead_of("--rate", None), None);
+        assert_eq!(instead_of("--frobnicate", None), None);
+        for (value, expected) in [("100", "type -q 100"), ("http://h/", "type -q 1000/s")] {
+            let answer = instead_of("-R", Some(value)).unwrap_or_default();
+            assert!(answer.ends_with(expected), "{answer}");
+        }
+    }
+
+    #[test]
+    fn a_rate_of_pace_needs_no_flag() {
+        for (line, expected) in [
+            (
+                "-q 2",
+                Some("-q: the rate needs no flag: type flowgate pace 2"),
+            ),
+            (
+                "-q2/s",
+                Some("-q: the rate needs no flag: type flowgate pace 2/s"),
+            ),
+            (
+                "--rate 30/min",
+                Some("--rate: the rate needs no flag: type flowgate pace 30/min"),
+            ),
+            (
+                "--rate=3/s",
+                Some("--rate: the rate needs no flag: type flowgate pace 3/s"),
+            ),
+            (
+                "-R",
+                Some("-R: the rate needs no flag: type flowgate pace 2/s"),
+            ),
+            ("-0 2/s --precise", None),
+            ("-5", None),
+        ] {
+            let arguments: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
+            assert_eq!(rate_of_pace(&arguments).as_deref(), expected, "{line}");
+        }
     }
 
     /// What exists must not be answered with something else, and nothing is answered twice.
@@ -310,7 +423,8 @@ mod tests {
         command.build();
         let load = command.find_subcommand("load").expect("a verb");
         let mut seen = Vec::new();
-        for (flags, answer) in UNKNOWN.iter().chain(MISREAD) {
+        let of_rate = (RATE, "-q");
+        for (flags, answer) in UNKNOWN.iter().chain(MISREAD).chain([&of_rate]) {
             assert!(!answer.is_empty() && !answer.ends_with('.'), "{answer}");
             for flag in *flags {
                 assert!(!seen.contains(flag), "{flag} twice");

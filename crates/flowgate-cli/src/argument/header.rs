@@ -1,6 +1,6 @@
 //! A request header, `Name: value`.
 
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::header::{CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER_ENCODING};
 
 /// Reads the value of a header whose name is known.
 pub(crate) fn value(text: &str) -> Result<HeaderValue, String> {
@@ -18,12 +18,19 @@ pub(crate) fn parse(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     let (name, value) = text
         .split_once(':')
         .ok_or("a colon is missing: type -H 'Name: value'")?;
-    let name = name.trim().parse().map_err(|_| {
+    let name: HeaderName = name.trim().parse().map_err(|_| {
         format!(
             "{:?} cannot be a header's name: type -H 'Name: value'",
             name.trim()
         )
     })?;
+    // A server would take what comes next for a body.
+    if name == CONTENT_LENGTH || name == TRANSFER_ENCODING {
+        return Err(
+            "the length of the body is sent by itself: leave it out, and type -d TEXT or -D FILE"
+                .to_owned(),
+        );
+    }
     let value = value
         .trim()
         .parse()
@@ -50,5 +57,19 @@ mod tests {
             "surrounding white space is not part of the value"
         );
         assert!(parse("a: b\nc: d").unwrap_err().contains("character"));
+    }
+
+    #[test]
+    fn where_a_body_ends_is_not_for_others_to_say() {
+        for text in [
+            "Content-Length: 5",
+            "content-length:0",
+            " CONTENT-LENGTH : 5",
+            "Transfer-Encoding: chunked",
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains("leave it out"), "{text}: {error}");
+        }
+        assert!(parse("Content-Language: en").is_ok());
     }
 }

@@ -38,9 +38,8 @@ fn part(text: &str) -> Result<Segment, String> {
 
 /// A rate, or `None` for `0` in any unit.
 fn rate_or_zero(text: &str) -> Result<Option<Quota>, String> {
-    let (count, unit) = text.trim().split_once('/').unwrap_or((text.trim(), "s"));
-    let is_zero = count.contains('0') && count.chars().all(|c| matches!(c, '0' | '.' | '_'));
-    if is_zero {
+    let (_, unit) = text.trim().split_once('/').unwrap_or((text.trim(), "s"));
+    if rate::is_zero(text.trim()) {
         // The unit must be one all the same.
         return rate::parse(&format!("1/{unit}")).map(|_| None);
     }

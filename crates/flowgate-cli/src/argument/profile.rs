@@ -190,7 +190,10 @@ impl Profile {
         }
         let schedule = match self.rate {
             None => return Err(Refusal::usage("how often? type --rate 1000/s")),
-            Some(Target::Constant(rate)) => self.around(rate),
+            Some(Target::Constant(rate)) => {
+                self.holds_a_burst(rate)?;
+                self.around(rate)
+            }
             Some(Target::Ramp(from, to)) => {
                 let duration = self.ramp_duration()?;
                 Schedule::ramp(from, to, duration)
@@ -234,6 +237,27 @@ impl Profile {
         match extent {
             Extent::Lasting(duration) => Schedule::lasting(rate, duration),
             Extent::Requests(requests) => Schedule::of(rate, requests),
+        }
+    }
+
+    /// Refuses a burst that is larger than all requests together.
+    fn holds_a_burst(&self, rate: Quota) -> Result<(), Refusal> {
+        let Some(size) = self.burst else {
+            return Ok(());
+        };
+        let in_time = match self.extent() {
+            // Too many to be counted are told of elsewhere.
+            Extent::Lasting(time) => {
+                Schedule::lasting(rate, time).map_or(u64::MAX, |all| all.len())
+            }
+            Extent::Requests(_) => u64::MAX,
+        };
+        let all = in_time.min(self.requests.unwrap_or(u64::MAX));
+        match size > all {
+            true => Err(Refusal::usage(format!(
+                "--burst: {size} are more than all requests together, {all}: type a smaller --burst, or more of -q, -z or -n"
+            ))),
+            false => Ok(()),
         }
     }
 
@@ -316,7 +340,10 @@ fn swing(text: &str) -> Result<Swing, String> {
 fn count(text: &str) -> Result<u64, String> {
     match text.trim().parse() {
         Ok(count) if count > 0 => Ok(count),
-        _ => Err("not a whole number of at least 1: type 1000".to_owned()),
+        _ => Err(format!(
+            "not a whole number from 1 to {}: type 1000",
+            u64::MAX
+        )),
     }
 }
 

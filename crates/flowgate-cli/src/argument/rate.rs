@@ -12,7 +12,13 @@ pub(crate) fn parse(text: &str) -> Result<Quota, String> {
             .all(|c| c.is_ascii_digit() || matches!(c, '.' | '_' | 'k' | 'M' | 'G'));
     let quota: Quota = if is_bare { &per_second } else { trimmed }
         .parse()
-        .map_err(|error| format!("{error} (type 1000/s, 90/min or 1/10s)"))?;
+        .map_err(|error| match in_other_words(trimmed) {
+            Some(rate) => format!("type {rate}"),
+            None if is_zero(trimmed) => {
+                "must be more than 0: type 1000/s, 90/min or 1/10s".to_owned()
+            }
+            None => format!("{error} (type 1000/s, 90/min or 1/10s)"),
+        })?;
     if trimmed.contains('B') {
         return Err("counts bytes, but requests are sent: type 1000/s".to_owned());
     }
@@ -24,6 +30,32 @@ pub(crate) fn parse(text: &str) -> Result<Quota, String> {
         ));
     }
     Ok(quota)
+}
+
+/// Whether it is 0 in any unit.
+pub(crate) fn is_zero(text: &str) -> bool {
+    let (count, _) = text.split_once('/').unwrap_or((text, ""));
+    count.contains('0') && count.chars().all(|c| matches!(c, '0' | '.' | '_'))
+}
+
+/// What `10rps` and its kin are here.
+fn in_other_words(text: &str) -> Option<String> {
+    let lower = text.to_ascii_lowercase();
+    let count = [
+        "rps",
+        "qps",
+        "req/s",
+        "requests/s",
+        "r/s",
+        "/sec",
+        "hz",
+        "ps",
+    ]
+    .into_iter()
+    .find_map(|unit| lower.strip_suffix(unit))?
+    .trim();
+    let rate = format!("{count}/s");
+    rate.parse::<Quota>().is_ok().then_some(rate)
 }
 
 #[cfg(test)]
@@ -40,6 +72,23 @@ mod tests {
             ("1/10s", "1/10s"),
         ] {
             assert_eq!(parse(text), Ok(expected.parse().unwrap()), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_meant_is_said() {
+        for (text, expected) in [
+            ("10rps", "type 10/s"),
+            ("10 RPS", "type 10/s"),
+            ("2.5k req/s", "type 2.5k/s"),
+            ("10Hz", "type 10/s"),
+            ("0rps", "(type 1000/s"),
+            ("0", "must be more than 0: type 1000/s"),
+            ("0.0/min", "must be more than 0"),
+            ("0/fortnight", "must be more than 0"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 

@@ -10,7 +10,7 @@ use flowgate_load::{Target, Template};
 use hyper::Method;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 
-use super::header;
+use super::{header, url};
 use crate::exit::Refusal;
 
 /// The most URLs in one file.
@@ -60,7 +60,7 @@ pub(crate) struct Request {
     #[arg(
         short = 'a',
         long,
-        value_name = "USER:PASSWORD",
+        value_name = "USER:PASS",
         value_parser = basic,
         allow_hyphen_values = true,
     )]
@@ -102,7 +102,7 @@ impl Request {
                     "--urls: {path}: more than {MAX_URLS} URLs"
                 )));
             }
-            let target = Target::parse(line).map_err(|error| {
+            let target = url::parse(line).map_err(|error| {
                 Refusal::usage(format!("--urls: {path}: line {}: {error}", index + 1))
             })?;
             targets.push(target);

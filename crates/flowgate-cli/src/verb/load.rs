@@ -12,6 +12,7 @@ use crate::argument::gate::Gate;
 use crate::argument::output::Output;
 use crate::argument::profile::Profile;
 use crate::argument::request::Request;
+use crate::argument::url;
 use crate::descriptors;
 use crate::exit::{Exit, Refusal, complain, print};
 use crate::interrupt;
@@ -23,41 +24,61 @@ Examples:
   flowgate load http://host/ -q 500 -z 30s -c 20 -H 'Authorization: Bearer …'
       Hold 500 requests per second, in all, for 30 s.
   flowgate load http://host/ --at-most 2/s -n 100
-      Never closer than 500 ms: what arrives late moves those behind it.
+      Never closer than 500 ms: what is sent late moves those behind it.
   flowgate load http://host/ -q 100:5000 -z 60s --html report.html
       Evenly from 100 to 5000 per second, and a page with charts.
-  flowgate load http://host/ -q 500 -z 1m --fail-if 'p99>50ms' --fail-if 'err>0.1%'
+  flowgate load http://host/ -q 500 --fail-if 'p99>50ms' --fail-if 'err>0.1%'
       For a pipeline: the exit code says whether it was fast enough.
   flowgate load http://host/ -z 10s
       Without a rate: as fast as it goes, on 50 connections.
 
 Holding a rate:
-  Requests are sent when they are due, whether or not earlier ones were answered. When all connections
-  are busy they wait for one, and are sent late, unless --late says otherwise.
+  Requests are sent when they are due, whether or not earlier ones were
+  answered. When all connections are busy they wait for one, and are sent late,
+  unless --late says otherwise.
+
+Limiters (--driver), each with a rate:
+  token      'token 100/s burst 20': 20 at once, then 100/s as room comes back;
+             without a burst, 100 at once
+  leaky      'leaky 100/s': evenly, 10 ms apart; with a burst, so many at once
+  sliding    'sliding 100/min': at most 100 in any minute
+  segmented  'segmented 100/min': the same in less memory; room comes back in
+             portions
+  fixed      'fixed 100/min': at most 100 in each minute since the start, so up
+             to 199 in some minute across two
 
 The report:
-  pacing     gap error: by how much the time between two sends differs from what was due; the shortest
-             such time; the most sends in any 100 ms and in any second
+  pacing     gap error: by how much the time between two sends differs from what
+             was due; the shortest such time; the most sends in any 100 ms and
+             in any second
   lag        sent - due: how late this client was
   response   answered - due: what a user would have felt
   service    answered - sent: the server, and the way there
-  limited    answers 429 and 503: the server limits the load; not counted as errors
-  verdict    HELD when every request was sent, the mean rate is within 0.1 % of the target (first to
-             last send), and the 99th percentile of lag is at most one interval or 1 ms, whichever
-             is longer; NOT HELD with the reason otherwise. A rate that changes, bursts, random
-             times and a replay are HELD when every request was sent, with the same limit for lag;
-             an interval is then the shortest asked for. UNDER when --at-most or --driver was kept to
-  seconds    of these: in how many seconds as many were sent as were due, give or take one
+  limited    answers 429 and 503: the server limits the load; not errors
+  verdict    HELD when every request was sent, the mean rate is within 0.1 % of
+             the target (first to last send), and the 99th percentile of lag is
+             at most one interval or 1 ms, whichever is longer; NOT HELD with
+             the reason otherwise. A rate that changes, bursts, random times and
+             a replay are HELD when every request was sent, with the same limit
+             for lag; an interval is then the shortest asked for. UNDER when
+             --at-most or --driver was kept to
+  seconds    of these: in how many seconds as many were sent as were due, give
+             or take one
 
-Conditions (--fail-if) are METRIC>VALUE, with >, >=, < or <=; what was not measured fails:
-  p50 p90 p99 p99.9 p99.99 max mean   of response: 50ms, 250us, 1.5s; service.p99 and lag.p99 too
-  rate                                as achieved: 990, 30/min
-  err limited skipped                 shares of all requests: 0.1%, or 0.001
-  sent                                how many: 1000
+Conditions (--fail-if) are METRIC>VALUE, with >, >=, < or <=; what was not
+measured fails:
+  p50 p90 p99 p99.9 p99.99 max mean
+             of response: 50ms, 250us, 1.5s; service.p99 and lag.p99 too
+  rate       as achieved: 990, 30/min
+  err        answers 4xx and 5xx but for 429 and 503, and requests without an
+             answer, as a share of those sent: 0.1%, or 0.001
+  limited    answers 429 and 503, as such a share
+  skipped    requests left out by --late, as a share of all that were due
+  sent       how many: 1000
 
-On a terminal a live view shows how it goes (NO_COLOR is respected). Elsewhere nothing is said until
-the report, unless --progress asks for it. The report goes to standard output, all else to standard
-error.
+On a terminal a live view shows how it goes (NO_COLOR is respected). Elsewhere
+nothing is said until the report, unless --progress asks for it. The report goes
+to standard output, all else to standard error.
 
 Exit codes:
   0    held, or stayed under, or no rate was asked for
@@ -154,7 +175,7 @@ fn plan(
 ) -> Result<Plan, Refusal> {
     let is_aimed = url.is_some() || request.has_urls();
     let pace = profile.pace(cap.driver()?, is_aimed)?;
-    let parse = |url: &str| Target::parse(url).map_err(|error| Refusal::usage(error.to_string()));
+    let parse = |url: &str| url::parse(url).map_err(Refusal::usage);
     let targets = match (request.targets()?, &url) {
         (Some(targets), _) => targets,
         (None, Some(url)) => vec![parse(url)?],

@@ -15,7 +15,7 @@ use crate::verb;
 /// For example: flowgate man | man -l -
 #[derive(Args, Debug)]
 pub(crate) struct Man {
-    /// Where to write flowgate.1, flowgate-load.1 and so on
+    /// Where to write flowgate.1, flowgate-load.1 and so on; made if it is not there
     directory: Option<PathBuf>,
 }
 
@@ -40,6 +40,7 @@ pub(crate) fn run(man: Man) -> Exit {
 
 /// One page for the command, and one for each verb.
 fn write(command: &Command, directory: &Path) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
     for command in [command].into_iter().chain(command.get_subcommands()) {
         let name = command.get_display_name().unwrap_or(command.get_name());
         fs::write(directory.join(format!("{name}.1")), page(command)?)?;

@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand};
 const EXAMPLES: &str = "\
 Examples:
   flowgate load --rate 1000/s --duration 5s
-      Send 1000 requests per second to a server of its own: how exact is this machine?
+      Send 1000 requests per second to a server of its own: how exact is this?
   flowgate load -q 500 -z 30s -c 20 http://127.0.0.1:8080/health
       The same to a real server, as hey and oha have it.
   flowgate load http://host/ --at-most 2/s

@@ -25,24 +25,32 @@ Examples:
   tail -f access.log | flowgate pace '10/s burst 5'
       After a rest, up to five at once.
 
-The first line goes at once. Each of the others goes when its turn has come, which is counted from when the
-one before had been written: the distance between two is never shorter than the rate says, and mostly a
-little longer. A line that comes after its turn goes at once, and nothing is made up for, except by a burst.
+The first line goes at once. Each of the others goes when its turn has come,
+which is counted from when the one before had been written: the distance
+between two is never shorter than the rate says, and mostly a little longer, so
+that the rate is mostly a little lower than asked. About 100,000 lines a second
+are the most, whatever is asked for. A line that comes after its turn goes at
+once, and nothing is made up for, except by a burst.
 
-Lines are any bytes, and are not changed. Each is written as soon as it may go, whole; one of more than 1 MiB
-is not held in memory but passed on in pieces. When the reader has gone away, the command ends, at once where the
-system tells of it (it does on Unix), or else when the next line is due.
+Lines are any bytes, and are not changed. Each is written as soon as it may go,
+whole; one of more than 1 MiB is not held in memory but passed on in pieces.
+When the reader has gone away, the command ends, at once where the system tells
+of it (it does on Unix), or else when the next line is due.
 
-Exit codes: 0 all is written, or nobody reads it, 1 could not read or write, 2 bad arguments, 130 stopped by
-Ctrl-C, which waits for a line that is being written (again: it does not)";
+Exit codes:
+  0    all is written, or nobody reads it
+  1    could not read or write
+  2    bad arguments
+  130  stopped by Ctrl-C, which waits for a line that is being written (again:
+       it does not)";
 
 /// Copy lines from standard input to standard output, never faster than at a rate
 #[derive(Args, Debug)]
-#[command(override_usage = "flowgate pace [OPTIONS] <RATE>", after_long_help = EXPLANATION)]
+#[command(after_long_help = EXPLANATION)]
 pub(crate) struct Pace {
     /// How often: 2/s, 30/min, 1/10s, '2/s burst 5'; a bare number is per second
     #[arg(value_parser = rate, allow_hyphen_values = true)]
-    rate: Option<Quota>,
+    rate: Quota,
 
     /// Lines end with NUL instead of newline, as those of find -print0 do
     #[arg(short = '0', long)]
@@ -66,11 +74,8 @@ pub(crate) fn run(pace: Pace) -> Exit {
 
 /// Whose turn it is, and who may end it before its end.
 fn begin(pace: &Pace) -> Result<LeakyBucket, Refusal> {
-    let Some(rate) = pace.rate else {
-        return Err(Refusal::usage("how often? type flowgate pace 2/s"));
-    };
     // The clock that others will measure it by.
-    let turns = LeakyBucket::builder(rate)
+    let turns = LeakyBucket::builder(pace.rate)
         .clock(Clock::os())
         .build()
         .map_err(|error| Refusal::usage(error.to_string()))?;
@@ -251,7 +256,7 @@ mod tests {
     fn what_is_no_rate_of_lines_says_what_to_type() {
         for (text, expected) in [
             ("", "type 1000/s"),
-            ("0", "1 or more"),
+            ("0", "must be more than 0"),
             ("-5/s", "-5"),
             ("5/fortnight", "fortnight"),
             ("10MiB/s", "bytes"),

@@ -1,4 +1,4 @@
-//! `flowgate report`: what runs wrote as JSON, in words, as a page or as a table; several side by side.
+//! `flowgate report`: what runs wrote as JSON, in words, as a page or as a table.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,10 +11,10 @@ use crate::argument::output::file;
 use crate::exit::{Exit, Refusal, print};
 use crate::reports::Destinations;
 
-/// Show what runs wrote with --json: in words, as a page or as a table; several side by side
+/// Show what runs wrote with --json: in words, one run below the other, or all on one page or in one table
 #[derive(Args, Debug)]
 pub(crate) struct Report {
-    /// What `flowgate load --json` has written
+    /// What flowgate load --json has written
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
@@ -68,8 +68,15 @@ fn read(path: &Path) -> Result<flowgate_load::Report, Refusal> {
     let name = path.display();
     let text = fs::read_to_string(path)
         .map_err(|error| Refusal::could_not_run(format!("cannot read {name}: {error}")))?;
-    flowgate_load::Report::from_json(&text)
-        .map_err(|error| Refusal::usage(format!("{name}: {error}")))
+    flowgate_load::Report::from_json(&text).map_err(|error| {
+        // What a parser has to say about fields is of use to nobody who did not write them.
+        let text = error.to_string();
+        let why = match text.starts_with("a report of schema") {
+            true => text,
+            false => "not a report: type a file that flowgate load --json has written".to_owned(),
+        };
+        Refusal::usage(format!("{name}: {why}"))
+    })
 }
 
 /// What the runs are called: their files' names, as far as these tell them apart.

@@ -23,6 +23,12 @@ use crate::interrupt::STOPPING;
 const WIDEST: usize = 100;
 /// The width of the longest name of a line.
 const NAME: usize = 8;
+/// A run that takes less is shown with tenths of a second.
+const SHORT: Duration = Duration::from_secs(10);
+/// What is counted together in [`Progress::recent`].
+const TENTH: Duration = Duration::from_millis(100);
+/// For how long nothing is answered, or sent, before that is said.
+const STALL: Duration = Duration::from_millis(500);
 /// Between two items of a line.
 const GAP: &str = "   ";
 
@@ -124,13 +130,33 @@ pub(super) fn during(
             ],
         );
     }
-    lines.push(match is_stopping {
-        true => yellow().apply_to(cut(STOPPING, width)).to_string(),
-        false => dim
+    lines.push(match (is_stopping, trouble(progress)) {
+        (true, _) => yellow().apply_to(cut(STOPPING, width)).to_string(),
+        (false, Some(trouble)) => red().apply_to(cut(&trouble, width)).to_string(),
+        (false, None) => dim
             .apply_to(cut("Ctrl-C stops early and still reports", width))
             .to_string(),
     });
     lines
+}
+
+/// What keeps requests from being sent, if anything does: `nothing answered for 2.3 s, 50 on their way`.
+fn trouble(progress: &Progress) -> Option<String> {
+    let waiting = match progress.waiting {
+        0 => String::new(),
+        count => format!(", {count} due and not sent"),
+    };
+    if progress.stalled > STALL {
+        return Some(format!(
+            "nothing answered for {:.1} s, {} on their way{waiting}",
+            progress.stalled.as_secs_f64(),
+            progress.in_flight
+        ));
+    }
+    let idle = progress.recent.iter().rev().take_while(|&&sent| sent == 0);
+    let idle = TENTH * u32::try_from(idle.count()).unwrap_or(u32::MAX);
+    (progress.waiting > 0 && idle > STALL)
+        .then(|| format!("nothing sent for {:.1} s{waiting}", idle.as_secs_f64()))
 }
 
 /// All of it in one line, for a log.
@@ -148,12 +174,16 @@ pub(super) fn line(progress: &Progress) -> String {
     if progress.skipped > 0 {
         line += &format!(", {} left out", progress.skipped);
     }
-    line + &format!(
+    line += &format!(
         "; response p50 {}, p99 {}; lag p99 {}",
         time(progress.response_p50),
         time(progress.response_p99),
         time(progress.lag_p99)
-    )
+    );
+    if let Some(trouble) = trouble(progress) {
+        line += &format!("; {trouble}");
+    }
+    line
 }
 
 fn title(subject: &Subject, width: usize) -> String {
@@ -168,7 +198,16 @@ fn bar(progress: &Progress, width: usize) -> String {
     let elapsed = figure::span(Duration::from_secs(progress.elapsed.as_secs()));
     let of_time = |planned: Duration| {
         let share = progress.elapsed.as_secs_f64() / planned.as_secs_f64().max(f64::MIN_POSITIVE);
-        (share, format!("{elapsed} of {}", figure::span(planned)))
+        let label = match planned < SHORT {
+            // The last request is due a little before the end.
+            true => format!(
+                "{:.1}s of {:.1}s",
+                progress.elapsed.as_secs_f64(),
+                planned.as_secs_f64()
+            ),
+            false => format!("{elapsed} of {}", figure::span(planned)),
+        };
+        (share, label)
     };
     let of_count = |scheduled: u64| (progress.sent as f64 / scheduled as f64, elapsed.clone());
     let known = progress
@@ -243,6 +282,7 @@ mod tests {
         (progress.planned, progress.scheduled) = (None, None);
         (progress.sent, progress.admitted, progress.sent_per_second) = (0, 0, 0.0);
         progress.recent = Vec::new();
+        (progress.waiting, progress.stalled) = (0, Duration::ZERO);
         progress
     }
 
@@ -290,6 +330,58 @@ mod tests {
             assert!(text.contains(expected), "{expected:?} is not in\n{text}");
         }
         assert!(during(&subject(), &progress(), true, 79)[7].contains("stopping"));
+    }
+
+    #[test]
+    fn it_says_when_nothing_is_answered() {
+        let mut progress = progress();
+        progress.in_flight = 50;
+        for (stalled, waiting, per_second, expected) in [
+            (500, 0, 0.0, None),
+            (500, 40, 900.0, None),
+            (0, 40, 900.0, None),
+            (
+                2_345,
+                0,
+                0.0,
+                Some("nothing answered for 2.3 s, 50 on their way"),
+            ),
+            (
+                2_345,
+                40,
+                0.0,
+                Some("nothing answered for 2.3 s, 50 on their way, 40 due and not sent"),
+            ),
+            (
+                0,
+                40,
+                0.0,
+                Some("nothing sent for 0.7 s, 40 due and not sent"),
+            ),
+        ] {
+            progress.stalled = Duration::from_millis(stalled);
+            (progress.waiting, progress.sent_per_second) = (waiting, per_second);
+            let sent = if per_second > 0.0 { 100 } else { 0 };
+            progress.recent = [vec![100; 5], vec![sent; 7]].concat();
+            assert_eq!(trouble(&progress).as_deref(), expected);
+            let lines = during(&subject(), &progress, false, 79);
+            let line = line(&progress);
+            match expected {
+                Some(expected) => {
+                    assert_eq!(lines.last().map(String::as_str), Some(expected));
+                    assert!(line.ends_with(&format!("; {expected}")), "{line}");
+                }
+                None => assert!(!line.contains("nothing"), "{line}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_run_has_tenths() {
+        let mut progress = progress();
+        progress.elapsed = Duration::from_millis(420);
+        progress.planned = Some(Duration::from_millis(990));
+        assert!(bar(&progress, 79).ends_with("]   0.4s of 1.0s"));
     }
 
     #[test]

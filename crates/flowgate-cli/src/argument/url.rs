@@ -1,0 +1,63 @@
+//! A URL, which must not hold a password: what is said about it could end up in a log.
+
+use std::borrow::Cow;
+
+use flowgate_load::Target;
+
+/// Reads where requests go.
+pub(crate) fn parse(text: &str) -> Result<Target, String> {
+    let Some((before, credentials, rest)) = split(text) else {
+        return Target::parse(text).map_err(|error| error.to_string());
+    };
+    let user = match credentials.split_once(':') {
+        Some((user, _)) if !user.is_empty() => user,
+        _ => "user",
+    };
+    let scheme = if before.is_empty() { "http://" } else { before };
+    Err(format!(
+        "a user name does not belong in a URL: type {scheme}{rest} -a {user}:…"
+    ))
+}
+
+/// The same text, without a user name and password if it is a URL that holds them.
+pub(crate) fn without_credentials(text: &str) -> Cow<'_, str> {
+    match split(text) {
+        Some((before, _, rest)) => Cow::Owned(format!("{before}…@{rest}")),
+        None => Cow::Borrowed(text),
+    }
+}
+
+/// What is before the user name, the user name and password, and what is behind them.
+fn split(text: &str) -> Option<(&str, &str, &str)> {
+    let begin = text.find("://").map_or(0, |colon| colon + "://".len());
+    let (before, behind) = text.split_at(begin);
+    let end = behind.find(['/', '?', '#']).unwrap_or(behind.len());
+    let at = behind[..end].rfind('@')?;
+    Some((before, &behind[..at], &behind[at + 1..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_not_repeated() {
+        for (text, expected) in [
+            ("http://me:secret@host/a", "type http://host/a -a me:…"),
+            ("https://me:sec@ret@host", "type https://host -a me:…"),
+            ("http://secret@host/", "type http://host/ -a user:…"),
+            ("http://:secret@host/", "type http://host/ -a user:…"),
+            ("me:secret@host:80", "type http://host:80 -a me:…"),
+            ("http://me:sec ret@host/", "type http://host/ -a me:…"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+            assert!(!error.contains("sec"), "{text}: {error}");
+            assert!(!without_credentials(text).contains("sec"), "{text}");
+        }
+        for text in ["http://host/@b", "http://host/?a=me:b@c", "http://host#a@b"] {
+            assert!(parse(text).is_ok(), "{text}");
+            assert_eq!(without_credentials(text), text);
+        }
+    }
+}
