@@ -22,12 +22,13 @@ struct Nginx {
 
 impl Nginx {
     fn start() -> Nginx {
-        let directory = std::env::temp_dir().join(format!("flowgate-nginx-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
         // Bound and closed again: free for now.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         drop(listener);
+        let name = format!("flowgate-nginx-{}-{port}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        fs::create_dir_all(&directory).unwrap();
         let configuration = format!(
             "master_process off; # One process, so that ending it leaves no other behind.
              pid nginx.pid;
