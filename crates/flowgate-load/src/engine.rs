@@ -16,7 +16,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tokio::net::lookup_host;
@@ -94,7 +94,7 @@ pub fn run(plan: Plan, stop: &Stop) -> Result<Report, RunError> {
 pub fn run_watched(
     plan: Plan,
     stop: &Stop,
-    mut watch: impl FnMut(&Progress),
+    watch: impl FnMut(&Progress),
 ) -> Result<Report, RunError> {
     let plan = Arc::new(plan);
     let first = one_host(&plan)?;
@@ -102,47 +102,7 @@ pub fn run_watched(
     let addresses = resolve(first, plan.connect.timeout, stop)?;
     let (connections, slots) = slots(&plan);
     let threads = threads(&plan, connections);
-    let left = Arc::new(AtomicU64::new(plan.pace.requests().unwrap_or(u64::MAX)));
-
-    let (ready, is_ready) = mpsc::channel();
-    let mut starts = Vec::with_capacity(threads);
-    let mut shards = Vec::with_capacity(threads);
-    for shard in 0..threads {
-        let (start, starting) = oneshot::channel();
-        let part = Part {
-            plan: plan.clone(),
-            connector: connector.clone(),
-            addresses: addresses.clone(),
-            shard,
-            shards: threads,
-            // Those before it have one more each where it does not come out even.
-            slots: (slots + threads - 1 - shard) / threads,
-            left: left.clone(),
-            stop: stop.clone(),
-        };
-        let line = Line {
-            ready: ready.clone(),
-            start: starting,
-        };
-        let thread = thread::Builder::new().name(format!("flowgate-load-{shard}"));
-        shards.push(
-            thread
-                .spawn(move || part.run(line))
-                .map_err(RunError::System)?,
-        );
-        starts.push(start);
-    }
-    drop(ready);
-    let mut warmth = Warmth::default();
-    for outcome in is_ready {
-        // Those that wait to start learn of it as their starters are dropped.
-        let Warmth {
-            missing,
-            why_missing,
-        } = outcome?;
-        warmth.missing += missing;
-        warmth.why_missing = why_missing.or(warmth.why_missing);
-    }
+    let launched = launch(&plan, &connector, &addresses, (slots, threads), stop)?;
 
     let asked = plan.pace.asked();
     let mut measurement = Measurement::new(
@@ -151,37 +111,8 @@ pub fn run_watched(
         threads,
         asked.promise.is_some(),
     );
-    let (reader, batches) = mpsc::channel();
-    let at = Instant::now() + LEAD_IN;
-    for start in starts {
-        let reader = reader.clone();
-        // A thread that is gone has panicked, which is found out below.
-        let _ = start.send(Start { at, reader });
-    }
-    drop(reader);
-    // Whoever watches may stand still, as a terminal does that is told to; who counts may not.
-    let (teller, told) = mpsc::sync_channel(1);
-    thread::scope(|scope| {
-        let (pace, measurement) = (&plan.pace, &mut measurement);
-        let counting = thread::Builder::new().name("flowgate-load-count".to_owned());
-        let counting = counting.spawn_scoped(scope, move || {
-            let mut due = DueByNow::of(pace);
-            read(&batches, measurement, |measurement, is_last| {
-                let elapsed = at.elapsed();
-                due.look(elapsed);
-                let progress = measurement.progress(elapsed, pace.span(), due.by_ticks());
-                // Nobody has to see each of them, but everybody the last.
-                match is_last {
-                    true => drop(teller.send(progress)),
-                    false => drop(teller.try_send(progress)),
-                }
-            });
-        });
-        let counting = counting.map_err(RunError::System)?;
-        told.iter().for_each(|progress| watch(&progress));
-        counting.join().unwrap_or_else(|panic| resume_unwind(panic));
-        Ok(())
-    })?;
+    let (shards, warmth) = (launched.shards, launched.warmth);
+    count_while_sending(&plan.pace, launched.starts, &mut measurement, watch)?;
     let most_busy: usize = shards
         .into_iter()
         .map(|shard| shard.join().unwrap_or_else(|panic| resume_unwind(panic)))
@@ -210,6 +141,99 @@ pub fn run_watched(
         },
         counts: measurement.counts,
         is_interrupted: stop.is_stopped(),
+    })
+}
+
+/// Threads that are warm and wait for the start.
+struct Launched {
+    shards: Vec<JoinHandle<Option<usize>>>,
+    starts: Vec<oneshot::Sender<Start>>,
+    warmth: Warmth,
+}
+
+/// Starts the sending threads, which open their connections, and waits for that.
+fn launch(
+    plan: &Arc<Plan>,
+    connector: &Connector,
+    addresses: &[SocketAddr],
+    (slots, threads): (usize, usize),
+    stop: &Stop,
+) -> Result<Launched, RunError> {
+    let left = Arc::new(AtomicU64::new(plan.pace.requests().unwrap_or(u64::MAX)));
+    let (ready, is_ready) = mpsc::channel();
+    let mut launched = Launched {
+        shards: Vec::with_capacity(threads),
+        starts: Vec::with_capacity(threads),
+        warmth: Warmth::default(),
+    };
+    for shard in 0..threads {
+        let (start, starting) = oneshot::channel();
+        let part = Part {
+            plan: plan.clone(),
+            connector: connector.clone(),
+            addresses: addresses.to_vec(),
+            shard,
+            shards: threads,
+            // Those before it have one more each where it does not come out even.
+            slots: (slots + threads - 1 - shard) / threads,
+            left: left.clone(),
+            stop: stop.clone(),
+        };
+        let line = Line {
+            ready: ready.clone(),
+            start: starting,
+        };
+        let thread = thread::Builder::new().name(format!("flowgate-load-{shard}"));
+        let thread = thread.spawn(move || part.run(line));
+        launched.shards.push(thread.map_err(RunError::System)?);
+        launched.starts.push(start);
+    }
+    drop(ready);
+    for outcome in is_ready {
+        // Those that wait to start learn of an error as their starters are dropped.
+        let warmth = outcome?;
+        launched.warmth.missing += warmth.missing;
+        launched.warmth.why_missing = warmth.why_missing.or(launched.warmth.why_missing);
+    }
+    Ok(launched)
+}
+
+/// Starts the run, and takes down what happens, on a thread of its own: whoever watches may stand still, as a terminal does
+/// that is told to.
+fn count_while_sending(
+    pace: &Pace,
+    starts: Vec<oneshot::Sender<Start>>,
+    measurement: &mut Measurement,
+    mut watch: impl FnMut(&Progress),
+) -> Result<(), RunError> {
+    let (reader, batches) = mpsc::channel();
+    let at = Instant::now() + LEAD_IN;
+    for start in starts {
+        let reader = reader.clone();
+        // A thread that is gone has panicked, which is found out when it is joined.
+        let _ = start.send(Start { at, reader });
+    }
+    drop(reader);
+    let (teller, told) = mpsc::sync_channel(1);
+    thread::scope(|scope| {
+        let counting = thread::Builder::new().name("flowgate-load-count".to_owned());
+        let counting = counting.spawn_scoped(scope, move || {
+            let mut due = DueByNow::of(pace);
+            read(&batches, measurement, |measurement, is_last| {
+                let elapsed = at.elapsed();
+                due.look(elapsed);
+                let progress = measurement.progress(elapsed, pace.span(), due.by_ticks());
+                // Nobody has to see each of them, but everybody the last.
+                match is_last {
+                    true => drop(teller.send(progress)),
+                    false => drop(teller.try_send(progress)),
+                }
+            });
+        });
+        let counting = counting.map_err(RunError::System)?;
+        told.iter().for_each(|progress| watch(&progress));
+        counting.join().unwrap_or_else(|panic| resume_unwind(panic));
+        Ok(())
     })
 }
 
