@@ -35,6 +35,7 @@
 
 mod connection;
 mod counts;
+mod dispatcher;
 mod driver;
 mod engine;
 mod event;

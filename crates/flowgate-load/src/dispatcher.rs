@@ -1,0 +1,342 @@
+//! When each request is sent: by a schedule, by a limiter, or whenever a slot is free.
+//!
+//! The dispatcher sleeps until the next request is due and hands it to a free slot, whose own task then writes it. When
+//! all are busy, the request waits, and with it those after it; each keeps its own due time, so that the wait shows as
+//! lag and in the response times.
+
+use std::cell::Cell;
+use std::future::pending;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio::time::sleep_until;
+
+use crate::driver::{Driver, Margin};
+use crate::event::Event;
+use crate::pacer::Pacer;
+use crate::plan::{Late, Pace, Plan};
+use crate::pool::Job;
+use crate::report::nanos;
+use crate::schedule::{Extent, Schedule};
+use crate::stop::Stop;
+use crate::worker::Shared;
+
+/// How long after the end of the schedule late requests may still be sent. Without an end, a server
+/// that never answers would keep the run going for as long as all requests together take to time
+/// out.
+const LATE_SENDS: Duration = Duration::from_secs(1);
+
+/// The last write, for a dispatcher that waits for it.
+#[derive(Default)]
+pub(crate) struct Writes {
+    last_ns: Cell<Option<u64>>,
+    changed: Notify,
+}
+
+impl Writes {
+    pub(crate) fn happened(&self, at_ns: u64) {
+        self.last_ns.set(Some(at_ns));
+        self.changed.notify_one();
+    }
+
+    /// When the next write happens. Cancel safe.
+    async fn next(&self) -> u64 {
+        loop {
+            if let Some(at_ns) = self.last_ns.take() {
+                return at_ns;
+            }
+            self.changed.notified().await;
+        }
+    }
+}
+
+/// Hands every request to a slot when it is due, or as soon after as one is free.
+pub(crate) struct Dispatcher {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) shard: usize,
+    pub(crate) shards: usize,
+    pub(crate) left: Arc<AtomicU64>,
+    pub(crate) shared: Rc<Shared>,
+    pub(crate) pacer: Pacer,
+    pub(crate) writes: Rc<Writes>,
+    pub(crate) stop: Stop,
+    /// From when to when requests last waited for slots, one after the other.
+    pub(crate) busy: Cell<(Instant, Instant)>,
+}
+
+/// Why nothing more is sent.
+struct Ended;
+
+impl Dispatcher {
+    pub(crate) async fn run(mut self) {
+        let plan = self.plan.clone();
+        let stop = self.stop.clone();
+        let mut stopped = pin!(stop.stopped());
+        let _: Result<(), Ended> = match &plan.pace {
+            Pace::Hold(schedule) => self.hold(schedule, stopped.as_mut()).await,
+            Pace::Under(driver, extent) => self.stay_under(driver, *extent, stopped.as_mut()).await,
+            Pace::Unpaced(extent) => self.hurry(*extent, stopped.as_mut()).await,
+        };
+    }
+
+    /// Sends by a schedule.
+    async fn hold(
+        &mut self,
+        schedule: &Schedule,
+        mut stopped: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<(), Ended> {
+        let last_call = self.at(schedule.span().checked_add(LATE_SENDS));
+        let indices = (self.shard..).step_by(self.shards);
+        let times = schedule.times().skip(self.shard).step_by(self.shards);
+        for (index, offset) in indices.zip(times) {
+            let due = self.at(Some(offset)).ok_or(Ended)?;
+            tokio::select! {
+                biased;
+                () = &mut stopped => return Err(Ended),
+                () = self.pacer.sleep_until(due) => {}
+            }
+            if last_call.is_some_and(|last_call| Instant::now() > last_call) {
+                return Err(Ended);
+            }
+            let too_late = match self.plan.late {
+                Late::Queue => None,
+                Late::Within(patience) => due.checked_add(patience),
+            };
+            let due_ns = nanos::of(offset);
+            let job = Job {
+                due,
+                message: index % self.shared.messages.len(),
+            };
+            if too_late.is_some_and(|too_late| Instant::now() > too_late) {
+                self.note(Event::Skipped { due_ns });
+                continue;
+            }
+            let end = match (too_late, last_call) {
+                (Some(too_late), Some(last_call)) => Some(too_late.min(last_call)),
+                (some, other) => some.or(other),
+            };
+            if self.hand_over(job, end, stopped.as_mut()).await?.is_some() {
+                self.note(Event::Due { due_ns });
+            } else if too_late.is_some() {
+                self.note(Event::Skipped { due_ns });
+            } else {
+                self.note(Event::Due { due_ns });
+                return Err(Ended);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends when a limiter says, by when requests were really written.
+    async fn stay_under(
+        &mut self,
+        driver: &Driver,
+        extent: Extent,
+        mut stopped: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<(), Ended> {
+        let (most, end_ns) = ends(extent);
+        let last_call = self.at(Duration::from_nanos(end_ns).checked_add(LATE_SENDS));
+        let mut from_ns = 0;
+        let mut before = None;
+        for index in 0..most {
+            let earliest_ns = driver.next_ns(from_ns).ok_or(Ended)?;
+            let due_ns = match before {
+                Some(id) if earliest_ns > from_ns => {
+                    let distance = Duration::from_nanos(earliest_ns - from_ns);
+                    let margin = tokio::select! {
+                        biased;
+                        () = &mut stopped => return Err(Ended),
+                        margin = self.margin(driver.margin_asked(), distance, id, from_ns) => margin,
+                    };
+                    earliest_ns.saturating_add(nanos::of(margin))
+                }
+                _ => earliest_ns,
+            };
+            if due_ns >= end_ns {
+                return Err(Ended);
+            }
+            let due = self.at(Some(Duration::from_nanos(due_ns))).ok_or(Ended)?;
+            tokio::select! {
+                biased;
+                () = &mut stopped => return Err(Ended),
+                () = self.pacer.sleep_until(due) => {}
+            }
+            self.note(Event::Due { due_ns });
+            let job = Job {
+                due,
+                message: (index % self.shared.messages.len() as u64) as usize,
+            };
+            let id = self
+                .hand_over(job, last_call, stopped.as_mut())
+                .await?
+                .ok_or(Ended)?;
+            tokio::select! {
+                biased;
+                sent_ns = self.writes.next() => {
+                    driver.sent(sent_ns);
+                    from_ns = sent_ns;
+                    before = Some(id);
+                }
+                // It could not be sent. Trying costs as much, or a server that is gone would be tried without a pause.
+                () = self.shared.pool.slot(id).over() => {
+                    from_ns = from_ns.max(self.now_ns());
+                    driver.sent(from_ns);
+                    before = None;
+                }
+                () = &mut stopped => return Err(Ended),
+            }
+        }
+        Ok(())
+    }
+
+    /// What is added to a distance from a request on slot `id` that was sent at `sent_ns`, once that is known.
+    async fn margin(
+        &mut self,
+        margin: Margin,
+        distance: Duration,
+        id: usize,
+        sent_ns: u64,
+    ) -> Duration {
+        let shared = self.shared.clone();
+        let answered = shared.pool.slot(id).over();
+        if let Some(longest) = margin.longest(distance) {
+            // If there is no answer by then, it takes as long as matters.
+            let end = self.at(Some(Duration::from_nanos(sent_ns) + longest));
+            tokio::select! {
+                biased;
+                () = answered => {}
+                () = sleep_past(end) => return longest,
+            }
+        } else {
+            answered.await;
+        }
+        let took = Duration::from_nanos(self.now_ns().saturating_sub(sent_ns));
+        margin.after(distance, took)
+    }
+
+    /// Sends whenever a slot is free.
+    async fn hurry(
+        &mut self,
+        extent: Extent,
+        mut stopped: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<(), Ended> {
+        let (_, end_ns) = ends(extent);
+        let end = self.at(Some(Duration::from_nanos(end_ns)));
+        let start = self.shared.journal.start();
+        tokio::select! {
+            biased;
+            () = &mut stopped => return Err(Ended),
+            () = self.pacer.sleep_until(start) => {}
+        }
+        let mut index = self.shard;
+        while self.take_one_of_those_left() {
+            let job = |due| Job {
+                due,
+                message: index % self.shared.messages.len(),
+            };
+            loop {
+                let now = Instant::now();
+                if end.is_some_and(|end| now >= end) {
+                    return Err(Ended);
+                }
+                if self.shared.pool.hand_over(job(now)).is_some() {
+                    break;
+                }
+                tokio::select! {
+                    biased;
+                    () = self.shared.pool.freed() => {}
+                    () = &mut stopped => return Err(Ended),
+                    () = sleep_past(end) => return Err(Ended),
+                }
+            }
+            index += self.shards;
+        }
+        Ok(())
+    }
+
+    fn take_one_of_those_left(&self) -> bool {
+        let one_less = |left: u64| left.checked_sub(1);
+        self.left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
+            .is_ok()
+    }
+
+    /// To which slot the job was handed over, if one was free by `end`; if it had to wait, that is noted.
+    async fn hand_over(
+        &self,
+        job: Job,
+        end: Option<Instant>,
+        mut stopped: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<Option<usize>, Ended> {
+        let pool = &self.shared.pool;
+        let (began, ended) = self.busy.get();
+        let was_due_before = job.due < ended;
+        if let Some(id) = pool.hand_over(job) {
+            if was_due_before {
+                // Those before it waited, and it behind them.
+                self.note_wait(job.due.max(began), ended);
+            }
+            return Ok(Some(id));
+        }
+        let began = if was_due_before {
+            began
+        } else {
+            Instant::now()
+        };
+        let mut end = pin!(sleep_past(end));
+        let handed_over = loop {
+            tokio::select! {
+                biased;
+                () = &mut stopped => break Err(Ended),
+                () = &mut end => break Ok(None),
+                () = pool.freed() => {
+                    if let Some(id) = pool.hand_over(job) {
+                        break Ok(Some(id));
+                    }
+                }
+            }
+        };
+        let now = Instant::now();
+        self.busy.set((began, now));
+        self.note_wait(job.due.max(began), now);
+        handed_over
+    }
+
+    /// A client that is late by itself has not waited for a slot meanwhile.
+    fn note_wait(&self, from: Instant, to: Instant) {
+        let wait_ns = nanos::of(to.saturating_duration_since(from));
+        self.note(Event::Queued { wait_ns });
+    }
+
+    fn at(&self, offset: Option<Duration>) -> Option<Instant> {
+        self.shared.journal.start().checked_add(offset?)
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.shared.journal.offset_ns(Instant::now())
+    }
+
+    fn note(&self, event: Event) {
+        self.shared.journal.note(event);
+    }
+}
+
+/// How many requests at most, and when none is sent any longer.
+fn ends(extent: Extent) -> (u64, u64) {
+    match extent {
+        Extent::Lasting(span) => (u64::MAX, nanos::of(span)),
+        Extent::Requests(requests) => (requests.max(1), u64::MAX),
+    }
+}
+
+/// Sleeps until the instant, or for ever when there is none.
+async fn sleep_past(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant.into()).await,
+        None => pending().await,
+    }
+}
