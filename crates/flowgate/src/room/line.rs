@@ -24,6 +24,8 @@ const STRICT_LEAD_NS: u64 = 60_000;
 const NORMAL_LEAD_NS: u64 = 2_000;
 /// How much earlier than it is due somebody is woken at the most, because wake-ups are late.
 const MOST_LATENESS_NS: u64 = 100_000;
+/// Of a wait, no more than one part in so many is spent awake.
+const MOST_AWAKE: u64 = 4;
 /// How much a wake-up teaches about the next. Steps up are three times as long as steps down, which leads to where three
 /// of four wake-ups are below.
 const LATENESS_STEP_NS: u64 = 500;
@@ -67,6 +69,8 @@ pub(super) struct State {
     rung: Option<(u32, u64)>,
     /// How late those are who are woken, three of four: the timer, and then their runtime, take that long to get going.
     lateness_ns: u64,
+    /// How much earlier the next one is woken, as far as that costs no more than a part of its wait.
+    lead_ns: u64,
     /// How many are about to set an alarm, which may go off before it is set.
     retimers: u32,
 }
@@ -96,6 +100,7 @@ impl Line {
                 called: None,
                 rung: None,
                 lateness_ns: 0,
+                lead_ns: 0,
                 retimers: 0,
                 floor_ns: 0,
                 due_ns: NEVER_NS,
@@ -229,6 +234,10 @@ impl State {
             let answer = match self.decide(supply, next, now_ns, me) {
                 Decision::Now(answer) => answer,
                 Decision::At(due_ns, held_by) => {
+                    if due_ns != self.due_ns {
+                        let wait_ns = due_ns.saturating_sub(now_ns);
+                        self.lead_ns = self.lateness_ns.min(wait_ns / MOST_AWAKE);
+                    }
                     self.due_ns = due_ns;
                     self.service_ns = due_ns
                         .min(self.queue.get(next).request.deadline_ns)
@@ -406,7 +415,7 @@ impl State {
                 .service_ns
                 .checked_next_multiple_of(COARSE_GRAIN_NS)
                 .unwrap_or(self.service_ns),
-            Precision::Normal => self.service_ns.saturating_sub(self.lateness_ns),
+            Precision::Normal => self.service_ns.saturating_sub(self.lead_ns),
             Precision::Strict => self.service_ns.saturating_sub(STRICT_LEAD_NS),
         }
     }
@@ -427,7 +436,7 @@ impl State {
     pub(super) fn awake_until_ns(&self, index: u32, now_ns: u64) -> Option<u64> {
         let lead_ns = match self.settings.precision {
             Precision::Coarse => 0,
-            Precision::Normal => self.lateness_ns + NORMAL_LEAD_NS,
+            Precision::Normal => self.lead_ns + NORMAL_LEAD_NS,
             Precision::Strict => STRICT_LEAD_NS,
         };
         if self.changes > 0 {

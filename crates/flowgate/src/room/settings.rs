@@ -30,7 +30,7 @@ pub enum Precision {
     /// On whole milliseconds, so that many waits share a wake-up.
     Coarse,
     /// To some microseconds: the line learns how late wake-ups are here, has whoever is next woken so much earlier (0.1 ms
-    /// at the most), and what is then left, mostly a few microseconds, is waited for awake.
+    /// and a quarter of its wait at the most), and what is then left, mostly a few microseconds, is waited for awake.
     #[default]
     Normal,
     /// To a fraction of a microsecond: whoever is next is woken early, and watches the clock for the rest. That takes
