@@ -107,10 +107,7 @@ impl Dispatcher {
                 Late::Within(patience) => due.checked_add(patience),
             };
             let due_ns = nanos::of(offset);
-            let job = Job {
-                due,
-                message: index % self.shared.messages.len(),
-            };
+            let job = self.job(index, due);
             if too_late.is_some_and(|too_late| Instant::now() > too_late) {
                 self.note(Event::Skipped { due_ns });
                 continue;
@@ -142,7 +139,7 @@ impl Dispatcher {
         let last_call = self.at(Duration::from_nanos(end_ns).checked_add(LATE_SENDS));
         let mut from_ns = 0;
         let mut before = None;
-        for index in 0..most {
+        for index in (0..).take(most) {
             let earliest_ns = driver.next_ns(from_ns).ok_or(Ended)?;
             let due_ns = match before {
                 Some(id) if earliest_ns > from_ns => {
@@ -166,12 +163,8 @@ impl Dispatcher {
                 () = self.pacer.sleep_until(due) => {}
             }
             self.note(Event::Due { due_ns });
-            let job = Job {
-                due,
-                message: (index % self.shared.messages.len() as u64) as usize,
-            };
             let id = self
-                .hand_over(job, last_call, stopped.as_mut())
+                .hand_over(self.job(index, due), last_call, stopped.as_mut())
                 .await?
                 .ok_or(Ended)?;
             tokio::select! {
@@ -234,16 +227,12 @@ impl Dispatcher {
         }
         let mut index = self.shard;
         while self.take_one_of_those_left() {
-            let job = |due| Job {
-                due,
-                message: index % self.shared.messages.len(),
-            };
             loop {
                 let now = Instant::now();
                 if end.is_some_and(|end| now >= end) {
                     return Err(Ended);
                 }
-                if self.shared.pool.hand_over(job(now)).is_some() {
+                if self.shared.pool.hand_over(self.job(index, now)).is_some() {
                     break;
                 }
                 tokio::select! {
@@ -312,6 +301,14 @@ impl Dispatcher {
         self.note(Event::Queued { wait_ns });
     }
 
+    /// The request of this index in the whole run.
+    fn job(&self, index: usize, due: Instant) -> Job {
+        Job {
+            due,
+            message: index % self.shared.messages.len(),
+        }
+    }
+
     fn at(&self, offset: Option<Duration>) -> Option<Instant> {
         self.shared.journal.start().checked_add(offset?)
     }
@@ -326,10 +323,13 @@ impl Dispatcher {
 }
 
 /// How many requests at most, and when none is sent any longer.
-fn ends(extent: Extent) -> (u64, u64) {
+fn ends(extent: Extent) -> (usize, u64) {
     match extent {
-        Extent::Lasting(span) => (u64::MAX, nanos::of(span)),
-        Extent::Requests(requests) => (requests.max(1), u64::MAX),
+        Extent::Lasting(span) => (usize::MAX, nanos::of(span)),
+        Extent::Requests(requests) => (
+            usize::try_from(requests).unwrap_or(usize::MAX).max(1),
+            u64::MAX,
+        ),
     }
 }
 

@@ -118,9 +118,7 @@ impl Measurement {
 
     fn event(&mut self, shard: usize, event: Event) {
         match event {
-            Event::Due { due_ns } => {
-                self.slots.at(due_ns).due += 1;
-            }
+            Event::Due { due_ns } => self.slots.at(due_ns).due += 1,
             Event::Skipped { due_ns } => {
                 self.counts.skipped += 1;
                 self.slots.at(due_ns).due += 1;

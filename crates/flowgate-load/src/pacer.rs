@@ -181,3 +181,29 @@ mod timer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_of_four_wake_ups_are_in_time() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let _entered = runtime.enter();
+        let learnt = |late_us: &[u64]| {
+            let mut pacer = Pacer::new().unwrap();
+            for &late in late_us.iter().cycle().take(2_000) {
+                pacer.learn(Duration::from_micros(late));
+            }
+            pacer.lead_ns
+        };
+        assert_eq!(learnt(&[0]), 0);
+        assert!(learnt(&[40]).abs_diff(40_000) <= 3 * STEP_NS);
+        let between = learnt(&[10, 20, 30, 80]);
+        assert!((28_000..82_000).contains(&between), "{between}");
+        assert_eq!(learnt(&[5_000]), MOST_LEAD_NS);
+    }
+}

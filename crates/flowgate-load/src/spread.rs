@@ -35,6 +35,21 @@ pub struct Spread {
     pub max: Duration,
 }
 
+impl Spread {
+    /// The quantiles and the longest, by name; none where there are too few samples for it to be another than the longest.
+    pub(crate) fn columns(&self) -> [(&'static str, Option<Duration>); 6] {
+        let columns = [
+            ("p50", self.p50, 1),
+            ("p90", self.p90, 1),
+            ("p99", self.p99, 1),
+            ("p99.9", self.p999, 1_000),
+            ("p99.99", self.p9999, 10_000),
+            ("max", self.max, 1),
+        ];
+        columns.map(|(name, value, samples)| (name, (self.samples >= samples).then_some(value)))
+    }
+}
+
 /// One point of a distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quantile {

@@ -160,36 +160,14 @@ fn as_planned(report: &Report) -> String {
 /// The table of durations.
 fn spreads(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "{:<10}", "")?;
-    for name in ["p50", "p90", "p99", "p99.9", "p99.99", "max"] {
+    for (name, _) in report.response.columns() {
         write!(f, " {name:>9}")?;
     }
     writeln!(f)?;
     let mut row = |name: &str, spread: Spread| {
         write!(f, "{name:<10}")?;
-        let Spread {
-            p50,
-            p90,
-            p99,
-            p999,
-            p9999,
-            max,
-            ..
-        } = spread;
-        // Each with the samples that it takes for it to be another than the longest.
-        let values = [
-            (p50, 1),
-            (p90, 1),
-            (p99, 1),
-            (p999, 1_000),
-            (p9999, 10_000),
-            (max, 1),
-        ];
-        for (value, samples) in values {
-            let value = if spread.samples < samples {
-                "-".to_owned()
-            } else {
-                duration(value)
-            };
+        for (_, value) in spread.columns() {
+            let value = value.map_or("-".to_owned(), duration);
             write!(f, " {value:>9}")?;
         }
         writeln!(f)

@@ -317,7 +317,8 @@ fn durations(runs: &[Run], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if runs.len() > 1 {
         f.write_str("<td></td>")?;
     }
-    for name in ["mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"] {
+    let names = Spread::default().columns().map(|(name, _)| name);
+    for name in ["mean"].into_iter().chain(names) {
         write!(f, "<th scope=\"col\">{name}</th>")?;
     }
     f.write_str("</tr></thead>\n")?;
@@ -344,33 +345,10 @@ fn durations(runs: &[Run], f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 )?;
             }
             let spread = spread(run.report);
-            let Spread {
-                mean,
-                p50,
-                p90,
-                p99,
-                p999,
-                p9999,
-                max,
-                ..
-            } = spread;
-            // Each with the samples that it takes for it to be another than the longest.
-            let values = [
-                (mean, 1),
-                (p50, 1),
-                (p90, 1),
-                (p99, 1),
-                (p999, 1_000),
-                (p9999, 10_000),
-                (max, 1),
-            ];
-            for (value, samples) in values {
-                let is_known = spread.samples >= samples;
-                let cell = if is_known {
-                    text::duration(value)
-                } else {
-                    "–".to_owned()
-                };
+            let mean = (spread.samples > 0).then_some(spread.mean);
+            let quantiles = spread.columns().map(|(_, value)| value);
+            for value in [mean].into_iter().chain(quantiles) {
+                let cell = value.map_or("–".to_owned(), text::duration);
                 write!(f, "<td>{cell}</td>")?;
             }
             writeln!(f, "</tr>")?;
