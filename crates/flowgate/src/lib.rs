@@ -63,6 +63,7 @@ mod decaying_bucket;
 mod degrade;
 mod fixed_window;
 mod gate;
+mod keyed;
 mod leaky_bucket;
 mod limiter;
 mod observed;
@@ -90,6 +91,10 @@ pub use decaying_bucket::{DecayingBucket, DecayingBucketBuilder};
 pub use degrade::{Degrade, DegradeBuilder, DegradeCall, SlowCalls};
 pub use fixed_window::{FixedWindow, FixedWindowBuilder};
 pub use gate::{Gate, GateBuilder, GateError};
+pub use keyed::{
+    Debtor, KeyId, Keyed, KeyedAcquire, KeyedAlgorithm, KeyedBuilder, KeyedCounts, KeyedError,
+    KeyedView, WhenFull,
+};
 pub use leaky_bucket::{Drain, LeakyBucket, LeakyBucketBuilder};
 pub use limiter::{Limit, Limiter, Snapshot};
 pub use observed::{Counts, Observed, Refusals, Waits};

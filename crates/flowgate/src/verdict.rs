@@ -51,6 +51,10 @@ enum Reason {
     LineFull {
         wait_ns: u64,
     },
+    /// A keyed limiter has no room for another key; `wait_ns` is 0 where no time is known.
+    TableFull {
+        wait_ns: u64,
+    },
     Closed,
     Cancelled,
 }
@@ -123,6 +127,11 @@ impl Denied {
         Self(Reason::LineFull { wait_ns })
     }
 
+    /// There is no room for another key, for so long; 0: nobody knows how long.
+    pub(crate) const fn table_full(wait_ns: u64) -> Self {
+        Self(Reason::TableFull { wait_ns })
+    }
+
     pub(crate) const fn closed() -> Self {
         Self(Reason::Closed)
     }
@@ -151,8 +160,10 @@ impl Denied {
                     missing.div_ceil(u128::from(ticks_per_ns.get())),
                 ))
             }
-            Reason::LineFull { wait_ns: 0 } => None,
-            Reason::LineFull { wait_ns } => Some(Duration::from_nanos(wait_ns)),
+            Reason::LineFull { wait_ns: 0 } | Reason::TableFull { wait_ns: 0 } => None,
+            Reason::LineFull { wait_ns } | Reason::TableFull { wait_ns } => {
+                Some(Duration::from_nanos(wait_ns))
+            }
             Reason::Never { .. }
             | Reason::TooLate
             | Reason::Busy { .. }
@@ -191,6 +202,12 @@ impl Denied {
         matches!(self.0, Reason::LineFull { .. })
     }
 
+    /// Whether a [`Keyed`](crate::Keyed) limiter had no room for another key; [`retry_after`](Self::retry_after) is then when
+    /// the first that stands in its way stops to matter.
+    pub fn is_table_full(&self) -> bool {
+        matches!(self.0, Reason::TableFull { .. })
+    }
+
     /// Whether the limiter has been closed, so that it grants nothing any more.
     pub fn is_closed(&self) -> bool {
         matches!(self.0, Reason::Closed)
@@ -219,6 +236,11 @@ impl fmt::Display for Denied {
             Reason::LineFull { .. } => {
                 let wait = self.retry_after().unwrap_or_default();
                 write!(f, "the line of waiters is full; retry after {wait:?}")
+            }
+            Reason::TableFull { wait_ns: 0 } => f.write_str("no room for another key"),
+            Reason::TableFull { .. } => {
+                let wait = self.retry_after().unwrap_or_default();
+                write!(f, "no room for another key; retry after {wait:?}")
             }
             Reason::Closed => f.write_str("closed: nothing is granted any more"),
             Reason::Cancelled => f.write_str("the wait was cancelled"),

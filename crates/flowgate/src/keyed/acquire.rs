@@ -1,0 +1,204 @@
+use super::algorithm::KeyedAlgorithm;
+use super::keys::Refusal;
+use super::place::Place;
+use super::supply::KeySupply;
+use super::view::KeyedView;
+use crate::clock::Timestamp;
+use crate::room::{CancelHandle, Grant, Granted, Line, Room, Turn};
+use crate::verdict::Denied;
+use alloc::sync::Arc;
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+
+/// A wait for a turn of one key: a future, and until it is first polled a builder of itself.
+///
+/// Made by [`Keyed::acquire`](super::Keyed::acquire). As [`Acquire`](crate::Acquire), but that only those who wait for
+/// the same key stand in one line, which exists for as long as somebody does.
+///
+/// ```
+/// use flowgate::Keyed;
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let hosts = Keyed::leaky_bucket("100/s".parse()?).capacity(1_000)?; // 10 ms apart, for each host
+/// for url in ["a.example/1", "b.example/1", "a.example/2"] {
+///     let (host, _path) = url.split_once('/').unwrap();
+///     hosts.acquire(host).await?;
+/// }
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Cancel safety
+///
+/// Dropping it leaves the line. What had been granted by then, and not seen, is given back.
+///
+/// # Panics
+///
+/// When it is polled again after it was ready.
+#[must_use = "it waits for nothing until it is awaited or blocked on"]
+pub struct KeyedAcquire<'a, A: KeyedAlgorithm> {
+    view: KeyedView<'a, A>,
+    place: Place,
+    turn: Turn,
+    /// Where it stands, once it has to.
+    room: Option<Arc<Room>>,
+    is_over: bool,
+}
+
+impl<'a, A: KeyedAlgorithm> KeyedAcquire<'a, A> {
+    pub(super) fn new(view: KeyedView<'a, A>, place: Place) -> Self {
+        Self {
+            view,
+            place,
+            turn: Turn::new(),
+            room: None,
+            is_over: false,
+        }
+    }
+
+    /// Asks for `units`, all at once, instead of one token. 0 is granted at once.
+    pub fn n(mut self, units: u64) -> Self {
+        self.turn.units = Some(units);
+        self
+    }
+
+    /// Waits for `patience` at the longest, counted from the first poll.
+    pub fn within(mut self, patience: Duration) -> Self {
+        self.turn.within(patience);
+        self
+    }
+
+    /// Waits until `deadline` of the limiter's clock at the longest.
+    pub fn by(mut self, deadline: Timestamp) -> Self {
+        self.turn.by(deadline);
+        self
+    }
+
+    /// Gives up when `handle` is cancelled.
+    pub fn cancelled_by(mut self, handle: &CancelHandle) -> Self {
+        self.turn.cancelled_by(handle);
+        self
+    }
+
+    /// Blocks this thread until its turn comes.
+    ///
+    /// Not for tasks: it stops the whole thread that a runtime works with. Nothing detects that; there, `.await` it.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`], as when it is awaited.
+    #[cfg(all(feature = "std", not(flowgate_loom)))]
+    pub fn block(mut self) -> Result<Grant, Denied> {
+        crate::room::block_on(|waker| self.poll_with(waker)).map(Grant::from)
+    }
+
+    fn poll_with(&mut self, waker: &Waker) -> Poll<Result<Granted, Denied>> {
+        assert!(!self.is_over, "polled after it was ready");
+        let answer = self.go(waker);
+        if answer.is_ready() {
+            self.is_over = true;
+            self.leave();
+        }
+        answer
+    }
+
+    fn go(&mut self, waker: &Waker) -> Poll<Result<Granted, Denied>> {
+        if self.room.is_none()
+            && let Poll::Ready(answer) = self.try_now()
+        {
+            return Poll::Ready(answer);
+        }
+        match self.room.as_deref() {
+            Some(room) => {
+                let supply = KeySupply {
+                    view: self.view,
+                    place: self.place,
+                    room,
+                };
+                self.turn.poll(&supply, waker)
+            }
+            None => Poll::Pending,
+        }
+    }
+
+    /// Without a line, if that is enough; otherwise enters one.
+    fn try_now(&mut self) -> Poll<Result<Granted, Denied>> {
+        let keyed = self.view.keyed;
+        let asked = self.view.asked();
+        let units = self
+            .turn
+            .units
+            .unwrap_or(keyed.terms(self.view.own.as_ref()).scale);
+        match keyed.keys.take(&self.place, asked, Some(units), false) {
+            Ok(()) => {
+                let now_ns = asked.now_ns;
+                return Poll::Ready(Ok(Granted {
+                    units,
+                    since_ns: now_ns,
+                    at_ns: now_ns,
+                }));
+            }
+            Err(Refusal::Denied(denied)) if denied.is_never() || denied.is_table_full() => {
+                return Poll::Ready(Err(denied));
+            }
+            Err(Refusal::Denied(_) | Refusal::Waits) => {}
+        }
+        let hold = || keyed.keys.hold(&self.place, asked, true);
+        let set_up = |room: &Room| {
+            let supply = KeySupply {
+                view: self.view,
+                place: self.place,
+                room,
+            };
+            Line::new(&supply).set_max_waiters(keyed.max_waiters_per_key);
+        };
+        self.room = keyed.rooms.enter(&self.place, hold, set_up);
+        match self.room {
+            Some(_) => Poll::Pending,
+            None => Poll::Ready(Err(Denied::queue_full(None))),
+        }
+    }
+
+    fn leave(&mut self) {
+        if self.room.take().is_some() {
+            let keyed = self.view.keyed;
+            let release = || {
+                keyed.keys.hold(&self.place, self.view.asked(), false);
+            };
+            keyed.rooms.leave(&self.place, release);
+        }
+    }
+}
+
+impl<A: KeyedAlgorithm> Future for KeyedAcquire<'_, A> {
+    type Output = Result<Grant, Denied>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.poll_with(context.waker()).map_ok(Grant::from)
+    }
+}
+
+impl<A: KeyedAlgorithm> Drop for KeyedAcquire<'_, A> {
+    fn drop(&mut self) {
+        if let Some(room) = self.room.as_deref() {
+            let supply = KeySupply {
+                view: self.view,
+                place: self.place,
+                room,
+            };
+            self.turn.abandon(&supply);
+        }
+        self.leave();
+    }
+}
+
+impl<A: KeyedAlgorithm> fmt::Debug for KeyedAcquire<'_, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyedAcquire")
+            .field("units", &self.turn.units)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,202 @@
+use super::algorithm::KeyedAlgorithm;
+use super::counts::Counters;
+use super::error::KeyedError;
+use super::handover::Export;
+use super::keys::{Full, Keys};
+use super::place::Seed;
+use super::rooms::Rooms;
+use super::rule::Rule;
+use super::sketch::Sketch;
+use super::table::{MOST_LINES, SLOTS_PER_LINE, Table};
+use super::{Keyed, force::InForce};
+use crate::clock::Clock;
+use crate::primitive::AtomicU128;
+use crate::quota::Quota;
+use core::marker::PhantomData;
+
+/// Of so many slots, one is spare: the two lines of a key are then hardly ever full before the table is.
+const SLOTS_PER_SPARE: usize = 4;
+/// Few lines fill unevenly.
+const LEAST_LINES: usize = 16;
+/// How many keys share a cell of the sketch: 8 bytes.
+const KEYS_PER_CELL: usize = 3;
+const LEAST_CELLS: usize = 64;
+const MOST_KEYS: u64 = (MOST_LINES * (SLOTS_PER_LINE - 1)) as u64;
+
+/// What a [`Keyed`] limiter does for a new key when all slots that it may have are taken by keys that still matter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WhenFull {
+    /// The key that is nearest to being whole makes way, and what it has taken is remembered in a sketch of fixed size, which
+    /// other keys share: it never says less than there was, and more only if both of a key's cells are shared with one
+    /// that has taken more. So no key gets anything by it, and now and then a new one is refused that need not be
+    /// ([`KeyedCounts::refused_by_estimate`](super::KeyedCounts)).
+    #[default]
+    Evict,
+    /// It is refused ([`Denied::is_table_full`](crate::Denied::is_table_full)).
+    Deny,
+    /// It is let through by this quota, which all such keys share.
+    Share(Quota),
+}
+
+/// Settings of a [`Keyed`] limiter other than the default ones; [`capacity`](Self::capacity) makes it.
+///
+/// | setting | default |
+/// |---|---|
+/// | [`clock`](Self::clock) | [`Clock::system`] |
+/// | [`when_full`](Self::when_full) | [`WhenFull::Evict`] |
+/// | [`seed`](Self::seed) | from the operating system |
+/// | [`max_waiting_keys`](Self::max_waiting_keys) | 65,536 |
+/// | [`max_waiters_per_key`](Self::max_waiters_per_key) | 1,000 |
+#[derive(Clone, Debug)]
+#[must_use = "a builder builds nothing until `capacity` is called"]
+pub struct KeyedBuilder<A> {
+    quota: Quota,
+    clock: Option<Clock>,
+    when_full: WhenFull,
+    seed: Option<Seed>,
+    max_waiting_keys: usize,
+    max_waiters_per_key: usize,
+    algorithm: PhantomData<fn() -> A>,
+}
+
+impl<A: KeyedAlgorithm> KeyedBuilder<A> {
+    pub(super) fn new(quota: Quota) -> Self {
+        Self {
+            quota,
+            clock: None,
+            when_full: WhenFull::Evict,
+            seed: None,
+            max_waiting_keys: 65_536,
+            max_waiters_per_key: 1_000,
+            algorithm: PhantomData,
+        }
+    }
+
+    /// The clock to decide by; see [`TokenBucketBuilder::clock`](crate::TokenBucketBuilder::clock).
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.clock = Some(clock.into());
+        self
+    }
+
+    /// What to do for a new key when there is no room for it.
+    ///
+    /// ```
+    /// use flowgate::{Keyed, Quota, WhenFull};
+    ///
+    /// let limits = Keyed::token_bucket(Quota::per_minute(100))
+    ///     .when_full(WhenFull::Share(Quota::per_second(1000)))
+    ///     .capacity(10_000)?;
+    /// # Ok::<(), flowgate::KeyedError>(())
+    /// ```
+    pub fn when_full(mut self, when_full: WhenFull) -> Self {
+        self.when_full = when_full;
+        self
+    }
+
+    /// What keys are hashed with. Who knows it can choose keys that share a limit, so that it is to be secret, and for
+    /// tests and simulations that have to be repeatable alone. Without `std` it has to be set, from a source of randomness.
+    pub fn seed(mut self, seed: [u64; 2]) -> Self {
+        self.seed = Some(Seed(seed));
+        self
+    }
+
+    /// For how many keys somebody may wait at the same time. Who would wait for one more is refused with
+    /// [`is_queue_full`](crate::Denied::is_queue_full). Only then is memory taken beyond what
+    /// [`Keyed::bytes`] says: for each, and for each that waits, some hundred bytes.
+    pub fn max_waiting_keys(mut self, keys: usize) -> Self {
+        self.max_waiting_keys = keys;
+        self
+    }
+
+    /// How many may wait for one key.
+    pub fn max_waiters_per_key(mut self, waiters: usize) -> Self {
+        self.max_waiters_per_key = waiters;
+        self
+    }
+
+    /// Makes the limiter as [`Keyed::export`] told it, with the seed and capacity of that one, and what its keys have taken.
+    /// Quota, clock and all other settings are this builder's; what has been taken stays taken as if the quota had been
+    /// [changed](Keyed::set_quota), and as if no time had passed in between.
+    ///
+    /// ```
+    /// use flowgate::Keyed;
+    ///
+    /// let before = Keyed::token_bucket("10/h".parse()?).capacity(100)?;
+    /// before.try_acquire_n("alice", 7)?;
+    /// let file = before.export();
+    ///
+    /// let after = Keyed::token_bucket("12/h".parse()?).import(&file)?;
+    /// assert_eq!(after.available("alice"), 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`capacity`](Self::capacity), and if the bytes are not such an export, of the same kind of limiter and, for
+    /// segmented windows, of the same window; or if keys have made way for others there and this builder does not
+    /// [evict](WhenFull::Evict).
+    pub fn import(mut self, bytes: &[u8]) -> Result<Keyed<A>, KeyedError> {
+        let export = Export::<A>::read(bytes)?;
+        self.seed = Some(export.seed);
+        let keyed = self.capacity(export.capacity)?;
+        export.carry_to(&keyed)?;
+        Ok(keyed)
+    }
+
+    /// Makes the limiter, with room for `keys` keys that matter at the same time, and takes all memory that it will ever
+    /// need for them: 16 bytes a key, a third of that in spare slots, and, with [`WhenFull::Evict`], 2⅔ bytes of sketch.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyedError`] if `keys` is 0 or over 12 · 2³⁰, if the memory is not to be had, if the quota is not one that this
+    /// kind of limiter can keep, or, without `std`, if no seed has been set.
+    pub fn capacity(self, keys: usize) -> Result<Keyed<A>, KeyedError> {
+        if keys == 0 || keys as u64 > MOST_KEYS {
+            return Err(KeyedError::capacity(keys, MOST_KEYS));
+        }
+        let lines = keys.div_ceil(SLOTS_PER_LINE * (SLOTS_PER_SPARE - 1) / SLOTS_PER_SPARE);
+        let lines = lines.max(LEAST_LINES);
+        let cells = match self.when_full {
+            WhenFull::Evict => keys.div_ceil(KEYS_PER_CELL).max(LEAST_CELLS),
+            WhenFull::Deny | WhenFull::Share(_) => 0,
+        };
+        let full = match self.when_full {
+            WhenFull::Evict => Full::Evict,
+            WhenFull::Deny => Full::Deny,
+            WhenFull::Share(quota) => Full::Share {
+                terms: A::Rule::terms(&A::quota(quota))?,
+                state: AtomicU128::new(0),
+            },
+        };
+        let quota = A::quota(self.quota);
+        let terms = A::Rule::terms(&quota)?;
+        let out_of_memory = |_| KeyedError::memory(keys, Table::bytes(lines) + cells as u128 * 8);
+        let keyed = Keyed {
+            keys: Keys {
+                table: Table::new(lines).map_err(out_of_memory)?,
+                sketch: Sketch::new(cells).map_err(out_of_memory)?,
+                force: InForce::new(quota, &terms),
+                full,
+                counters: Counters::default(),
+                rule: PhantomData,
+            },
+            capacity: keys,
+            seed: self.seed.map_or_else(random_seed, Ok)?,
+            clock: self.clock.unwrap_or_default(),
+            rooms: Rooms::new(self.max_waiting_keys),
+            max_waiters_per_key: self.max_waiters_per_key,
+        };
+        Ok(keyed)
+    }
+}
+
+#[cfg(feature = "std")]
+fn random_seed() -> Result<Seed, KeyedError> {
+    Ok(Seed::random())
+}
+
+#[cfg(not(feature = "std"))]
+fn random_seed() -> Result<Seed, KeyedError> {
+    Err(KeyedError::no_seed())
+}

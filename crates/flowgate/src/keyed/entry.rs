@@ -1,0 +1,154 @@
+//! What is known of one key, in 128 bits.
+//!
+//! ```text
+//!  127           90 89    88   87         86     77 76                                     0
+//! ┌────────────────┬─────┬────┬──────────┬─────────┬────────────────────────────────────────┐
+//! │  fingerprint   │waits│own │generation│  class  │                 state                  │
+//! └────────────────┴─────┴────┴──────────┴─────────┴────────────────────────────────────────┘
+//! ```
+//!
+//! The state is an instant, in ticks of which [`TICKS_PER_NS`] make a nanosecond: with it the entry holds no information
+//! any longer, because a key that is not in the table at all is treated alike. What else is in it is the
+//! [rule](super::rule)'s affair. So the entry of a key that has been quiet for long enough is *vacant*, with nobody having
+//! to clear it away.
+//!
+//! `own`, `generation` and `class` say in what terms the state is to be read: those of the table, of which the parity
+//! of a generation names one of two; or the key's own, of which the class tells enough to restate it in others.
+
+/// How finely time is kept: what a token costs is rounded up to whole ticks.
+pub(crate) const TICKS_PER_NS: u64 = 1 << TICK_BITS;
+pub(crate) const TICK_BITS: u32 = 12;
+
+const STATE_BITS: u32 = 77;
+pub(crate) const CLASS_BITS: u32 = 10;
+/// The last state that there is.
+pub(crate) const MOST_STATE: u128 = (1 << STATE_BITS) - 1;
+
+const GENERATION: u128 = 1 << (STATE_BITS + CLASS_BITS);
+const OWN: u128 = GENERATION << 1;
+const WAITS: u128 = OWN << 1;
+const TERMS: u128 = (OWN | GENERATION) | ((1 << CLASS_BITS) - 1) << STATE_BITS;
+const FINGERPRINT_SHIFT: u32 = 90;
+
+/// The bits of a hash that an entry keeps.
+pub(crate) const FINGERPRINT_BITS: u32 = u128::BITS - FINGERPRINT_SHIFT;
+
+/// See the module. All zero: a slot that has never been used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry(pub(crate) u128);
+
+/// In what terms a state is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading(u128);
+
+impl Reading {
+    /// Those of the table, in this generation.
+    pub(crate) const fn of_table(generation: u64) -> Self {
+        Self(if generation.is_multiple_of(2) { 0 } else { GENERATION })
+    }
+
+    /// A key's own. Only the lowest [`CLASS_BITS`] of the class are kept.
+    pub(crate) const fn own(class: u16) -> Self {
+        Self(OWN | ((class as u128) << STATE_BITS) & (GENERATION - 1))
+    }
+
+    pub(crate) const fn is_own(self) -> bool {
+        self.0 & OWN != 0
+    }
+
+    pub(crate) const fn class(self) -> u16 {
+        (self.0 >> STATE_BITS) as u16 & ((1 << CLASS_BITS) - 1)
+    }
+}
+
+impl Entry {
+    pub(crate) const UNUSED: Self = Self(0);
+
+    /// `state` is at most [`MOST_STATE`].
+    pub(crate) const fn new(fingerprint: u64, reading: Reading, state: u128) -> Self {
+        debug_assert!(state <= MOST_STATE);
+        Self((fingerprint as u128) << FINGERPRINT_SHIFT | reading.0 | state)
+    }
+
+    /// 0: of nobody.
+    pub(crate) const fn fingerprint(self) -> u64 {
+        (self.0 >> FINGERPRINT_SHIFT) as u64
+    }
+
+    pub(crate) const fn state(self) -> u128 {
+        self.0 & MOST_STATE
+    }
+
+    pub(crate) const fn reading(self) -> Reading {
+        Reading(self.0 & TERMS)
+    }
+
+    /// Whether somebody waits for this key, so that nobody may overtake, and the entry has to stay.
+    pub(crate) const fn waits(self) -> bool {
+        self.0 & WAITS != 0
+    }
+
+    pub(crate) const fn with_waits(self, waits: bool) -> Self {
+        Self(if waits {
+            self.0 | WAITS
+        } else {
+            self.0 & !WAITS
+        })
+    }
+
+    /// The same key's, in other terms and with another state.
+    pub(crate) const fn with(self, reading: Reading, state: u128) -> Self {
+        debug_assert!(state <= MOST_STATE);
+        Self(self.0 & !(TERMS | MOST_STATE) | reading.0 | state)
+    }
+
+    /// Whether it holds no information at `now` ticks.
+    pub(crate) const fn is_vacant(self, now: u128) -> bool {
+        self.state() <= now && !self.waits()
+    }
+}
+
+#[cfg(all(test, not(flowgate_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_is_kept_apart_from_the_others() {
+        let fingerprint = (1 << FINGERPRINT_BITS) - 1;
+        for reading in [
+            Reading::of_table(0),
+            Reading::of_table(7),
+            Reading::own(0),
+            Reading::own((1 << CLASS_BITS) - 1),
+        ] {
+            for state in [0, 1, MOST_STATE] {
+                for waits in [false, true] {
+                    let entry = Entry::new(fingerprint, reading, state).with_waits(waits);
+                    assert_eq!(entry.fingerprint(), fingerprint);
+                    assert_eq!(entry.reading(), reading);
+                    assert_eq!(entry.state(), state);
+                    assert_eq!(entry.waits(), waits);
+                    let other = entry.with(Reading::own(1), 5);
+                    assert_eq!((other.fingerprint(), other.waits()), (fingerprint, waits));
+                    assert_eq!((other.reading(), other.state()), (Reading::own(1), 5));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_reading_says_what_it_was_made_of() {
+        let own = Reading::own(700);
+        assert_eq!((own.is_own(), own.class()), (true, 700));
+        let table = Reading::of_table(4);
+        assert_eq!((table.is_own(), table.class()), (false, 0));
+        assert_ne!(table, Reading::of_table(5));
+    }
+
+    #[test]
+    fn an_entry_for_which_somebody_waits_is_never_vacant() {
+        let entry = Entry::new(1, Reading::of_table(0), 10);
+        assert!(!entry.is_vacant(9) && entry.is_vacant(10));
+        assert!(!entry.with_waits(true).is_vacant(10));
+    }
+}

@@ -1,0 +1,78 @@
+use crate::quota::QuotaError;
+use core::fmt;
+
+/// A keyed limiter that cannot be made as it was asked for; it names the value and the range.
+///
+/// ```
+/// use flowgate::Keyed;
+///
+/// let error = Keyed::token_bucket("5/s".parse()?).capacity(0).unwrap_err();
+/// assert_eq!(error.to_string(), "a capacity of 0 keys is out of range: it may be 1 to 12884901888");
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyedError(Reason);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    Quota(QuotaError),
+    Capacity {
+        keys: usize,
+        most: u64,
+    },
+    Memory {
+        keys: usize,
+        bytes: u128,
+    },
+    #[cfg(not(feature = "std"))]
+    NoSeed,
+    Export(&'static str),
+}
+
+impl KeyedError {
+    pub(super) fn capacity(keys: usize, most: u64) -> Self {
+        Self(Reason::Capacity { keys, most })
+    }
+
+    pub(super) fn memory(keys: usize, bytes: u128) -> Self {
+        Self(Reason::Memory { keys, bytes })
+    }
+
+    #[cfg(not(feature = "std"))]
+    pub(super) fn no_seed() -> Self {
+        Self(Reason::NoSeed)
+    }
+
+    pub(super) fn export(why: &'static str) -> Self {
+        Self(Reason::Export(why))
+    }
+}
+
+impl From<QuotaError> for KeyedError {
+    fn from(error: QuotaError) -> Self {
+        Self(Reason::Quota(error))
+    }
+}
+
+impl fmt::Display for KeyedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Reason::Quota(error) => error.fmt(f),
+            Reason::Capacity { keys, most } => write!(
+                f,
+                "a capacity of {keys} keys is out of range: it may be 1 to {most}"
+            ),
+            Reason::Memory { keys, bytes } => write!(
+                f,
+                "a capacity of {keys} keys takes {bytes} bytes of memory, which are not to be had"
+            ),
+            #[cfg(not(feature = "std"))]
+            Reason::NoSeed => f.write_str(
+                "a secret seed has to be set where there is no operating system to give one",
+            ),
+            Reason::Export(why) => write!(f, "cannot be imported: {why}"),
+        }
+    }
+}
+
+impl core::error::Error for KeyedError {}

@@ -1,0 +1,163 @@
+//! The quota in force, and the one before.
+//!
+//! Who changes it fills the place that is not in force and then names the next generation. A reader loads numbers, and looks
+//! at the generation again: the place in force is not written to before that has changed. The place of the generation before
+//! is, and that is announced in `begun`. All are stored with Release and loaded with Acquire, so that who has read a new number
+//! sees the announcement too. No lock is taken, and no number is used that does not belong to the others.
+
+use super::entry::Reading;
+use super::rule::Terms;
+use crate::primitive::{AtomicU64, Lock, LockGuard, Ordering};
+use crate::quota::Quota;
+
+#[derive(Debug)]
+pub(crate) struct InForce {
+    generation: AtomicU64,
+    /// The generation in force, or the one after it, whose numbers are being stored.
+    begun: AtomicU64,
+    places: [Numbers; 2],
+    /// As of when the generation is in force.
+    changed_ns: AtomicU64,
+    /// Taken by who changes it.
+    quota: Lock<Quota>,
+}
+
+/// [`Terms`], one number after the other.
+#[derive(Debug)]
+struct Numbers {
+    unit: Halves,
+    span: Halves,
+    most: AtomicU64,
+    scale: AtomicU64,
+    count_bits: AtomicU64,
+}
+
+/// The low and the high half of a number.
+#[derive(Debug)]
+struct Halves([AtomicU64; 2]);
+
+/// A change of quota, as those see it who meet an entry from before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Changed {
+    pub(crate) from: Terms,
+    pub(crate) to: Terms,
+    pub(crate) at_ns: u64,
+}
+
+impl InForce {
+    pub(crate) fn new(quota: Quota, terms: &Terms) -> Self {
+        Self {
+            generation: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
+            places: [Numbers::new(terms), Numbers::new(terms)],
+            changed_ns: AtomicU64::new(0),
+            quota: Lock::new(quota),
+        }
+    }
+
+    /// The terms in force.
+    #[inline]
+    pub(crate) fn terms(&self) -> Terms {
+        loop {
+            let generation = self.generation.load(Ordering::Acquire);
+            let terms = self.places[parity(generation)].load(generation);
+            if self.generation.load(Ordering::Acquire) == generation {
+                return terms;
+            }
+            core::hint::spin_loop();
+        }
+    }
+
+    /// The last change; none if the next one has begun, before which all entries were restated.
+    pub(crate) fn changed(&self) -> Option<Changed> {
+        let generation = self.generation.load(Ordering::Acquire);
+        let before = generation.wrapping_sub(1);
+        let changed = Changed {
+            from: self.places[parity(before)].load(before),
+            to: self.places[parity(generation)].load(generation),
+            at_ns: self.changed_ns.load(Ordering::Acquire),
+        };
+        (self.begun.load(Ordering::Acquire) == generation).then_some(changed)
+    }
+
+    /// The quota; to be held while it is changed.
+    pub(crate) fn quota(&self) -> LockGuard<'_, Quota> {
+        self.quota.lock()
+    }
+
+    /// Puts `terms` in force as of `now_ns`. No entry may be left from the generation before this one.
+    pub(crate) fn change(
+        &self,
+        quota: &mut LockGuard<'_, Quota>,
+        new: Quota,
+        terms: &Terms,
+        now_ns: u64,
+    ) {
+        let next = self.generation.load(Ordering::Relaxed) + 1;
+        self.begun.store(next, Ordering::Release);
+        self.places[parity(next)].store(terms);
+        self.changed_ns.store(now_ns, Ordering::Release);
+        self.generation.store(next, Ordering::Release);
+        **quota = new;
+    }
+}
+
+fn parity(generation: u64) -> usize {
+    (generation % 2) as usize
+}
+
+impl Numbers {
+    fn new(terms: &Terms) -> Self {
+        Self {
+            unit: Halves::new(terms.unit),
+            span: Halves::new(terms.span),
+            most: AtomicU64::new(terms.most),
+            scale: AtomicU64::new(terms.scale),
+            count_bits: AtomicU64::new(terms.count_bits.into()),
+        }
+    }
+
+    /// Each with Release: who reads one of these numbers sees what was announced before.
+    fn store(&self, terms: &Terms) {
+        self.unit.store(terms.unit);
+        self.span.store(terms.span);
+        self.most.store(terms.most, Ordering::Release);
+        self.scale.store(terms.scale, Ordering::Release);
+        self.count_bits
+            .store(terms.count_bits.into(), Ordering::Release);
+    }
+
+    #[inline]
+    fn load(&self, generation: u64) -> Terms {
+        Terms {
+            unit: self.unit.load(),
+            span: self.span.load(),
+            most: self.most.load(Ordering::Acquire),
+            scale: self.scale.load(Ordering::Acquire),
+            count_bits: self.count_bits.load(Ordering::Acquire) as u32,
+            reading: Reading::of_table(generation),
+        }
+    }
+}
+
+impl Halves {
+    fn new(number: u128) -> Self {
+        Self(halves(number).map(AtomicU64::new))
+    }
+
+    fn store(&self, number: u128) {
+        for (half, value) in self.0.iter().zip(halves(number)) {
+            half.store(value, Ordering::Release);
+        }
+    }
+
+    #[inline]
+    fn load(&self) -> u128 {
+        let [low, high] = self.0.each_ref().map(|half| half.load(Ordering::Acquire));
+        u128::from(high) << 64 | u128::from(low)
+    }
+}
+
+fn halves(number: u128) -> [u64; 2] {
+    [number as u64, (number >> 64) as u64]
+}

@@ -1,0 +1,215 @@
+//! What a limiter knows of its keys, as bytes, for another process.
+//!
+//! Numbers of 64 bits, the lowest byte first: a head, each entry as its line and two halves, each cell of the sketch as its
+//! index and itself, and a checksum, which is the hash of all before it.
+
+use super::Keyed;
+use super::algorithm::KeyedAlgorithm;
+use super::entry::{Entry, Reading};
+use super::error::KeyedError;
+use super::keys::ticks;
+use super::place::Seed;
+use super::rule::{Rule, Terms};
+use crate::primitive::Ordering;
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"fgkeyed1");
+
+/// What [`Keyed::export`] has written, read back.
+pub(super) struct Export<A> {
+    pub(super) seed: Seed,
+    pub(super) capacity: usize,
+    now: u128,
+    terms: Terms,
+    /// Each with its line.
+    entries: Vec<(usize, Entry)>,
+    cells: Vec<(usize, u64)>,
+    algorithm: PhantomData<fn() -> A>,
+}
+
+impl<A: KeyedAlgorithm> Keyed<A> {
+    /// All that this limiter knows of its keys, for [`KeyedBuilder::import`](super::KeyedBuilder::import) after a restart or
+    /// with other settings: 24 bytes for each key that matters. It contains the [seed](super::KeyedBuilder::seed), and is
+    /// to be as secret.
+    ///
+    /// Decisions go on meanwhile, and may or may not be in it: stop asking before, if none may be lost. Keys are hashed by
+    /// their type's [`Hash`](core::hash::Hash), which may be another in another version of the program or of Rust.
+    pub fn export(&self) -> Vec<u8> {
+        let now_ns = self.clock.now().as_nanos();
+        let terms = self.keys.force.terms();
+        let mut file = Writer::default();
+        file.numbers(&[
+            MAGIC,
+            self.seed.hash(A::NAME),
+            self.seed.0[0],
+            self.seed.0[1],
+            self.capacity as u64,
+            now_ns,
+        ]);
+        file.number_of_two(terms.unit);
+        file.number_of_two(terms.span);
+        file.numbers(&[terms.most, terms.scale, terms.count_bits.into()]);
+        let entries: Vec<_> = self.live(&terms, ticks(now_ns)).collect();
+        file.numbers(&[entries.len() as u64]);
+        for (line, entry) in entries {
+            file.numbers(&[line as u64]);
+            file.number_of_two(entry.0);
+        }
+        let cells = self.keys.sketch.cells().iter().enumerate();
+        let cells = cells.map(|(index, cell)| [index as u64, cell.load(Ordering::Acquire)]);
+        let cells: Vec<_> = cells
+            .filter(|[_, cell]| A::Rule::free_at(*cell) > ticks(now_ns))
+            .collect();
+        file.numbers(&[cells.len() as u64]);
+        cells.iter().for_each(|cell| file.numbers(cell));
+        let sum = self.seed.hash(&file.0[..]);
+        file.numbers(&[sum]);
+        file.0
+    }
+
+    /// Entries that matter, those in the table's terms as if they had all been in these.
+    fn live(&self, terms: &Terms, now: u128) -> impl Iterator<Item = (usize, Entry)> {
+        self.keys.table.all().filter_map(move |(line, slot)| {
+            let mut slot = slot;
+            let (read, state) = loop {
+                match self.keys.read(slot.entry) {
+                    Some(read) => break read,
+                    None => slot = slot.again(),
+                }
+            };
+            let reading = if read.reading.is_own() {
+                read.reading
+            } else {
+                terms.reading
+            };
+            let entry = slot.entry.with(reading, state).with_waits(false);
+            (entry.fingerprint() != 0 && state > now).then_some((line, entry))
+        })
+    }
+}
+
+impl<A: KeyedAlgorithm> Export<A> {
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, KeyedError> {
+        let not_whole = || KeyedError::export("it has been cut off or changed");
+        let mut file = Reader(bytes);
+        if file.number() != Some(MAGIC) {
+            return Err(KeyedError::export(
+                "it does not begin as an export of this version does",
+            ));
+        }
+        let (kind, seed) = (file.number(), [file.number(), file.number()]);
+        let ([Some(one), Some(other)], Some(kind)) = (seed, kind) else {
+            return Err(not_whole());
+        };
+        let seed = Seed([one, other]);
+        let (all, sum) = bytes
+            .split_at_checked(bytes.len().wrapping_sub(8))
+            .ok_or_else(not_whole)?;
+        if Reader(sum).number() != Some(seed.hash(all)) {
+            return Err(not_whole());
+        }
+        if kind != seed.hash(A::NAME) {
+            return Err(KeyedError::export("it is of another kind of limiter"));
+        }
+        Self::read_body(seed, &mut file).ok_or_else(not_whole)
+    }
+
+    fn read_body(seed: Seed, file: &mut Reader<'_>) -> Option<Self> {
+        let capacity = usize::try_from(file.number()?).ok()?;
+        let now = ticks(file.number()?);
+        let terms = Terms {
+            unit: file.number_of_two()?,
+            span: file.number_of_two()?,
+            most: file.number()?,
+            scale: file.number()?,
+            count_bits: u32::try_from(file.number()?).ok()?,
+            reading: Reading::of_table(0),
+        };
+        let entries = (0..file.number()?).map(|_| {
+            let line = usize::try_from(file.number()?).ok()?;
+            Some((line, Entry(file.number_of_two()?)))
+        });
+        let entries = entries.collect::<Option<_>>()?;
+        let cells = (0..file.number()?).map(|_| {
+            let index = usize::try_from(file.number()?).ok()?;
+            Some((index, file.number()?))
+        });
+        Some(Self {
+            seed,
+            capacity,
+            now,
+            terms,
+            entries,
+            cells: cells.collect::<Option<_>>()?,
+            algorithm: PhantomData,
+        })
+    }
+
+    pub(super) fn carry_to(&self, keyed: &Keyed<A>) -> Result<(), KeyedError> {
+        let (now, then) = (self.now, ticks(keyed.clock.now().as_nanos()));
+        let (from, to) = (&self.terms, keyed.keys.force.terms());
+        A::Rule::goes_with(from, &to)?;
+        for &(line, entry) in &self.entries {
+            let own = entry.reading().is_own();
+            let terms = match own {
+                true => A::Rule::of_class(entry.reading().class(), from),
+                false => *from,
+            };
+            let state = A::Rule::carry(entry.state(), now, then, &terms);
+            let carried = match own {
+                true => entry.with(entry.reading(), state),
+                false => entry.with(to.reading, A::Rule::restate(state, from, &to, then)),
+            };
+            if line >= keyed.keys.table.lines() || !keyed.keys.table.add(line, carried) {
+                return Err(KeyedError::export(
+                    "it has more keys in a line than there are slots",
+                ));
+            }
+        }
+        let cells = keyed.keys.sketch.cells();
+        for &(index, cell) in &self.cells {
+            let cell = A::Rule::carry_cell(cell, now, then);
+            let Some(slot) = cells.get(index) else {
+                return Err(KeyedError::export(
+                    "keys have made way for others, and only a limiter that evicts can remember them",
+                ));
+            };
+            slot.store(
+                A::Rule::restate_cell(cell, from, &to, then),
+                Ordering::Release,
+            );
+        }
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn numbers(&mut self, numbers: &[u64]) {
+        self.0
+            .extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+    }
+
+    fn number_of_two(&mut self, number: u128) {
+        self.0.extend(number.to_le_bytes());
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn number(&mut self) -> Option<u64> {
+        let (bytes, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*bytes))
+    }
+
+    fn number_of_two(&mut self) -> Option<u128> {
+        let (bytes, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u128::from_le_bytes(*bytes))
+    }
+}

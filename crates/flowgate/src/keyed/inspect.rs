@@ -1,0 +1,94 @@
+use super::Keyed;
+use super::algorithm::KeyedAlgorithm;
+use super::keys::ticks;
+use super::place::Place;
+use crate::limiter::Snapshot;
+use alloc::collections::BinaryHeap;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::fmt;
+
+/// By what a [`Keyed`] limiter knows a key: part of its secret hash, and where it is kept.
+///
+/// The key itself is not kept; [`Keyed::id_of`] tells whether one that you have in mind is it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyId {
+    line: usize,
+    fingerprint: u64,
+}
+
+/// A key that has taken something, and how much is left of its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Debtor {
+    /// Whose it is.
+    pub id: KeyId,
+    /// What is left, and when it is whole again. For a key that was asked about [with](Keyed::with) a quota of its own, by the
+    /// limiter's own quota.
+    pub snapshot: Snapshot,
+}
+
+impl KeyId {
+    /// Of a key in a table of so many lines. Both lines of a key stand for it: the lesser one is in its name.
+    fn new(place: &Place, lines: usize) -> Self {
+        Self {
+            line: place.line.min(place.turned(lines).line),
+            fingerprint: place.fingerprint,
+        }
+    }
+}
+
+impl fmt::Debug for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyId({self})")
+    }
+}
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}-{:x}", self.line, self.fingerprint)
+    }
+}
+
+impl<A: KeyedAlgorithm> Keyed<A> {
+    pub(super) fn id_at(&self, place: &Place) -> KeyId {
+        KeyId::new(place, self.keys.table.lines())
+    }
+
+    /// The keys that are farthest from being whole, the farthest first, `most` of them at the most.
+    ///
+    /// Looks at every slot, while decisions go on.
+    ///
+    /// ```
+    /// # use flowgate::Keyed;
+    /// let limits = Keyed::token_bucket("10/min".parse()?).capacity(100)?;
+    /// limits.try_acquire_n("alice", 9)?;
+    /// limits.try_acquire_n("bob", 2)?;
+    /// let top = limits.debtors(1);
+    /// assert_eq!(top[0].id, limits.id_of("alice"));
+    /// assert_eq!(top[0].snapshot.remaining, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn debtors(&self, most: usize) -> Vec<Debtor> {
+        let now = ticks(self.clock.now().as_nanos());
+        // Of those that have been seen, the farthest; the nearest of these on top.
+        let mut farthest = BinaryHeap::new();
+        for (line, slot) in self.keys.table.all() {
+            let state = slot.entry.state();
+            if state <= now {
+                continue;
+            }
+            farthest.push(Reverse((state, line, slot.entry.fingerprint())));
+            if farthest.len() > most {
+                farthest.pop();
+            }
+        }
+        let sorted = farthest.into_sorted_vec().into_iter();
+        let places = sorted.map(|Reverse((_, line, fingerprint))| Place { fingerprint, line });
+        let debtor = |place| Debtor {
+            id: self.id_at(&place),
+            snapshot: self.view().snapshot_at(&place),
+        };
+        places.map(debtor).collect()
+    }
+}

@@ -1,0 +1,424 @@
+//! The decisions: what is known of a key, what the rule makes of it, and what happens where there is no room for it.
+
+use super::counts::Counters;
+use super::entry::{Entry, TICK_BITS, TICKS_PER_NS};
+use super::force::InForce;
+use super::place::Place;
+use super::rule::{Rule, Terms};
+use super::sketch::Sketch;
+use super::table::{Opening, Slot, Table};
+use crate::clock::Clock;
+use crate::primitive::{AtomicU128, Ordering};
+use crate::quota::Quota;
+use crate::verdict::Denied;
+use core::marker::PhantomData;
+
+/// All keys of a limiter, with their states.
+#[derive(Debug)]
+pub(crate) struct Keys<R> {
+    pub(crate) table: Table,
+    pub(crate) sketch: Sketch,
+    pub(crate) force: InForce,
+    pub(crate) full: Full,
+    pub(crate) counters: Counters,
+    pub(crate) rule: PhantomData<fn() -> R>,
+}
+
+/// What is done for a new key for which there is no vacant slot.
+#[derive(Debug)]
+pub(crate) enum Full {
+    /// The entry that stops to matter first goes, and the sketch remembers it.
+    Evict,
+    Deny,
+    /// All such keys together are in these terms.
+    Share {
+        terms: Terms,
+        state: AtomicU128,
+    },
+}
+
+/// Who asks, and when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) now_ns: u64,
+    /// What has told it, and can tell it again.
+    pub(crate) clock: Option<&'a Clock>,
+    /// The key's own terms, instead of the table's.
+    pub(crate) own: Option<&'a Terms>,
+}
+
+/// Why nothing was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Others wait for the same key.
+    Waits,
+    Denied(Denied),
+}
+
+pub(crate) const fn ticks(ns: u64) -> u128 {
+    (ns as u128) << TICK_BITS
+}
+
+impl Asked<'_> {
+    fn terms<R>(&self, keys: &Keys<R>) -> Terms {
+        match self.own {
+            Some(own) => *own,
+            None => keys.force.terms(),
+        }
+    }
+}
+
+impl<R: Rule> Keys<R> {
+    /// Takes `n` units (none: a token) for the key at `place`, for somebody in line or, if nobody waits, for a newcomer.
+    #[inline]
+    pub(crate) fn take(
+        &self,
+        place: &Place,
+        asked: Asked<'_>,
+        n: Option<u64>,
+        is_in_line: bool,
+    ) -> Result<(), Refusal> {
+        let now = ticks(asked.now_ns);
+        loop {
+            let terms = asked.terms(self);
+            let n = n.unwrap_or(terms.scale);
+            if n > terms.most {
+                return Err(Refusal::Denied(Denied::never(n, terms.most)));
+            }
+            if n == 0 {
+                return Ok(());
+            }
+            let Some(slot) = self.table.find(place) else {
+                match self.take_new(place, asked, n) {
+                    Some(answer) => return answer.map_err(Refusal::Denied),
+                    None => continue,
+                }
+            };
+            if slot.entry.waits() && !is_in_line {
+                return Err(Refusal::Waits);
+            }
+            let Some(state) = self.state(slot.entry, &terms, now) else {
+                continue;
+            };
+            match R::take(state, now, n, &terms) {
+                Ok(next) => {
+                    if slot.swap(slot.entry.with(terms.reading, next)) {
+                        return Ok(());
+                    }
+                }
+                Err(missing) => return Err(Refusal::Denied(later(missing))),
+            }
+        }
+    }
+
+    /// [`take`](Self::take) for a key without an entry; none if it has one.
+    #[cold]
+    #[inline(never)]
+    fn take_new(&self, place: &Place, asked: Asked<'_>, n: u64) -> Option<Result<(), Denied>> {
+        let _lock = self.table.lock(place);
+        if self.table.find(place).is_some() {
+            return None;
+        }
+        // Under the lock, so that no entry of an earlier generation comes after a change has gone through all.
+        let terms = asked.terms(self);
+        let (state, now) = self.unknown(place, asked, &terms);
+        let next = match R::take(state, now, n, &terms) {
+            Ok(next) => next,
+            Err(missing) => {
+                self.counters.refused_by_estimate.add();
+                return Some(Err(later(missing)));
+            }
+        };
+        let entry = Entry::new(place.fingerprint, terms.reading, next);
+        loop {
+            match (self.table.opening(place, now), &self.full) {
+                (Opening::Vacant(slot), _) => {
+                    if self.table.settle(slot, entry) {
+                        return Some(Ok(()));
+                    }
+                }
+                (Opening::Instead(slot), Full::Evict) => {
+                    if next <= slot.entry.state() {
+                        // The newcomer itself.
+                        self.remember(entry, &terms, now);
+                    } else if !self.evict(slot, entry, now) {
+                        continue;
+                    }
+                    self.counters.evicted.add();
+                    return Some(Ok(()));
+                }
+                (Opening::Instead(slot), Full::Deny) => {
+                    self.counters.denied.add();
+                    let wait = slot.entry.state() - now;
+                    return Some(Err(Denied::table_full(nanos(wait))));
+                }
+                (Opening::None, Full::Evict | Full::Deny) => {
+                    self.counters.denied.add();
+                    return Some(Err(Denied::table_full(0)));
+                }
+                (_, Full::Share { terms, state }) => {
+                    self.counters.shared.add();
+                    return Some(share::<R>(terms, state, now, n));
+                }
+            }
+        }
+    }
+
+    /// What is known of a key without an entry, at `now`, as which a later instant may count that the clock has reached.
+    fn unknown(&self, place: &Place, asked: Asked<'_>, terms: &Terms) -> (u128, u128) {
+        let mut now = ticks(asked.now_ns);
+        let forgotten = self.table.forgotten();
+        if forgotten > now
+            && let Some(clock) = asked.clock
+        {
+            // Somebody has read the clock later, and was faster.
+            now = now.max(ticks(clock.now().as_nanos()));
+        }
+        let mut cell = match self.full {
+            Full::Evict => self.sketch.recall::<R>(place.fingerprint),
+            Full::Deny | Full::Share { .. } => 0,
+        };
+        if forgotten > now {
+            cell = R::join(cell, R::to_cell(R::unknown_until(forgotten, terms), terms));
+        }
+        match R::free_at(cell) > now {
+            true => (R::from_cell(cell, terms), now),
+            false => (0, now),
+        }
+    }
+
+    /// Puts `entry` in the place of another key's.
+    fn evict(&self, slot: Slot<'_>, entry: Entry, now: u128) -> bool {
+        let Some((terms, state)) = self.read(slot.entry) else {
+            return false;
+        };
+        let gone = slot.entry.with(terms.reading, state);
+        self.remember(gone, &terms, now);
+        slot.swap(entry)
+    }
+
+    fn remember(&self, entry: Entry, terms: &Terms, now: u128) {
+        let cell = R::to_cell(entry.state(), terms);
+        let forget = |free| self.table.forget(free);
+        self.sketch
+            .remember::<R>(entry.fingerprint(), cell, now, forget);
+    }
+
+    /// The state of an entry in `terms`; none if those are not in force any longer, or the entry is not up to date.
+    #[inline]
+    fn state(&self, entry: Entry, terms: &Terms, now: u128) -> Option<u128> {
+        if entry.reading() == terms.reading {
+            return Some(entry.state());
+        }
+        self.restated(entry, terms, now)
+    }
+
+    #[cold]
+    fn restated(&self, entry: Entry, terms: &Terms, now: u128) -> Option<u128> {
+        let (from, state) = self.read(entry)?;
+        if from.reading == terms.reading {
+            return Some(state);
+        }
+        let is_change_of_own = from.reading.is_own() || terms.reading.is_own();
+        is_change_of_own.then(|| R::restate(state, &from, terms, now))
+    }
+
+    /// An entry's state and the terms that it is in: the table's that are in force, or as much as is known of its own.
+    pub(crate) fn read(&self, entry: Entry) -> Option<(Terms, u128)> {
+        let table = self.force.terms();
+        let reading = entry.reading();
+        if reading.is_own() {
+            let terms = R::of_class(reading.class(), &table);
+            return Some((Terms { reading, ..terms }, entry.state()));
+        }
+        if reading == table.reading {
+            return Some((table, entry.state()));
+        }
+        let change = self.force.changed()?;
+        let is_it = change.from.reading == reading;
+        is_it.then(|| {
+            let at = ticks(change.at_ns);
+            (
+                change.to,
+                R::restate(entry.state(), &change.from, &change.to, at),
+            )
+        })
+    }
+
+    /// What is known of the key at `place`: its terms and its state, and whether others wait for it.
+    pub(crate) fn look(&self, place: &Place, asked: Asked<'_>) -> (Terms, u128, bool) {
+        loop {
+            let terms = asked.terms(self);
+            let Some(slot) = self.table.find(place) else {
+                return (terms, self.unknown(place, asked, &terms).0, false);
+            };
+            if let Some(state) = self.state(slot.entry, &terms, ticks(asked.now_ns)) {
+                return (terms, state, slot.entry.waits());
+            }
+        }
+    }
+
+    /// What [`take`](Self::take) would answer.
+    pub(crate) fn peek(
+        &self,
+        place: &Place,
+        asked: Asked<'_>,
+        n: Option<u64>,
+    ) -> Result<(), Refusal> {
+        let (terms, state, waits) = self.look(place, asked);
+        let n = n.unwrap_or(terms.scale);
+        if waits && n > 0 && n <= terms.most {
+            return Err(Refusal::Waits);
+        }
+        let next = judge::<R>(state, ticks(asked.now_ns), n, &terms);
+        next.map(drop).map_err(Refusal::Denied)
+    }
+
+    /// Gives `n` units back to the key at `place`, and says how many that was.
+    pub(crate) fn give_back(&self, place: &Place, asked: Asked<'_>, n: u64) -> u64 {
+        let now = ticks(asked.now_ns);
+        loop {
+            let terms = asked.terms(self);
+            let Some(slot) = self.table.find(place) else {
+                return 0;
+            };
+            let Some(state) = self.state(slot.entry, &terms, now) else {
+                continue;
+            };
+            let (next, n) = R::give_back(state, now, n, &terms);
+            if n == 0 || slot.swap(slot.entry.with(terms.reading, next)) {
+                return n;
+            }
+        }
+    }
+
+    /// Forgets what the key at `place` has taken.
+    pub(crate) fn reset(&self, place: &Place, asked: Asked<'_>) {
+        // Where there is no room, it would be forgotten at once.
+        self.put(place, asked, false, |entry| entry.with(entry.reading(), 0));
+    }
+
+    /// Says whether somebody waits for the key at `place`, and whether there was room to say so.
+    pub(crate) fn hold(&self, place: &Place, asked: Asked<'_>, waits: bool) -> bool {
+        self.put(place, asked, true, |entry| entry.with_waits(waits))
+    }
+
+    /// Changes the entry of the key at `place`, of which one is made if there is room, in place of another if
+    /// `may_evict`. Whether it is there now.
+    fn put(
+        &self,
+        place: &Place,
+        asked: Asked<'_>,
+        may_evict: bool,
+        change: impl Fn(Entry) -> Entry,
+    ) -> bool {
+        loop {
+            if let Some(slot) = self.table.find(place) {
+                if slot.swap(change(slot.entry)) {
+                    return true;
+                }
+                continue;
+            }
+            let _lock = self.table.lock(place);
+            if self.table.find(place).is_some() {
+                continue;
+            }
+            let terms = asked.terms(self);
+            let (state, now) = self.unknown(place, asked, &terms);
+            let entry = change(Entry::new(place.fingerprint, terms.reading, state));
+            let is_in = match (self.table.opening(place, now), &self.full) {
+                (Opening::Vacant(slot), _) => self.table.settle(slot, entry),
+                (Opening::Instead(slot), Full::Evict) if may_evict => {
+                    let is_in = self.evict(slot, entry, now);
+                    if is_in {
+                        self.counters.evicted.add();
+                    }
+                    is_in
+                }
+                _ => return false,
+            };
+            if is_in {
+                return true;
+            }
+        }
+    }
+
+    /// Puts another quota in force, of which `terms` are the integers, as of `now_ns`.
+    pub(crate) fn set_quota(&self, quota: Quota, terms: &Terms, now_ns: u64) {
+        let mut in_force = self.force.quota();
+        self.force.change(&mut in_force, quota, terms, now_ns);
+        // No entry of the generation before comes after this,
+        self.table.let_in();
+        // and none is left after that.
+        for (_, mut slot) in self.table.all() {
+            while slot.entry.fingerprint() != 0 && !slot.entry.reading().is_own() {
+                let Some((terms, state)) = self.read(slot.entry) else {
+                    break;
+                };
+                if slot.entry.reading() == terms.reading
+                    || slot.swap(slot.entry.with(terms.reading, state))
+                {
+                    break;
+                }
+                slot = slot.again();
+            }
+        }
+        if let Some(change) = self.force.changed() {
+            self.sketch
+                .restate::<R>(&change.from, &change.to, ticks(now_ns));
+        }
+    }
+
+    /// How many keys have taken something that still matters.
+    pub(crate) fn len(&self, now_ns: u64) -> usize {
+        let now = ticks(now_ns);
+        let entries = self.table.all().map(|(_, slot)| slot.entry);
+        entries.filter(|entry| entry.state() > now).count()
+    }
+}
+
+impl Refusal {
+    /// For those whom it does not concern whether others wait.
+    pub(crate) fn denied(self) -> Denied {
+        match self {
+            Self::Denied(denied) => denied,
+            Self::Waits => Denied::busy(),
+        }
+    }
+}
+
+/// What becomes of `state` if `n` units are taken.
+pub(crate) fn judge<R: Rule>(
+    state: u128,
+    now: u128,
+    n: u64,
+    terms: &Terms,
+) -> Result<u128, Denied> {
+    if n > terms.most {
+        return Err(Denied::never(n, terms.most));
+    }
+    match n {
+        0 => Ok(state),
+        _ => R::take(state, now, n, terms).map_err(later),
+    }
+}
+
+fn later(missing: u128) -> Denied {
+    Denied::later(missing, TICKS_PER_NS)
+}
+
+fn nanos(ticks: u128) -> u64 {
+    u64::try_from(ticks.div_ceil(TICKS_PER_NS.into())).unwrap_or(u64::MAX)
+}
+
+/// Takes `n` from what all keys share that have no room.
+fn share<R: Rule>(terms: &Terms, state: &AtomicU128, now: u128, n: u64) -> Result<(), Denied> {
+    let mut known = state.load(Ordering::Acquire);
+    loop {
+        let next = judge::<R>(known, now, n, terms)?;
+        match state.compare_exchange_weak(known, next, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return Ok(()),
+            Err(changed) => known = changed,
+        }
+    }
+}

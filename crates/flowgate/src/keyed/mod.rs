@@ -1,0 +1,394 @@
+//! [`Keyed`]: a limit for each key, in memory that does not grow.
+
+mod acquire;
+mod algorithm;
+mod builder;
+mod counts;
+mod entry;
+mod error;
+mod force;
+mod handover;
+mod inspect;
+mod keys;
+mod place;
+mod rooms;
+mod rule;
+mod sketch;
+mod supply;
+mod table;
+mod view;
+
+pub use acquire::KeyedAcquire;
+pub use algorithm::KeyedAlgorithm;
+pub use builder::{KeyedBuilder, WhenFull};
+pub use counts::KeyedCounts;
+pub use error::KeyedError;
+pub use inspect::{Debtor, KeyId};
+pub use view::KeyedView;
+
+use crate::clock::{Clock, Timestamp};
+use crate::limiter::Snapshot;
+use crate::quota::{Quota, QuotaError};
+use crate::verdict::Denied;
+use crate::{FixedWindow, LeakyBucket, SegmentedWindow, TokenBucket};
+use alloc::vec::Vec;
+use core::fmt;
+use core::hash::Hash;
+use entry::Reading;
+use keys::Keys;
+use place::{Place, Seed};
+use rooms::Rooms;
+use rule::{Rule, Terms};
+use supply::KeySupply;
+
+/// **Each key has a limit of its own**: per user, address, host or tenant, in memory of a fixed size, whatever the keys.
+///
+/// A key is anything that is [`Hash`]. It is neither kept nor copied: it is hashed with a secret, and 16 bytes are kept of what it
+/// has taken, for as long as that matters. A key that could take everything is treated like one that was never seen, so
+/// its slot is used again; nothing has to be swept, and there is no thread and no pause.
+///
+/// ```text
+///                 hash with a secret                    64 bytes: one cache line
+///   key ─────────────────────────────▶ line a ──▶ ┌──────┬──────┬──────┬──────┐
+///                │                                │ slot │ slot │ slot │ slot │   a slot: fingerprint, and
+///                ╰───────────────────▶ line b ──▶ ├──────┼──────┼──────┼──────┤   when all can be taken again
+///                                                 └──────┴──────┴──────┴──────┘
+/// ```
+///
+/// ```
+/// use flowgate::Keyed;
+///
+/// let limits = Keyed::token_bucket("100/min burst 20".parse()?).capacity(1_000_000)?;
+/// assert!(limits.bytes() < 24_100_000);
+///
+/// limits.try_acquire("alice")?;
+/// limits.try_acquire(&(7, "GET"))?; // any key; two of them are alike if they are equal and of the same type
+/// assert_eq!(limits.available("alice"), 19);
+/// assert_eq!(limits.available("bob"), 20);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # What it promises
+///
+/// - **Each key as by itself** (contract C7): its limit keeps the promise of the [`TokenBucket`], [`LeakyBucket`],
+///   [`FixedWindow`] or [`SegmentedWindow`] that it is one of; what a key does changes nothing for another. But for
+///   collisions: two keys share a limit if their hashes agree in one of the same lines and in 38 bits. The
+///   chance that a new key meets one of those that matter is below 3 · 10⁻¹¹; that this befalls any of a million keys,
+///   below 3 · 10⁻⁵. Nobody can bring it about who does not know the [seed](KeyedBuilder::seed).
+/// - **Memory** is taken when it is made ([`bytes`](Self::bytes)), and after that only for keys that somebody waits
+///   for. What happens when there are more keys than [`capacity`](KeyedBuilder::capacity) is [said](WhenFull): by
+///   default nobody gets anything by it. There is room for as many keys as that with near certainty, and not beyond doubt: a key
+///   has only eight slots, so that already of the last keys before it is full, some hundredths find none vacant.
+/// - **Never over, never wasted, honest waits** (C1 to C3): as its kind does. Of what a token costs, time is kept to
+///   1/4096 ns, and rounded up: a rate below a million a second is kept to a quarter of a millionth, always
+///   toward refusing. (This is the exception to C8 that the 16 bytes are bought with.)
+/// - **Any clock** (C4): keys whose slots have been used again are, if the clock then runs backward, not known to be
+///   whole before the latest instant with which one of those stopped to matter.
+///
+/// # Quotas
+///
+/// All keys have the limiter's quota, unless it is asked [`with`](Self::with) another. When a key comes with another quota, or
+/// [`set_quota`](Self::set_quota) changes it for all, what a key has taken stays taken, in tokens, and it is paid
+/// back at the new rate.
+///
+/// # Kinds
+///
+/// | | made by | burst |
+/// |---|---|---|
+/// | `Keyed<TokenBucket>` | [`Keyed::token_bucket`] | as in the quota, or its count |
+/// | `Keyed<LeakyBucket>` | [`Keyed::leaky_bucket`] | as in the quota, or 1 |
+/// | `Keyed<FixedWindow>` | [`Keyed::fixed_window`] | none; a window begins with a key's first operation |
+/// | `Keyed<SegmentedWindow>` | [`Keyed::segmented_window`] | none; one segment, so that up to a window too long is refused |
+///
+/// The end of a fixed window is kept to limit / 4096 ns, that of a segmented one exactly, and rounded up.
+///
+/// # Cost
+///
+/// One hash, mostly one line of memory, one clock reading and one compare-and-swap on 128 bits; no lock and no
+/// allocation. A key that is new, or has not mattered for a while, takes a lock for as long as it takes to look
+/// at two lines.
+pub struct Keyed<A: KeyedAlgorithm> {
+    keys: Keys<A::Rule>,
+    capacity: usize,
+    seed: Seed,
+    clock: Clock,
+    rooms: Rooms,
+    max_waiters_per_key: usize,
+}
+
+impl Keyed<TokenBucket> {
+    /// A token bucket for each key; see [`TokenBucket`].
+    pub fn token_bucket(quota: Quota) -> KeyedBuilder<TokenBucket> {
+        KeyedBuilder::new(quota)
+    }
+}
+
+impl Keyed<LeakyBucket> {
+    /// A leaky bucket for each key; see [`LeakyBucket`].
+    pub fn leaky_bucket(quota: Quota) -> KeyedBuilder<LeakyBucket> {
+        KeyedBuilder::new(quota)
+    }
+}
+
+impl Keyed<FixedWindow> {
+    /// A fixed window for each key, which begins with its first operation; see [`FixedWindow`].
+    pub fn fixed_window(quota: Quota) -> KeyedBuilder<FixedWindow> {
+        KeyedBuilder::new(quota)
+    }
+}
+
+impl Keyed<SegmentedWindow> {
+    /// A segmented window of one segment for each key; see [`SegmentedWindow`].
+    pub fn segmented_window(quota: Quota) -> KeyedBuilder<SegmentedWindow> {
+        KeyedBuilder::new(quota)
+    }
+}
+
+impl<A: KeyedAlgorithm> Keyed<A> {
+    /// Takes one token of `key`, or says why not.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if there is none, or [no room](Denied::is_table_full) for the key; nothing is then taken.
+    #[inline]
+    pub fn try_acquire<K: Hash + ?Sized>(&self, key: &K) -> Result<(), Denied> {
+        self.view().try_acquire(key)
+    }
+
+    /// Takes `n` units of `key`, all or none. `n` = 0 succeeds and changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if there are fewer, or [no room](Denied::is_table_full) for the key; nothing is then taken.
+    #[inline]
+    pub fn try_acquire_n<K: Hash + ?Sized>(&self, key: &K, n: u64) -> Result<(), Denied> {
+        self.view().try_acquire_n(key, n)
+    }
+
+    /// What [`try_acquire`](Self::try_acquire) would answer now. Takes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As there, but for want of room.
+    pub fn peek<K: Hash + ?Sized>(&self, key: &K) -> Result<(), Denied> {
+        self.view().peek(key)
+    }
+
+    /// What [`try_acquire_n`](Self::try_acquire_n) would answer now. Takes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As there, but for want of room.
+    pub fn peek_n<K: Hash + ?Sized>(&self, key: &K, n: u64) -> Result<(), Denied> {
+        self.view().peek_n(key, n)
+    }
+
+    /// Takes what there is of `key`, up to `n` units, and says how much that was.
+    pub fn take_up_to<K: Hash + ?Sized>(&self, key: &K, n: u64) -> u64 {
+        self.view().take_up_to(key, n)
+    }
+
+    /// Gives `n` units back to `key`, and says how many it was: the newest that it has taken count as never admitted. What
+    /// has gone into the sketch cannot come back.
+    ///
+    /// ```
+    /// # use flowgate::Keyed;
+    /// let limits = Keyed::token_bucket("10/h".parse()?).capacity(100)?;
+    /// limits.try_acquire_n("alice", 7)?;
+    /// assert_eq!(limits.refund("alice", 2), 2);
+    /// assert_eq!(limits.available("alice"), 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn refund<K: Hash + ?Sized>(&self, key: &K, n: u64) -> u64 {
+        self.view().refund(key, n)
+    }
+
+    /// Forgets what `key` has taken: it can take everything at once. Of a key that has made way for another, as long as
+    /// there is a vacant slot to remember that in.
+    pub fn reset<K: Hash + ?Sized>(&self, key: &K) {
+        self.view().reset(key);
+    }
+
+    /// How many units `key` could take now.
+    pub fn available<K: Hash + ?Sized>(&self, key: &K) -> u64 {
+        self.view().available(key)
+    }
+
+    /// `key`'s limit, what remains of it, and when it is whole again, seen at one instant.
+    pub fn snapshot<K: Hash + ?Sized>(&self, key: &K) -> Snapshot {
+        self.view().snapshot(key)
+    }
+
+    /// Waits for one token of `key`, in turn; see [`KeyedAcquire`].
+    ///
+    /// Those who wait for the same key stand in a line, as they would at one limiter; other keys have nothing to do with it.
+    pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> KeyedAcquire<'_, A> {
+        self.view().acquire(key)
+    }
+
+    /// The same verbs at a time of your own; see [`TokenBucket::at`].
+    ///
+    /// A time that is later than others use forgets what has stopped to matter by then.
+    pub fn at(&self, now: Timestamp) -> KeyedView<'_, A> {
+        self.view().at(now)
+    }
+
+    /// The same verbs by another quota: a key's own.
+    ///
+    /// Ask about a key always with the quota that is its own at the time. When it changes, what the key has taken stays
+    /// taken: in tokens, rounded up by a sixteenth at the most; or, between two quotas of which a token costs the same but for a
+    /// sixteenth, or for a key that has just made way for another, in time.
+    ///
+    /// ```
+    /// use flowgate::{Keyed, Quota};
+    ///
+    /// let limits = Keyed::token_bucket(Quota::per_minute(100)).capacity(1000)?;
+    /// let gold = limits.with(Quota::per_minute(5000))?;
+    /// assert_eq!(limits.available("alice"), 100);
+    /// assert_eq!(gold.available("bob"), 5000);
+    /// # Ok::<(), flowgate::KeyedError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`KeyedError`] if this kind of limiter cannot keep the quota, or, for a segmented window, if the window is another than
+    /// the limiter's.
+    pub fn with(&self, quota: Quota) -> Result<KeyedView<'_, A>, KeyedError> {
+        self.view().with(quota)
+    }
+
+    /// The quota of keys that have none of their own.
+    pub fn quota(&self) -> Quota {
+        *self.keys.force.quota()
+    }
+
+    /// Puts another quota in force for all keys that have none of their own. What a key has taken stays taken; what it
+    /// owes by that, it pays at the new rate.
+    ///
+    /// Decisions go on meanwhile, each wholly by the old quota or wholly by the new one; the caller walks through all slots,
+    /// which takes some nanoseconds for each.
+    ///
+    /// ```
+    /// # use flowgate::{Keyed, Quota};
+    /// let limits = Keyed::token_bucket(Quota::per_hour(10)).capacity(100)?;
+    /// limits.try_acquire_n("alice", 7)?;
+    /// limits.set_quota(Quota::per_day(15))?;
+    /// assert_eq!(limits.available("alice"), 8);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`with`](Self::with); nothing is then changed.
+    pub fn set_quota(&self, quota: Quota) -> Result<(), KeyedError> {
+        let quota = A::quota(quota);
+        let terms = self.terms_of(&quota)?;
+        let open = self.rooms.all();
+        let lines: Vec<_> = open
+            .iter()
+            .map(|(place, room)| KeySupply {
+                view: self.view(),
+                place: *place,
+                room,
+            })
+            .collect();
+        let _changes: Vec<_> = lines
+            .iter()
+            .map(|line| line.room.reconfigure(line))
+            .collect();
+        self.keys
+            .set_quota(quota, &terms, self.clock.latest().as_nanos());
+        Ok(())
+    }
+
+    /// How many keys have taken something that still matters. Looks at every slot.
+    pub fn len(&self) -> usize {
+        self.keys.len(self.clock.now().as_nanos())
+    }
+
+    /// Whether no key has taken anything that still matters.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// For how many keys it was made.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// The memory that was taken when it was made.
+    pub fn bytes(&self) -> usize {
+        // It has been taken, so it can be told.
+        table::Table::bytes(self.keys.table.lines()) as usize
+            + size_of_val(self.keys.sketch.cells())
+            + size_of::<Self>()
+    }
+
+    /// For how many keys somebody waits.
+    pub fn waiting_keys(&self) -> usize {
+        self.rooms.len()
+    }
+
+    /// What has been done for want of room.
+    pub fn counts(&self) -> KeyedCounts {
+        self.keys.counters.counts()
+    }
+
+    /// By what this limiter, and no other, knows `key`.
+    pub fn id_of<K: Hash + ?Sized>(&self, key: &K) -> KeyId {
+        self.id_at(&self.place(key))
+    }
+
+    /// The clock that this limiter decides by.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Whether a decision on a key that is known takes no lock on this target.
+    pub fn is_lock_free(&self) -> bool {
+        crate::primitive::AtomicU128::is_lock_free()
+    }
+
+    #[inline]
+    fn view(&self) -> KeyedView<'_, A> {
+        KeyedView {
+            keyed: self,
+            now_ns: None,
+            own: None,
+        }
+    }
+
+    #[inline]
+    fn place<K: Hash + ?Sized>(&self, key: &K) -> Place {
+        self.keys.table.place(self.seed.hash(key))
+    }
+
+    /// `own`, or those in force.
+    fn terms(&self, own: Option<&Terms>) -> Terms {
+        own.copied().unwrap_or_else(|| self.keys.force.terms())
+    }
+
+    fn own_terms(&self, quota: Quota) -> Result<Terms, KeyedError> {
+        let terms = self.terms_of(&A::quota(quota))?;
+        let reading = Reading::own(A::Rule::class(&terms));
+        Ok(Terms { reading, ..terms })
+    }
+
+    fn terms_of(&self, quota: &Quota) -> Result<Terms, QuotaError> {
+        let terms = A::Rule::terms(quota)?;
+        A::Rule::goes_with(&terms, &self.keys.force.terms())?;
+        Ok(terms)
+    }
+}
+
+impl<A: KeyedAlgorithm> fmt::Debug for Keyed<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Keyed<{}>", A::NAME)?;
+        f.debug_struct("")
+            .field("quota", &self.quota())
+            .field("capacity", &self.capacity)
+            .field("bytes", &self.bytes())
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
+    }
+}

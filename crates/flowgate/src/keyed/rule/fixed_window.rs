@@ -1,0 +1,161 @@
+//! The fixed window, anchored at the first operation: the state is its end and the count; see [`algorithm::fixed_window`].
+
+use super::super::entry::{MOST_STATE, Reading, TICK_BITS};
+use super::terms::MOST_SPAN;
+use super::{Rule, Terms, tally};
+use crate::algorithm::fixed_window;
+use crate::quota::{Quota, QuotaError};
+
+#[derive(Debug)]
+pub struct FixedWindow;
+
+/// The binary digits of a limit.
+pub(super) fn digits(limit: u64) -> u32 {
+    u64::BITS - limit.leading_zeros()
+}
+
+/// A window of so many nanoseconds, the end of which can be told beside a count of so many digits.
+pub(super) fn span(window_ns: u64, count_bits: u32) -> Result<u128, QuotaError> {
+    let most = MOST_SPAN - (1 << count_bits.min(u64::BITS));
+    match u128::from(window_ns) << TICK_BITS {
+        span if span <= most => Ok(span),
+        _ => Err(QuotaError::out_of_range(
+            "the window of a keyed limiter, in nanoseconds,",
+            window_ns,
+            1,
+            (most >> TICK_BITS) as u64,
+        )),
+    }
+}
+
+/// A count up to the limit has to fit in the low bits.
+fn power(terms: &Terms) -> u128 {
+    1 << terms.count_bits
+}
+
+/// The state of a window that ends at `end` or, as far as the count needs the bits, somewhat later.
+fn pack(end: u128, count: u128, terms: &Terms) -> u128 {
+    let end = end.div_ceil(power(terms)) << terms.count_bits;
+    // A count that is more than these terms can tell is as good as their most.
+    (end + count.min(power(terms) - 1)).min(MOST_STATE)
+}
+
+impl Rule for FixedWindow {
+    fn terms(quota: &Quota) -> Result<Terms, QuotaError> {
+        let (limit, window_ns) = quota.window()?;
+        Ok(Terms {
+            unit: 0,
+            most: limit,
+            scale: quota.scale(),
+            span: span(window_ns, digits(limit).max(TICK_BITS))?,
+            count_bits: digits(limit).max(TICK_BITS),
+            reading: Reading::of_table(0),
+        })
+    }
+
+    #[inline]
+    fn take(state: u128, now: u128, n: u64, terms: &Terms) -> Result<u128, u128> {
+        let state = match fixed_window::is_open(state, now, power(terms)) {
+            true => state,
+            false => pack(now + terms.span, 0, terms),
+        };
+        fixed_window::take(state, now, n.into(), terms.most.into(), power(terms))
+    }
+
+    fn left(state: u128, now: u128, terms: &Terms) -> u64 {
+        match fixed_window::is_open(state, now, power(terms)) {
+            // Less than 2⁶⁴.
+            true => terms
+                .most
+                .saturating_sub(fixed_window::count(state, power(terms)) as u64),
+            false => terms.most,
+        }
+    }
+
+    fn whole_after(state: u128, now: u128, terms: &Terms) -> u128 {
+        match fixed_window::is_open(state, now, power(terms)) {
+            true => fixed_window::end(state, power(terms)) - now,
+            false => 0,
+        }
+    }
+
+    fn give_back(state: u128, now: u128, n: u64, terms: &Terms) -> (u128, u64) {
+        if !fixed_window::is_open(state, now, power(terms)) {
+            return (state, 0);
+        }
+        let n = n.min(fixed_window::count(state, power(terms)) as u64);
+        (state - u128::from(n), n)
+    }
+
+    fn restate(state: u128, from: &Terms, to: &Terms, at: u128) -> u128 {
+        if !fixed_window::is_open(state, at, power(from)) {
+            return 0;
+        }
+        let end = fixed_window::end(state, power(from));
+        pack(end, fixed_window::count(state, power(from)), to)
+    }
+
+    fn behind(state: u128, _: u128, _: u128, _: &Terms) -> u128 {
+        state
+    }
+
+    fn class(terms: &Terms) -> u16 {
+        // At most 64.
+        digits(terms.most) as u16
+    }
+
+    /// The least limit with as many digits, of which a count is the largest part.
+    fn of_class(class: u16, table: &Terms) -> Terms {
+        Terms {
+            most: 1 << class.saturating_sub(1),
+            count_bits: u32::from(class).max(TICK_BITS),
+            ..*table
+        }
+    }
+
+    fn unknown_until(free: u128, terms: &Terms) -> u128 {
+        pack(free, terms.most.into(), terms)
+    }
+
+    fn to_cell(state: u128, terms: &Terms) -> u64 {
+        let count = fixed_window::count(state, power(terms));
+        tally::pack(fixed_window::end(state, power(terms)), count, terms.most)
+    }
+
+    fn free_at(cell: u64) -> u128 {
+        tally::end(cell)
+    }
+
+    fn join(one: u64, other: u64) -> u64 {
+        tally::join(one, other)
+    }
+
+    fn meet(one: u64, other: u64) -> u64 {
+        tally::meet(one, other)
+    }
+
+    fn from_cell(cell: u64, terms: &Terms) -> u128 {
+        match tally::count(cell, terms.most) {
+            0 => 0,
+            count => pack(tally::end(cell), count.into(), terms),
+        }
+    }
+
+    fn carry(state: u128, now: u128, then: u128, terms: &Terms) -> u128 {
+        match Self::whole_after(state, now, terms) {
+            0 => 0,
+            left => {
+                let count = fixed_window::count(state, power(terms));
+                pack(then.saturating_add(left), count, terms)
+            }
+        }
+    }
+
+    fn carry_cell(cell: u64, now: u128, then: u128) -> u64 {
+        tally::carry(cell, now, then)
+    }
+
+    fn restate_cell(cell: u64, _: &Terms, _: &Terms, _: u128) -> u64 {
+        cell
+    }
+}

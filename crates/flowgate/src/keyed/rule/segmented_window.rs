@@ -1,0 +1,249 @@
+//! The segmented window of one segment: what was admitted in this segment and the one before is at most the limit, and so
+//! what was admitted in any window.
+//!
+//! Segments are one window long, from the clock's origin on. The state is the end of the segment after the newest with
+//! admissions, since they count until then, with the two counts in the low bits:
+//!
+//! ```text
+//!   state  =  end of the next segment  +  units before  ·  2ᵏ  +  units
+//!
+//!        before        newest      counts still
+//!   ├─────────────┼─────────────┼─────────────┤
+//!                                             end
+//! ```
+//!
+//! The end is rounded up to what leaves the low bits free, which is less than a segment, so that it still tells which
+//! segment it is the end of.
+
+use super::super::entry::{MOST_STATE, Reading, TICK_BITS};
+use super::fixed_window::{digits, span};
+use super::{Rule, Terms, tally};
+use crate::quota::{Quota, QuotaError};
+
+#[derive(Debug)]
+pub struct SegmentedWindow;
+
+/// How many bits each count has, for a limit of so many digits.
+fn half(digits: u32) -> u32 {
+    digits.max(TICK_BITS / 2)
+}
+
+/// What a state stands for, or what it comes to at a later time.
+#[derive(Clone, Copy)]
+struct Segments {
+    /// The number of the newest.
+    index: u128,
+    before: u64,
+    newest: u64,
+}
+
+impl Segments {
+    /// What of `state` counts at `now`; a `now` before the newest segment counts as in it.
+    fn at(state: u128, now: u128, terms: &Terms) -> Self {
+        let segment = terms.span;
+        let current = now / segment;
+        let newest = Self::of(state, terms);
+        match newest {
+            Some(newest) if newest.index >= current => newest,
+            Some(newest) if newest.index + 1 == current => Self {
+                index: current,
+                before: newest.newest,
+                newest: 0,
+            },
+            _ => Self {
+                index: current,
+                before: 0,
+                newest: 0,
+            },
+        }
+    }
+
+    fn of(state: u128, terms: &Terms) -> Option<Self> {
+        let half = terms.count_bits / 2;
+        let mask = (1_u128 << half) - 1;
+        let counts = state & ((1 << terms.count_bits) - 1);
+        if counts == 0 {
+            return None;
+        }
+        let end = (state - counts) / terms.span;
+        Some(Self {
+            index: end.checked_sub(2)?,
+            // Half of the bits are less than 64.
+            before: (counts >> half) as u64,
+            newest: (counts & mask) as u64,
+        })
+    }
+
+    fn pack(self, terms: &Terms) -> u128 {
+        if self.before == 0 && self.newest == 0 {
+            return 0;
+        }
+        let bits = terms.count_bits;
+        let most = (1_u128 << (bits / 2)) - 1;
+        let end = ((self.index + 2) * terms.span).div_ceil(1 << bits) << bits;
+        let counts =
+            u128::from(self.before).min(most) << (bits / 2) | u128::from(self.newest).min(most);
+        (end | counts).min(MOST_STATE)
+    }
+
+    fn sum(self) -> u64 {
+        self.before.saturating_add(self.newest)
+    }
+}
+
+impl Rule for SegmentedWindow {
+    fn terms(quota: &Quota) -> Result<Terms, QuotaError> {
+        let (limit, window_ns) = quota.window()?;
+        let half = half(digits(limit));
+        // Rounding an end up must not reach the next.
+        let room = (u64::BITS - 1 - window_ns.leading_zeros() + TICK_BITS) / 2;
+        if half > room {
+            let most = (1 << room) - 1;
+            return Err(QuotaError::out_of_range(
+                "the limit of a keyed segmented window as long as this",
+                limit,
+                1,
+                most,
+            ));
+        }
+        Ok(Terms {
+            unit: 0,
+            most: limit,
+            scale: quota.scale(),
+            span: span(window_ns, 2 * half)?,
+            count_bits: 2 * half,
+            reading: Reading::of_table(0),
+        })
+    }
+
+    /// A state does not tell how long its segments are.
+    fn goes_with(own: &Terms, table: &Terms) -> Result<(), QuotaError> {
+        if own.span == table.span {
+            return Ok(());
+        }
+        let [own_ns, ns] = [own, table].map(|terms| (terms.span >> TICK_BITS) as u64);
+        let what = "the window of a key of this limiter, in nanoseconds,";
+        Err(QuotaError::out_of_range(what, own_ns, ns, ns))
+    }
+
+    fn take(state: u128, now: u128, n: u64, terms: &Terms) -> Result<u128, u128> {
+        let segments = Segments::at(state, now, terms);
+        if segments.sum().saturating_add(n) <= terms.most {
+            let newest = segments.newest + n;
+            return Ok(Segments { newest, ..segments }.pack(terms));
+        }
+        // With the next segment, what is before the newest no longer counts; with the one after that, nothing does.
+        let passes = if segments.newest.saturating_add(n) <= terms.most {
+            1
+        } else {
+            2
+        };
+        Err((segments.index + passes) * terms.span - now)
+    }
+
+    fn left(state: u128, now: u128, terms: &Terms) -> u64 {
+        terms
+            .most
+            .saturating_sub(Segments::at(state, now, terms).sum())
+    }
+
+    fn whole_after(state: u128, now: u128, terms: &Terms) -> u128 {
+        let segments = Segments::at(state, now, terms);
+        let passes = match segments {
+            Segments { newest: 1.., .. } => 2,
+            Segments { before: 1.., .. } => 1,
+            _ => return 0,
+        };
+        (segments.index + passes) * terms.span - now
+    }
+
+    fn give_back(state: u128, now: u128, n: u64, terms: &Terms) -> (u128, u64) {
+        let segments = Segments::at(state, now, terms);
+        let newest = n.min(segments.newest);
+        let before = (n - newest).min(segments.before);
+        let less = Segments {
+            newest: segments.newest - newest,
+            before: segments.before - before,
+            ..segments
+        };
+        (less.pack(terms), newest + before)
+    }
+
+    fn restate(state: u128, from: &Terms, to: &Terms, at: u128) -> u128 {
+        Segments::at(state, at, from).pack(to)
+    }
+
+    fn behind(state: u128, _: u128, _: u128, _: &Terms) -> u128 {
+        state
+    }
+
+    fn class(terms: &Terms) -> u16 {
+        // At most 64.
+        digits(terms.most) as u16
+    }
+
+    /// The least limit with as many digits, of which a count is the largest part. A key's own limit is of the same windows.
+    fn of_class(class: u16, table: &Terms) -> Terms {
+        Terms {
+            most: 1 << class.saturating_sub(1),
+            count_bits: 2 * half(class.into()),
+            ..*table
+        }
+    }
+
+    fn unknown_until(free: u128, terms: &Terms) -> u128 {
+        let full = Segments {
+            index: free.div_ceil(terms.span).saturating_sub(2),
+            before: 0,
+            newest: terms.most,
+        };
+        full.pack(terms)
+    }
+
+    fn to_cell(state: u128, terms: &Terms) -> u64 {
+        match Segments::of(state, terms) {
+            Some(segments) => {
+                let end = (segments.index + 2) * terms.span;
+                tally::pack(end, segments.sum().into(), terms.most)
+            }
+            None => 0,
+        }
+    }
+
+    fn free_at(cell: u64) -> u128 {
+        tally::end(cell)
+    }
+
+    fn join(one: u64, other: u64) -> u64 {
+        tally::join(one, other)
+    }
+
+    fn meet(one: u64, other: u64) -> u64 {
+        tally::meet(one, other)
+    }
+
+    fn from_cell(cell: u64, terms: &Terms) -> u128 {
+        let sum = Segments {
+            index: (tally::end(cell).div_ceil(terms.span)).saturating_sub(2),
+            before: 0,
+            newest: tally::count(cell, terms.most),
+        };
+        sum.pack(terms)
+    }
+
+    /// To segments of the other clock that do not end earlier.
+    fn carry(state: u128, now: u128, then: u128, terms: &Terms) -> u128 {
+        let segments = Segments::at(state, now, terms);
+        let left = (segments.index + 2) * terms.span - now;
+        let index = then.saturating_add(left).div_ceil(terms.span) - 2;
+        Segments { index, ..segments }.pack(terms)
+    }
+
+    fn carry_cell(cell: u64, now: u128, then: u128) -> u64 {
+        tally::carry(cell, now, then)
+    }
+
+    fn restate_cell(cell: u64, _: &Terms, _: &Terms, _: u128) -> u64 {
+        cell
+    }
+}

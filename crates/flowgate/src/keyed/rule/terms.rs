@@ -1,0 +1,55 @@
+use super::super::entry::{MOST_STATE, Reading};
+
+/// What a quota comes down to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// What a unit costs, in ticks; 0 in a window, where it is counted.
+    pub(crate) unit: u128,
+    /// The most units at once, or in a window.
+    pub(crate) most: u64,
+    /// How many units a token is.
+    pub(crate) scale: u64,
+    /// What a full bucket takes to fill; the length of a window.
+    pub(crate) span: u128,
+    /// How many of the low bits of a state count, in a window.
+    pub(crate) count_bits: u32,
+    /// How a state in these terms is marked.
+    pub(crate) reading: Reading,
+}
+
+/// Half of what a state can hold: the other half is for any instant up to `u64::MAX` ns.
+pub(super) const MOST_SPAN: u128 = MOST_STATE / 2;
+
+impl Terms {
+    /// Ticks that `n` units cost, `n` being at most `most`.
+    pub(crate) const fn cost(&self, n: u64) -> u128 {
+        n as u128 * self.unit
+    }
+}
+
+/// `a · b / c`, rounded up, or, where that takes more than 128 bits, something larger; at most [`MOST_STATE`]. `c` is not 0.
+pub(super) fn scaled(a: u128, b: u128, c: u128) -> u128 {
+    let (whole, part) = (a / c, a % c);
+    let part = match part.checked_mul(b) {
+        Some(product) => product.div_ceil(c),
+        None => b,
+    };
+    let all = whole.checked_mul(b).and_then(|all| all.checked_add(part));
+    all.unwrap_or(MOST_STATE).min(MOST_STATE)
+}
+
+#[cfg(all(test, not(flowgate_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scaling_rounds_up_and_saturates() {
+        assert_eq!(scaled(0, 7, 3), 0);
+        assert_eq!(scaled(10, 7, 3), 24);
+        assert_eq!(scaled(9, 7, 3), 21);
+        assert_eq!(scaled(u128::MAX, 1, 1), MOST_STATE);
+        assert_eq!(scaled(MOST_STATE, MOST_STATE, 1), MOST_STATE);
+        // Too large to be exact: the part counts as a whole.
+        assert_eq!(scaled((1 << 70) - 1, 1 << 70, 1 << 70), 1 << 70);
+    }
+}

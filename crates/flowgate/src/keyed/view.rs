@@ -1,0 +1,237 @@
+use super::algorithm::KeyedAlgorithm;
+use super::keys::{Asked, Refusal};
+use super::place::Place;
+use super::rule::{Rule, Terms};
+use super::supply::KeySupply;
+use super::{Keyed, KeyedAcquire, KeyedError};
+use crate::clock::Timestamp;
+use crate::limiter::Snapshot;
+use crate::quota::Quota;
+use crate::verdict::{Denied, duration_from_nanos};
+use core::fmt;
+use core::hash::Hash;
+use core::time::Duration;
+
+/// A [`Keyed`] limiter at an instant of the caller's, or by a key's own quota: the same verbs.
+///
+/// Made by [`Keyed::at`] and [`Keyed::with`]; it may be kept, and is `Copy`.
+pub struct KeyedView<'a, A: KeyedAlgorithm> {
+    pub(super) keyed: &'a Keyed<A>,
+    pub(super) now_ns: Option<u64>,
+    pub(super) own: Option<Terms>,
+}
+
+impl<A: KeyedAlgorithm> Clone for KeyedView<'_, A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A: KeyedAlgorithm> Copy for KeyedView<'_, A> {}
+
+impl<'a, A: KeyedAlgorithm> KeyedView<'a, A> {
+    /// [`Keyed::at`].
+    #[must_use]
+    pub fn at(self, now: Timestamp) -> Self {
+        let now_ns = Some(now.as_nanos());
+        Self { now_ns, ..self }
+    }
+
+    /// [`Keyed::with`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn with(self, quota: Quota) -> Result<Self, KeyedError> {
+        let own = Some(self.keyed.own_terms(quota)?);
+        Ok(Self { own, ..self })
+    }
+
+    /// [`Keyed::try_acquire`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    #[inline]
+    pub fn try_acquire<K: Hash + ?Sized>(&self, key: &K) -> Result<(), Denied> {
+        self.take(key, None)
+    }
+
+    /// [`Keyed::try_acquire_n`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    #[inline]
+    pub fn try_acquire_n<K: Hash + ?Sized>(&self, key: &K, n: u64) -> Result<(), Denied> {
+        self.take(key, Some(n))
+    }
+
+    #[inline]
+    fn take<K: Hash + ?Sized>(&self, key: &K, n: Option<u64>) -> Result<(), Denied> {
+        let place = self.keyed.place(key);
+        let asked = self.asked();
+        match self.keyed.keys.take(&place, asked, n, false) {
+            Ok(()) => Ok(()),
+            Err(Refusal::Denied(denied)) => Err(denied),
+            Err(Refusal::Waits) => self.stand_back(&place, asked.now_ns, n, |supply, n| {
+                supply.take(asked.now_ns, n)
+            }),
+        }
+    }
+
+    /// [`Keyed::peek`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn peek<K: Hash + ?Sized>(&self, key: &K) -> Result<(), Denied> {
+        self.look_for(key, None)
+    }
+
+    /// [`Keyed::peek_n`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn peek_n<K: Hash + ?Sized>(&self, key: &K, n: u64) -> Result<(), Denied> {
+        self.look_for(key, Some(n))
+    }
+
+    fn look_for<K: Hash + ?Sized>(&self, key: &K, n: Option<u64>) -> Result<(), Denied> {
+        let place = self.keyed.place(key);
+        let asked = self.asked();
+        match self.keyed.keys.peek(&place, asked, n) {
+            Ok(()) => Ok(()),
+            Err(Refusal::Denied(denied)) => Err(denied),
+            Err(Refusal::Waits) => self.stand_back(&place, asked.now_ns, n, |supply, n| {
+                supply.look(asked.now_ns, n)
+            }),
+        }
+    }
+
+    /// Behind those who wait for the same key, or, should they just have gone, as if nobody had.
+    #[cold]
+    fn stand_back(
+        &self,
+        place: &Place,
+        now_ns: u64,
+        n: Option<u64>,
+        then: impl Fn(&KeySupply<'_, A>, Option<u64>) -> Result<(), Denied>,
+    ) -> Result<(), Denied> {
+        let nobody = crate::room::Room::new();
+        let room = self.keyed.rooms.find(place);
+        let supply = KeySupply {
+            view: *self,
+            place: *place,
+            room: room.as_deref().unwrap_or(&nobody),
+        };
+        supply.room.pass(&supply, now_ns, n)?;
+        then(&supply, n)
+    }
+
+    /// [`Keyed::take_up_to`].
+    pub fn take_up_to<K: Hash + ?Sized>(&self, key: &K, n: u64) -> u64 {
+        loop {
+            let n = n.min(self.available(key));
+            if n == 0 || self.try_acquire_n(key, n).is_ok() {
+                return n;
+            }
+        }
+    }
+
+    /// [`Keyed::refund`].
+    pub fn refund<K: Hash + ?Sized>(&self, key: &K, n: u64) -> u64 {
+        let place = self.keyed.place(key);
+        self.change(&place, |asked| self.keyed.keys.give_back(&place, asked, n))
+    }
+
+    /// [`Keyed::reset`].
+    pub fn reset<K: Hash + ?Sized>(&self, key: &K) {
+        let place = self.keyed.place(key);
+        self.change(&place, |asked| self.keyed.keys.reset(&place, asked));
+    }
+
+    /// Does what may help those who wait for the key at `place`.
+    fn change<T>(&self, place: &Place, change: impl FnOnce(Asked<'_>) -> T) -> T {
+        let room = self.keyed.rooms.find(place);
+        let supply = room.as_deref().map(|room| KeySupply {
+            view: *self,
+            place: *place,
+            room,
+        });
+        let _change = supply.as_ref().map(|supply| supply.room.change(supply));
+        change(self.asked())
+    }
+
+    /// [`Keyed::available`].
+    pub fn available<K: Hash + ?Sized>(&self, key: &K) -> u64 {
+        self.snapshot(key).remaining
+    }
+
+    /// [`Keyed::snapshot`].
+    pub fn snapshot<K: Hash + ?Sized>(&self, key: &K) -> Snapshot {
+        self.snapshot_at(&self.keyed.place(key))
+    }
+
+    pub(super) fn snapshot_at(&self, place: &Place) -> Snapshot {
+        let asked = self.asked();
+        let now = super::keys::ticks(asked.now_ns);
+        let (terms, state, waits) = self.keyed.keys.look(place, asked);
+        if waits
+            && let Err(denied) =
+                self.stand_back(place, asked.now_ns, Some(terms.most), |_, _| Ok(()))
+        {
+            return Snapshot {
+                limit: terms.most,
+                remaining: 0,
+                reset_after: denied.retry_after().unwrap_or(Duration::MAX),
+            };
+        }
+        Snapshot {
+            limit: terms.most,
+            remaining: A::Rule::left(state, now, &terms),
+            reset_after: duration_from_nanos(
+                A::Rule::whole_after(state, now, &terms)
+                    .div_ceil(super::entry::TICKS_PER_NS.into()),
+            ),
+        }
+    }
+
+    /// [`Keyed::acquire`]. It waits by the limiter's clock, whatever instant this is a view of.
+    pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> KeyedAcquire<'a, A> {
+        let place = self.keyed.place(key);
+        KeyedAcquire::new(
+            Self {
+                now_ns: None,
+                ..*self
+            },
+            place,
+        )
+    }
+
+    #[inline]
+    pub(super) fn asked(&self) -> Asked<'_> {
+        match self.now_ns {
+            Some(now_ns) => Asked {
+                now_ns,
+                clock: None,
+                own: self.own.as_ref(),
+            },
+            None => Asked {
+                now_ns: self.keyed.clock.now().as_nanos(),
+                clock: Some(&self.keyed.clock),
+                own: self.own.as_ref(),
+            },
+        }
+    }
+}
+
+impl<A: KeyedAlgorithm> fmt::Debug for KeyedView<'_, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyedView")
+            .field("keyed", self.keyed)
+            .field("now", &self.now_ns.map(Timestamp::from_nanos))
+            .finish_non_exhaustive()
+    }
+}
