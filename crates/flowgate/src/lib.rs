@@ -92,8 +92,8 @@ pub use degrade::{Degrade, DegradeBuilder, DegradeCall, SlowCalls};
 pub use fixed_window::{FixedWindow, FixedWindowBuilder};
 pub use gate::{Gate, GateBuilder, GateError};
 pub use keyed::{
-    Debtor, KeyId, Keyed, KeyedAcquire, KeyedAlgorithm, KeyedBuilder, KeyedCounts, KeyedError,
-    KeyedView, WhenFull,
+    Debtor, Exact, Hashed, KeyId, KeyNames, Keyed, KeyedAcquire, KeyedAlgorithm, KeyedBuilder,
+    KeyedCounts, KeyedError, KeyedView, Names, WhenFull,
 };
 pub use leaky_bucket::{Drain, LeakyBucket, LeakyBucketBuilder};
 pub use limiter::{Limit, Limiter, Snapshot};

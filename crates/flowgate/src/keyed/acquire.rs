@@ -1,5 +1,6 @@
 use super::algorithm::KeyedAlgorithm;
-use super::keys::Refusal;
+use super::keys::{Refusal, Who};
+use super::names::{Hashed, KeyNames};
 use super::place::Place;
 use super::supply::KeySupply;
 use super::view::KeyedView;
@@ -39,20 +40,22 @@ use core::time::Duration;
 ///
 /// When it is polled again after it was ready.
 #[must_use = "it waits for nothing until it is awaited or blocked on"]
-pub struct KeyedAcquire<'a, A: KeyedAlgorithm> {
-    view: KeyedView<'a, A>,
+pub struct KeyedAcquire<'a, A: KeyedAlgorithm, N: KeyNames = Hashed> {
+    view: KeyedView<'a, A, N>,
     place: Place,
+    key: N::Owned,
     turn: Turn,
-    /// Where it stands, once it has to.
-    room: Option<Arc<Room>>,
+    /// Where it stands, once it has to: the slot of its key, and the line.
+    room: Option<(usize, Arc<Room>)>,
     is_over: bool,
 }
 
-impl<'a, A: KeyedAlgorithm> KeyedAcquire<'a, A> {
-    pub(super) fn new(view: KeyedView<'a, A>, place: Place) -> Self {
+impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedAcquire<'a, A, N> {
+    pub(super) fn new(view: KeyedView<'a, A, N>, who: Who<'_, N>) -> Self {
         Self {
             view,
-            place,
+            place: who.place,
+            key: N::own(who.key),
             turn: Turn::new(),
             room: None,
             is_over: false,
@@ -111,28 +114,33 @@ impl<'a, A: KeyedAlgorithm> KeyedAcquire<'a, A> {
         {
             return Poll::Ready(answer);
         }
-        match self.room.as_deref() {
-            Some(room) => {
-                let supply = KeySupply {
-                    view: self.view,
-                    place: self.place,
-                    room,
-                };
-                self.turn.poll(&supply, waker)
-            }
-            None => Poll::Pending,
-        }
+        let Self {
+            view,
+            place,
+            key,
+            turn,
+            room,
+            ..
+        } = self;
+        let Some((_, room)) = room else {
+            return Poll::Pending;
+        };
+        let who = Who {
+            place: *place,
+            key: N::borrow(key),
+        };
+        let view = *view;
+        turn.poll(&KeySupply { view, who, room }, waker)
     }
 
     /// Without a line, if that is enough; otherwise enters one.
     fn try_now(&mut self) -> Poll<Result<Granted, Denied>> {
-        let keyed = self.view.keyed;
-        let asked = self.view.asked();
-        let units = self
-            .turn
-            .units
-            .unwrap_or(keyed.terms(self.view.own.as_ref()).scale);
-        match keyed.keys.take(&self.place, asked, Some(units), false) {
+        let (view, who) = (self.view, self.who());
+        let keyed = view.keyed;
+        let asked = view.asked();
+        let token = || keyed.terms(view.own.as_ref()).scale;
+        let units = self.turn.units.unwrap_or_else(token);
+        match keyed.keys.take(who, asked, Some(units), false) {
             Ok(()) => {
                 let now_ns = asked.now_ns;
                 return Poll::Ready(Ok(Granted {
@@ -144,18 +152,15 @@ impl<'a, A: KeyedAlgorithm> KeyedAcquire<'a, A> {
             Err(Refusal::Denied(denied)) if denied.is_never() || denied.is_table_full() => {
                 return Poll::Ready(Err(denied));
             }
-            Err(Refusal::Denied(_) | Refusal::Waits) => {}
+            Err(Refusal::Denied(_) | Refusal::Waits(_)) => {}
         }
-        let hold = || keyed.keys.hold(&self.place, asked, true);
+        let hold = || keyed.keys.hold(who, asked);
+        let release = || keyed.keys.release(who, asked);
         let set_up = |room: &Room| {
-            let supply = KeySupply {
-                view: self.view,
-                place: self.place,
-                room,
-            };
+            let supply = KeySupply { view, who, room };
             Line::new(&supply).set_max_waiters(keyed.max_waiters_per_key);
         };
-        self.room = keyed.rooms.enter(&self.place, hold, set_up);
+        self.room = keyed.rooms.enter(hold, release, set_up);
         match self.room {
             Some(_) => Poll::Pending,
             None => Poll::Ready(Err(Denied::queue_full(None))),
@@ -163,17 +168,25 @@ impl<'a, A: KeyedAlgorithm> KeyedAcquire<'a, A> {
     }
 
     fn leave(&mut self) {
-        if self.room.take().is_some() {
+        if let Some((slot, _)) = self.room.take() {
             let keyed = self.view.keyed;
-            let release = || {
-                keyed.keys.hold(&self.place, self.view.asked(), false);
-            };
-            keyed.rooms.leave(&self.place, release);
+            let release = || keyed.keys.release(self.who(), self.view.asked());
+            keyed.rooms.leave(slot, release);
+        }
+    }
+
+    fn who(&self) -> Who<'_, N> {
+        Who {
+            place: self.place,
+            key: N::borrow(&self.key),
         }
     }
 }
 
-impl<A: KeyedAlgorithm> Future for KeyedAcquire<'_, A> {
+/// Nothing in it is ever pinned.
+impl<A: KeyedAlgorithm, N: KeyNames> Unpin for KeyedAcquire<'_, A, N> {}
+
+impl<A: KeyedAlgorithm, N: KeyNames> Future for KeyedAcquire<'_, A, N> {
     type Output = Result<Grant, Denied>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -181,21 +194,26 @@ impl<A: KeyedAlgorithm> Future for KeyedAcquire<'_, A> {
     }
 }
 
-impl<A: KeyedAlgorithm> Drop for KeyedAcquire<'_, A> {
+impl<A: KeyedAlgorithm, N: KeyNames> Drop for KeyedAcquire<'_, A, N> {
     fn drop(&mut self) {
-        if let Some(room) = self.room.as_deref() {
-            let supply = KeySupply {
-                view: self.view,
-                place: self.place,
-                room,
-            };
-            self.turn.abandon(&supply);
+        let Self {
+            view,
+            place,
+            key,
+            turn,
+            room,
+            ..
+        } = &mut *self;
+        if let Some((_, room)) = room {
+            let (view, key) = (*view, N::borrow(key));
+            let who = Who { place: *place, key };
+            turn.abandon(&KeySupply { view, who, room });
         }
         self.leave();
     }
 }
 
-impl<A: KeyedAlgorithm> fmt::Debug for KeyedAcquire<'_, A> {
+impl<A: KeyedAlgorithm, N: KeyNames> fmt::Debug for KeyedAcquire<'_, A, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyedAcquire")
             .field("units", &self.turn.units)

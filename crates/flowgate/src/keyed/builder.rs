@@ -3,6 +3,7 @@ use super::counts::Counters;
 use super::error::KeyedError;
 use super::handover::Export;
 use super::keys::{Full, Keys};
+use super::names::{Exact, Hashed, KeyNames};
 use super::place::Seed;
 use super::rooms::Rooms;
 use super::rule::Rule;
@@ -12,6 +13,8 @@ use super::{Keyed, force::InForce};
 use crate::clock::Clock;
 use crate::primitive::AtomicU128;
 use crate::quota::Quota;
+use alloc::borrow::ToOwned;
+use core::hash::Hash;
 use core::marker::PhantomData;
 
 /// Of so many slots, one is spare: the two lines of a key are then hardly ever full before the table is.
@@ -50,14 +53,14 @@ pub enum WhenFull {
 /// | [`max_waiters_per_key`](Self::max_waiters_per_key) | 1,000 |
 #[derive(Clone, Debug)]
 #[must_use = "a builder builds nothing until `capacity` is called"]
-pub struct KeyedBuilder<A> {
+pub struct KeyedBuilder<A, N = Hashed> {
     quota: Quota,
     clock: Option<Clock>,
     when_full: WhenFull,
     seed: Option<Seed>,
     max_waiting_keys: usize,
     max_waiters_per_key: usize,
-    algorithm: PhantomData<fn() -> A>,
+    kind: PhantomData<fn() -> (A, N)>,
 }
 
 impl<A: KeyedAlgorithm> KeyedBuilder<A> {
@@ -69,10 +72,70 @@ impl<A: KeyedAlgorithm> KeyedBuilder<A> {
             seed: None,
             max_waiting_keys: 65_536,
             max_waiters_per_key: 1_000,
-            algorithm: PhantomData,
+            kind: PhantomData,
         }
     }
 
+    /// Keeps keys and compares them, so that no two ever share a limit.
+    ///
+    /// `Q` is what it is asked with, such as `str` or `u64`; its owned form is kept, by a copy when a key gets a slot.
+    /// [`Keyed::bytes`] counts that too, but for what keys own elsewhere, as a `String` does. A decision takes the lock of its
+    /// slot. What the sketch remembers of keys that have made way is shared all the same.
+    ///
+    /// ```
+    /// use flowgate::{Keyed, Quota};
+    ///
+    /// let limits = Keyed::token_bucket(Quota::per_minute(100)).exact::<str>().capacity(1000)?;
+    /// limits.try_acquire("alice")?;
+    /// assert_eq!(limits.debtors(1)[0].key, "alice");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn exact<Q>(self) -> KeyedBuilder<A, Exact<Q>>
+    where
+        Q: Eq + Hash + Sync + ToOwned<Owned: Send + Sync> + ?Sized + 'static,
+    {
+        KeyedBuilder {
+            quota: self.quota,
+            clock: self.clock,
+            when_full: self.when_full,
+            seed: self.seed,
+            max_waiting_keys: self.max_waiting_keys,
+            max_waiters_per_key: self.max_waiters_per_key,
+            kind: PhantomData,
+        }
+    }
+
+    /// Makes the limiter as [`Keyed::export`] told it, with the seed and capacity of that one, and what its keys have taken.
+    /// Quota, clock and all other settings are this builder's; what has been taken stays taken as if the quota had been
+    /// [changed](Keyed::set_quota), and as if no time had passed in between.
+    ///
+    /// ```
+    /// use flowgate::Keyed;
+    ///
+    /// let before = Keyed::token_bucket("10/h".parse()?).capacity(100)?;
+    /// before.try_acquire_n("alice", 7)?;
+    /// let file = before.export();
+    ///
+    /// let after = Keyed::token_bucket("12/h".parse()?).import(&file)?;
+    /// assert_eq!(after.available("alice"), 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`capacity`](Self::capacity), and if the bytes are not such an export, of the same kind of limiter and, for
+    /// segmented windows, of the same window; or if keys have made way for others there and this builder does not
+    /// [evict](WhenFull::Evict).
+    pub fn import(mut self, bytes: &[u8]) -> Result<Keyed<A>, KeyedError> {
+        let export = Export::<A>::read(bytes)?;
+        self.seed = Some(export.seed);
+        let keyed = self.capacity(export.capacity)?;
+        export.carry_to(&keyed)?;
+        Ok(keyed)
+    }
+}
+
+impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
     /// The clock to decide by; see [`TokenBucketBuilder::clock`](crate::TokenBucketBuilder::clock).
     pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
         self.clock = Some(clock.into());
@@ -115,35 +178,6 @@ impl<A: KeyedAlgorithm> KeyedBuilder<A> {
         self
     }
 
-    /// Makes the limiter as [`Keyed::export`] told it, with the seed and capacity of that one, and what its keys have taken.
-    /// Quota, clock and all other settings are this builder's; what has been taken stays taken as if the quota had been
-    /// [changed](Keyed::set_quota), and as if no time had passed in between.
-    ///
-    /// ```
-    /// use flowgate::Keyed;
-    ///
-    /// let before = Keyed::token_bucket("10/h".parse()?).capacity(100)?;
-    /// before.try_acquire_n("alice", 7)?;
-    /// let file = before.export();
-    ///
-    /// let after = Keyed::token_bucket("12/h".parse()?).import(&file)?;
-    /// assert_eq!(after.available("alice"), 5);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`capacity`](Self::capacity), and if the bytes are not such an export, of the same kind of limiter and, for
-    /// segmented windows, of the same window; or if keys have made way for others there and this builder does not
-    /// [evict](WhenFull::Evict).
-    pub fn import(mut self, bytes: &[u8]) -> Result<Keyed<A>, KeyedError> {
-        let export = Export::<A>::read(bytes)?;
-        self.seed = Some(export.seed);
-        let keyed = self.capacity(export.capacity)?;
-        export.carry_to(&keyed)?;
-        Ok(keyed)
-    }
-
     /// Makes the limiter, with room for `keys` keys that matter at the same time, and takes all memory that it will ever
     /// need for them: 16 bytes a key, a third of that in spare slots, and, with [`WhenFull::Evict`], 2⅔ bytes of sketch.
     ///
@@ -151,7 +185,7 @@ impl<A: KeyedAlgorithm> KeyedBuilder<A> {
     ///
     /// [`KeyedError`] if `keys` is 0 or over 12 · 2³⁰, if the memory is not to be had, if the quota is not one that this
     /// kind of limiter can keep, or, without `std`, if no seed has been set.
-    pub fn capacity(self, keys: usize) -> Result<Keyed<A>, KeyedError> {
+    pub fn capacity(self, keys: usize) -> Result<Keyed<A, N>, KeyedError> {
         if keys == 0 || keys as u64 > MOST_KEYS {
             return Err(KeyedError::capacity(keys, MOST_KEYS));
         }
@@ -175,6 +209,7 @@ impl<A: KeyedAlgorithm> KeyedBuilder<A> {
         let keyed = Keyed {
             keys: Keys {
                 table: Table::new(lines).map_err(out_of_memory)?,
+                names: N::new(lines * SLOTS_PER_LINE).map_err(out_of_memory)?,
                 sketch: Sketch::new(cells).map_err(out_of_memory)?,
                 force: InForce::new(quota, &terms),
                 full,

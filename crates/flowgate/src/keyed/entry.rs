@@ -44,7 +44,11 @@ pub struct Reading(u128);
 impl Reading {
     /// Those of the table, in this generation.
     pub(crate) const fn of_table(generation: u64) -> Self {
-        Self(if generation.is_multiple_of(2) { 0 } else { GENERATION })
+        Self(if generation.is_multiple_of(2) {
+            0
+        } else {
+            GENERATION
+        })
     }
 
     /// A key's own. Only the lowest [`CLASS_BITS`] of the class are kept.

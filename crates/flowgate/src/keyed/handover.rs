@@ -8,6 +8,7 @@ use super::algorithm::KeyedAlgorithm;
 use super::entry::{Entry, Reading};
 use super::error::KeyedError;
 use super::keys::ticks;
+use super::names::Hashed;
 use super::place::Seed;
 use super::rule::{Rule, Terms};
 use crate::primitive::Ordering;
@@ -28,7 +29,7 @@ pub(super) struct Export<A> {
     algorithm: PhantomData<fn() -> A>,
 }
 
-impl<A: KeyedAlgorithm> Keyed<A> {
+impl<A: KeyedAlgorithm> Keyed<A, Hashed> {
     /// All that this limiter knows of its keys, for [`KeyedBuilder::import`](super::KeyedBuilder::import) after a restart or
     /// with other settings: 24 bytes for each key that matters. It contains the [seed](super::KeyedBuilder::seed), and is
     /// to be as secret.
@@ -146,7 +147,7 @@ impl<A: KeyedAlgorithm> Export<A> {
         })
     }
 
-    pub(super) fn carry_to(&self, keyed: &Keyed<A>) -> Result<(), KeyedError> {
+    pub(super) fn carry_to(&self, keyed: &Keyed<A, Hashed>) -> Result<(), KeyedError> {
         let (now, then) = (self.now, ticks(keyed.clock.now().as_nanos()));
         let (from, to) = (&self.terms, keyed.keys.force.terms());
         A::Rule::goes_with(from, &to)?;

@@ -1,6 +1,7 @@
 use super::Keyed;
 use super::algorithm::KeyedAlgorithm;
-use super::keys::ticks;
+use super::keys::{Who, ticks};
+use super::names::KeyNames;
 use super::place::Place;
 use crate::limiter::Snapshot;
 use alloc::collections::BinaryHeap;
@@ -20,9 +21,11 @@ pub struct KeyId {
 /// A key that has taken something, and how much is left of its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Debtor {
+pub struct Debtor<K = ()> {
     /// Whose it is.
     pub id: KeyId,
+    /// The key, if the limiter [keeps](super::Exact) them.
+    pub key: K,
     /// What is left, and when it is whole again. For a key that was asked about [with](Keyed::with) a quota of its own, by the
     /// limiter's own quota.
     pub snapshot: Snapshot,
@@ -50,7 +53,7 @@ impl fmt::Display for KeyId {
     }
 }
 
-impl<A: KeyedAlgorithm> Keyed<A> {
+impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     pub(super) fn id_at(&self, place: &Place) -> KeyId {
         KeyId::new(place, self.keys.table.lines())
     }
@@ -69,7 +72,7 @@ impl<A: KeyedAlgorithm> Keyed<A> {
     /// assert_eq!(top[0].snapshot.remaining, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn debtors(&self, most: usize) -> Vec<Debtor> {
+    pub fn debtors(&self, most: usize) -> Vec<Debtor<N::Owned>> {
         let now = ticks(self.clock.now().as_nanos());
         // Of those that have been seen, the farthest; the nearest of these on top.
         let mut farthest = BinaryHeap::new();
@@ -78,17 +81,27 @@ impl<A: KeyedAlgorithm> Keyed<A> {
             if state <= now {
                 continue;
             }
-            farthest.push(Reverse((state, line, slot.entry.fingerprint())));
+            farthest.push(Reverse((state, line, slot.index, slot.entry.fingerprint())));
             if farthest.len() > most {
                 farthest.pop();
             }
         }
-        let sorted = farthest.into_sorted_vec().into_iter();
-        let places = sorted.map(|Reverse((_, line, fingerprint))| Place { fingerprint, line });
-        let debtor = |place| Debtor {
-            id: self.id_at(&place),
-            snapshot: self.view().snapshot_at(&place),
+        let debtor = |Reverse((_, line, slot, fingerprint))| {
+            let place = Place { fingerprint, line };
+            // It may have become another's.
+            let key = self.keys.names.name(slot)?;
+            let who = Who {
+                place,
+                key: N::borrow(&key),
+            };
+            let snapshot = self.view().snapshot_of(who);
+            let id = self.id_at(&place);
+            Some(Debtor { id, key, snapshot })
         };
-        places.map(debtor).collect()
+        farthest
+            .into_sorted_vec()
+            .into_iter()
+            .filter_map(debtor)
+            .collect()
     }
 }

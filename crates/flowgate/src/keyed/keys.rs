@@ -3,6 +3,7 @@
 use super::counts::Counters;
 use super::entry::{Entry, TICK_BITS, TICKS_PER_NS};
 use super::force::InForce;
+use super::names::sealed::Sealed;
 use super::place::Place;
 use super::rule::{Rule, Terms};
 use super::sketch::Sketch;
@@ -15,8 +16,9 @@ use core::marker::PhantomData;
 
 /// All keys of a limiter, with their states.
 #[derive(Debug)]
-pub(crate) struct Keys<R> {
+pub(crate) struct Keys<R, N> {
     pub(crate) table: Table,
+    pub(crate) names: N,
     pub(crate) sketch: Sketch,
     pub(crate) force: InForce,
     pub(crate) full: Full,
@@ -37,7 +39,21 @@ pub(crate) enum Full {
     },
 }
 
-/// Who asks, and when.
+/// A key, and where it is.
+pub(crate) struct Who<'a, N: Sealed> {
+    pub(crate) place: Place,
+    pub(crate) key: &'a N::Key,
+}
+
+impl<N: Sealed> Clone for Who<'_, N> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<N: Sealed> Copy for Who<'_, N> {}
+
+/// When it is asked, and by which terms.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) now_ns: u64,
@@ -50,8 +66,8 @@ pub(crate) struct Asked<'a> {
 /// Why nothing was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// Others wait for the same key.
-    Waits,
+    /// Others wait for the same key, which is in this slot.
+    Waits(usize),
     Denied(Denied),
 }
 
@@ -60,7 +76,7 @@ pub(crate) const fn ticks(ns: u64) -> u128 {
 }
 
 impl Asked<'_> {
-    fn terms<R>(&self, keys: &Keys<R>) -> Terms {
+    fn terms<R, N>(&self, keys: &Keys<R, N>) -> Terms {
         match self.own {
             Some(own) => *own,
             None => keys.force.terms(),
@@ -68,12 +84,42 @@ impl Asked<'_> {
     }
 }
 
-impl<R: Rule> Keys<R> {
-    /// Takes `n` units (none: a token) for the key at `place`, for somebody in line or, if nobody waits, for a newcomer.
+impl<R: Rule, N: Sealed> Keys<R, N> {
+    /// The slot of this key, held.
+    #[inline(always)]
+    fn find(&self, who: Who<'_, N>) -> Option<(Slot<'_>, N::Held<'_>)> {
+        self.table.find(&who.place, |slot| {
+            let held = self.names.hold(slot.index, who.key)?;
+            if !N::KEEPS {
+                return Some((slot, held));
+            }
+            // It may have been another's that has the same fingerprint.
+            let slot = slot.again();
+            (slot.entry.fingerprint() == who.place.fingerprint).then_some((slot, held))
+        })
+    }
+
+    /// Puts `entry`, a new one of this key's, in place of a vacant one.
+    fn settle(&self, who: Who<'_, N>, slot: Slot<'_>, entry: Entry) -> bool {
+        self.table.forget(slot.entry.state());
+        self.replace(who, slot, entry)
+    }
+
+    fn replace(&self, who: Who<'_, N>, slot: Slot<'_>, entry: Entry) -> bool {
+        let name = N::own(who.key);
+        let held = self.names.claim(slot.index);
+        let is_in = slot.swap(entry);
+        if is_in {
+            N::rename(held, name);
+        }
+        is_in
+    }
+
+    /// Takes `n` units (none: a token) for the key at `who.place`, for somebody in line or, if nobody waits, for a newcomer.
     #[inline]
     pub(crate) fn take(
         &self,
-        place: &Place,
+        who: Who<'_, N>,
         asked: Asked<'_>,
         n: Option<u64>,
         is_in_line: bool,
@@ -88,14 +134,14 @@ impl<R: Rule> Keys<R> {
             if n == 0 {
                 return Ok(());
             }
-            let Some(slot) = self.table.find(place) else {
-                match self.take_new(place, asked, n) {
+            let Some((slot, _held)) = self.find(who) else {
+                match self.take_new(who, asked, n) {
                     Some(answer) => return answer.map_err(Refusal::Denied),
                     None => continue,
                 }
             };
             if slot.entry.waits() && !is_in_line {
-                return Err(Refusal::Waits);
+                return Err(Refusal::Waits(slot.index));
             }
             let Some(state) = self.state(slot.entry, &terms, now) else {
                 continue;
@@ -114,14 +160,14 @@ impl<R: Rule> Keys<R> {
     /// [`take`](Self::take) for a key without an entry; none if it has one.
     #[cold]
     #[inline(never)]
-    fn take_new(&self, place: &Place, asked: Asked<'_>, n: u64) -> Option<Result<(), Denied>> {
-        let _lock = self.table.lock(place);
-        if self.table.find(place).is_some() {
+    fn take_new(&self, who: Who<'_, N>, asked: Asked<'_>, n: u64) -> Option<Result<(), Denied>> {
+        let _lock = self.table.lock(&who.place);
+        if self.find(who).is_some() {
             return None;
         }
         // Under the lock, so that no entry of an earlier generation comes after a change has gone through all.
         let terms = asked.terms(self);
-        let (state, now) = self.unknown(place, asked, &terms);
+        let (state, now) = self.unknown(&who.place, asked, &terms);
         let next = match R::take(state, now, n, &terms) {
             Ok(next) => next,
             Err(missing) => {
@@ -129,11 +175,11 @@ impl<R: Rule> Keys<R> {
                 return Some(Err(later(missing)));
             }
         };
-        let entry = Entry::new(place.fingerprint, terms.reading, next);
+        let entry = Entry::new(who.place.fingerprint, terms.reading, next);
         loop {
-            match (self.table.opening(place, now), &self.full) {
+            match (self.table.opening(&who.place, now), &self.full) {
                 (Opening::Vacant(slot), _) => {
-                    if self.table.settle(slot, entry) {
+                    if self.settle(who, slot, entry) {
                         return Some(Ok(()));
                     }
                 }
@@ -141,7 +187,7 @@ impl<R: Rule> Keys<R> {
                     if next <= slot.entry.state() {
                         // The newcomer itself.
                         self.remember(entry, &terms, now);
-                    } else if !self.evict(slot, entry, now) {
+                    } else if !self.evict(who, slot, entry, now) {
                         continue;
                     }
                     self.counters.evicted.add();
@@ -188,13 +234,13 @@ impl<R: Rule> Keys<R> {
     }
 
     /// Puts `entry` in the place of another key's.
-    fn evict(&self, slot: Slot<'_>, entry: Entry, now: u128) -> bool {
+    fn evict(&self, who: Who<'_, N>, slot: Slot<'_>, entry: Entry, now: u128) -> bool {
         let Some((terms, state)) = self.read(slot.entry) else {
             return false;
         };
         let gone = slot.entry.with(terms.reading, state);
         self.remember(gone, &terms, now);
-        slot.swap(entry)
+        self.replace(who, slot, entry)
     }
 
     fn remember(&self, entry: Entry, terms: &Terms, now: u128) {
@@ -245,15 +291,15 @@ impl<R: Rule> Keys<R> {
         })
     }
 
-    /// What is known of the key at `place`: its terms and its state, and whether others wait for it.
-    pub(crate) fn look(&self, place: &Place, asked: Asked<'_>) -> (Terms, u128, bool) {
+    /// What is known of the key at `who.place`: its terms and its state, and, if others wait for it, its slot.
+    pub(crate) fn look(&self, who: Who<'_, N>, asked: Asked<'_>) -> (Terms, u128, Option<usize>) {
         loop {
             let terms = asked.terms(self);
-            let Some(slot) = self.table.find(place) else {
-                return (terms, self.unknown(place, asked, &terms).0, false);
+            let Some((slot, _held)) = self.find(who) else {
+                return (terms, self.unknown(&who.place, asked, &terms).0, None);
             };
             if let Some(state) = self.state(slot.entry, &terms, ticks(asked.now_ns)) {
-                return (terms, state, slot.entry.waits());
+                return (terms, state, slot.entry.waits().then_some(slot.index));
             }
         }
     }
@@ -261,25 +307,28 @@ impl<R: Rule> Keys<R> {
     /// What [`take`](Self::take) would answer.
     pub(crate) fn peek(
         &self,
-        place: &Place,
+        who: Who<'_, N>,
         asked: Asked<'_>,
         n: Option<u64>,
     ) -> Result<(), Refusal> {
-        let (terms, state, waits) = self.look(place, asked);
+        let (terms, state, waits) = self.look(who, asked);
         let n = n.unwrap_or(terms.scale);
-        if waits && n > 0 && n <= terms.most {
-            return Err(Refusal::Waits);
+        if let Some(slot) = waits
+            && n > 0
+            && n <= terms.most
+        {
+            return Err(Refusal::Waits(slot));
         }
         let next = judge::<R>(state, ticks(asked.now_ns), n, &terms);
         next.map(drop).map_err(Refusal::Denied)
     }
 
-    /// Gives `n` units back to the key at `place`, and says how many that was.
-    pub(crate) fn give_back(&self, place: &Place, asked: Asked<'_>, n: u64) -> u64 {
+    /// Gives `n` units back to the key at `who.place`, and says how many that was.
+    pub(crate) fn give_back(&self, who: Who<'_, N>, asked: Asked<'_>, n: u64) -> u64 {
         let now = ticks(asked.now_ns);
         loop {
             let terms = asked.terms(self);
-            let Some(slot) = self.table.find(place) else {
+            let Some((slot, _held)) = self.find(who) else {
                 return 0;
             };
             let Some(state) = self.state(slot.entry, &terms, now) else {
@@ -292,53 +341,59 @@ impl<R: Rule> Keys<R> {
         }
     }
 
-    /// Forgets what the key at `place` has taken.
-    pub(crate) fn reset(&self, place: &Place, asked: Asked<'_>) {
+    /// Forgets what the key at `who.place` has taken.
+    pub(crate) fn reset(&self, who: Who<'_, N>, asked: Asked<'_>) {
         // Where there is no room, it would be forgotten at once.
-        self.put(place, asked, false, |entry| entry.with(entry.reading(), 0));
+        self.put(who, asked, false, |entry| entry.with(entry.reading(), 0));
     }
 
-    /// Says whether somebody waits for the key at `place`, and whether there was room to say so.
-    pub(crate) fn hold(&self, place: &Place, asked: Asked<'_>, waits: bool) -> bool {
-        self.put(place, asked, true, |entry| entry.with_waits(waits))
+    /// Says that somebody waits for this key, and in which slot that is said; none: there is no room to say so.
+    pub(crate) fn hold(&self, who: Who<'_, N>, asked: Asked<'_>) -> Option<usize> {
+        self.put(who, asked, true, |entry| entry.with_waits(true))
     }
 
-    /// Changes the entry of the key at `place`, of which one is made if there is room, in place of another if
-    /// `may_evict`. Whether it is there now.
+    /// Nobody waits for this key any longer.
+    pub(crate) fn release(&self, who: Who<'_, N>, asked: Asked<'_>) {
+        self.put(who, asked, false, |entry| entry.with_waits(false));
+    }
+
+    /// Changes the entry of the key at `who.place`, of which one is made if there is room, in place of another if
+    /// `may_evict`; the slot that it is in now.
     fn put(
         &self,
-        place: &Place,
+        who: Who<'_, N>,
         asked: Asked<'_>,
         may_evict: bool,
         change: impl Fn(Entry) -> Entry,
-    ) -> bool {
+    ) -> Option<usize> {
         loop {
-            if let Some(slot) = self.table.find(place) {
+            if let Some((slot, _held)) = self.find(who) {
                 if slot.swap(change(slot.entry)) {
-                    return true;
+                    return Some(slot.index);
                 }
                 continue;
             }
-            let _lock = self.table.lock(place);
-            if self.table.find(place).is_some() {
+            let _lock = self.table.lock(&who.place);
+            if self.find(who).is_some() {
                 continue;
             }
             let terms = asked.terms(self);
-            let (state, now) = self.unknown(place, asked, &terms);
-            let entry = change(Entry::new(place.fingerprint, terms.reading, state));
-            let is_in = match (self.table.opening(place, now), &self.full) {
-                (Opening::Vacant(slot), _) => self.table.settle(slot, entry),
+            let (state, now) = self.unknown(&who.place, asked, &terms);
+            let entry = change(Entry::new(who.place.fingerprint, terms.reading, state));
+            let opening = self.table.opening(&who.place, now);
+            let (slot, is_in) = match (opening, &self.full) {
+                (Opening::Vacant(slot), _) => (slot, self.settle(who, slot, entry)),
                 (Opening::Instead(slot), Full::Evict) if may_evict => {
-                    let is_in = self.evict(slot, entry, now);
+                    let is_in = self.evict(who, slot, entry, now);
                     if is_in {
                         self.counters.evicted.add();
                     }
-                    is_in
+                    (slot, is_in)
                 }
-                _ => return false,
+                _ => return None,
             };
             if is_in {
-                return true;
+                return Some(slot.index);
             }
         }
     }
@@ -382,7 +437,7 @@ impl Refusal {
     pub(crate) fn denied(self) -> Denied {
         match self {
             Self::Denied(denied) => denied,
-            Self::Waits => Denied::busy(),
+            Self::Waits(_) => Denied::busy(),
         }
     }
 }

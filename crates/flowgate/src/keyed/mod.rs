@@ -10,6 +10,7 @@ mod force;
 mod handover;
 mod inspect;
 mod keys;
+mod names;
 mod place;
 mod rooms;
 mod rule;
@@ -24,19 +25,22 @@ pub use builder::{KeyedBuilder, WhenFull};
 pub use counts::KeyedCounts;
 pub use error::KeyedError;
 pub use inspect::{Debtor, KeyId};
+pub use names::{Exact, Hashed, KeyNames, Names};
 pub use view::KeyedView;
 
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::Snapshot;
 use crate::quota::{Quota, QuotaError};
+use crate::room::Room;
 use crate::verdict::Denied;
 use crate::{FixedWindow, LeakyBucket, SegmentedWindow, TokenBucket};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::hash::Hash;
 use entry::Reading;
-use keys::Keys;
-use place::{Place, Seed};
+use keys::{Keys, Who};
+use place::Seed;
 use rooms::Rooms;
 use rule::{Rule, Terms};
 use supply::KeySupply;
@@ -74,7 +78,8 @@ use supply::KeySupply;
 ///   [`FixedWindow`] or [`SegmentedWindow`] that it is one of; what a key does changes nothing for another. But for
 ///   collisions: two keys share a limit if their hashes agree in one of the same lines and in 38 bits. The
 ///   chance that a new key meets one of those that matter is below 3 · 10⁻¹¹; that this befalls any of a million keys,
-///   below 3 · 10⁻⁵. Nobody can bring it about who does not know the [seed](KeyedBuilder::seed).
+///   below 3 · 10⁻⁵. Nobody can bring it about who does not know the [seed](KeyedBuilder::seed). Where even that is too
+///   much, keys can be [kept and compared](KeyedBuilder::exact), for more memory.
 /// - **Memory** is taken when it is made ([`bytes`](Self::bytes)), and after that only for keys that somebody waits
 ///   for. What happens when there are more keys than [`capacity`](KeyedBuilder::capacity) is [said](WhenFull): by
 ///   default nobody gets anything by it. There is room for as many keys as that with near certainty, and not beyond doubt: a key
@@ -107,8 +112,8 @@ use supply::KeySupply;
 /// One hash, mostly one line of memory, one clock reading and one compare-and-swap on 128 bits; no lock and no
 /// allocation. A key that is new, or has not mattered for a while, takes a lock for as long as it takes to look
 /// at two lines.
-pub struct Keyed<A: KeyedAlgorithm> {
-    keys: Keys<A::Rule>,
+pub struct Keyed<A: KeyedAlgorithm, N: KeyNames = Hashed> {
+    keys: Keys<A::Rule, N>,
     capacity: usize,
     seed: Seed,
     clock: Clock,
@@ -144,14 +149,17 @@ impl Keyed<SegmentedWindow> {
     }
 }
 
-impl<A: KeyedAlgorithm> Keyed<A> {
+impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// Takes one token of `key`, or says why not.
     ///
     /// # Errors
     ///
     /// [`Denied`] if there is none, or [no room](Denied::is_table_full) for the key; nothing is then taken.
     #[inline]
-    pub fn try_acquire<K: Hash + ?Sized>(&self, key: &K) -> Result<(), Denied> {
+    pub fn try_acquire<K: Hash + ?Sized>(&self, key: &K) -> Result<(), Denied>
+    where
+        N: Names<K>,
+    {
         self.view().try_acquire(key)
     }
 
@@ -161,7 +169,10 @@ impl<A: KeyedAlgorithm> Keyed<A> {
     ///
     /// [`Denied`] if there are fewer, or [no room](Denied::is_table_full) for the key; nothing is then taken.
     #[inline]
-    pub fn try_acquire_n<K: Hash + ?Sized>(&self, key: &K, n: u64) -> Result<(), Denied> {
+    pub fn try_acquire_n<K: Hash + ?Sized>(&self, key: &K, n: u64) -> Result<(), Denied>
+    where
+        N: Names<K>,
+    {
         self.view().try_acquire_n(key, n)
     }
 
@@ -170,7 +181,10 @@ impl<A: KeyedAlgorithm> Keyed<A> {
     /// # Errors
     ///
     /// As there, but for want of room.
-    pub fn peek<K: Hash + ?Sized>(&self, key: &K) -> Result<(), Denied> {
+    pub fn peek<K: Hash + ?Sized>(&self, key: &K) -> Result<(), Denied>
+    where
+        N: Names<K>,
+    {
         self.view().peek(key)
     }
 
@@ -179,12 +193,18 @@ impl<A: KeyedAlgorithm> Keyed<A> {
     /// # Errors
     ///
     /// As there, but for want of room.
-    pub fn peek_n<K: Hash + ?Sized>(&self, key: &K, n: u64) -> Result<(), Denied> {
+    pub fn peek_n<K: Hash + ?Sized>(&self, key: &K, n: u64) -> Result<(), Denied>
+    where
+        N: Names<K>,
+    {
         self.view().peek_n(key, n)
     }
 
     /// Takes what there is of `key`, up to `n` units, and says how much that was.
-    pub fn take_up_to<K: Hash + ?Sized>(&self, key: &K, n: u64) -> u64 {
+    pub fn take_up_to<K: Hash + ?Sized>(&self, key: &K, n: u64) -> u64
+    where
+        N: Names<K>,
+    {
         self.view().take_up_to(key, n)
     }
 
@@ -199,37 +219,52 @@ impl<A: KeyedAlgorithm> Keyed<A> {
     /// assert_eq!(limits.available("alice"), 5);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn refund<K: Hash + ?Sized>(&self, key: &K, n: u64) -> u64 {
+    pub fn refund<K: Hash + ?Sized>(&self, key: &K, n: u64) -> u64
+    where
+        N: Names<K>,
+    {
         self.view().refund(key, n)
     }
 
     /// Forgets what `key` has taken: it can take everything at once. Of a key that has made way for another, as long as
     /// there is a vacant slot to remember that in.
-    pub fn reset<K: Hash + ?Sized>(&self, key: &K) {
+    pub fn reset<K: Hash + ?Sized>(&self, key: &K)
+    where
+        N: Names<K>,
+    {
         self.view().reset(key);
     }
 
     /// How many units `key` could take now.
-    pub fn available<K: Hash + ?Sized>(&self, key: &K) -> u64 {
+    pub fn available<K: Hash + ?Sized>(&self, key: &K) -> u64
+    where
+        N: Names<K>,
+    {
         self.view().available(key)
     }
 
     /// `key`'s limit, what remains of it, and when it is whole again, seen at one instant.
-    pub fn snapshot<K: Hash + ?Sized>(&self, key: &K) -> Snapshot {
+    pub fn snapshot<K: Hash + ?Sized>(&self, key: &K) -> Snapshot
+    where
+        N: Names<K>,
+    {
         self.view().snapshot(key)
     }
 
     /// Waits for one token of `key`, in turn; see [`KeyedAcquire`].
     ///
     /// Those who wait for the same key stand in a line, as they would at one limiter; other keys have nothing to do with it.
-    pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> KeyedAcquire<'_, A> {
+    pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> KeyedAcquire<'_, A, N>
+    where
+        N: Names<K>,
+    {
         self.view().acquire(key)
     }
 
     /// The same verbs at a time of your own; see [`TokenBucket::at`].
     ///
     /// A time that is later than others use forgets what has stopped to matter by then.
-    pub fn at(&self, now: Timestamp) -> KeyedView<'_, A> {
+    pub fn at(&self, now: Timestamp) -> KeyedView<'_, A, N> {
         self.view().at(now)
     }
 
@@ -253,7 +288,7 @@ impl<A: KeyedAlgorithm> Keyed<A> {
     ///
     /// [`KeyedError`] if this kind of limiter cannot keep the quota, or, for a segmented window, if the window is another than
     /// the limiter's.
-    pub fn with(&self, quota: Quota) -> Result<KeyedView<'_, A>, KeyedError> {
+    pub fn with(&self, quota: Quota) -> Result<KeyedView<'_, A, N>, KeyedError> {
         self.view().with(quota)
     }
 
@@ -284,11 +319,19 @@ impl<A: KeyedAlgorithm> Keyed<A> {
         let quota = A::quota(quota);
         let terms = self.terms_of(&quota)?;
         let open = self.rooms.all();
+        let named = |(slot, room): &(usize, Arc<Room>)| {
+            let name = self.keys.names.name(*slot)?;
+            Some((self.keys.table.place_of(*slot), name, Arc::clone(room)))
+        };
+        let open: Vec<_> = open.iter().filter_map(named).collect();
         let lines: Vec<_> = open
             .iter()
-            .map(|(place, room)| KeySupply {
+            .map(|(place, name, room)| KeySupply {
                 view: self.view(),
-                place: *place,
+                who: Who {
+                    place: *place,
+                    key: N::borrow(name),
+                },
                 room,
             })
             .collect();
@@ -320,6 +363,7 @@ impl<A: KeyedAlgorithm> Keyed<A> {
     pub fn bytes(&self) -> usize {
         // It has been taken, so it can be told.
         table::Table::bytes(self.keys.table.lines()) as usize
+            + self.keys.names.bytes()
             + size_of_val(self.keys.sketch.cells())
             + size_of::<Self>()
     }
@@ -335,8 +379,11 @@ impl<A: KeyedAlgorithm> Keyed<A> {
     }
 
     /// By what this limiter, and no other, knows `key`.
-    pub fn id_of<K: Hash + ?Sized>(&self, key: &K) -> KeyId {
-        self.id_at(&self.place(key))
+    pub fn id_of<K: Hash + ?Sized>(&self, key: &K) -> KeyId
+    where
+        N: Names<K>,
+    {
+        self.id_at(&self.who(key).place)
     }
 
     /// The clock that this limiter decides by.
@@ -350,7 +397,7 @@ impl<A: KeyedAlgorithm> Keyed<A> {
     }
 
     #[inline]
-    fn view(&self) -> KeyedView<'_, A> {
+    fn view(&self) -> KeyedView<'_, A, N> {
         KeyedView {
             keyed: self,
             now_ns: None,
@@ -359,8 +406,14 @@ impl<A: KeyedAlgorithm> Keyed<A> {
     }
 
     #[inline]
-    fn place<K: Hash + ?Sized>(&self, key: &K) -> Place {
-        self.keys.table.place(self.seed.hash(key))
+    fn who<'k, K: Hash + ?Sized>(&self, key: &'k K) -> Who<'k, N>
+    where
+        N: Names<K>,
+    {
+        Who {
+            place: self.keys.table.place(self.seed.hash(key)),
+            key: N::key(key),
+        }
     }
 
     /// `own`, or those in force.
@@ -381,7 +434,7 @@ impl<A: KeyedAlgorithm> Keyed<A> {
     }
 }
 
-impl<A: KeyedAlgorithm> fmt::Debug for Keyed<A> {
+impl<A: KeyedAlgorithm, N: KeyNames> fmt::Debug for Keyed<A, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Keyed<{}>", A::NAME)?;
         f.debug_struct("")

@@ -1,8 +1,8 @@
 //! One key, seen from its line.
 
 use super::algorithm::KeyedAlgorithm;
-use super::keys::{Asked, Refusal};
-use super::place::Place;
+use super::keys::{Asked, Refusal, Who};
+use super::names::KeyNames;
 use super::rule::Rule;
 use super::view::KeyedView;
 use crate::clock::{Clock, Timestamp};
@@ -11,13 +11,13 @@ use crate::room::{Room, Supply};
 use crate::verdict::Denied;
 
 /// A key, and the room of those who wait for it.
-pub(super) struct KeySupply<'a, A: KeyedAlgorithm> {
-    pub(super) view: KeyedView<'a, A>,
-    pub(super) place: Place,
+pub(super) struct KeySupply<'a, A: KeyedAlgorithm, N: KeyNames> {
+    pub(super) view: KeyedView<'a, A, N>,
+    pub(super) who: Who<'a, N>,
     pub(super) room: &'a Room,
 }
 
-impl<A: KeyedAlgorithm> KeySupply<'_, A> {
+impl<A: KeyedAlgorithm, N: KeyNames> KeySupply<'_, A, N> {
     fn asked(&self, now_ns: u64) -> Asked<'_> {
         Asked {
             now_ns,
@@ -32,7 +32,7 @@ impl<A: KeyedAlgorithm> KeySupply<'_, A> {
             .view
             .keyed
             .keys
-            .take(&self.place, self.asked(now_ns), n, true);
+            .take(self.who, self.asked(now_ns), n, true);
         taken.map_err(Refusal::denied)
     }
 
@@ -43,14 +43,14 @@ impl<A: KeyedAlgorithm> KeySupply<'_, A> {
 
     fn delay_of(&self, now_ns: u64, ahead: u128, n: Option<u64>) -> Result<(), Denied> {
         let now = super::keys::ticks(now_ns);
-        let (terms, state, _) = self.view.keyed.keys.look(&self.place, self.asked(now_ns));
+        let (terms, state, _) = self.view.keyed.keys.look(self.who, self.asked(now_ns));
         let n = n.unwrap_or(terms.scale);
         let state = A::Rule::behind(state, now, ahead, &terms);
         super::keys::judge::<A::Rule>(state, now, n, &terms).map(drop)
     }
 }
 
-impl<A: KeyedAlgorithm> Supply for KeySupply<'_, A> {
+impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeySupply<'_, A, N> {
     fn room(&self) -> &Room {
         self.room
     }
@@ -77,7 +77,7 @@ impl<A: KeyedAlgorithm> Supply for KeySupply<'_, A> {
         self.view
             .keyed
             .keys
-            .give_back(&self.place, self.asked(now_ns), n);
+            .give_back(self.who, self.asked(now_ns), n);
     }
 
     fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {

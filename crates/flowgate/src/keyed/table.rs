@@ -58,6 +58,8 @@ struct Padded(Lock<()>);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot<'a> {
     word: &'a AtomicU128,
+    /// Among all slots.
+    pub(crate) index: usize,
     pub(crate) entry: Entry,
 }
 
@@ -100,25 +102,47 @@ impl Table {
         Place::new(hash, self.lines.len())
     }
 
-    /// The entry of the key at `place`.
+    /// The entry of the key at `place`, if `hold` says that it is that.
     #[inline(always)]
-    pub(crate) fn find(&self, place: &Place) -> Option<Slot<'_>> {
-        match self.find_in(place) {
-            Some(slot) => Some(slot),
-            None => self.find_in(&place.turned(self.lines.len())),
+    pub(crate) fn find<'a, H>(
+        &'a self,
+        place: &Place,
+        hold: impl Fn(Slot<'a>) -> Option<H>,
+    ) -> Option<H> {
+        match self.find_in(place, &hold) {
+            Some(held) => Some(held),
+            None => self.find_in(&place.turned(self.lines.len()), &hold),
         }
     }
 
-    /// The entry of the key at `place`, if it is in the first line.
+    /// [`find`](Self::find) in the first line.
     #[inline(always)]
-    fn find_in(&self, place: &Place) -> Option<Slot<'_>> {
-        for word in &self.lines[place.line].0 {
-            let slot = Slot::load(word);
-            if slot.entry.fingerprint() == place.fingerprint {
-                return Some(slot);
+    fn find_in<'a, H>(&'a self, place: &Place, hold: &impl Fn(Slot<'a>) -> Option<H>) -> Option<H> {
+        for slot in self.line(place.line) {
+            if slot.entry.fingerprint() == place.fingerprint
+                && let Some(held) = hold(slot)
+            {
+                return Some(held);
             }
         }
         None
+    }
+
+    #[inline(always)]
+    fn line(&self, line: usize) -> impl Iterator<Item = Slot<'_>> {
+        let first = line * SLOTS_PER_LINE;
+        let words = self.lines[line].0.iter().enumerate();
+        words.map(move |(at, word)| Slot::load(word, first + at))
+    }
+
+    /// The place of the key whose entry is in the slot at `index`.
+    pub(crate) fn place_of(&self, index: usize) -> Place {
+        let line = index / SLOTS_PER_LINE;
+        let word = &self.lines[line].0[index % SLOTS_PER_LINE];
+        Place {
+            fingerprint: Slot::load(word, index).entry.fingerprint(),
+            line,
+        }
     }
 
     /// To be held while an entry for a new key at `place` is put in.
@@ -136,37 +160,23 @@ impl Table {
     /// Where an entry for the key at `place` can go: in the slot that has not mattered for longest, of those that have never been
     /// used in the line that has more of them.
     pub(crate) fn opening(&self, place: &Place, now: u128) -> Opening<'_> {
-        let lines = [*place, place.turned(self.lines.len())]
-            .map(|place| self.lines[place.line].0.each_ref().map(Slot::load));
-        let vacant = lines.map(|slots| {
-            slots
-                .iter()
-                .filter(|slot| slot.entry.is_vacant(now))
-                .count()
-        });
-        let free = lines.iter().flatten().filter(|slot| !slot.entry.waits());
-        let [here, there] = vacant;
-        let first = match there > here {
-            true => free.rev().min_by_key(|slot| slot.entry.state()),
-            false => free.min_by_key(|slot| slot.entry.state()),
-        };
-        match first {
-            Some(slot) if slot.entry.is_vacant(now) => Opening::Vacant(*slot),
-            Some(slot) => Opening::Instead(*slot),
+        let lines = [place.line, place.turned(self.lines.len()).line];
+        let is_vacant = |slot: &Slot<'_>| slot.entry.is_vacant(now);
+        let [here, there] = lines.map(|line| self.line(line).filter(is_vacant).count());
+        let [one, other] = lines;
+        let lines = if there > here { [other, one] } else { lines };
+        let slots = lines.into_iter().flat_map(|line| self.line(line));
+        let free = slots.filter(|slot| !slot.entry.waits());
+        match free.min_by_key(|slot| slot.entry.state()) {
+            Some(slot) if is_vacant(&slot) => Opening::Vacant(slot),
+            Some(slot) => Opening::Instead(slot),
             None => Opening::None,
         }
     }
 
-    /// Puts `entry` in place of a vacant one.
-    pub(crate) fn settle(&self, vacant: Slot<'_>, entry: Entry) -> bool {
-        self.forget(vacant.entry.state());
-        vacant.swap(entry)
-    }
-
     /// Puts `entry` into the line, if that has a slot that has never been used.
     pub(crate) fn add(&self, line: usize, entry: Entry) -> bool {
-        let mut slots = self.lines[line].0.iter().map(Slot::load);
-        let unused = slots.find(|slot| slot.entry == Entry::UNUSED);
+        let unused = self.line(line).find(|slot| slot.entry == Entry::UNUSED);
         unused.is_some_and(|mut slot| {
             while !slot.swap(entry) {
                 slot = slot.again();
@@ -191,16 +201,17 @@ impl Table {
 
     /// Every slot, with its line.
     pub(crate) fn all(&self) -> impl Iterator<Item = (usize, Slot<'_>)> {
-        let lines = self.lines.iter().enumerate();
-        lines.flat_map(|(index, line)| line.0.iter().map(move |word| (index, Slot::load(word))))
+        let lines = 0..self.lines.len();
+        lines.flat_map(|line| self.line(line).map(move |slot| (line, slot)))
     }
 }
 
 impl<'a> Slot<'a> {
     #[inline]
-    fn load(word: &'a AtomicU128) -> Self {
+    fn load(word: &'a AtomicU128, index: usize) -> Self {
         Self {
             word,
+            index,
             entry: Entry(word.load(Ordering::Acquire)),
         }
     }
@@ -218,6 +229,6 @@ impl<'a> Slot<'a> {
 
     /// What is here now.
     pub(crate) fn again(&self) -> Self {
-        Self::load(self.word)
+        Self::load(self.word, self.index)
     }
 }

@@ -1,6 +1,6 @@
 use super::algorithm::KeyedAlgorithm;
-use super::keys::{Asked, Refusal};
-use super::place::Place;
+use super::keys::{Asked, Refusal, Who};
+use super::names::{Hashed, KeyNames, Names};
 use super::rule::{Rule, Terms};
 use super::supply::KeySupply;
 use super::{Keyed, KeyedAcquire, KeyedError};
@@ -15,21 +15,21 @@ use core::time::Duration;
 /// A [`Keyed`] limiter at an instant of the caller's, or by a key's own quota: the same verbs.
 ///
 /// Made by [`Keyed::at`] and [`Keyed::with`]; it may be kept, and is `Copy`.
-pub struct KeyedView<'a, A: KeyedAlgorithm> {
-    pub(super) keyed: &'a Keyed<A>,
+pub struct KeyedView<'a, A: KeyedAlgorithm, N: KeyNames = Hashed> {
+    pub(super) keyed: &'a Keyed<A, N>,
     pub(super) now_ns: Option<u64>,
     pub(super) own: Option<Terms>,
 }
 
-impl<A: KeyedAlgorithm> Clone for KeyedView<'_, A> {
+impl<A: KeyedAlgorithm, N: KeyNames> Clone for KeyedView<'_, A, N> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<A: KeyedAlgorithm> Copy for KeyedView<'_, A> {}
+impl<A: KeyedAlgorithm, N: KeyNames> Copy for KeyedView<'_, A, N> {}
 
-impl<'a, A: KeyedAlgorithm> KeyedView<'a, A> {
+impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
     /// [`Keyed::at`].
     #[must_use]
     pub fn at(self, now: Timestamp) -> Self {
@@ -53,7 +53,10 @@ impl<'a, A: KeyedAlgorithm> KeyedView<'a, A> {
     ///
     /// As there.
     #[inline]
-    pub fn try_acquire<K: Hash + ?Sized>(&self, key: &K) -> Result<(), Denied> {
+    pub fn try_acquire<K: Hash + ?Sized>(&self, key: &K) -> Result<(), Denied>
+    where
+        N: Names<K>,
+    {
         self.take(key, None)
     }
 
@@ -63,20 +66,28 @@ impl<'a, A: KeyedAlgorithm> KeyedView<'a, A> {
     ///
     /// As there.
     #[inline]
-    pub fn try_acquire_n<K: Hash + ?Sized>(&self, key: &K, n: u64) -> Result<(), Denied> {
+    pub fn try_acquire_n<K: Hash + ?Sized>(&self, key: &K, n: u64) -> Result<(), Denied>
+    where
+        N: Names<K>,
+    {
         self.take(key, Some(n))
     }
 
     #[inline]
-    fn take<K: Hash + ?Sized>(&self, key: &K, n: Option<u64>) -> Result<(), Denied> {
-        let place = self.keyed.place(key);
+    fn take<K: Hash + ?Sized>(&self, key: &K, n: Option<u64>) -> Result<(), Denied>
+    where
+        N: Names<K>,
+    {
+        let who = self.keyed.who(key);
         let asked = self.asked();
-        match self.keyed.keys.take(&place, asked, n, false) {
+        match self.keyed.keys.take(who, asked, n, false) {
             Ok(()) => Ok(()),
             Err(Refusal::Denied(denied)) => Err(denied),
-            Err(Refusal::Waits) => self.stand_back(&place, asked.now_ns, n, |supply, n| {
-                supply.take(asked.now_ns, n)
-            }),
+            Err(Refusal::Waits(slot)) => {
+                self.stand_back(who, slot, asked.now_ns, n, |supply, n| {
+                    supply.take(asked.now_ns, n)
+                })
+            }
         }
     }
 
@@ -85,7 +96,10 @@ impl<'a, A: KeyedAlgorithm> KeyedView<'a, A> {
     /// # Errors
     ///
     /// As there.
-    pub fn peek<K: Hash + ?Sized>(&self, key: &K) -> Result<(), Denied> {
+    pub fn peek<K: Hash + ?Sized>(&self, key: &K) -> Result<(), Denied>
+    where
+        N: Names<K>,
+    {
         self.look_for(key, None)
     }
 
@@ -94,19 +108,27 @@ impl<'a, A: KeyedAlgorithm> KeyedView<'a, A> {
     /// # Errors
     ///
     /// As there.
-    pub fn peek_n<K: Hash + ?Sized>(&self, key: &K, n: u64) -> Result<(), Denied> {
+    pub fn peek_n<K: Hash + ?Sized>(&self, key: &K, n: u64) -> Result<(), Denied>
+    where
+        N: Names<K>,
+    {
         self.look_for(key, Some(n))
     }
 
-    fn look_for<K: Hash + ?Sized>(&self, key: &K, n: Option<u64>) -> Result<(), Denied> {
-        let place = self.keyed.place(key);
+    fn look_for<K: Hash + ?Sized>(&self, key: &K, n: Option<u64>) -> Result<(), Denied>
+    where
+        N: Names<K>,
+    {
+        let who = self.keyed.who(key);
         let asked = self.asked();
-        match self.keyed.keys.peek(&place, asked, n) {
+        match self.keyed.keys.peek(who, asked, n) {
             Ok(()) => Ok(()),
             Err(Refusal::Denied(denied)) => Err(denied),
-            Err(Refusal::Waits) => self.stand_back(&place, asked.now_ns, n, |supply, n| {
-                supply.look(asked.now_ns, n)
-            }),
+            Err(Refusal::Waits(slot)) => {
+                self.stand_back(who, slot, asked.now_ns, n, |supply, n| {
+                    supply.look(asked.now_ns, n)
+                })
+            }
         }
     }
 
@@ -114,16 +136,17 @@ impl<'a, A: KeyedAlgorithm> KeyedView<'a, A> {
     #[cold]
     fn stand_back(
         &self,
-        place: &Place,
+        who: Who<'_, N>,
+        slot: usize,
         now_ns: u64,
         n: Option<u64>,
-        then: impl Fn(&KeySupply<'_, A>, Option<u64>) -> Result<(), Denied>,
+        then: impl Fn(&KeySupply<'_, A, N>, Option<u64>) -> Result<(), Denied>,
     ) -> Result<(), Denied> {
         let nobody = crate::room::Room::new();
-        let room = self.keyed.rooms.find(place);
+        let room = self.keyed.rooms.find(slot);
         let supply = KeySupply {
             view: *self,
-            place: *place,
+            who,
             room: room.as_deref().unwrap_or(&nobody),
         };
         supply.room.pass(&supply, now_ns, n)?;
@@ -131,7 +154,10 @@ impl<'a, A: KeyedAlgorithm> KeyedView<'a, A> {
     }
 
     /// [`Keyed::take_up_to`].
-    pub fn take_up_to<K: Hash + ?Sized>(&self, key: &K, n: u64) -> u64 {
+    pub fn take_up_to<K: Hash + ?Sized>(&self, key: &K, n: u64) -> u64
+    where
+        N: Names<K>,
+    {
         loop {
             let n = n.min(self.available(key));
             if n == 0 || self.try_acquire_n(key, n).is_ok() {
@@ -141,46 +167,60 @@ impl<'a, A: KeyedAlgorithm> KeyedView<'a, A> {
     }
 
     /// [`Keyed::refund`].
-    pub fn refund<K: Hash + ?Sized>(&self, key: &K, n: u64) -> u64 {
-        let place = self.keyed.place(key);
-        self.change(&place, |asked| self.keyed.keys.give_back(&place, asked, n))
+    pub fn refund<K: Hash + ?Sized>(&self, key: &K, n: u64) -> u64
+    where
+        N: Names<K>,
+    {
+        let who = self.keyed.who(key);
+        self.change(who, |asked| self.keyed.keys.give_back(who, asked, n))
     }
 
     /// [`Keyed::reset`].
-    pub fn reset<K: Hash + ?Sized>(&self, key: &K) {
-        let place = self.keyed.place(key);
-        self.change(&place, |asked| self.keyed.keys.reset(&place, asked));
+    pub fn reset<K: Hash + ?Sized>(&self, key: &K)
+    where
+        N: Names<K>,
+    {
+        let who = self.keyed.who(key);
+        self.change(who, |asked| self.keyed.keys.reset(who, asked));
     }
 
-    /// Does what may help those who wait for the key at `place`.
-    fn change<T>(&self, place: &Place, change: impl FnOnce(Asked<'_>) -> T) -> T {
-        let room = self.keyed.rooms.find(place);
+    /// Does what may help those who wait for the same key.
+    fn change<T>(&self, who: Who<'_, N>, change: impl FnOnce(Asked<'_>) -> T) -> T {
+        let asked = self.asked();
+        let (_, _, waits) = self.keyed.keys.look(who, asked);
+        let room = waits.and_then(|slot| self.keyed.rooms.find(slot));
         let supply = room.as_deref().map(|room| KeySupply {
             view: *self,
-            place: *place,
+            who,
             room,
         });
         let _change = supply.as_ref().map(|supply| supply.room.change(supply));
-        change(self.asked())
+        change(asked)
     }
 
     /// [`Keyed::available`].
-    pub fn available<K: Hash + ?Sized>(&self, key: &K) -> u64 {
+    pub fn available<K: Hash + ?Sized>(&self, key: &K) -> u64
+    where
+        N: Names<K>,
+    {
         self.snapshot(key).remaining
     }
 
     /// [`Keyed::snapshot`].
-    pub fn snapshot<K: Hash + ?Sized>(&self, key: &K) -> Snapshot {
-        self.snapshot_at(&self.keyed.place(key))
+    pub fn snapshot<K: Hash + ?Sized>(&self, key: &K) -> Snapshot
+    where
+        N: Names<K>,
+    {
+        self.snapshot_of(self.keyed.who(key))
     }
 
-    pub(super) fn snapshot_at(&self, place: &Place) -> Snapshot {
+    pub(super) fn snapshot_of(&self, who: Who<'_, N>) -> Snapshot {
         let asked = self.asked();
         let now = super::keys::ticks(asked.now_ns);
-        let (terms, state, waits) = self.keyed.keys.look(place, asked);
-        if waits
+        let (terms, state, waits) = self.keyed.keys.look(who, asked);
+        if let Some(slot) = waits
             && let Err(denied) =
-                self.stand_back(place, asked.now_ns, Some(terms.most), |_, _| Ok(()))
+                self.stand_back(who, slot, asked.now_ns, Some(terms.most), |_, _| Ok(()))
         {
             return Snapshot {
                 limit: terms.most,
@@ -199,15 +239,12 @@ impl<'a, A: KeyedAlgorithm> KeyedView<'a, A> {
     }
 
     /// [`Keyed::acquire`]. It waits by the limiter's clock, whatever instant this is a view of.
-    pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> KeyedAcquire<'a, A> {
-        let place = self.keyed.place(key);
-        KeyedAcquire::new(
-            Self {
-                now_ns: None,
-                ..*self
-            },
-            place,
-        )
+    pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> KeyedAcquire<'a, A, N>
+    where
+        N: Names<K>,
+    {
+        let now_ns = None;
+        KeyedAcquire::new(Self { now_ns, ..*self }, self.keyed.who(key))
     }
 
     #[inline]
@@ -227,7 +264,7 @@ impl<'a, A: KeyedAlgorithm> KeyedView<'a, A> {
     }
 }
 
-impl<A: KeyedAlgorithm> fmt::Debug for KeyedView<'_, A> {
+impl<A: KeyedAlgorithm, N: KeyNames> fmt::Debug for KeyedView<'_, A, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyedView")
             .field("keyed", self.keyed)

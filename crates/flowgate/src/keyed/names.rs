@@ -1,0 +1,175 @@
+use crate::primitive::{Lock, LockGuard};
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::collections::TryReserveError;
+use alloc::vec::Vec;
+use core::borrow::Borrow;
+use core::fmt;
+use core::hash::Hash;
+
+/// Keys are known by their hashes, and not kept: any type, and different ones in one limiter.
+#[derive(Clone, Copy, Debug)]
+pub struct Hashed;
+
+/// Keys are kept and compared, so that no two ever share a limit: `Q`, such as `str`, `u64` or `IpAddr`, of which the owned
+/// form is kept.
+pub struct Exact<Q: ToOwned + ?Sized> {
+    /// By slot. Whoever changes a slot, or decides by it, holds its lock.
+    names: Box<[Lock<Option<Q::Owned>>]>,
+}
+
+/// How a [`Keyed`](super::Keyed) limiter tells keys apart: [`Hashed`] or [`Exact`]. Sealed.
+pub trait KeyNames: sealed::Sealed {}
+
+impl<N: sealed::Sealed> KeyNames for N {}
+
+/// Keys of the type `K` can be told apart by it. Sealed.
+pub trait Names<K: ?Sized>: sealed::Sealed {
+    #[doc(hidden)]
+    fn key(key: &K) -> &Self::Key;
+}
+
+pub(crate) mod sealed {
+    use super::TryReserveError;
+
+    pub trait Sealed: Sized + Send + Sync + core::fmt::Debug + 'static {
+        /// Whether keys are kept, and may have changed while a slot was not held.
+        const KEEPS: bool;
+        /// What is compared.
+        type Key: Sync + ?Sized;
+        /// What is kept of it by those who come back.
+        type Owned: Send + Sync;
+        /// A slot that is this key's for now.
+        type Held<'a>
+        where
+            Self: 'a;
+
+        fn new(slots: usize) -> Result<Self, TryReserveError>;
+
+        fn own(key: &Self::Key) -> Self::Owned;
+
+        fn borrow(owned: &Self::Owned) -> &Self::Key;
+
+        /// The slot at `index`, if it is `key`'s.
+        fn hold(&self, index: usize, key: &Self::Key) -> Option<Self::Held<'_>>;
+
+        /// The slot at `index`, whosever it is.
+        fn claim(&self, index: usize) -> Self::Held<'_>;
+
+        /// Makes it `name`'s.
+        fn rename(held: Self::Held<'_>, name: Self::Owned);
+
+        /// Whose the slot at `index` is.
+        fn name(&self, index: usize) -> Option<Self::Owned>;
+
+        fn bytes(&self) -> usize;
+    }
+}
+
+impl sealed::Sealed for Hashed {
+    const KEEPS: bool = false;
+    type Key = ();
+    type Owned = ();
+    type Held<'a> = ();
+
+    fn new(_: usize) -> Result<Self, TryReserveError> {
+        Ok(Self)
+    }
+
+    fn own((): &()) {}
+
+    fn borrow((): &()) -> &() {
+        &()
+    }
+
+    #[inline(always)]
+    fn hold(&self, _: usize, (): &()) -> Option<()> {
+        Some(())
+    }
+
+    fn claim(&self, _: usize) {}
+
+    fn rename((): (), (): ()) {}
+
+    fn name(&self, _: usize) -> Option<()> {
+        Some(())
+    }
+
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
+impl<K: ?Sized> Names<K> for Hashed {
+    fn key(_: &K) -> &() {
+        &()
+    }
+}
+
+impl<Q> sealed::Sealed for Exact<Q>
+where
+    Q: Eq + Hash + Sync + ToOwned<Owned: Send + Sync> + ?Sized + 'static,
+{
+    const KEEPS: bool = true;
+    type Key = Q;
+    type Owned = Q::Owned;
+    type Held<'a>
+        = LockGuard<'a, Option<Q::Owned>>
+    where
+        Self: 'a;
+
+    fn new(slots: usize) -> Result<Self, TryReserveError> {
+        let mut names = Vec::new();
+        names.try_reserve_exact(slots)?;
+        names.extend((0..slots).map(|_| Lock::new(None)));
+        Ok(Self {
+            names: names.into_boxed_slice(),
+        })
+    }
+
+    fn own(key: &Q) -> Q::Owned {
+        key.to_owned()
+    }
+
+    fn borrow(owned: &Q::Owned) -> &Q {
+        owned.borrow()
+    }
+
+    fn hold(&self, index: usize, key: &Q) -> Option<Self::Held<'_>> {
+        let name = self.names[index].lock();
+        let is_it = name.as_ref().is_some_and(|name| name.borrow() == key);
+        is_it.then_some(name)
+    }
+
+    fn claim(&self, index: usize) -> Self::Held<'_> {
+        self.names[index].lock()
+    }
+
+    fn rename(mut held: Self::Held<'_>, name: Q::Owned) {
+        *held = Some(name);
+    }
+
+    fn name(&self, index: usize) -> Option<Q::Owned> {
+        let name = self.names[index].lock();
+        name.as_ref().map(|name| name.borrow().to_owned())
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.names)
+    }
+}
+
+impl<Q> Names<Q> for Exact<Q>
+where
+    Q: Eq + Hash + Sync + ToOwned<Owned: Send + Sync> + ?Sized + 'static,
+{
+    fn key(key: &Q) -> &Q {
+        key
+    }
+}
+
+impl<Q: ToOwned + ?Sized> fmt::Debug for Exact<Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Exact")
+    }
+}
