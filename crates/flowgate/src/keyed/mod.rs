@@ -10,6 +10,8 @@ mod force;
 mod handover;
 mod inspect;
 mod keys;
+#[cfg(all(test, flowgate_loom))]
+mod model;
 mod names;
 mod place;
 mod rooms;

@@ -33,7 +33,8 @@ use alloc::boxed::Box;
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 
-pub(crate) const SLOTS_PER_LINE: usize = 4;
+/// A line of memory. The fewer, the fewer schedules there are to explore.
+pub(crate) const SLOTS_PER_LINE: usize = if cfg!(flowgate_loom) { 2 } else { 4 };
 /// What the high half of a hash can tell apart.
 pub(crate) const MOST_LINES: usize = 1 << 32;
 /// Fewer locks would make those wait who add keys at the same time.
