@@ -11,7 +11,7 @@ use super::sketch::Sketch;
 use super::table::{MOST_LINES, SLOTS_PER_LINE, Table};
 use super::{Keyed, force::InForce};
 use crate::clock::Clock;
-use crate::primitive::AtomicU128;
+use crate::primitive::{AtomicU64, AtomicU128};
 use crate::quota::Quota;
 use alloc::borrow::ToOwned;
 use core::hash::Hash;
@@ -214,6 +214,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
                 force: InForce::new(quota, &terms),
                 full,
                 counters: Counters::default(),
+                newest_ns: AtomicU64::new(0),
                 rule: PhantomData,
             },
             capacity: keys,

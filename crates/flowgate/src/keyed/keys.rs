@@ -9,7 +9,7 @@ use super::rule::{Rule, Terms};
 use super::sketch::Sketch;
 use super::table::{Opening, Slot, Table};
 use crate::clock::Clock;
-use crate::primitive::{AtomicU128, Ordering};
+use crate::primitive::{AtomicU64, AtomicU128, Ordering};
 use crate::quota::Quota;
 use crate::verdict::Denied;
 use core::marker::PhantomData;
@@ -23,6 +23,8 @@ pub(crate) struct Keys<R, N> {
     pub(crate) force: InForce,
     pub(crate) full: Full,
     pub(crate) counters: Counters,
+    /// The latest time that a caller has supplied.
+    pub(crate) newest_ns: AtomicU64,
     pub(crate) rule: PhantomData<fn() -> R>,
 }
 
@@ -325,7 +327,8 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
 
     /// Gives `n` units back to the key at `who.place`, and says how many that was.
     pub(crate) fn give_back(&self, who: Who<'_, N>, asked: Asked<'_>, n: u64) -> u64 {
-        let now = ticks(asked.now_ns);
+        // What has flowed in since an earlier time cannot come back as well.
+        let now = ticks(asked.now_ns.max(self.newest_ns.load(Ordering::Acquire)));
         loop {
             let terms = asked.terms(self);
             let Some((slot, _held)) = self.find(who) else {

@@ -32,6 +32,7 @@ fn keys(burst: u64, full: Full, cells: usize) -> Model {
         force: InForce::new(quota, &terms),
         full,
         counters: Counters::default(),
+        newest_ns: crate::primitive::AtomicU64::new(0),
         rule: PhantomData,
     }
 }

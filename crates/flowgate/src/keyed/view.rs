@@ -6,6 +6,7 @@ use super::supply::KeySupply;
 use super::{Keyed, KeyedAcquire, KeyedError};
 use crate::clock::Timestamp;
 use crate::limiter::Snapshot;
+use crate::primitive::Ordering;
 use crate::quota::Quota;
 use crate::verdict::{Denied, duration_from_nanos};
 use core::fmt;
@@ -33,8 +34,15 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
     /// [`Keyed::at`].
     #[must_use]
     pub fn at(self, now: Timestamp) -> Self {
-        let now_ns = Some(now.as_nanos());
-        Self { now_ns, ..self }
+        let now_ns = now.as_nanos();
+        self.keyed
+            .keys
+            .newest_ns
+            .fetch_max(now_ns, Ordering::AcqRel);
+        Self {
+            now_ns: Some(now_ns),
+            ..self
+        }
     }
 
     /// [`Keyed::with`].
@@ -186,7 +194,11 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
 
     /// Does what may help those who wait for the same key.
     fn change<T>(&self, who: Who<'_, N>, change: impl FnOnce(Asked<'_>) -> T) -> T {
-        let asked = self.asked();
+        let mut asked = self.asked();
+        if asked.clock.is_some() {
+            // Not an earlier one than somebody has decided by.
+            asked.now_ns = self.keyed.clock.latest().as_nanos();
+        }
         let (_, _, waits) = self.keyed.keys.look(who, asked);
         let room = waits.and_then(|slot| self.keyed.rooms.find(slot));
         let supply = room.as_deref().map(|room| KeySupply {

@@ -57,7 +57,8 @@ impl Rule for FixedWindow {
     fn take(state: u128, now: u128, n: u64, terms: &Terms) -> Result<u128, u128> {
         let state = match fixed_window::is_open(state, now, power(terms)) {
             true => state,
-            false => pack(now + terms.span, 0, terms),
+            // Not an earlier one than there has been already.
+            false => pack(now + terms.span, 0, terms).max(fixed_window::end(state, power(terms))),
         };
         fixed_window::take(state, now, n.into(), terms.most.into(), power(terms))
     }
