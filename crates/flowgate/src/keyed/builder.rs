@@ -17,11 +17,9 @@ use alloc::borrow::ToOwned;
 use core::hash::Hash;
 use core::marker::PhantomData;
 
-/// Of so many slots, one is spare: the two lines of a key are then hardly ever full before the table is.
-const SLOTS_PER_SPARE: usize = 4;
 /// Few lines fill unevenly.
-const LEAST_LINES: usize = 16;
-/// How many keys share a cell of the sketch: 8 bytes.
+const LEAST_LINES: usize = 64;
+/// How many keys share a cell of the sketch, of 8 bytes.
 const KEYS_PER_CELL: usize = 3;
 const LEAST_CELLS: usize = 64;
 const MOST_KEYS: u64 = (MOST_LINES * (SLOTS_PER_LINE - 1)) as u64;
@@ -179,7 +177,8 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
     }
 
     /// Makes the limiter, with room for `keys` keys that matter at the same time, and takes all memory that it will ever
-    /// need for them: 16 bytes a key, a third of that in spare slots, and, with [`WhenFull::Evict`], 2⅔ bytes of sketch.
+    /// need for them: 24 bytes a key, of which 16 are its slot, and the others spare slots and, with [`WhenFull::Evict`], the sketch;
+    /// and some kilobytes.
     ///
     /// # Errors
     ///
@@ -189,12 +188,14 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
         if keys == 0 || keys as u64 > MOST_KEYS {
             return Err(KeyedError::capacity(keys, MOST_KEYS));
         }
-        let lines = keys.div_ceil(SLOTS_PER_LINE * (SLOTS_PER_SPARE - 1) / SLOTS_PER_SPARE);
-        let lines = lines.max(LEAST_LINES);
-        let cells = match self.when_full {
-            WhenFull::Evict => keys.div_ceil(KEYS_PER_CELL).max(LEAST_CELLS),
-            WhenFull::Deny | WhenFull::Share(_) => 0,
+        let (slots_per_key, cells) = match self.when_full {
+            WhenFull::Evict => ([4, 3], keys.div_ceil(KEYS_PER_CELL).max(LEAST_CELLS)),
+            WhenFull::Deny | WhenFull::Share(_) => ([3, 2], 0),
         };
+        let [slots, per_keys] = slots_per_key;
+        let lines = (keys.div_ceil(per_keys) * slots)
+            .div_ceil(SLOTS_PER_LINE)
+            .max(LEAST_LINES);
         let full = match self.when_full {
             WhenFull::Evict => Full::Evict,
             WhenFull::Deny => Full::Deny,

@@ -7,7 +7,7 @@ use core::fmt;
 /// use flowgate::Keyed;
 ///
 /// let error = Keyed::token_bucket("5/s".parse()?).capacity(0).unwrap_err();
-/// assert_eq!(error.to_string(), "a capacity of 0 keys is out of range: it may be 1 to 12884901888");
+/// assert_eq!(error.to_string(), "a capacity in keys of 0 is out of range: 1 to 12884901888");
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl fmt::Display for KeyedError {
             Reason::Quota(error) => error.fmt(f),
             Reason::Capacity { keys, most } => write!(
                 f,
-                "a capacity of {keys} keys is out of range: it may be 1 to {most}"
+                "a capacity in keys of {keys} is out of range: 1 to {most}"
             ),
             Reason::Memory { keys, bytes } => write!(
                 f,

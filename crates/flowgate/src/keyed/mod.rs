@@ -1,6 +1,7 @@
 //! [`Keyed`]: a limit for each key, in memory that does not grow.
 
 mod acquire;
+mod address;
 mod algorithm;
 mod builder;
 mod counts;
@@ -22,6 +23,7 @@ mod table;
 mod view;
 
 pub use acquire::KeyedAcquire;
+pub use address::{AddressKey, AddressPrefixes};
 pub use algorithm::KeyedAlgorithm;
 pub use builder::{KeyedBuilder, WhenFull};
 pub use counts::KeyedCounts;
@@ -84,8 +86,8 @@ use supply::KeySupply;
 ///   much, keys can be [kept and compared](KeyedBuilder::exact), for more memory.
 /// - **Memory** is taken when it is made ([`bytes`](Self::bytes)), and after that only for keys that somebody waits
 ///   for. What happens when there are more keys than [`capacity`](KeyedBuilder::capacity) is [said](WhenFull): by
-///   default nobody gets anything by it. There is room for as many keys as that with near certainty, and not beyond doubt: a key
-///   has only eight slots, so that already of the last keys before it is full, some hundredths find none vacant.
+///   default nobody gets anything by it. That there is room for as many keys as that is not beyond doubt: a key
+///   has only eight slots, and of the last keys before there are as many, one or two in a hundred find none vacant.
 /// - **Never over, never wasted, honest waits** (C1 to C3): as its kind does. Of what a token costs, time is kept to
 ///   1/4096 ns, and rounded up: a rate below a million a second is kept to a quarter of a millionth, always
 ///   toward refusing. (This is the exception to C8 that the 16 bytes are bought with.)

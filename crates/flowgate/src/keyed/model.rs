@@ -1,7 +1,8 @@
 //! loom models of keys that come, change and make way for each other at the same time. Run by `ci/loom.sh`.
 //!
-//! There is one line of two slots, and a bucket of which a token takes a second to come back, in the first of them: so
-//! whatever is admitted must be told by the slots and the sketch together. A clock that moves meanwhile is an atomic.
+//! There are two lines of two slots, which all keys have in common; but odd keys look at the one first and take its lock, and
+//! even keys at the other. A token takes a second to come back, and all happens in the first: so whatever is admitted must be
+//! told by the slots and the sketch together.
 
 use super::counts::Counters;
 use super::entry::{Entry, Reading};
@@ -26,7 +27,7 @@ fn keys(burst: u64, full: Full, cells: usize) -> Model {
     let quota = Quota::per_second(1).burst(burst);
     let terms = Bucket::terms(&quota).expect("it fits");
     Keys {
-        table: Table::new(1).expect("there is room"),
+        table: Table::new(2).expect("there is room"),
         names: Hashed,
         sketch: Sketch::new(cells).expect("there is room"),
         force: InForce::new(quota, &terms),
@@ -37,12 +38,18 @@ fn keys(burst: u64, full: Full, cells: usize) -> Model {
     }
 }
 
-/// The keys that there are: so that no two share both cells of four.
+/// A key that may be in either line.
 fn who(key: u64) -> Who<'static, Hashed> {
-    let place = Place {
-        fingerprint: key,
-        line: 0,
+    let line = (key % 2) as usize;
+    let in_both = |&fingerprint: &u64| {
+        let place = Place { fingerprint, line };
+        place.turned(2).line != line
     };
+    let fingerprint = (1..)
+        .filter(in_both)
+        .nth(key as usize)
+        .expect("half of all are");
+    let place = Place { fingerprint, line };
     Who { place, key: &() }
 }
 
@@ -59,18 +66,26 @@ impl Model {
         u64::from(self.take(who(key), at(now_ns), None, false).is_ok())
     }
 
-    /// A key that owes `tokens` at the beginning.
-    fn seat(&self, key: u64, tokens: u64) {
-        let state = ticks(tokens * SECOND);
-        let entry = Entry::new(key, Reading::of_table(0), state);
-        assert!(self.table.add(0, entry), "a slot is left");
+    /// A key that owes this in `line` at the beginning.
+    fn seat(&self, line: usize, key: u64, ns: u64) {
+        let entry = Entry::new(who(key).place.fingerprint, Reading::of_table(0), ticks(ns));
+        assert!(self.table.add(line, entry), "a slot is left");
+    }
+
+    /// Three slots are taken by keys that owe more than any other.
+    fn crowded(self) -> Self {
+        self.seat(0, 1, 5 * SECOND);
+        self.seat(1, 2, 5 * SECOND);
+        self.seat(1, 3, 5 * SECOND);
+        self
     }
 
     fn slots_of(&self, key: u64) -> usize {
+        let fingerprint = who(key).place.fingerprint;
         let all = self
             .table
             .all()
-            .filter(|(_, slot)| slot.entry.fingerprint() == key);
+            .filter(|(_, slot)| slot.entry.fingerprint() == fingerprint);
         all.count()
     }
 }
@@ -92,8 +107,7 @@ fn c1_c7_a_key_that_two_threads_bring_has_one_entry() {
 #[test]
 fn c1_c7_two_keys_that_want_the_same_slot_do_not_lose_each_other() {
     loom::model(|| {
-        let keys = Arc::new(keys(1, Full::Deny, 0));
-        keys.seat(1, 5);
+        let keys = Arc::new(keys(1, Full::Deny, 0).crowded());
         let other = {
             let keys = Arc::clone(&keys);
             thread::spawn(move || keys.takes(7, 0))
@@ -107,10 +121,9 @@ fn c1_c7_two_keys_that_want_the_same_slot_do_not_lose_each_other() {
 #[test]
 fn c7_a_key_that_makes_way_while_it_takes_gets_nothing_by_it() {
     loom::model(|| {
-        let keys = Arc::new(keys(2, Full::Evict, 8));
-        keys.seat(1, 5);
+        let keys = Arc::new(keys(2, Full::Evict, 64).crowded());
         // One token of two is taken.
-        keys.seat(7, 1);
+        keys.seat(0, 7, SECOND);
         let other = {
             let keys = Arc::clone(&keys);
             thread::spawn(move || keys.take(who(8), at(0), Some(2), false).is_ok())
@@ -126,11 +139,9 @@ fn c7_a_key_that_makes_way_while_it_takes_gets_nothing_by_it() {
 #[test]
 fn c7_a_key_that_makes_way_comes_back_with_its_debt() {
     loom::model(|| {
-        let keys = Arc::new(keys(2, Full::Evict, 8));
-        keys.seat(1, 5);
-        // Both of its tokens but a part of one are taken.
-        keys.table
-            .add(0, Entry::new(7, Reading::of_table(0), ticks(SECOND + 1)));
+        let keys = Arc::new(keys(2, Full::Evict, 64).crowded());
+        // Of the second of its tokens a part has come back.
+        keys.seat(0, 7, SECOND + 1);
         let other = {
             let keys = Arc::clone(&keys);
             thread::spawn(move || keys.take(who(8), at(0), Some(2), false).is_ok())
@@ -144,9 +155,8 @@ fn c7_a_key_that_makes_way_comes_back_with_its_debt() {
 #[test]
 fn c4_c7_a_slot_that_is_used_again_grants_nothing_to_a_clock_that_runs_back() {
     loom::model(|| {
-        let keys = Arc::new(keys(1, Full::Deny, 0));
-        keys.seat(1, 5);
-        keys.seat(7, 1);
+        let keys = Arc::new(keys(1, Full::Deny, 0).crowded());
+        keys.seat(0, 7, SECOND);
         let now = Arc::new(AtomicU64::new(SECOND));
         let other = {
             let (keys, now) = (Arc::clone(&keys), Arc::clone(&now));

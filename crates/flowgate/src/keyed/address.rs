@@ -1,0 +1,187 @@
+//! [`AddressKey`]: which addresses share a limit.
+
+use crate::quota::QuotaError;
+use core::fmt;
+use core::net::{IpAddr, Ipv6Addr};
+
+/// What an IPv4 address is mapped to in IPv6, `::ffff:0:0/96` (RFC 4291 §2.5.5.2), without its 32 bits.
+const MAPPED: u128 = 0xffff << 32;
+const MAPPED_LENGTH: u8 = 96;
+
+/// A network address as a key: the **whole** IPv4 address, the **first 64 bits** of an IPv6 one.
+///
+/// ```text
+///   192.0.2.7                     ──▶ 192.0.2.7             one address
+///   ::ffff:192.0.2.7              ──▶ 192.0.2.7             the same one, seen through an IPv6 socket
+///   2001:db8:1:2:a:b:c:d          ──▶ 2001:db8:1:2::/64     2⁶⁴ addresses, one customer
+///   └── network ──┘└ interface ┘
+/// ```
+///
+/// ```
+/// use flowgate::{AddressKey, Keyed, ManualClock};
+///
+/// let time = ManualClock::new(); // a real program leaves the clock out
+/// let limits = Keyed::token_bucket("1/s".parse()?).clock(&time).capacity(1000)?;
+///
+/// let peer: std::net::SocketAddr = "[2001:db8:1:2::7]:4711".parse()?;
+/// let key = AddressKey::new(peer.ip());
+/// assert_eq!(key.to_string(), "2001:db8:1:2::/64");
+/// limits.try_acquire(&key)?;
+///
+/// let neighbour = AddressKey::new("2001:db8:1:2:ffff::1".parse()?);
+/// assert!(limits.try_acquire(&neighbour).is_err());
+///
+/// // Together with something else: a tuple is a key too, and needs no `String`.
+/// limits.try_acquire(&(key, "/login"))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Why 64 bits
+///
+/// A host gives itself the lower 64 bits of its IPv6 addresses (RFC 4291 §2.5.1), as many of them as it likes, and new
+/// ones every day for privacy (RFC 8981). A limit for each whole address is therefore none: whoever is refused goes on
+/// from the next of 2⁶⁴ addresses, and fills the table with keys on the way. The upper 64 bits are handed out by
+/// somebody else, so they are the smallest thing that can be limited.
+///
+/// Many customers are given more than one such network: 256 of them, a /56, or 65,536, a /48 (RFC 6177).
+/// [`AddressPrefixes`] chooses other lengths. The shorter, the more neighbours share a limit.
+///
+/// # What is left out
+///
+/// - **Ports, flow labels and scope ids.** They belong to a socket's address; its
+///   [`ip`](core::net::SocketAddr::ip) leaves them behind. So link-local addresses (`fe80::/10`) on different links
+///   are the same key.
+/// - **Addresses within addresses**, but for IPv4-mapped ones. A translator's `64:ff9b::/96` (RFC 6052) is within one
+///   /64, so all who come through it share one key, while a 6to4 address `2002::/16` (RFC 3056) gives 65,536 networks
+///   to whoever has its IPv4 address. A server that is reached so unwraps them itself, before it makes a key.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AddressKey {
+    /// An IPv4 network as the one it is mapped to, with a length of 96 and more. No IPv6 network is both of that length
+    /// and there, as its address would count as an IPv4 one: the two never meet.
+    network: u128,
+    length: u8,
+}
+
+impl AddressKey {
+    /// The key of `ip` by the default lengths: 32 bits of an IPv4 address, 64 of an IPv6 one.
+    ///
+    /// ```
+    /// # use flowgate::AddressKey;
+    /// let [a, b] = ["192.0.2.7", "::ffff:192.0.2.7"];
+    /// assert_eq!(AddressKey::new(a.parse()?), AddressKey::new(b.parse()?));
+    /// # Ok::<(), core::net::AddrParseError>(())
+    /// ```
+    #[must_use]
+    pub const fn new(ip: IpAddr) -> Self {
+        AddressPrefixes::DEFAULT.key(ip)
+    }
+
+    /// The first address of the network: all bits that do not count are 0.
+    ///
+    /// ```
+    /// # use flowgate::AddressKey;
+    /// let key = AddressKey::new("2001:db8::1".parse()?);
+    /// assert_eq!((key.network().to_string(), key.prefix_length()), ("2001:db8::".into(), 64));
+    /// # Ok::<(), core::net::AddrParseError>(())
+    /// ```
+    pub const fn network(self) -> IpAddr {
+        Ipv6Addr::from_bits(self.network).to_canonical()
+    }
+
+    /// How many bits count: up to 32 of an IPv4 address, up to 128 of an IPv6 one.
+    pub const fn prefix_length(self) -> u8 {
+        match self.network() {
+            IpAddr::V4(_) => self.length - MAPPED_LENGTH,
+            IpAddr::V6(_) => self.length,
+        }
+    }
+}
+
+/// As addresses are written (RFC 5952), followed by the length where that is not all of it.
+impl fmt::Display for AddressKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.network(), self.length) {
+            (network, 128) => write!(f, "{network}"),
+            (network, _) => write!(f, "{network}/{}", self.prefix_length()),
+        }
+    }
+}
+
+impl fmt::Debug for AddressKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AddressKey({self})")
+    }
+}
+
+/// How many bits of an address make a [key](AddressKey).
+///
+/// ```
+/// use flowgate::AddressPrefixes;
+///
+/// const SITES: AddressPrefixes = match AddressPrefixes::new(24, 56) {
+///     Ok(prefixes) => prefixes,
+///     Err(_) => panic!("out of range"),
+/// };
+/// assert_eq!(SITES.key("192.0.2.7".parse()?).to_string(), "192.0.2.0/24");
+/// assert_eq!(SITES.key("2001:db8:1:2ff::7".parse()?).to_string(), "2001:db8:1:200::/56");
+///
+/// let error = AddressPrefixes::new(33, 64).unwrap_err();
+/// assert_eq!(error.to_string(), "an IPv4 prefix length of 33 is out of range: 0 to 32");
+/// # Ok::<(), core::net::AddrParseError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AddressPrefixes {
+    v4: u8,
+    v6: u8,
+}
+
+impl AddressPrefixes {
+    const DEFAULT: Self = Self { v4: 32, v6: 64 };
+
+    /// The first `v4` bits of an IPv4 address, and `v6` of an IPv6 one. With 0, all of that kind are one key.
+    ///
+    /// # Errors
+    ///
+    /// [`QuotaError`] if `v4` is above 32, or `v6` above 128.
+    pub const fn new(v4: u8, v6: u8) -> Result<Self, QuotaError> {
+        if v4 > 32 {
+            return Err(QuotaError::out_of_range(
+                "an IPv4 prefix length",
+                v4 as u64,
+                0,
+                32,
+            ));
+        }
+        if v6 > 128 {
+            return Err(QuotaError::out_of_range(
+                "an IPv6 prefix length",
+                v6 as u64,
+                0,
+                128,
+            ));
+        }
+        Ok(Self { v4, v6 })
+    }
+
+    /// The key of `ip`. An IPv4-mapped IPv6 address counts as its IPv4 address.
+    #[must_use]
+    pub const fn key(self, ip: IpAddr) -> AddressKey {
+        let (bits, length) = match ip.to_canonical() {
+            IpAddr::V4(v4) => (MAPPED | v4.to_bits() as u128, MAPPED_LENGTH + self.v4),
+            IpAddr::V6(v6) => (v6.to_bits(), self.v6),
+        };
+        // A shift by all 128 bits is none at all.
+        let network = match length {
+            0 => 0,
+            length => bits & u128::MAX << (128 - length),
+        };
+        AddressKey { network, length }
+    }
+}
+
+/// 32 bits of an IPv4 address, 64 of an IPv6 one; [`AddressKey`] says why.
+impl Default for AddressPrefixes {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
