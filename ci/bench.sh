@@ -8,3 +8,4 @@ cargo run --release --locked -- types --quick
 cargo run --release --locked -- waiting --quick
 cargo run --release --locked -- semaphores --quick
 cargo run --release --locked -p flowgate-bench-clients -- --quick
+cargo run --release --locked -p flowgate-bench-keyed -- --quick

@@ -1,0 +1,120 @@
+//! flowgate's keyed limiter, as a user gets it.
+
+use std::marker::PhantomData;
+
+use flowgate::{Denied, Keyed, Quota, Timestamp, TokenBucket, WhenFull};
+
+use crate::subject::{Limit, Limits};
+
+/// The same in every run, so that two runs can be compared call by call. (Users let it be drawn.)
+const SEED: [u64; 2] = [0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210];
+
+/// What becomes of a key that finds no slot.
+pub trait Policy: Send + Sync + 'static {
+    const NAME: &'static str;
+
+    /// May a key get more than its own limit?
+    const SHARES: bool = false;
+
+    /// For a table of so many keys.
+    fn when_full(capacity: usize) -> WhenFull;
+}
+
+/// The key nearest to full goes; its debt is kept in a sketch.
+pub struct Evict;
+
+/// It is refused.
+pub struct Deny;
+
+/// All such keys share one limit.
+pub struct Share;
+
+impl Policy for Evict {
+    const NAME: &'static str = "flowgate, Evict";
+
+    fn when_full(_: usize) -> WhenFull {
+        WhenFull::Evict
+    }
+}
+
+impl Policy for Deny {
+    const NAME: &'static str = "flowgate, Deny";
+
+    fn when_full(_: usize) -> WhenFull {
+        WhenFull::Deny
+    }
+}
+
+impl Policy for Share {
+    const NAME: &'static str = "flowgate, Share";
+    const SHARES: bool = true;
+
+    /// A tenth of what all keys in the table have together, at one a second each.
+    fn when_full(capacity: usize) -> WhenFull {
+        WhenFull::Share(Quota::per_second(capacity.div_ceil(10) as u64))
+    }
+}
+
+/// A table of token buckets.
+pub struct Ours<P> {
+    limits: Keyed<TokenBucket>,
+    policy: PhantomData<P>,
+}
+
+impl<P: Policy> Ours<P> {
+    pub fn new(quota: Quota, capacity: usize) -> Self {
+        let limits = Keyed::token_bucket(quota)
+            .when_full(P::when_full(capacity))
+            .seed(SEED)
+            .capacity(capacity);
+        Ours {
+            limits: limits.expect("the quotas and the capacities fit"),
+            policy: PhantomData,
+        }
+    }
+
+    fn of(limit: Limit, capacity: usize) -> Self {
+        let quota = Quota::new(u64::from(limit.count), limit.period)
+            .and_then(|quota| quota.try_burst(u64::from(limit.burst)))
+            .expect("the limits fit");
+        Ours::new(quota, capacity)
+    }
+
+    pub fn capacity(&self) -> usize {
+        self.limits.capacity()
+    }
+
+    pub fn try_acquire_at(&self, key: &u64, now: Timestamp) -> Result<(), Denied> {
+        self.limits.at(now).try_acquire(key)
+    }
+}
+
+impl<P: Policy> Limits<u64> for Ours<P> {
+    fn build(limit: Limit, capacity: usize) -> Self {
+        Ours::of(limit, capacity)
+    }
+
+    #[inline]
+    fn admit(&self, key: &u64) -> bool {
+        self.limits.try_acquire(key).is_ok()
+    }
+
+    fn told_bytes(&self) -> Option<usize> {
+        Some(self.limits.bytes())
+    }
+}
+
+impl<P: Policy> Limits<String> for Ours<P> {
+    fn build(limit: Limit, capacity: usize) -> Self {
+        Ours::of(limit, capacity)
+    }
+
+    #[inline]
+    fn admit(&self, key: &String) -> bool {
+        self.limits.try_acquire(key.as_str()).is_ok()
+    }
+
+    fn told_bytes(&self) -> Option<usize> {
+        Some(self.limits.bytes())
+    }
+}

@@ -1,0 +1,68 @@
+//! What is measured, and what can be measured of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flowgate_bench::cases::Case;
+
+use crate::flood::{self, Flooded};
+use crate::keys::{Key, Walk};
+use crate::memory::{self, Filled};
+use crate::speed::{self, Traffic};
+
+/// For each key `count` tokens per `period`, at most `burst` at once, in numbers that every peer's types can
+/// hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    pub count: u32,
+    pub period: Duration,
+    pub burst: u32,
+}
+
+/// One limiter for many keys.
+pub trait Limits<K>: Send + Sync + Sized + 'static {
+    /// As its users get it. `capacity` keys are expected; what can be told so, is.
+    fn build(limit: Limit, capacity: usize) -> Self;
+
+    /// Takes one token of `key`.
+    fn admit(&self, key: &K) -> bool;
+
+    /// The bytes that it says it occupies.
+    fn told_bytes(&self) -> Option<usize> {
+        None
+    }
+}
+
+/// One limiter, under the name it has in the tables.
+pub struct Subject<K: 'static> {
+    pub name: &'static str,
+    pub case: fn(&'static str, Arc<Walk<K>>, Traffic) -> Case,
+    pub fill: fn(usize) -> Result<Filled, String>,
+    pub flood: fn(&flood::Plan) -> Result<Flooded, String>,
+}
+
+impl<K: Key> Subject<K> {
+    pub fn of<L: Limits<K>>(name: &'static str) -> Subject<K> {
+        Subject {
+            name,
+            case: speed::case::<K, L>,
+            fill: memory::fill::<K, L>,
+            flood: flood::flood::<K, L>,
+        }
+    }
+}
+
+/// The subject that the others are divided by.
+pub const GOVERNOR: &str = "governor 0.10.4 dashmap";
+
+/// The subject that the goals are about.
+pub const FLOWGATE: &str = "flowgate";
+
+/// The loop and the key, and no limiter.
+pub const NOBODY: &str = "nobody: reads the key";
+
+/// Is `subject` asked for? Without a text every one is; otherwise those whose name contains it, and what they
+/// are divided by.
+pub fn is_chosen(subject: &str, only: Option<&str>) -> bool {
+    subject == GOVERNOR || only.is_none_or(|text| subject.contains(text))
+}
