@@ -20,7 +20,7 @@ impl Supply for Gate {
         self.drain(at, n, n.into()).map(|_| ())
     }
 
-    fn drain(&self, at: Timestamp, n: u64, level: u128) -> Result<Receipt, Denied> {
+    fn drain(&self, at: Timestamp, n: u64, level: u128) -> Result<Option<Receipt>, Denied> {
         let mut latest_ns = self.latest_ns.lock();
         self.ask_all(longest, n, |supply, units| supply.peek(at, units))?;
         self.take_from_all(&mut latest_ns, at, n, level)
@@ -69,8 +69,8 @@ impl Gate {
         at: Timestamp,
         n: u64,
         level: u128,
-    ) -> Result<Receipt, Denied> {
-        let mut receipt = Receipt::default();
+    ) -> Result<Option<Receipt>, Denied> {
+        let mut receipt = None;
         for (index, member) in self.members.iter().enumerate() {
             let supply = member.limit.supply();
             let level = level.saturating_mul(supply.token().into());
@@ -80,7 +80,7 @@ impl Gate {
                 Err(denied) => {
                     // Nobody else can take from a limit of ours, unless `inspect` or `configure` was used for it.
                     for (index, member) in self.members[..index].iter().enumerate() {
-                        self.take_back_from(member, index, at, n, &receipt);
+                        self.take_back_from(member, index, at, n, &receipt.unwrap_or_default());
                     }
                     return Err(denied.by_limit(index));
                 }

@@ -47,7 +47,7 @@ impl<L: Observable + Send + Sync> Supply for Observed<L> {
         self.limiter.inner().take(now, n)
     }
 
-    fn drain(&self, at: Timestamp, n: u64, level: u128) -> Result<Receipt, Denied> {
+    fn drain(&self, at: Timestamp, n: u64, level: u128) -> Result<Option<Receipt>, Denied> {
         self.limiter.inner().drain(at, n, level)
     }
 

@@ -146,6 +146,8 @@ impl Line {
         drop(afterwards.alarm);
         if let Some(first) = afterwards.first {
             wake::one(first);
+        }
+        if !afterwards.woken.is_empty() {
             wake::all(afterwards.woken);
         }
         if let Some(due_ns) = afterwards.retime_ns {
@@ -181,6 +183,7 @@ impl Wake for Line {
         let mut state = self.state.lock();
         let alarm = state.alarm.take();
         let Some((index, call_ns)) = state.call else {
+            drop(state);
             return;
         };
         let is_early = now_ns < call_ns;
@@ -195,10 +198,10 @@ impl Wake for Line {
             }
         };
         state.call = then;
-        let waker = state.queue.get(index).waker.clone();
+        let waker = state.queue.waker(index);
         drop(state);
         drop(alarm);
-        if !is_early || is_at_once {
+        if let Some(waker) = waker.filter(|_| !is_early || is_at_once) {
             wake::one(waker);
         }
         if let Some((_, then_ns)) = then {
@@ -227,47 +230,67 @@ impl State {
                 self.announce(supply);
                 return false;
             };
-            let answer = match self.decide(supply, next, now_ns, me) {
-                Decision::Now(answer) => answer,
+            match self.decide(supply, next, now_ns, me) {
+                Decision::Now(answer) => {
+                    if let Answer::Granted { at_ns, .. } = answer {
+                        self.floor_ns = self.floor_ns.max(at_ns);
+                    }
+                    let waker = self.tell(next, answer);
+                    if me != Some(next) {
+                        afterwards.wake(waker);
+                    }
+                }
                 Decision::At(due_ns, held_by) => {
-                    if due_ns != self.due_ns {
-                        let wait_ns = due_ns.saturating_sub(now_ns);
-                        self.lead_ns = self.lateness_ns.min(wait_ns / MOST_AWAKE);
-                    }
-                    self.due_ns = due_ns;
-                    self.service_ns = due_ns
-                        .min(self.queue.get(next).request.deadline_ns)
-                        .min(self.turning_ns());
                     self.held_by = held_by;
-                    if due_ns <= now_ns {
-                        // Its own affair, and not the poller's.
-                        self.call = None;
-                        if self.called.replace(next) != Some(next) {
-                            afterwards.wake(Some(self.queue.get(next).waker.clone()));
-                        }
-                        return false;
-                    }
-                    self.called = None;
-                    let call = (next, self.call_ns(supply.clock()));
-                    let is_timed = self.call == Some(call) && self.alarm.is_some();
-                    self.call = Some(call);
-                    // The poller, if it is next and this close, waits awake.
-                    let is_here = me == Some(next) && call.1 <= now_ns;
-                    if self.service_ns != NEVER_NS && !is_timed && !is_here {
-                        afterwards.retime_ns = Some(call.1);
-                    }
+                    self.wait_for(due_ns, supply, next, now_ns, me, afterwards);
                     return false;
                 }
-            };
-            if let Answer::Granted { at_ns, .. } = answer {
-                self.floor_ns = self.floor_ns.max(at_ns);
-            }
-            let waker = self.tell(next, answer);
-            if me != Some(next) {
-                afterwards.wake(waker);
             }
         }
         true
+    }
+
+    /// Has `next` woken when it can be granted, which is at `due_ns`.
+    fn wait_for(
+        &mut self,
+        due_ns: u64,
+        supply: &dyn Supply,
+        next: u32,
+        now_ns: u64,
+        me: Option<u32>,
+        afterwards: &mut Afterwards,
+    ) {
+        if due_ns != self.due_ns {
+            let wait_ns = due_ns.saturating_sub(now_ns);
+            self.lead_ns = self.lateness_ns.min(wait_ns / MOST_AWAKE);
+        }
+        self.due_ns = due_ns;
+        self.service_ns = due_ns
+            .min(self.queue.request(next).deadline_ns)
+            .min(self.turning_ns());
+        if due_ns <= now_ns {
+            // Its own affair, and not the poller's.
+            self.call = None;
+            if self.called.replace(next) != Some(next) {
+                afterwards.wake(self.queue.waker(next));
+            }
+            return;
+        }
+        self.called = None;
+        if self.service_ns == NEVER_NS {
+            // No clock tells when.
+            self.call = None;
+            afterwards.retime_ns = None;
+            return;
+        }
+        let call = (next, self.call_ns(supply.clock()));
+        let is_timed = self.call == Some(call) && self.alarm.is_some();
+        self.call = Some(call);
+        // The poller, if it is next and this close, waits awake.
+        let is_here = me == Some(next) && call.1 <= now_ns;
+        if !is_timed && !is_here {
+            afterwards.retime_ns = Some(call.1);
+        }
     }
 
     /// Nobody is next, and nobody has to be woken.
@@ -285,7 +308,12 @@ impl State {
         self.queue.tell(index, answer)
     }
 
-    /// Takes away the entry of `index`; whether that leaves it to others to have the next served.
+    /// Takes away the entry of `index`, which has been told something; and whether others have to see to those in line.
+    pub(super) fn collect(&mut self, index: u32) -> (Answer, bool) {
+        (self.queue.collect(index), self.is_untimed())
+    }
+
+    /// Takes `index` out of the line, which has been told nothing; whether others have to see to those in line.
     pub(super) fn leave(&mut self, index: u32, now_ns: u64) -> (Option<Waker>, bool) {
         let was_next = self.next() == Some(index);
         if was_next && self.queue.waiters() > 1 {
@@ -293,10 +321,14 @@ impl State {
             self.changed(now_ns);
         }
         let was_called = self.forget_call_of(index);
-        // It may be the one that was woken to ask for the next alarm.
-        let is_untimed = self.service_ns != NEVER_NS && self.call.is_none();
+        let is_untimed = self.is_untimed();
         let waker = self.queue.remove(index);
         (waker, was_next || was_called || is_untimed)
+    }
+
+    /// Whether somebody has to ask for an alarm: perhaps the one who leaves was woken to do it.
+    fn is_untimed(&self) -> bool {
+        self.service_ns != NEVER_NS && self.call.is_none()
     }
 
     fn forget_call_of(&mut self, index: u32) -> bool {
@@ -350,8 +382,8 @@ impl State {
         }
     }
 
-    fn decide(&self, supply: &dyn Supply, next: u32, now_ns: u64, me: Option<u32>) -> Decision {
-        let request = self.queue.get(next).request;
+    fn decide(&mut self, supply: &dyn Supply, next: u32, now_ns: u64, me: Option<u32>) -> Decision {
+        let request = *self.queue.request(next);
         let is_own_affair = request.spacing == Spacing::AtLeast;
         let mut at_ns = self.floor_ns.max(request.since_ns);
         if is_own_affair {
@@ -381,11 +413,11 @@ impl State {
             };
             let denied = match answer {
                 Ok(receipt) => {
-                    return Decision::Now(Answer::Granted {
-                        at_ns,
-                        units: request.units,
-                        receipt,
-                    });
+                    if let Some(receipt) = receipt {
+                        self.queue.keep(next, receipt);
+                    }
+                    let units = request.units;
+                    return Decision::Now(Answer::Granted { at_ns, units });
                 }
                 Err(denied) => denied,
             };
@@ -454,7 +486,7 @@ impl State {
     /// Whether there is something to be done for the line: somebody in it can be served, or the next one has to ask
     /// for an alarm, because the last one has gone off too early.
     pub(super) fn needs_service(&self, now_ns: u64) -> bool {
-        self.service_ns <= now_ns || self.service_ns != NEVER_NS && self.call.is_none()
+        self.service_ns <= now_ns || self.is_untimed()
     }
 
     /// Whether somebody who comes last changes nothing for those in line.
@@ -527,7 +559,7 @@ impl State {
     ) -> Result<(), Denied> {
         let Request {
             units, deadline_ns, ..
-        } = self.queue.get(index).request;
+        } = *self.queue.request(index);
         let is_last = self.next() != Some(index) || self.queue.waiters() == 1;
         let ahead = if is_last {
             self.queue.units() - u128::from(units)
@@ -588,10 +620,10 @@ impl State {
         let mut seen = self.queue.oldest();
         while let Some(index) = seen {
             seen = self.queue.behind(index);
-            if self.queue.get(index).request.is_token {
+            if self.queue.request(index).is_token {
                 self.queue.ask(index, token);
             }
-            let asked = supply.peek(now, self.queue.get(index).request.units);
+            let asked = supply.peek(now, self.queue.request(index).units);
             if let Some(denied) = asked.err().filter(Denied::is_never) {
                 let waker = self.tell(index, Answer::Refused(denied));
                 afterwards.wake(waker);
@@ -640,7 +672,7 @@ impl State {
         self.is_closed = true;
         let mut woken = Vec::new();
         while let Some(oldest) = self.queue.oldest() {
-            woken.extend(self.queue.tell(oldest, Answer::Refused(Denied::closed())));
+            woken.extend(self.tell(oldest, Answer::Refused(Denied::closed())));
         }
         self.announce(supply);
         (woken, self.stand_down())

@@ -25,23 +25,10 @@ impl Request {
     }
 }
 
-/// Somebody who waits.
-#[derive(Debug)]
-pub(super) struct Waiter {
-    pub(super) request: Request,
-    pub(super) waker: Waker,
-    ahead: u32,
-    behind: u32,
-}
-
 /// What somebody has been told, and has not heard yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    Granted {
-        at_ns: u64,
-        units: u64,
-        receipt: Receipt,
-    },
+    Granted { at_ns: u64, units: u64 },
     Refused(Denied),
 }
 
@@ -51,6 +38,9 @@ pub(super) enum Answer {
 #[derive(Debug)]
 pub(super) struct Queue {
     slab: Vec<Entry>,
+    /// What those who have been granted something hold, if the limiter gives receipts. Beside the slab: that is
+    /// smaller for it.
+    receipts: Vec<Receipt>,
     /// The first of the vacant entries, [`NONE`] if there are none.
     vacant: u32,
     oldest: u32,
@@ -65,11 +55,28 @@ pub(super) struct Queue {
     deadlines: u32,
 }
 
+/// A cache line each, so that two threads who work on two of them do not get into each other's way.
 #[derive(Debug)]
-enum Entry {
+#[repr(align(64))]
+struct Entry {
+    /// Of somebody in line.
+    waker: Option<Waker>,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stage {
     InLine(Waiter),
     Told(Answer),
     Vacant { next: u32 },
+}
+
+/// Somebody who waits.
+#[derive(Clone, Copy, Debug)]
+struct Waiter {
+    request: Request,
+    ahead: u32,
+    behind: u32,
 }
 
 const NONE: u32 = u32::MAX;
@@ -84,6 +91,7 @@ impl Queue {
     pub(super) const fn new() -> Self {
         Self {
             slab: Vec::new(),
+            receipts: Vec::new(),
             vacant: NONE,
             oldest: NONE,
             newest: NONE,
@@ -121,37 +129,55 @@ impl Queue {
 
     /// Who came next after `index`, which is in line.
     pub(super) fn behind(&self, index: u32) -> Option<u32> {
-        let behind = self.get(index).behind;
+        let behind = self.waiter(index).behind;
         (behind != NONE).then_some(behind)
     }
 
     /// Who came last before `index`, which is in line.
     pub(super) fn ahead(&self, index: u32) -> Option<u32> {
-        let ahead = self.get(index).ahead;
+        let ahead = self.waiter(index).ahead;
         (ahead != NONE).then_some(ahead)
     }
 
-    /// Who is in line at `index`.
-    pub(super) fn get(&self, index: u32) -> &Waiter {
-        match &self.slab[index as usize] {
-            Entry::InLine(waiter) => waiter,
-            Entry::Told(_) | Entry::Vacant { .. } => unreachable!("not in line"),
+    /// What `index`, which is in line, asks for.
+    pub(super) fn request(&self, index: u32) -> &Request {
+        &self.waiter(index).request
+    }
+
+    /// Whom to wake for `index`: somebody, if it is in line.
+    pub(super) fn waker(&self, index: u32) -> Option<Waker> {
+        self.slab[index as usize].waker.clone()
+    }
+
+    /// From now on, `waker` is to be woken for `index`, which is in line. Returns who was until now, if somebody else.
+    pub(super) fn remember(&mut self, index: u32, waker: &Waker) -> Option<Waker> {
+        let known = &mut self.slab[index as usize].waker;
+        match known {
+            Some(known) if known.will_wake(waker) => None,
+            _ => known.replace(waker.clone()),
         }
     }
 
-    pub(super) fn get_mut(&mut self, index: u32) -> &mut Waiter {
-        match &mut self.slab[index as usize] {
-            Entry::InLine(waiter) => waiter,
-            Entry::Told(_) | Entry::Vacant { .. } => unreachable!("not in line"),
+    fn waiter(&self, index: u32) -> &Waiter {
+        match &self.slab[index as usize].stage {
+            Stage::InLine(waiter) => waiter,
+            Stage::Told(_) | Stage::Vacant { .. } => unreachable!("not in line"),
         }
     }
 
-    /// What `index` has been told; none if it is still in line.
-    pub(super) fn answer(&self, index: u32) -> Option<Answer> {
-        match &self.slab[index as usize] {
-            Entry::InLine(_) => None,
-            Entry::Told(answer) => Some(*answer),
-            Entry::Vacant { .. } => unreachable!("one is named until one takes one's entry away"),
+    fn waiter_mut(&mut self, index: u32) -> &mut Waiter {
+        match &mut self.slab[index as usize].stage {
+            Stage::InLine(waiter) => waiter,
+            Stage::Told(_) | Stage::Vacant { .. } => unreachable!("not in line"),
+        }
+    }
+
+    /// Whether `index` has been told something, and is not in line any longer.
+    pub(super) fn is_told(&self, index: u32) -> bool {
+        match self.slab[index as usize].stage {
+            Stage::InLine(_) => false,
+            Stage::Told(_) => true,
+            Stage::Vacant { .. } => unreachable!("one is named until one takes one's entry away"),
         }
     }
 
@@ -160,29 +186,29 @@ impl Queue {
         if self.present == MOST_WAITERS {
             return None;
         }
-        let waiter = Waiter {
+        let stage = Stage::InLine(Waiter {
             request,
-            waker,
             ahead: self.newest,
             behind: NONE,
-        };
+        });
+        let waker = Some(waker);
         let index = match self.vacant {
             NONE => {
-                self.slab.push(Entry::InLine(waiter));
+                self.slab.push(Entry { waker, stage });
                 (self.slab.len() - 1) as u32
             }
             index => {
                 let entry = &mut self.slab[index as usize];
-                if let Entry::Vacant { next } = *entry {
+                if let Stage::Vacant { next } = entry.stage {
                     self.vacant = next;
                 }
-                *entry = Entry::InLine(waiter);
+                *entry = Entry { waker, stage };
                 index
             }
         };
         match self.newest {
             NONE => self.oldest = index,
-            newest => self.get_mut(newest).behind = index,
+            newest => self.waiter_mut(newest).behind = index,
         }
         self.newest = index;
         self.waiters += 1;
@@ -194,53 +220,75 @@ impl Queue {
 
     /// Has `index`, which is in line, ask for so many units.
     pub(super) fn ask(&mut self, index: u32, units: u64) {
-        let asked = &mut self.get_mut(index).request.units;
+        let asked = &mut self.waiter_mut(index).request.units;
         let before = core::mem::replace(asked, units);
         self.units = self.units - u128::from(before) + u128::from(units);
+    }
+
+    /// Keeps what it takes to take back what `index` is granted.
+    pub(super) fn keep(&mut self, index: u32, receipt: Receipt) {
+        let index = index as usize;
+        if index >= self.receipts.len() {
+            self.receipts.resize(index + 1, Receipt::default());
+        }
+        self.receipts[index] = receipt;
+    }
+
+    /// What was last [kept](Self::keep) for `index`; the default one if nothing ever was.
+    pub(super) fn receipt(&self, index: u32) -> Receipt {
+        let receipt = self.receipts.get(index as usize);
+        receipt.copied().unwrap_or_default()
     }
 
     /// Takes `index` out of the line and leaves it an answer. What is to be woken is returned.
     pub(super) fn tell(&mut self, index: u32, answer: Answer) -> Option<Waker> {
         self.unlink(index);
-        self.replace(index, Entry::Told(answer))
+        let entry = &mut self.slab[index as usize];
+        entry.stage = Stage::Told(answer);
+        entry.waker.take()
     }
 
-    /// Takes the entry away, out of the line if it is still there.
+    /// Takes `index`, which has been told nothing, out of the line and its entry away.
     pub(super) fn remove(&mut self, index: u32) -> Option<Waker> {
-        if self.answer(index).is_none() {
-            self.unlink(index);
-        }
-        let waker = self.replace(index, Entry::Vacant { next: self.vacant });
+        self.unlink(index);
+        let waker = self.slab[index as usize].waker.take();
+        self.vacate(index);
+        waker
+    }
+
+    /// Takes away the entry of `index`, which is not in line any longer, and what it has been told.
+    pub(super) fn collect(&mut self, index: u32) -> Answer {
+        let Stage::Told(answer) = self.slab[index as usize].stage else {
+            unreachable!("it has been told");
+        };
+        self.vacate(index);
+        answer
+    }
+
+    fn vacate(&mut self, index: u32) {
+        self.slab[index as usize].stage = Stage::Vacant { next: self.vacant };
         self.vacant = index;
         self.present -= 1;
         if self.present == 0 && self.slab.capacity() > KEPT {
             self.slab = Vec::new();
+            self.receipts = Vec::new();
             self.vacant = NONE;
-        }
-        waker
-    }
-
-    fn replace(&mut self, index: u32, entry: Entry) -> Option<Waker> {
-        match core::mem::replace(&mut self.slab[index as usize], entry) {
-            Entry::InLine(waiter) => Some(waiter.waker),
-            Entry::Told(_) | Entry::Vacant { .. } => None,
         }
     }
 
     fn unlink(&mut self, index: u32) {
-        let &Waiter {
+        let Waiter {
             ahead,
             behind,
             request,
-            ..
-        } = self.get(index);
+        } = *self.waiter(index);
         match ahead {
             NONE => self.oldest = behind,
-            ahead => self.get_mut(ahead).behind = behind,
+            ahead => self.waiter_mut(ahead).behind = behind,
         }
         match behind {
             NONE => self.newest = ahead,
-            behind => self.get_mut(behind).ahead = ahead,
+            behind => self.waiter_mut(behind).ahead = ahead,
         }
         self.waiters -= 1;
         self.units -= u128::from(request.units);
@@ -266,10 +314,10 @@ mod tests {
 
     fn in_line(queue: &Queue) -> Vec<u64> {
         let forward: Vec<_> = core::iter::successors(queue.oldest(), |&at| queue.behind(at))
-            .map(|at| queue.get(at).request.units)
+            .map(|at| queue.request(at).units)
             .collect();
         let mut backward: Vec<_> = core::iter::successors(queue.newest(), |&at| queue.ahead(at))
-            .map(|at| queue.get(at).request.units)
+            .map(|at| queue.request(at).units)
             .collect();
         backward.reverse();
         assert_eq!(forward, backward);
@@ -292,16 +340,22 @@ mod tests {
         assert_eq!(in_line(&queue), [1, 2, 4, 5]);
         queue.tell(places[0], GRANTED);
         assert_eq!(in_line(&queue), [2, 4, 5]);
-        assert_eq!(queue.answer(places[0]), Some(GRANTED));
+        assert!(queue.is_told(places[0]) && !queue.is_told(places[1]));
         let sixth = queue.enter(asking(6), Waker::noop().clone()).unwrap();
         assert_eq!(sixth, places[2], "the vacant entry is used again");
         queue.remove(places[4]);
         assert_eq!(in_line(&queue), [2, 4, 6]);
-        for index in [places[0], places[1], places[3], sixth] {
+        assert_eq!(queue.collect(places[0]), GRANTED);
+        for index in [places[1], places[3], sixth] {
             queue.remove(index);
         }
         assert!(in_line(&queue).is_empty());
         assert!(queue.oldest().is_none() && queue.newest().is_none());
+    }
+
+    #[test]
+    fn somebody_who_waits_takes_one_cache_line() {
+        assert_eq!(size_of::<Entry>(), 64);
     }
 
     #[test]
@@ -311,9 +365,10 @@ mod tests {
             .map(|n| queue.enter(asking(n), Waker::noop().clone()).unwrap())
             .collect();
         for index in places {
+            queue.keep(index, Receipt::default());
             queue.remove(index);
         }
-        assert_eq!(queue.slab.capacity(), 0);
+        assert_eq!((queue.slab.capacity(), queue.receipts.capacity()), (0, 0));
         assert_eq!(queue.enter(asking(1), Waker::noop().clone()), Some(0));
     }
 }

@@ -29,10 +29,11 @@ pub trait Supply: Send + Sync {
 
     /// [`grant`](Self::grant) to the next of those in line, who ask for `level` units together.
     ///
-    /// The receipt is for [`take_back`](Self::take_back); who needs none returns the default one.
-    fn drain(&self, at: Timestamp, n: u64, level: u128) -> Result<Receipt, Denied> {
+    /// The receipt is for [`take_back`](Self::take_back), which gets the default one if there is none. Who gives any
+    /// gives one each time.
+    fn drain(&self, at: Timestamp, n: u64, level: u128) -> Result<Option<Receipt>, Denied> {
         let _ = level;
-        self.grant(at, n).map(|()| Receipt::default())
+        self.grant(at, n).map(|()| None)
     }
 
     /// What [`grant`](Self::grant) would answer. Takes nothing.

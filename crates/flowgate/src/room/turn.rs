@@ -191,26 +191,27 @@ impl Turn {
         };
         // From here on it leaves when it is dropped, also if the limiter or a waker panics.
         self.stage = Stage::InLine { place, request };
-        let mut afterwards = Afterwards::default();
-        if !state.is_behind(place) || state.needs_service(now_ns) {
-            state = line.serve(state, supply, now_ns, Some(place), &mut afterwards);
-        }
-        if state.queue.answer(place).is_none()
-            && let Err(denied) = state.may_stay(supply, place, now_ns, &mut afterwards)
-        {
-            self.stage = Stage::Over;
-            let (_own, _) = state.leave(place, now_ns);
-            let state = line.serve(state, supply, now_ns, None, &mut afterwards);
-            line.end(state, afterwards);
-            return Poll::Ready(Err(denied));
-        }
         let visit = Visit {
             line,
             supply,
             place,
             request,
         };
-        visit.conclude(state, now_ns, waker, afterwards)
+        let mut afterwards = Afterwards::default();
+        if !state.is_behind(place) || state.needs_service(now_ns) {
+            state = line.serve(state, supply, now_ns, Some(place), &mut afterwards);
+            if state.queue.is_told(place) {
+                return Poll::Ready(visit.collect(state, now_ns, afterwards));
+            }
+        }
+        if let Err(denied) = state.may_stay(supply, place, now_ns, &mut afterwards) {
+            self.stage = Stage::Over;
+            let (_own, _) = state.leave(place, now_ns);
+            let state = visit.serve(state, now_ns, None, &mut afterwards);
+            line.end(state, afterwards);
+            return Poll::Ready(Err(denied));
+        }
+        visit.stay(state, now_ns, afterwards)
     }
 
     fn set_alarm(&mut self, supply: &dyn Supply, waker: &Waker) {
@@ -240,20 +241,19 @@ impl Turn {
             // Whose turn has come before this one leaves, itself perhaps, had it then.
             state = line.serve(state, supply, now_ns, Some(place), &mut afterwards);
         }
-        let answer = state.queue.answer(place);
-        let (_waker, is_to_serve) = state.leave(place, now_ns);
-        if is_to_serve {
-            state = line.serve(state, supply, now_ns, None, &mut afterwards);
+        let visit = Visit {
+            line,
+            supply,
+            place,
+            request,
+        };
+        if !state.queue.is_told(place) {
+            visit.give_up(state, now_ns, afterwards);
+            return None;
         }
-        line.end(state, afterwards);
-        match answer {
-            Some(Answer::Granted {
-                at_ns,
-                units,
-                receipt,
-            }) => Some((request.granted(at_ns, units), receipt)),
-            Some(Answer::Refused(_)) | None => None,
-        }
+        let receipt = state.queue.receipt(place);
+        let answer = visit.collect(state, now_ns, afterwards);
+        answer.ok().map(|granted| (granted, receipt))
     }
 
     /// Leaves the room, and gives back what it was granted and has not seen.
@@ -282,85 +282,98 @@ impl<'a> Visit<'a> {
     fn look(&self, waker: &Waker) -> Poll<Result<Granted, Denied>> {
         let mut state = self.line.lock();
         let mut afterwards = Afterwards::default();
-        let mut now_ns = 0;
         // One that has been told need not know the time.
-        if state.queue.answer(self.place).is_none() {
-            now_ns = self.supply.clock().now().as_nanos();
-            state.learn(self.place, now_ns);
-            if state.needs_service(now_ns) {
-                let (supply, me) = (self.supply, Some(self.place));
-                state = self.line.serve(state, supply, now_ns, me, &mut afterwards);
+        if state.queue.is_told(self.place) {
+            return Poll::Ready(self.collect(state, 0, afterwards));
+        }
+        let now_ns = self.supply.clock().now().as_nanos();
+        state.learn(self.place, now_ns);
+        if state.needs_service(now_ns) {
+            state = self.serve(state, now_ns, Some(self.place), &mut afterwards);
+            if state.queue.is_told(self.place) {
+                return Poll::Ready(self.collect(state, now_ns, afterwards));
             }
         }
-        self.conclude(state, now_ns, waker, afterwards)
+        if now_ns >= self.request.deadline_ns {
+            let denied = state.not_yet(now_ns);
+            self.give_up(state, now_ns, afterwards);
+            return Poll::Ready(Err(denied));
+        }
+        let _old = state.queue.remember(self.place, waker);
+        self.stay(state, now_ns, afterwards)
     }
 
-    /// Says what has become of it, and lets go of the lock.
-    fn conclude(
+    /// Remains in line, and lets go of the lock.
+    fn stay(
         &self,
-        mut state: LockGuard<'a, State>,
+        state: LockGuard<'a, State>,
         now_ns: u64,
-        waker: &Waker,
         afterwards: Afterwards,
     ) -> Poll<Result<Granted, Denied>> {
-        if state.queue.answer(self.place).is_some() || now_ns >= self.request.deadline_ns {
-            return Poll::Ready(self.leave(state, now_ns, afterwards));
-        }
-        let _old = remember(&mut state.queue.get_mut(self.place).waker, waker);
         let awake_until_ns = state.awake_until_ns(self.place, now_ns);
         self.line.end(state, afterwards);
+        match awake_until_ns {
+            Some(until_ns) if self.supply.clock().is_real() => self.stay_awake(until_ns),
+            _ => Poll::Pending,
+        }
+    }
+
+    fn stay_awake(&self, until_ns: u64) -> Poll<Result<Granted, Denied>> {
         let clock = self.supply.clock();
-        let Some(until_ns) = awake_until_ns.filter(|_| clock.is_real()) else {
-            return Poll::Pending;
-        };
         let mut now_ns = clock.now().as_nanos();
         while now_ns < until_ns {
             core::hint::spin_loop();
             now_ns = clock.now().as_nanos();
         }
         let mut afterwards = Afterwards::default();
-        let me = Some(self.place);
         let mut state = self.line.lock();
-        if state.queue.answer(self.place).is_none() {
-            state = self
-                .line
-                .serve(state, self.supply, now_ns, me, &mut afterwards);
+        if !state.queue.is_told(self.place) {
+            state = self.serve(state, now_ns, Some(self.place), &mut afterwards);
         }
-        if state.queue.answer(self.place).is_some() {
-            return Poll::Ready(self.leave(state, now_ns, afterwards));
+        if state.queue.is_told(self.place) {
+            return Poll::Ready(self.collect(state, now_ns, afterwards));
         }
         // Somebody was faster. Not again: others want to run, too.
         state.untime();
-        let state = self
-            .line
-            .serve(state, self.supply, now_ns, None, &mut afterwards);
+        let state = self.serve(state, now_ns, None, &mut afterwards);
         self.line.end(state, afterwards);
         Poll::Pending
     }
 
-    /// With what it has been told, or because it is too late to be told anything.
-    fn leave(
+    /// Leaves with what it has been told.
+    fn collect(
         &self,
         mut state: LockGuard<'a, State>,
         now_ns: u64,
         mut afterwards: Afterwards,
     ) -> Result<Granted, Denied> {
-        let answer = match state.queue.answer(self.place) {
-            Some(Answer::Granted { at_ns, units, .. }) => Ok(self.request.granted(at_ns, units)),
-            Some(Answer::Refused(denied)) => Err(denied),
-            None => Err(state.not_yet(now_ns)),
-        };
-        let (_waker, is_to_serve) = state.leave(self.place, now_ns);
+        let (answer, is_to_serve) = state.collect(self.place);
         if is_to_serve {
-            state = self
-                .line
-                .serve(state, self.supply, now_ns, None, &mut afterwards);
+            state = self.serve(state, now_ns, None, &mut afterwards);
         }
         self.line.end(state, afterwards);
-        answer
+        match answer {
+            Answer::Granted { at_ns, units } => Ok(self.request.granted(at_ns, units)),
+            Answer::Refused(denied) => Err(denied),
+        }
     }
-}
 
-fn remember(known: &mut Waker, waker: &Waker) -> Option<Waker> {
-    (!known.will_wake(waker)).then(|| core::mem::replace(known, waker.clone()))
+    /// Leaves with nothing.
+    fn give_up(&self, mut state: LockGuard<'a, State>, now_ns: u64, mut afterwards: Afterwards) {
+        let (_waker, is_to_serve) = state.leave(self.place, now_ns);
+        if is_to_serve {
+            state = self.serve(state, now_ns, None, &mut afterwards);
+        }
+        self.line.end(state, afterwards);
+    }
+
+    fn serve(
+        &self,
+        state: LockGuard<'a, State>,
+        now_ns: u64,
+        me: Option<u32>,
+        afterwards: &mut Afterwards,
+    ) -> LockGuard<'a, State> {
+        self.line.serve(state, self.supply, now_ns, me, afterwards)
+    }
 }

@@ -31,7 +31,7 @@ impl Supply for TokenBucket {
         self.word.take_units(now_ns, n, || Ok(()))
     }
 
-    fn drain(&self, at: Timestamp, n: u64, level: u128) -> Result<Receipt, Denied> {
+    fn drain(&self, at: Timestamp, n: u64, level: u128) -> Result<Option<Receipt>, Denied> {
         let faster = level.clamp(1, self.drain_up_to.into());
         let at_ns = at.as_nanos();
         self.word.update(at_ns, |view| {
@@ -46,7 +46,7 @@ impl Supply for TokenBucket {
                 Ok(_) => {
                     let tat = view.state.max(view.now) + cost.div_ceil(faster);
                     let receipt = self.receipt(at_ns, parameters, tat);
-                    Step::Move(tat, Ok(receipt))
+                    Step::Move(tat, Ok(Some(receipt)))
                 }
                 Err(missing) => Step::Stay(Err(view.denied(missing))),
             }
