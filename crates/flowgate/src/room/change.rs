@@ -1,4 +1,3 @@
-use super::line::Afterwards;
 use super::{Room, Supply, WAITING};
 use crate::primitive::Ordering;
 
@@ -17,12 +16,11 @@ impl<'a> Change<'a> {
         let has_frozen = room.flags.load(Ordering::Acquire) & WAITING != 0;
         if has_frozen {
             let line = room.line(supply.clock());
-            let mut afterwards = Afterwards::default();
             let state = line.lock();
             let now_ns = supply.clock().now().as_nanos();
-            let mut state = line.serve(state, supply, now_ns, None, &mut afterwards);
+            let mut state = line.serve(state, supply, now_ns, None);
             state.freeze();
-            line.end(state, afterwards);
+            line.end(state);
         }
         Self {
             room,
@@ -41,7 +39,6 @@ impl Drop for Change<'_> {
             return;
         }
         let line = self.room.line(self.supply.clock());
-        let mut afterwards = Afterwards::default();
         let mut state = line.lock();
         let now_ns = self.supply.clock().now().as_nanos();
         state.changed(now_ns);
@@ -49,9 +46,9 @@ impl Drop for Change<'_> {
             state.thaw();
         }
         if self.reconfigures {
-            state.restate(self.supply, now_ns, &mut afterwards);
+            state.restate(self.supply, now_ns);
         }
-        let state = line.serve(state, self.supply, now_ns, None, &mut afterwards);
-        line.end(state, afterwards);
+        let state = line.serve(state, self.supply, now_ns, None);
+        line.end(state);
     }
 }

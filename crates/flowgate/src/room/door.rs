@@ -1,5 +1,4 @@
 use super::{Order, Precision, Supply, line};
-use crate::alarm::wake;
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
@@ -82,9 +81,10 @@ impl<'a> Line<'a> {
     /// Ends the limiter's service for good: whoever waits is refused, and whoever comes, by whichever verb that takes
     /// something, with [`is_closed`](crate::Denied::is_closed). What was granted can still be given back.
     pub fn close(self) {
-        let (woken, alarm) = self.line().lock().close(self.0);
-        drop(alarm);
-        wake::all(woken);
+        let line = self.line();
+        let mut state = line.lock();
+        state.close(self.0);
+        line.end(state);
     }
 
     /// Whether it has been [closed](Self::close).
@@ -99,9 +99,8 @@ impl<'a> Line<'a> {
         change(&mut state.settings);
         state.announce(self.0);
         state.reorder(self.0, now_ns);
-        let mut afterwards = line::Afterwards::default();
-        let state = line.serve(state, self.0, now_ns, None, &mut afterwards);
-        line.end(state, afterwards);
+        let state = line.serve(state, self.0, now_ns, None);
+        line.end(state);
         self
     }
 

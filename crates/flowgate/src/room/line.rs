@@ -46,6 +46,7 @@ pub(super) struct State {
     pub(super) queue: Queue,
     pub(super) settings: Settings,
     pub(super) is_closed: bool,
+    afterwards: Afterwards,
     /// How many changes are under way, during which nobody is served.
     changes: u32,
     /// No grant is dated before this: the date of the last one, or of a change that made more possible.
@@ -75,12 +76,17 @@ pub(super) struct State {
     retimers: u32,
 }
 
-/// What is to be done when the lock has been let go.
+/// What whoever holds the lock is to do when it has been let go.
 #[derive(Debug, Default)]
-#[must_use]
-pub(super) struct Afterwards {
-    /// Whom to wake: mostly one, and then the rest.
+struct Afterwards {
+    /// Whom to wake first: mostly that is all.
     first: Option<Waker>,
+    rest: Option<Rest>,
+}
+
+#[derive(Debug, Default)]
+struct Rest {
+    /// Whom to wake besides.
     woken: Vec<Waker>,
     /// When the next has to be woken, if that has changed.
     retime_ns: Option<u64>,
@@ -96,6 +102,7 @@ impl Line {
                 queue: Queue::new(),
                 settings: Settings::new(),
                 is_closed: false,
+                afterwards: Afterwards::default(),
                 changes: 0,
                 called: None,
                 rung: None,
@@ -114,6 +121,7 @@ impl Line {
         })
     }
 
+    /// Whoever serves or refuses anybody under it has to let go of it by [`end`](Self::end).
     pub(super) fn lock(&self) -> LockGuard<'_, State> {
         self.state.lock()
     }
@@ -126,32 +134,28 @@ impl Line {
         supply: &dyn Supply,
         now_ns: u64,
         me: Option<u32>,
-        afterwards: &mut Afterwards,
     ) -> LockGuard<'a, State> {
-        while state.serve(supply, now_ns, me, afterwards) {
-            drop(state);
-            self.run(core::mem::take(afterwards));
+        while state.serve(supply, now_ns, me) {
+            self.end(state);
             state = self.state.lock();
         }
         state
     }
 
     /// Lets go of the lock, and does what was left to be done then.
-    pub(super) fn end(self: &Arc<Self>, state: LockGuard<'_, State>, afterwards: Afterwards) {
+    pub(super) fn end(self: &Arc<Self>, mut state: LockGuard<'_, State>) {
+        let first = state.afterwards.first.take();
+        let rest = state.afterwards.rest.take();
         drop(state);
-        self.run(afterwards);
-    }
-
-    fn run(self: &Arc<Self>, afterwards: Afterwards) {
-        drop(afterwards.alarm);
-        if let Some(first) = afterwards.first {
+        if let Some(first) = first {
             wake::one(first);
         }
-        if !afterwards.woken.is_empty() {
-            wake::all(afterwards.woken);
-        }
-        if let Some(due_ns) = afterwards.retime_ns {
-            self.retime(due_ns);
+        if let Some(rest) = rest {
+            drop(rest.alarm);
+            wake::all(rest.woken);
+            if let Some(due_ns) = rest.retime_ns {
+                self.retime(due_ns);
+            }
         }
     }
 
@@ -212,21 +216,14 @@ impl Wake for Line {
 
 impl State {
     /// Serves some, and says whether there may be more.
-    fn serve(
-        &mut self,
-        supply: &dyn Supply,
-        now_ns: u64,
-        me: Option<u32>,
-        afterwards: &mut Afterwards,
-    ) -> bool {
+    fn serve(&mut self, supply: &dyn Supply, now_ns: u64, me: Option<u32>) -> bool {
         if self.changes > 0 {
             return false;
         }
         self.turn_round(now_ns);
         for _ in 0..BATCH {
             let Some(next) = self.next() else {
-                afterwards.retime_ns = None;
-                afterwards.alarm = self.stand_down();
+                self.stand_down();
                 self.announce(supply);
                 return false;
             };
@@ -237,12 +234,12 @@ impl State {
                     }
                     let waker = self.tell(next, answer);
                     if me != Some(next) {
-                        afterwards.wake(waker);
+                        self.afterwards.wake(waker);
                     }
                 }
                 Decision::At(due_ns, held_by) => {
                     self.held_by = held_by;
-                    self.wait_for(due_ns, supply, next, now_ns, me, afterwards);
+                    self.wait_for(due_ns, supply, next, now_ns, me);
                     return false;
                 }
             }
@@ -258,7 +255,6 @@ impl State {
         next: u32,
         now_ns: u64,
         me: Option<u32>,
-        afterwards: &mut Afterwards,
     ) {
         if due_ns != self.due_ns {
             let wait_ns = due_ns.saturating_sub(now_ns);
@@ -272,7 +268,7 @@ impl State {
             // Its own affair, and not the poller's.
             self.call = None;
             if self.called.replace(next) != Some(next) {
-                afterwards.wake(self.queue.waker(next));
+                self.afterwards.wake(self.queue.waker(next));
             }
             return;
         }
@@ -280,7 +276,7 @@ impl State {
         if self.service_ns == NEVER_NS {
             // No clock tells when.
             self.call = None;
-            afterwards.retime_ns = None;
+            self.afterwards.retime(None);
             return;
         }
         let call = (next, self.call_ns(supply.clock()));
@@ -289,17 +285,20 @@ impl State {
         // The poller, if it is next and this close, waits awake.
         let is_here = me == Some(next) && call.1 <= now_ns;
         if !is_timed && !is_here {
-            afterwards.retime_ns = Some(call.1);
+            self.afterwards.retime(Some(call.1));
         }
     }
 
     /// Nobody is next, and nobody has to be woken.
-    fn stand_down(&mut self) -> Option<Alarm> {
+    fn stand_down(&mut self) {
         self.due_ns = NEVER_NS;
         self.service_ns = NEVER_NS;
         self.held_by = None;
         self.call = None;
-        self.alarm.take()
+        self.afterwards.retime(None);
+        if let Some(alarm) = self.alarm.take() {
+            self.afterwards.drop(alarm);
+        }
     }
 
     /// Takes `index` out of the line and leaves it word.
@@ -555,7 +554,6 @@ impl State {
         supply: &dyn Supply,
         index: u32,
         now_ns: u64,
-        afterwards: &mut Afterwards,
     ) -> Result<(), Denied> {
         let Request {
             units, deadline_ns, ..
@@ -599,7 +597,7 @@ impl State {
                 };
                 let refused = Answer::Refused(Denied::queue_full(None));
                 let waker = self.tell(oldest, refused);
-                afterwards.wake(waker);
+                self.afterwards.wake(waker);
             }
         }
         if is_over(&self.queue) {
@@ -610,12 +608,7 @@ impl State {
 
     /// After a change of what a token is and what can ever be granted: who asked for a token asks for one still, and
     /// who asks for too much is refused.
-    pub(super) fn restate(
-        &mut self,
-        supply: &dyn Supply,
-        now_ns: u64,
-        afterwards: &mut Afterwards,
-    ) {
+    pub(super) fn restate(&mut self, supply: &dyn Supply, now_ns: u64) {
         let (now, token) = (Timestamp::from_nanos(now_ns), supply.token());
         let mut seen = self.queue.oldest();
         while let Some(index) = seen {
@@ -626,7 +619,7 @@ impl State {
             let asked = supply.peek(now, self.queue.request(index).units);
             if let Some(denied) = asked.err().filter(Denied::is_never) {
                 let waker = self.tell(index, Answer::Refused(denied));
-                afterwards.wake(waker);
+                self.afterwards.wake(waker);
             }
         }
     }
@@ -668,14 +661,14 @@ impl State {
     }
 
     /// Refuses everybody, now and for ever.
-    pub(super) fn close(&mut self, supply: &dyn Supply) -> (Vec<Waker>, Option<Alarm>) {
+    pub(super) fn close(&mut self, supply: &dyn Supply) {
         self.is_closed = true;
-        let mut woken = Vec::new();
         while let Some(oldest) = self.queue.oldest() {
-            woken.extend(self.tell(oldest, Answer::Refused(Denied::closed())));
+            let waker = self.tell(oldest, Answer::Refused(Denied::closed()));
+            self.afterwards.wake(waker);
         }
         self.announce(supply);
-        (woken, self.stand_down())
+        self.stand_down();
     }
 
     /// Says on the room's door whether somebody waits, and whether newcomers may enter.
@@ -697,8 +690,22 @@ impl Afterwards {
         if self.first.is_none() {
             self.first = waker;
         } else {
-            self.woken.extend(waker);
+            self.rest().woken.extend(waker);
         }
+    }
+
+    fn retime(&mut self, at_ns: Option<u64>) {
+        if at_ns.is_some() || self.rest.is_some() {
+            self.rest().retime_ns = at_ns;
+        }
+    }
+
+    fn drop(&mut self, alarm: Alarm) {
+        self.rest().alarm = Some(alarm);
+    }
+
+    fn rest(&mut self) -> &mut Rest {
+        self.rest.get_or_insert_default()
     }
 }
 

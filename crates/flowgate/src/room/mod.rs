@@ -128,8 +128,7 @@ impl Room {
     ) -> Result<(), Denied> {
         let units = units.unwrap_or_else(|| supply.token());
         let line = self.line(supply.clock());
-        let mut afterwards = line::Afterwards::default();
-        let state = line.serve(line.lock(), supply, now_ns, None, &mut afterwards);
+        let state = line.serve(line.lock(), supply, now_ns, None);
         let answer = if units == 0 {
             Ok(())
         } else if state.is_closed {
@@ -137,7 +136,7 @@ impl Room {
         } else {
             state.behind_all(supply, now_ns, units).map_or(Ok(()), Err)
         };
-        line.end(state, afterwards);
+        line.end(state);
         answer
     }
 
@@ -162,10 +161,9 @@ impl Room {
             true => supply.clock().now().as_nanos(),
             false => 0,
         };
-        let mut afterwards = line::Afterwards::default();
         state.changed(now_ns);
-        let state = line.serve(state, supply, now_ns, None, &mut afterwards);
-        line.end(state, afterwards);
+        let state = line.serve(state, supply, now_ns, None);
+        line.end(state);
     }
 
     fn line(&self, clock: &Clock) -> &Arc<line::Line> {

@@ -2,7 +2,7 @@
 
 use super::Supply;
 use super::cancel::{CancelHandle, Watch};
-use super::line::{Afterwards, Line, State};
+use super::line::{Line, State};
 use super::queue::{Answer, Request};
 use super::settings::Spacing;
 use crate::alarm::Alarm;
@@ -197,21 +197,20 @@ impl Turn {
             place,
             request,
         };
-        let mut afterwards = Afterwards::default();
         if !state.is_behind(place) || state.needs_service(now_ns) {
-            state = line.serve(state, supply, now_ns, Some(place), &mut afterwards);
+            state = line.serve(state, supply, now_ns, Some(place));
             if state.queue.is_told(place) {
-                return Poll::Ready(visit.collect(state, now_ns, afterwards));
+                return Poll::Ready(visit.collect(state, now_ns));
             }
         }
-        if let Err(denied) = state.may_stay(supply, place, now_ns, &mut afterwards) {
+        if let Err(denied) = state.may_stay(supply, place, now_ns) {
             self.stage = Stage::Over;
             let (_own, _) = state.leave(place, now_ns);
-            let state = visit.serve(state, now_ns, None, &mut afterwards);
-            line.end(state, afterwards);
+            let state = visit.serve(state, now_ns, None);
+            line.end(state);
             return Poll::Ready(Err(denied));
         }
-        visit.stay(state, now_ns, afterwards)
+        visit.stay(state, now_ns)
     }
 
     fn set_alarm(&mut self, supply: &dyn Supply, waker: &Waker) {
@@ -228,6 +227,7 @@ impl Turn {
     }
 
     /// Gives up; none if nothing had been granted yet.
+    #[cold]
     fn leave(&mut self, supply: &dyn Supply) -> Option<(Granted, Receipt)> {
         let Stage::InLine { place, request } = core::mem::replace(&mut self.stage, Stage::Over)
         else {
@@ -236,10 +236,9 @@ impl Turn {
         let line = supply.room().line(supply.clock());
         let now_ns = supply.clock().now().as_nanos();
         let mut state = line.lock();
-        let mut afterwards = Afterwards::default();
         if state.needs_service(now_ns) {
             // Whose turn has come before this one leaves, itself perhaps, had it then.
-            state = line.serve(state, supply, now_ns, Some(place), &mut afterwards);
+            state = line.serve(state, supply, now_ns, Some(place));
         }
         let visit = Visit {
             line,
@@ -248,24 +247,24 @@ impl Turn {
             request,
         };
         if !state.queue.is_told(place) {
-            visit.give_up(state, now_ns, afterwards);
+            visit.give_up(state, now_ns);
             return None;
         }
         let receipt = state.queue.receipt(place);
-        let answer = visit.collect(state, now_ns, afterwards);
+        let answer = visit.collect(state, now_ns);
         answer.ok().map(|granted| (granted, receipt))
     }
 
     /// Leaves the room, and gives back what it was granted and has not seen.
     pub(crate) fn abandon(&mut self, supply: &dyn Supply) {
-        let was_in_line = matches!(self.stage, Stage::InLine { .. });
+        if !matches!(self.stage, Stage::InLine { .. }) {
+            return;
+        }
         if let Some((granted, receipt)) = self.leave(supply) {
             let at = Timestamp::from_nanos(granted.at_ns);
             supply.take_back(at, granted.units, &receipt);
         }
-        if was_in_line {
-            supply.abandoned();
-        }
+        supply.abandoned();
     }
 }
 
@@ -281,37 +280,31 @@ impl<'a> Visit<'a> {
     /// Serves who is due, and says what has become of it. If its turn is about to come, it waits for that awake, once.
     fn look(&self, waker: &Waker) -> Poll<Result<Granted, Denied>> {
         let mut state = self.line.lock();
-        let mut afterwards = Afterwards::default();
         // One that has been told need not know the time.
         if state.queue.is_told(self.place) {
-            return Poll::Ready(self.collect(state, 0, afterwards));
+            return Poll::Ready(self.collect(state, 0));
         }
         let now_ns = self.supply.clock().now().as_nanos();
         state.learn(self.place, now_ns);
         if state.needs_service(now_ns) {
-            state = self.serve(state, now_ns, Some(self.place), &mut afterwards);
+            state = self.serve(state, now_ns, Some(self.place));
             if state.queue.is_told(self.place) {
-                return Poll::Ready(self.collect(state, now_ns, afterwards));
+                return Poll::Ready(self.collect(state, now_ns));
             }
         }
         if now_ns >= self.request.deadline_ns {
             let denied = state.not_yet(now_ns);
-            self.give_up(state, now_ns, afterwards);
+            self.give_up(state, now_ns);
             return Poll::Ready(Err(denied));
         }
         let _old = state.queue.remember(self.place, waker);
-        self.stay(state, now_ns, afterwards)
+        self.stay(state, now_ns)
     }
 
     /// Remains in line, and lets go of the lock.
-    fn stay(
-        &self,
-        state: LockGuard<'a, State>,
-        now_ns: u64,
-        afterwards: Afterwards,
-    ) -> Poll<Result<Granted, Denied>> {
+    fn stay(&self, state: LockGuard<'a, State>, now_ns: u64) -> Poll<Result<Granted, Denied>> {
         let awake_until_ns = state.awake_until_ns(self.place, now_ns);
-        self.line.end(state, afterwards);
+        self.line.end(state);
         match awake_until_ns {
             Some(until_ns) if self.supply.clock().is_real() => self.stay_awake(until_ns),
             _ => Poll::Pending,
@@ -325,33 +318,27 @@ impl<'a> Visit<'a> {
             core::hint::spin_loop();
             now_ns = clock.now().as_nanos();
         }
-        let mut afterwards = Afterwards::default();
         let mut state = self.line.lock();
         if !state.queue.is_told(self.place) {
-            state = self.serve(state, now_ns, Some(self.place), &mut afterwards);
+            state = self.serve(state, now_ns, Some(self.place));
         }
         if state.queue.is_told(self.place) {
-            return Poll::Ready(self.collect(state, now_ns, afterwards));
+            return Poll::Ready(self.collect(state, now_ns));
         }
         // Somebody was faster. Not again: others want to run, too.
         state.untime();
-        let state = self.serve(state, now_ns, None, &mut afterwards);
-        self.line.end(state, afterwards);
+        let state = self.serve(state, now_ns, None);
+        self.line.end(state);
         Poll::Pending
     }
 
     /// Leaves with what it has been told.
-    fn collect(
-        &self,
-        mut state: LockGuard<'a, State>,
-        now_ns: u64,
-        mut afterwards: Afterwards,
-    ) -> Result<Granted, Denied> {
+    fn collect(&self, mut state: LockGuard<'a, State>, now_ns: u64) -> Result<Granted, Denied> {
         let (answer, is_to_serve) = state.collect(self.place);
         if is_to_serve {
-            state = self.serve(state, now_ns, None, &mut afterwards);
+            state = self.serve(state, now_ns, None);
         }
-        self.line.end(state, afterwards);
+        self.line.end(state);
         match answer {
             Answer::Granted { at_ns, units } => Ok(self.request.granted(at_ns, units)),
             Answer::Refused(denied) => Err(denied),
@@ -359,12 +346,12 @@ impl<'a> Visit<'a> {
     }
 
     /// Leaves with nothing.
-    fn give_up(&self, mut state: LockGuard<'a, State>, now_ns: u64, mut afterwards: Afterwards) {
+    fn give_up(&self, mut state: LockGuard<'a, State>, now_ns: u64) {
         let (_waker, is_to_serve) = state.leave(self.place, now_ns);
         if is_to_serve {
-            state = self.serve(state, now_ns, None, &mut afterwards);
+            state = self.serve(state, now_ns, None);
         }
-        self.line.end(state, afterwards);
+        self.line.end(state);
     }
 
     fn serve(
@@ -372,8 +359,7 @@ impl<'a> Visit<'a> {
         state: LockGuard<'a, State>,
         now_ns: u64,
         me: Option<u32>,
-        afterwards: &mut Afterwards,
     ) -> LockGuard<'a, State> {
-        self.line.serve(state, self.supply, now_ns, me, afterwards)
+        self.line.serve(state, self.supply, now_ns, me)
     }
 }
