@@ -3,6 +3,7 @@
 mod builder;
 #[cfg(all(test, flowgate_loom))]
 mod model;
+mod returned;
 mod slots;
 mod supply;
 
@@ -18,6 +19,7 @@ use crate::verdict::Denied;
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
+use returned::Returned;
 use slots::{Slots, View};
 
 /// Bounds how many operations are under way at once: **in flight ≤ limit**, at every instant.
@@ -363,9 +365,19 @@ impl ConcurrencyLimit {
 
     #[inline(always)]
     fn give_back(&self, n: u64) {
-        if self.slots.give_back(n) {
+        if self.slots.view().is_awaited() {
+            self.hand_on(n);
+        } else if self.slots.give_back(n) {
             self.room.serve_changed(self);
         }
+    }
+
+    /// Gives `n` slots to those in line, as far as they go.
+    #[cold]
+    #[inline(never)]
+    fn hand_on(&self, n: u64) {
+        let returned = Returned::new(self, n);
+        self.room.serve_changed(&returned);
     }
 
     pub(crate) fn forget(&self, n: u64) {

@@ -137,6 +137,17 @@ impl View {
         u64::from(self.limit()).saturating_sub(self.in_flight())
     }
 
+    /// Whether more are in use than there are.
+    pub(super) fn is_over(self) -> bool {
+        self.in_flight() > u64::from(self.limit())
+    }
+
+    /// Whether somebody in line waits for some.
+    #[inline(always)]
+    pub(super) fn is_awaited(self) -> bool {
+        self.0 & WAITING != 0
+    }
+
     /// Whether those that are free are spoken for, or closed.
     #[inline(always)]
     pub(super) fn is_held(self) -> bool {
