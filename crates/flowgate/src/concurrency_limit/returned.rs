@@ -74,6 +74,10 @@ impl Supply for Returned<'_> {
         self.limit.peek(at, n)
     }
 
+    fn has_more(&self) -> bool {
+        self.left.load(Ordering::Relaxed) > 0 || self.limit.has_more()
+    }
+
     fn take_back(&self, at: Timestamp, n: u64, receipt: &Receipt) {
         self.limit.take_back(at, n, receipt);
     }

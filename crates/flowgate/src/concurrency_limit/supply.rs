@@ -28,6 +28,10 @@ impl Supply for ConcurrencyLimit {
         Ok(())
     }
 
+    fn has_more(&self) -> bool {
+        self.slots.view().free() > 0
+    }
+
     fn take_back(&self, _: Timestamp, n: u64, _: &Receipt) {
         self.give_back(n);
     }

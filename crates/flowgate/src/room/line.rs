@@ -143,6 +143,7 @@ impl Line {
     }
 
     /// Lets go of the lock, and does what was left to be done then.
+    #[inline]
     pub(super) fn end(self: &Arc<Self>, mut state: LockGuard<'_, State>) {
         let first = state.afterwards.first.take();
         let rest = state.afterwards.rest.take();
@@ -151,11 +152,16 @@ impl Line {
             wake::one(first);
         }
         if let Some(rest) = rest {
-            drop(rest.alarm);
-            wake::all(rest.woken);
-            if let Some(due_ns) = rest.retime_ns {
-                self.retime(due_ns);
-            }
+            self.run(rest);
+        }
+    }
+
+    #[inline(never)]
+    fn run(self: &Arc<Self>, rest: Rest) {
+        drop(rest.alarm);
+        wake::all(rest.woken);
+        if let Some(due_ns) = rest.retime_ns {
+            self.retime(due_ns);
         }
     }
 
@@ -236,6 +242,9 @@ impl State {
                     if me != Some(next) {
                         self.afterwards.wake(waker);
                     }
+                    if self.is_blocked() && !supply.has_more() {
+                        return false;
+                    }
                 }
                 Decision::At(due_ns, held_by) => {
                     self.held_by = held_by;
@@ -247,7 +256,13 @@ impl State {
         true
     }
 
+    /// Whether the next in line waits for what no clock tells, as the one before it did.
+    fn is_blocked(&self) -> bool {
+        self.service_ns == NEVER_NS && !self.tells_time() && !self.queue.is_empty()
+    }
+
     /// Has `next` woken when it can be granted, which is at `due_ns`.
+    #[inline(never)]
     fn wait_for(
         &mut self,
         due_ns: u64,

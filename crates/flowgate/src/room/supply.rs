@@ -39,6 +39,12 @@ pub trait Supply: Send + Sync {
     /// What [`grant`](Self::grant) would answer. Takes nothing.
     fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied>;
 
+    /// Whether there may be something for the one behind, after a grant: if not, it need not ask before more is made
+    /// possible.
+    fn has_more(&self) -> bool {
+        true
+    }
+
     /// Gives back what was granted at `at` to somebody who had left before they knew.
     fn take_back(&self, at: Timestamp, n: u64, receipt: &Receipt);
 

@@ -138,6 +138,7 @@ impl Turn {
         answer
     }
 
+    #[inline(never)]
     fn enter(&mut self, supply: &dyn Supply, waker: &Waker) -> Poll<Result<Granted, Denied>> {
         let room = supply.room();
         // Reading the clock would be half the cost.
@@ -277,13 +278,23 @@ struct Visit<'a> {
 }
 
 impl<'a> Visit<'a> {
-    /// Serves who is due, and says what has become of it. If its turn is about to come, it waits for that awake, once.
+    /// Says what it has been told, or looks after the line.
     fn look(&self, waker: &Waker) -> Poll<Result<Granted, Denied>> {
-        let mut state = self.line.lock();
+        let state = self.line.lock();
         // One that has been told need not know the time.
         if state.queue.is_told(self.place) {
             return Poll::Ready(self.collect(state, 0));
         }
+        self.look_round(state, waker)
+    }
+
+    /// Serves who is due, and says what has become of it. If its turn is about to come, it waits for that awake, once.
+    #[inline(never)]
+    fn look_round(
+        &self,
+        mut state: LockGuard<'a, State>,
+        waker: &Waker,
+    ) -> Poll<Result<Granted, Denied>> {
         let now_ns = self.supply.clock().now().as_nanos();
         state.learn(self.place, now_ns);
         if state.needs_service(now_ns) {
