@@ -148,23 +148,29 @@ impl Line {
     /// Lets go of the lock, and does what was left to be done then.
     #[inline(always)]
     pub(super) fn end(self: &Arc<Self>, mut state: LockGuard<'_, State>) {
+        if state.afterwards.rest.is_some() {
+            return self.end_with_more(state);
+        }
         let first = state.afterwards.first.take();
-        let rest = state.afterwards.rest.take();
         drop(state);
         if let Some(first) = first {
             wake::one(first);
         }
-        if let Some(rest) = rest {
-            self.run(rest);
-        }
     }
 
     #[inline(never)]
-    fn run(self: &Arc<Self>, rest: Rest) {
-        drop(rest.alarm);
-        wake::all(rest.woken);
-        if let Some(due_ns) = rest.retime_ns {
-            self.retime(due_ns);
+    fn end_with_more(self: &Arc<Self>, mut state: LockGuard<'_, State>) {
+        let Afterwards { first, rest } = core::mem::take(&mut state.afterwards);
+        drop(state);
+        let Rest {
+            woken,
+            retime_ns,
+            alarm,
+        } = rest.unwrap_or_default();
+        drop(alarm);
+        wake::all(first.into_iter().chain(woken));
+        if let Some(at_ns) = retime_ns {
+            self.retime(at_ns);
         }
     }
 

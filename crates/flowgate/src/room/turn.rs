@@ -313,6 +313,7 @@ impl<'a> Visit<'a> {
     }
 
     /// Remains in line, and lets go of the lock.
+    #[inline(always)]
     fn stay(&self, state: LockGuard<'a, State>, now_ns: u64) -> Poll<Result<Granted, Denied>> {
         let awake_until_ns = state.awake_until_ns(self.place, now_ns);
         self.line.end(state);
@@ -322,6 +323,7 @@ impl<'a> Visit<'a> {
         }
     }
 
+    #[inline(never)]
     fn stay_awake(&self, until_ns: u64) -> Poll<Result<Granted, Denied>> {
         let clock = self.supply.clock();
         let mut now_ns = clock.now().as_nanos();
@@ -344,6 +346,7 @@ impl<'a> Visit<'a> {
     }
 
     /// Leaves with what it has been told.
+    #[inline(always)]
     fn collect(&self, mut state: LockGuard<'a, State>, now_ns: u64) -> Result<Granted, Denied> {
         let (answer, is_to_serve) = state.collect(self.place);
         if is_to_serve {
