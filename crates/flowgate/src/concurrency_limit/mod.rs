@@ -81,8 +81,9 @@ use slots::{Slots, View};
 ///
 /// # Cost
 ///
-/// Taking a slot is a load and one compare-and-swap on one 64-bit word, giving it back one subtraction; no clock is
-/// read, no lock taken, no memory. Only who waits, and who gives a slot back while somebody does, enters the room.
+/// Taking a slot is a load and one compare-and-swap on one 64-bit word, giving it back a load and one subtraction; no
+/// clock is read, no lock taken, no memory. Only who waits, and who gives a slot back while somebody does, enters the
+/// room, where it goes from hand to hand.
 ///
 /// A limit is not `Clone`: two would be two limits. Share it by reference, `Arc`, or `static`:
 ///
@@ -368,6 +369,7 @@ impl ConcurrencyLimit {
         if self.slots.view().is_awaited() {
             self.hand_on(n);
         } else if self.slots.give_back(n) {
+            // Somebody has begun to wait since.
             self.room.serve_changed(self);
         }
     }

@@ -136,6 +136,25 @@ fn model_two_releases_meet_somebody_who_wants_both() {
     });
 }
 
+/// What the one who leaves was handed goes to the one behind, and what is left over is free.
+#[test]
+fn model_c2_slots_that_come_back_together_meet_somebody_who_gives_up() {
+    explore(3, || {
+        let (limit, _) = limit_of(3);
+        let permit = limit.try_acquire_n_owned(3).expect("they are free");
+        let mut first = Task::new(limit.acquire_owned());
+        let mut next = Task::new(limit.acquire_owned());
+        assert!(first.poll().is_pending() && next.poll().is_pending());
+        let releaser = thread::spawn(move || drop(permit));
+        drop(first);
+        releaser.join().expect("no panic");
+        let permit = next.finish().expect("it was given back");
+        assert_eq!((limit.in_flight(), limit.available()), (1, 2));
+        drop(permit);
+        assert_idle(&limit);
+    });
+}
+
 /// The lost wake-up: a slot is handed to somebody who leaves, and nobody hands it on.
 #[test]
 fn model_c6_a_release_meets_somebody_who_gives_up() {

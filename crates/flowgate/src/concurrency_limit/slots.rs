@@ -16,7 +16,8 @@ const IN_FLIGHT_SHIFT: u32 = LIMIT_SHIFT + LIMIT_BITS;
 ///
 /// Slots are taken by compare-and-swap, and given back by one subtraction, whose result says whether somebody waits.
 /// Every access that changes the word acquires and releases, so whoever takes a slot sees what was done by whoever
-/// had it before: between the two there are only read-modify-writes of this word.
+/// had it before: between the two there are only read-modify-writes of this word, or holds of the line's lock, under
+/// which a slot goes from hand to hand ([`Returned`](super::Returned)) and stays in use here.
 #[derive(Debug)]
 pub(super) struct Slots {
     /// ```text

@@ -151,6 +151,48 @@ fn c6_two_releases_meet_somebody_who_wants_both() {
     });
 }
 
+/// What passes from hand to hand is more than the next one wants, or less, and some of it is left over.
+#[test]
+fn c2_slots_that_come_back_together_meet_those_who_want_parts_of_them() {
+    explore(|| {
+        let (limit, in_use) = (slots(5), InUse::default());
+        let mut permit = limit.try_acquire_n(5).expect("they are free");
+        let other = permit.split(2).expect("it holds five");
+        thread::scope(|threads| {
+            for n in [2, 4, 1] {
+                let (limit, in_use) = (&limit, &in_use);
+                threads.spawn(move || in_use.hold(limit.acquire().n(n), 5).expect("in turn"));
+            }
+            threads.spawn(|| drop(leave_early(limit.acquire().n(2))));
+            threads.spawn(move || drop(permit));
+            threads.spawn(move || drop(other));
+        });
+        assert_idle(&limit);
+    });
+}
+
+/// Those that are above the limit are not handed on.
+#[test]
+fn c1_slots_that_come_back_meet_a_smaller_limit() {
+    explore(|| {
+        let limit = slots(2);
+        let mut permit = limit.try_acquire_n(2).expect("they are free");
+        let other = permit.split(1).expect("it holds two");
+        thread::scope(|threads| {
+            for _ in 0..2 {
+                threads.spawn(|| drop(block_on(limit.acquire()).expect("in turn")));
+            }
+            threads.spawn(|| {
+                limit.set_limit(1).expect("within range");
+                drop(permit);
+                assert!(limit.in_flight() <= 1, "{limit:?}");
+            });
+            threads.spawn(move || drop(other));
+        });
+        assert_idle(&limit);
+    });
+}
+
 #[test]
 fn c1_a_limit_that_goes_down_and_up_meets_those_who_wait() {
     explore(|| {
