@@ -1090,3 +1090,19 @@ fn c1_threads_that_block_are_all_served() {
     });
     assert_idle(&limit);
 }
+
+/// A slot that is given back above the limit is gone, and not handed on to who waits.
+#[test]
+fn c1_slots_above_a_smaller_limit_are_handed_to_nobody() {
+    let limit = ConcurrencyLimit::new(3);
+    let mut permits: Vec<_> = (0..3).map(|_| limit.try_acquire().unwrap()).collect();
+    let mut wait = Task::start(limit.acquire());
+    limit.set_limit(1).unwrap();
+    for in_flight in [2, 1] {
+        permits.pop();
+        assert!(!wait.poll());
+        assert_eq!(limit.in_flight(), in_flight);
+    }
+    permits.pop();
+    assert!(wait.poll());
+}

@@ -366,7 +366,9 @@ impl ConcurrencyLimit {
 
     #[inline(always)]
     fn give_back(&self, n: u64) {
-        if self.slots.view().is_awaited() {
+        let view = self.slots.view();
+        // Where newcomers may overtake, they get a look at it.
+        if view.is_awaited() && view.is_held() {
             self.hand_on(n);
         } else if self.slots.give_back(n) {
             // Somebody has begun to wait since.
