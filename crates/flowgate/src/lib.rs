@@ -26,7 +26,7 @@
 //! - [`DecayingBucket`]: outflow that grows with the level.
 //! - [`ConcurrencyLimit`]: at most limit at once, fair, resized live.
 //! - [`Gate`]: several limits, one [`Permit`]: a token *and* a slot, or neither.
-//! - [`Keyed`]: a limit for each key, in memory of a fixed size.
+//! - [`Keyed`]: a limit for each key, in memory of a fixed size; [`KeyedConcurrencyLimit`]: so many in flight for each.
 //! - [`Degrade`]: watches how slow calls are, and says how far to degrade.
 //! - [`sizing`]: how large a limit has to be for a rate and a latency.
 //! - [`Sometimes`], [`sometimes!`]: speak now and then, and say how often you did not.
@@ -93,8 +93,10 @@ pub use degrade::{Degrade, DegradeBuilder, DegradeCall, SlowCalls};
 pub use fixed_window::{FixedWindow, FixedWindowBuilder};
 pub use gate::{Gate, GateBuilder, GateError};
 pub use keyed::{
-    AddressKey, AddressPrefixes, Debtor, Exact, Hashed, KeyId, KeyNames, Keyed, KeyedAcquire,
-    KeyedAlgorithm, KeyedBuilder, KeyedCounts, KeyedError, KeyedView, Names, WhenFull,
+    AcquireKeyPermit, AddressKey, AddressPrefixes, Debtor, Exact, Hashed, KeyId, KeyNames,
+    KeyPermit, Keyed, KeyedAcquire, KeyedAlgorithm, KeyedBuilder, KeyedConcurrencyLimit,
+    KeyedConcurrencyLimitBuilder, KeyedCounts, KeyedError, KeyedView, Names, OwnedKeyPermit,
+    WhenFull, WithLimit,
 };
 pub use leaky_bucket::{Drain, LeakyBucket, LeakyBucketBuilder};
 pub use limiter::{Limit, Limiter, Snapshot};

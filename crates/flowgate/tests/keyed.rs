@@ -100,6 +100,7 @@ fn c3_c7_where_new_keys_are_denied_they_are_told_until_when() {
     );
     assert_eq!(denied.retry_after(), Some(Duration::from_secs(1)));
     assert_eq!(limits.counts().refused_for_room, 1);
+    assert_eq!(limits.take_up_to(&key, 3), 0);
     // Those who have a slot go on as ever.
     assert_eq!(limits.available(&0_u64), 4);
     clock.advance(Duration::from_nanos(999_999_999));
@@ -124,6 +125,7 @@ fn c7_where_new_keys_share_they_share_one_quota() {
     assert!((100..=256).contains(&seated), "{counts:?}");
     assert_eq!(admitted, seated + 3);
     assert!(limits.try_acquire_n(&5_000, 4).unwrap_err().is_never());
+    assert_eq!(limits.take_up_to(&5_000, 4), 0);
 }
 
 #[test]

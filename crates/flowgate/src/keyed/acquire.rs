@@ -109,10 +109,13 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedAcquire<'a, A, N> {
     }
 
     fn go(&mut self, waker: &Waker) -> Poll<Result<Granted, Denied>> {
-        if self.room.is_none()
-            && let Poll::Ready(answer) = self.try_now()
-        {
-            return Poll::Ready(answer);
+        if self.room.is_none() {
+            if self.turn.is_cancelled(waker) {
+                return Poll::Ready(Err(Denied::cancelled()));
+            }
+            if let Poll::Ready(answer) = self.try_now() {
+                return Poll::Ready(answer);
+            }
         }
         let Self {
             view,

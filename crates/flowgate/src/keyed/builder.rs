@@ -229,11 +229,11 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
 }
 
 #[cfg(feature = "std")]
-fn random_seed() -> Result<Seed, KeyedError> {
+pub(super) fn random_seed() -> Result<Seed, KeyedError> {
     Ok(Seed::random())
 }
 
 #[cfg(not(feature = "std"))]
-fn random_seed() -> Result<Seed, KeyedError> {
+pub(super) fn random_seed() -> Result<Seed, KeyedError> {
     Err(KeyedError::no_seed())
 }

@@ -101,6 +101,30 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         })
     }
 
+    /// Puts `state` in `terms` into the slot of this key, if nothing has changed.
+    #[inline(always)]
+    fn commit(&self, who: Who<'_, N>, slot: Slot<'_>, terms: &Terms, state: u128) -> bool {
+        let entry = slot.entry.with(terms.reading, state);
+        if slot.entry.reading().is_own() && !terms.reading.is_own() {
+            return self.commit_to_table(who, slot, terms, entry);
+        }
+        slot.swap(entry)
+    }
+
+    /// An entry that has had terms of its own is passed over by those who change the table's. So it comes into these under the
+    /// lock, as a new one does.
+    #[cold]
+    fn commit_to_table(
+        &self,
+        who: Who<'_, N>,
+        slot: Slot<'_>,
+        terms: &Terms,
+        entry: Entry,
+    ) -> bool {
+        let _lock = self.table.lock(&who.place);
+        self.force.terms() == *terms && slot.swap(entry)
+    }
+
     /// Puts `entry`, a new one of this key's, in place of a vacant one.
     fn settle(&self, who: Who<'_, N>, slot: Slot<'_>, entry: Entry) -> bool {
         self.table.forget(slot.entry.state());
@@ -150,7 +174,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
             };
             match R::take(state, now, n, &terms) {
                 Ok(next) => {
-                    if slot.swap(slot.entry.with(terms.reading, next)) {
+                    if self.commit(who, slot, &terms, next) {
                         return Ok(());
                     }
                 }
@@ -230,7 +254,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
             cell = R::join(cell, R::to_cell(R::unknown_until(forgotten, terms), terms));
         }
         match R::free_at(cell) > now {
-            true => (R::from_cell(cell, terms), now),
+            true => (R::from_cell(cell, now, terms), now),
             false => (0, now),
         }
     }
@@ -325,34 +349,41 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         next.map(drop).map_err(Refusal::Denied)
     }
 
-    /// Gives `n` units back to the key at `who.place`, and says how many that was.
-    pub(crate) fn give_back(&self, who: Who<'_, N>, asked: Asked<'_>, n: u64) -> u64 {
+    /// Gives `n` units back to this key, and says how many that was, and, if somebody waits for it, its slot.
+    pub(crate) fn give_back(
+        &self,
+        who: Who<'_, N>,
+        asked: Asked<'_>,
+        n: u64,
+    ) -> (u64, Option<usize>) {
         // What has flowed in since an earlier time cannot come back as well.
         let now = ticks(asked.now_ns.max(self.newest_ns.load(Ordering::Acquire)));
         loop {
             let terms = asked.terms(self);
             let Some((slot, _held)) = self.find(who) else {
-                return 0;
+                return (0, None);
             };
             let Some(state) = self.state(slot.entry, &terms, now) else {
                 continue;
             };
             let (next, n) = R::give_back(state, now, n, &terms);
-            if n == 0 || slot.swap(slot.entry.with(terms.reading, next)) {
-                return n;
+            if n == 0 || self.commit(who, slot, &terms, next) {
+                return (n, slot.entry.waits().then_some(slot.index));
             }
         }
     }
 
-    /// Forgets what the key at `who.place` has taken.
-    pub(crate) fn reset(&self, who: Who<'_, N>, asked: Asked<'_>) {
+    /// Forgets what this key has taken, and says, if somebody waits for it, its slot.
+    pub(crate) fn reset(&self, who: Who<'_, N>, asked: Asked<'_>) -> Option<usize> {
         // Where there is no room, it would be forgotten at once.
-        self.put(who, asked, false, |entry| entry.with(entry.reading(), 0));
+        let slot = self.put(who, asked, false, |entry| entry.with(entry.reading(), 0))?;
+        slot.entry.waits().then_some(slot.index)
     }
 
     /// Says that somebody waits for this key, and in which slot that is said; none: there is no room to say so.
     pub(crate) fn hold(&self, who: Who<'_, N>, asked: Asked<'_>) -> Option<usize> {
         self.put(who, asked, true, |entry| entry.with_waits(true))
+            .map(|slot| slot.index)
     }
 
     /// Nobody waits for this key any longer.
@@ -361,18 +392,18 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
     }
 
     /// Changes the entry of the key at `who.place`, of which one is made if there is room, in place of another if
-    /// `may_evict`; the slot that it is in now.
+    /// `may_evict`; the slot that it is in now, with what was there before.
     fn put(
         &self,
         who: Who<'_, N>,
         asked: Asked<'_>,
         may_evict: bool,
         change: impl Fn(Entry) -> Entry,
-    ) -> Option<usize> {
+    ) -> Option<Slot<'_>> {
         loop {
             if let Some((slot, _held)) = self.find(who) {
                 if slot.swap(change(slot.entry)) {
-                    return Some(slot.index);
+                    return Some(slot);
                 }
                 continue;
             }
@@ -396,7 +427,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
                 _ => return None,
             };
             if is_in {
-                return Some(slot.index);
+                return Some(slot);
             }
         }
     }

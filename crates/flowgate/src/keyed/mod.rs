@@ -4,6 +4,7 @@ mod acquire;
 mod address;
 mod algorithm;
 mod builder;
+mod concurrency;
 mod counts;
 mod entry;
 mod error;
@@ -26,6 +27,10 @@ pub use acquire::KeyedAcquire;
 pub use address::{AddressKey, AddressPrefixes};
 pub use algorithm::KeyedAlgorithm;
 pub use builder::{KeyedBuilder, WhenFull};
+pub use concurrency::{
+    AcquireKeyPermit, KeyPermit, KeyedConcurrencyLimit, KeyedConcurrencyLimitBuilder,
+    OwnedKeyPermit, WithLimit,
+};
 pub use counts::KeyedCounts;
 pub use error::KeyedError;
 pub use inspect::{Debtor, KeyId};

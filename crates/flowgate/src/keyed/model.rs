@@ -53,6 +53,14 @@ fn who(key: u64) -> Who<'static, Hashed> {
     Who { place, key: &() }
 }
 
+/// All schedules in which threads are interrupted twice at the most: a key is looked for in eight steps, and all of
+/// their orders would be too many.
+fn explore(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(model);
+}
+
 fn at(now_ns: u64) -> Asked<'static> {
     Asked {
         now_ns,
@@ -92,7 +100,7 @@ impl Model {
 
 #[test]
 fn c1_c7_a_key_that_two_threads_bring_has_one_entry() {
-    loom::model(|| {
+    explore(|| {
         let keys = Arc::new(keys(1, Full::Deny, 0));
         let other = {
             let keys = Arc::clone(&keys);
@@ -106,7 +114,7 @@ fn c1_c7_a_key_that_two_threads_bring_has_one_entry() {
 
 #[test]
 fn c1_c7_two_keys_that_want_the_same_slot_do_not_lose_each_other() {
-    loom::model(|| {
+    explore(|| {
         let keys = Arc::new(keys(1, Full::Deny, 0).crowded());
         let other = {
             let keys = Arc::clone(&keys);
@@ -120,7 +128,7 @@ fn c1_c7_two_keys_that_want_the_same_slot_do_not_lose_each_other() {
 
 #[test]
 fn c7_a_key_that_makes_way_while_it_takes_gets_nothing_by_it() {
-    loom::model(|| {
+    explore(|| {
         let keys = Arc::new(keys(2, Full::Evict, 64).crowded());
         // One token of two is taken.
         keys.seat(0, 7, SECOND);
@@ -138,7 +146,7 @@ fn c7_a_key_that_makes_way_while_it_takes_gets_nothing_by_it() {
 
 #[test]
 fn c7_a_key_that_makes_way_comes_back_with_its_debt() {
-    loom::model(|| {
+    explore(|| {
         let keys = Arc::new(keys(2, Full::Evict, 64).crowded());
         // Of the second of its tokens a part has come back.
         keys.seat(0, 7, SECOND + 1);
@@ -154,7 +162,7 @@ fn c7_a_key_that_makes_way_comes_back_with_its_debt() {
 
 #[test]
 fn c4_c7_a_slot_that_is_used_again_grants_nothing_to_a_clock_that_runs_back() {
-    loom::model(|| {
+    explore(|| {
         let keys = Arc::new(keys(1, Full::Deny, 0).crowded());
         keys.seat(0, 7, SECOND);
         let now = Arc::new(AtomicU64::new(SECOND));
@@ -170,7 +178,7 @@ fn c4_c7_a_slot_that_is_used_again_grants_nothing_to_a_clock_that_runs_back() {
 
 #[test]
 fn c1_a_change_of_quota_misses_no_key() {
-    loom::model(|| {
+    explore(|| {
         let keys = Arc::new(keys(2, Full::Deny, 0));
         let other = {
             let keys = Arc::clone(&keys);

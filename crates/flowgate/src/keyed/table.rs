@@ -7,7 +7,7 @@
 //!
 //! # A new key
 //!
-//! Who finds no entry takes the lock that belongs to the key's first line ([`Table::lock`]) and looks again: only the holder
+//! Who finds no entry takes the lock that belongs to the lesser of the key's lines ([`Table::lock`]) and looks again: only the holder
 //! of that lock puts in an entry for this key, so that there are never two. It goes into a vacant slot, by compare-and-swap
 //! too, since others may use the same slot for other keys, or the vacant entry's own key may be back.
 //!
@@ -146,9 +146,10 @@ impl Table {
         }
     }
 
-    /// To be held while an entry for a new key at `place` is put in.
+    /// To be held while an entry for a new key at `place` is put in. It is the same whichever line comes first.
     pub(crate) fn lock(&self, place: &Place) -> LockGuard<'_, ()> {
-        self.locks[place.line % self.locks.len()].0.lock()
+        let line = place.line.min(place.turned(self.lines.len()).line);
+        self.locks[line % self.locks.len()].0.lock()
     }
 
     /// Waits until whoever is putting in an entry now has done so.

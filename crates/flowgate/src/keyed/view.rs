@@ -171,6 +171,10 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
             if n == 0 || self.try_acquire_n(key, n).is_ok() {
                 return n;
             }
+            // As much as before, and not to be had: there is no room for the key.
+            if self.available(key) >= n {
+                return 0;
+            }
         }
     }
 
@@ -189,25 +193,38 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
         N: Names<K>,
     {
         let who = self.keyed.who(key);
-        self.change(who, |asked| self.keyed.keys.reset(who, asked));
+        self.change(who, |asked| ((), self.keyed.keys.reset(who, asked)));
     }
 
-    /// Does what may help those who wait for the same key.
-    fn change<T>(&self, who: Who<'_, N>, change: impl FnOnce(Asked<'_>) -> T) -> T {
+    /// Does what may help those who wait for the same key, and has them served. `change` says in which slot the key is if
+    /// somebody does.
+    fn change<T>(
+        &self,
+        who: Who<'_, N>,
+        change: impl FnOnce(Asked<'_>) -> (T, Option<usize>),
+    ) -> T {
         let mut asked = self.asked();
         if asked.clock.is_some() {
             // Not an earlier one than somebody has decided by.
             asked.now_ns = self.keyed.clock.latest().as_nanos();
         }
-        let (_, _, waits) = self.keyed.keys.look(who, asked);
-        let room = waits.and_then(|slot| self.keyed.rooms.find(slot));
-        let supply = room.as_deref().map(|room| KeySupply {
-            view: *self,
-            who,
-            room,
-        });
-        let _change = supply.as_ref().map(|supply| supply.room.change(supply));
-        change(asked)
+        let line = |slot| self.keyed.rooms.find(slot);
+        let room = self.keyed.keys.look(who, asked).2.and_then(line);
+        let view = *self;
+        let supply = room.as_deref().map(|room| KeySupply { view, who, room });
+        let guard = supply.as_ref().map(|supply| supply.room.change(supply));
+        let (changed, waits) = change(asked);
+        // Somebody may have come in between.
+        if guard.is_none()
+            && let Some(room) = waits.and_then(line)
+        {
+            room.serve_changed(&KeySupply {
+                view,
+                who,
+                room: &room,
+            });
+        }
+        changed
     }
 
     /// [`Keyed::available`].

@@ -106,9 +106,14 @@ impl Turn {
         answer
     }
 
-    fn go(&mut self, supply: &dyn Supply, waker: &Waker) -> Poll<Result<Granted, Denied>> {
+    /// Whether its handle has been cancelled; if not, `waker` is woken when it is.
+    pub(crate) fn is_cancelled(&self, waker: &Waker) -> bool {
         let watch = self.watch.as_ref();
-        if watch.is_some_and(|watch| watch.is_cancelled(waker)) {
+        watch.is_some_and(|watch| watch.is_cancelled(waker))
+    }
+
+    fn go(&mut self, supply: &dyn Supply, waker: &Waker) -> Poll<Result<Granted, Denied>> {
+        if self.is_cancelled(waker) {
             return Poll::Ready(match self.leave(supply) {
                 Some((granted, _)) => Ok(granted),
                 None => Err(Denied::cancelled()),

@@ -124,7 +124,7 @@ impl Rule for Bucket {
         one.min(other)
     }
 
-    fn from_cell(cell: u64, _: &Terms) -> u128 {
+    fn from_cell(cell: u64, _: u128, _: &Terms) -> u128 {
         Self::free_at(cell)
     }
 
@@ -147,7 +147,7 @@ impl Rule for Bucket {
 
     /// Nobody knows whose it was, and so whether the change is for it: whichever is later.
     fn restate_cell(cell: u64, from: &Terms, to: &Terms, at: u128) -> u64 {
-        let state = Self::from_cell(cell, from);
+        let state = Self::free_at(cell);
         let restated = Self::restate(state, from, to, at);
         cell.max(Self::to_cell(restated, to))
     }

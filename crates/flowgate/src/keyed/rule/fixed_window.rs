@@ -135,10 +135,11 @@ impl Rule for FixedWindow {
         tally::meet(one, other)
     }
 
-    fn from_cell(cell: u64, terms: &Terms) -> u128 {
+    /// When a window of another key ends is no reason for one of this key to be shorter than it has to be.
+    fn from_cell(cell: u64, now: u128, terms: &Terms) -> u128 {
         match tally::count(cell, terms.most) {
             0 => 0,
-            count => pack(tally::end(cell), count.into(), terms),
+            count => pack(tally::end(cell).max(now + terms.span), count.into(), terms),
         }
     }
 

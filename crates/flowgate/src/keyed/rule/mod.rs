@@ -68,8 +68,8 @@ pub trait Rule: Debug + 'static {
     /// No more than either.
     fn meet(one: u64, other: u64) -> u64;
 
-    /// The state of a key of which no more is known than what the sketch keeps.
-    fn from_cell(cell: u64, terms: &Terms) -> u128;
+    /// The state at `now` of a key of which no more is known than what the sketch keeps.
+    fn from_cell(cell: u64, now: u128, terms: &Terms) -> u128;
 
     /// What becomes of a state from `now` on if `now` is taken to be `then`, on a clock with another origin. Nothing has been
     /// paid back in between.

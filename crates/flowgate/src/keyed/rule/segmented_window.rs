@@ -62,11 +62,9 @@ impl Segments {
         let half = terms.count_bits / 2;
         let mask = (1_u128 << half) - 1;
         let counts = state & ((1 << terms.count_bits) - 1);
-        if counts == 0 {
-            return None;
-        }
         let end = (state - counts) / terms.span;
         Some(Self {
+            // None: nothing has ever been admitted.
             index: end.checked_sub(2)?,
             // Half of the bits are less than 64.
             before: (counts >> half) as u64,
@@ -75,9 +73,6 @@ impl Segments {
     }
 
     fn pack(self, terms: &Terms) -> u128 {
-        if self.before == 0 && self.newest == 0 {
-            return 0;
-        }
         let bits = terms.count_bits;
         let most = (1_u128 << (bits / 2)) - 1;
         let end = ((self.index + 2) * terms.span).div_ceil(1 << bits) << bits;
@@ -158,15 +153,28 @@ impl Rule for SegmentedWindow {
     }
 
     fn give_back(state: u128, now: u128, n: u64, terms: &Terms) -> (u128, u64) {
-        let segments = Segments::at(state, now, terms);
-        let newest = n.min(segments.newest);
-        let before = (n - newest).min(segments.before);
+        // Not as of now: an earlier time is still to find what came before the newest.
+        let Some(segments) = Segments::of(state, terms) else {
+            return (state, 0);
+        };
+        let current = now / terms.span;
+        let newest = match segments.index + 1 >= current {
+            true => n.min(segments.newest),
+            false => 0,
+        };
+        let before = match segments.index >= current {
+            true => (n - newest).min(segments.before),
+            false => 0,
+        };
         let less = Segments {
             newest: segments.newest - newest,
             before: segments.before - before,
             ..segments
         };
-        (less.pack(terms), newest + before)
+        match newest + before {
+            0 => (state, 0),
+            n => (less.pack(terms), n),
+        }
     }
 
     fn restate(state: u128, from: &Terms, to: &Terms, at: u128) -> u128 {
@@ -222,7 +230,7 @@ impl Rule for SegmentedWindow {
         tally::meet(one, other)
     }
 
-    fn from_cell(cell: u64, terms: &Terms) -> u128 {
+    fn from_cell(cell: u64, _: u128, terms: &Terms) -> u128 {
         let sum = Segments {
             index: (tally::end(cell).div_ceil(terms.span)).saturating_sub(2),
             before: 0,

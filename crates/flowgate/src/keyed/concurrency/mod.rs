@@ -1,0 +1,469 @@
+//! [`KeyedConcurrencyLimit`]: the public face over [`InFlight`].
+
+mod acquire;
+mod builder;
+mod in_flight;
+#[cfg(all(test, flowgate_loom))]
+mod model;
+mod permit;
+mod supply;
+mod with;
+
+pub use acquire::AcquireKeyPermit;
+pub use builder::KeyedConcurrencyLimitBuilder;
+pub use permit::{KeyPermit, OwnedKeyPermit};
+pub use with::WithLimit;
+
+#[cfg(feature = "std")]
+use super::error::KeyedError;
+use super::place::{Place, Seed};
+use super::rooms::Rooms;
+use super::table::Table;
+use crate::clock::Clock;
+use crate::limiter::Snapshot;
+use crate::primitive::{AtomicU64, Ordering};
+use crate::quota::QuotaError;
+use crate::verdict::Denied;
+use alloc::sync::Arc;
+use core::fmt;
+use core::hash::Hash;
+use core::time::Duration;
+use in_flight::{InFlight, Refused, Who};
+use supply::KeySupply;
+
+/// The largest limit.
+const MOST: u32 = (1 << 31) - 1;
+
+/// Bounds how many operations are under way at once **for each key: in flight ≤ limit**, at every instant, in memory
+/// that is fixed when it is made.
+///
+/// A [`ConcurrencyLimit`](crate::ConcurrencyLimit) for each host, user or tenant, that comes into being with the first
+/// operation for a key and is gone with the last.
+///
+/// ```text
+///   key      in flight    limit 3
+///   ─────────────────────────────
+///   alice    ■ ■ ■        refused: busy
+///   bob      ■ □ □        let in
+///   carol    □ □ □        let in, and takes a slot of the table as long as she has something in flight
+/// ```
+///
+/// ```
+/// use flowgate::KeyedConcurrencyLimit;
+///
+/// // Two at once for each host, a thousand hosts at once.
+/// let limits = KeyedConcurrencyLimit::new(2, 1000)?;
+/// let first = limits.try_acquire("a.example")?;
+/// let second = limits.try_acquire("a.example")?;
+/// assert!(limits.try_acquire("a.example").unwrap_err().is_busy());
+/// assert!(limits.try_acquire("b.example").is_ok());
+///
+/// drop(first);
+/// assert_eq!((limits.in_flight("a.example"), limits.available("a.example")), (1, 1));
+/// # drop(second);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # What it promises
+///
+/// - **Never over** (contract C1). What is in flight for a key is at most the limit, on every schedule of threads.
+///   After the limit was lowered below what is in flight, nobody is admitted until that has shrunk by itself.
+/// - **Nothing wasted** (C2). Who is refused as [busy](Denied::is_busy) would have broken that. (While the limit is
+///   being lowered, somebody who is about to be refused may be counted for a moment.)
+/// - **Keys do not meddle** (C7). A key with something in flight keeps its slot: nobody's count is ever dropped for
+///   another's sake. A new key for which there is no slot is refused, and that refusal says so
+///   ([`Denied::is_table_full`]).
+/// - **In turn** (C6), as at [`ConcurrencyLimit`](crate::ConcurrencyLimit), for each key by itself. There is a line for
+///   a key only while somebody stands in it.
+/// - **Two keys are one** with a probability of 2⁻³⁷ / capacity, for each two that are in flight at once: then they
+///   share a limit. Which those are depends on a secret seed, so nobody can choose them.
+///
+/// # Capacity and memory
+///
+/// 64 bytes for each key that it is made for, and up to 16 KiB; [`bytes`](Self::bytes) tells. All of it is taken when
+/// the limit is made, and none after, however many keys there are and however long they are: they are not stored. Only
+/// those who [wait](Self::acquire) take more, and how many may is bounded.
+///
+/// Each key may be in one of two cache lines of four slots, so that it depends on the others whether there is one for
+/// it. With as many keys in flight as it is made for, about one new key in 10⁷ is refused for want of a slot, with
+/// twice as many one in 500, and four times as many is the end.
+///
+/// # Amounts
+///
+/// As at [`ConcurrencyLimit`](crate::ConcurrencyLimit): `n` are admitted all or none; 0 succeed and change nothing;
+/// more than the limit are refused with [`Denied::is_never`], except that a limit of 0 is a pause.
+///
+/// # Memory ordering
+///
+/// Dropping a permit happens before whoever is let in for the same key next has its own: what was written under the
+/// first is seen under the second.
+///
+/// # Cancel safety
+///
+/// A wait that is dropped leaves the line, and costs the others nothing; what had been granted by then goes to the
+/// next.
+///
+/// # Cost
+///
+/// The key is hashed (SipHash-1-3). Then it is a load and a compare-and-swap of 128 bits, in a cache line that is
+/// probably in no cache; as much again when the permit is dropped. Only a key that has no slot takes a lock, one of 256
+/// by its hash.
+pub struct KeyedConcurrencyLimit {
+    in_flight: InFlight,
+    limit: AtomicU64,
+    seed: Seed,
+    clock: Clock,
+    rooms: Rooms,
+    max_waiters_per_key: usize,
+    refused_for_room: AtomicU64,
+}
+
+impl KeyedConcurrencyLimit {
+    /// `limit` at once for each key, with room for `capacity` keys that have something in flight.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyedError`] if `limit` is above 2³¹ − 1, or `capacity` is 0, above 2³², or more than there is memory for.
+    #[cfg(feature = "std")]
+    pub fn new(limit: u32, capacity: usize) -> Result<Self, KeyedError> {
+        Self::builder(limit).capacity(capacity)
+    }
+
+    /// A limit with settings other than the default ones.
+    pub fn builder(limit: u32) -> KeyedConcurrencyLimitBuilder {
+        KeyedConcurrencyLimitBuilder::new(limit)
+    }
+
+    /// Admits one operation for `key`, or says why not.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`]: [`is_busy`](Denied::is_busy) if as many are in flight for this key as may be,
+    /// [`is_table_full`](Denied::is_table_full) if none are, but there is no slot for it. No time is known in either
+    /// case.
+    #[inline]
+    pub fn try_acquire<K: Hash + ?Sized>(&self, key: &K) -> Result<KeyPermit<&Self>, Denied> {
+        self.try_acquire_n(key, 1)
+    }
+
+    /// Admits `n` operations for `key`, all or none.
+    ///
+    /// ```
+    /// # use flowgate::KeyedConcurrencyLimit;
+    /// let limits = KeyedConcurrencyLimit::new(5, 100)?;
+    /// let permit = limits.try_acquire_n(&7, 4)?;
+    /// assert!(limits.try_acquire_n(&7, 2).unwrap_err().is_busy());
+    /// assert!(limits.try_acquire_n(&7, 6).unwrap_err().is_never());
+    /// # drop(permit);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`try_acquire`](Self::try_acquire); [`is_never`](Denied::is_never) if `n` is above the limit.
+    #[inline]
+    pub fn try_acquire_n<K: Hash + ?Sized>(
+        &self,
+        key: &K,
+        n: u64,
+    ) -> Result<KeyPermit<&Self>, Denied> {
+        let place = self.place(key);
+        self.take(&place, n, None)?;
+        Ok(KeyPermit::new(self, place, n))
+    }
+
+    /// [`try_acquire`](Self::try_acquire), for a permit that keeps the limit alive.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    #[inline]
+    pub fn try_acquire_owned<K: Hash + ?Sized>(
+        self: &Arc<Self>,
+        key: &K,
+    ) -> Result<OwnedKeyPermit, Denied> {
+        self.try_acquire_n_owned(key, 1)
+    }
+
+    /// [`try_acquire_n`](Self::try_acquire_n), for a permit that keeps the limit alive.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    #[inline]
+    pub fn try_acquire_n_owned<K: Hash + ?Sized>(
+        self: &Arc<Self>,
+        key: &K,
+        n: u64,
+    ) -> Result<OwnedKeyPermit, Denied> {
+        let place = self.place(key);
+        self.take(&place, n, None)?;
+        Ok(KeyPermit::new(Arc::clone(self), place, n))
+    }
+
+    /// Waits until one operation may start for `key`, in turn with the others who wait for that key: a future that is
+    /// also a builder, for tasks (`.await`) and threads ([`.block()`](AcquireKeyPermit::block)).
+    ///
+    /// # Errors
+    ///
+    /// When awaited: [`Denied`] if as many as are asked for can never be had, or were not by the deadline, or if there
+    /// is [no slot](Denied::is_table_full) for the key, or if [too many](Denied::is_queue_full) wait already.
+    pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> AcquireKeyPermit<&Self> {
+        AcquireKeyPermit::new(self, self.place(key))
+    }
+
+    /// [`acquire`](Self::acquire), for a permit that keeps the limit alive, as the future does.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn acquire_owned<K: Hash + ?Sized>(
+        self: &Arc<Self>,
+        key: &K,
+    ) -> AcquireKeyPermit<Arc<Self>> {
+        AcquireKeyPermit::new(Arc::clone(self), self.place(key))
+    }
+
+    /// The same by a limit of a key's own, which the caller knows.
+    ///
+    /// What is in flight is counted for the key, by whichever limit it was admitted. Those who [wait](Self::acquire)
+    /// for it do so by the limit in force, and are not overtaken.
+    ///
+    /// ```
+    /// # use flowgate::KeyedConcurrencyLimit;
+    /// let limits = KeyedConcurrencyLimit::new(2, 1000)?;
+    /// let generous = limits.with(3)?;
+    /// let permit = generous.try_acquire_n("big tenant", 3)?;
+    /// assert!(generous.try_acquire("big tenant").unwrap_err().is_busy());
+    /// assert!(limits.try_acquire_n("small tenant", 3).unwrap_err().is_never());
+    /// # drop(permit);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`QuotaError`] if `limit` is above 2³¹ − 1.
+    pub fn with(&self, limit: u32) -> Result<WithLimit<&Self>, QuotaError> {
+        Ok(WithLimit::new(self, check(limit)?))
+    }
+
+    /// [`with`](Self::with), for permits that keep the limit alive.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn with_owned(self: &Arc<Self>, limit: u32) -> Result<WithLimit<Arc<Self>>, QuotaError> {
+        Ok(WithLimit::new(Arc::clone(self), check(limit)?))
+    }
+
+    /// How many operations are in flight for `key`. More than the [limit](Self::limit) for a while after that was
+    /// lowered.
+    pub fn in_flight<K: Hash + ?Sized>(&self, key: &K) -> u64 {
+        self.in_flight.of(&self.place(key))
+    }
+
+    /// How many operations could be admitted for `key` now, if there is a slot for it.
+    pub fn available<K: Hash + ?Sized>(&self, key: &K) -> u64 {
+        self.snapshot(key).remaining
+    }
+
+    /// The limit, and what remains of it for `key`. When it is whole again nobody knows: unless it is,
+    /// `reset_after` is [`Duration::MAX`].
+    pub fn snapshot<K: Hash + ?Sized>(&self, key: &K) -> Snapshot {
+        snapshot(self.in_flight(key), self.limit())
+    }
+
+    /// How many operations may be in flight for a key.
+    pub fn limit(&self) -> u32 {
+        // Acquires what `set_limit` releases. It is never above `MOST`.
+        self.limit.load(Ordering::SeqCst) as u32
+    }
+
+    /// Puts another limit in force, at once and for all keys, except by limits of [their own](Self::with).
+    ///
+    /// A larger one serves as many of those who wait as now fit, in order, before this returns. A smaller one takes
+    /// nothing away from anybody: where more is in flight than it allows, nobody is admitted until enough has been
+    /// given back. 0 is a pause.
+    ///
+    /// ```
+    /// # use flowgate::KeyedConcurrencyLimit;
+    /// let limits = KeyedConcurrencyLimit::new(5, 1000)?;
+    /// let mut permit = limits.try_acquire_n("key", 4)?;
+    /// limits.set_limit(3)?;
+    /// assert_eq!((limits.in_flight("key"), limits.available("key")), (4, 0));
+    /// drop(permit.split(2));
+    /// assert_eq!((limits.in_flight("key"), limits.available("key")), (2, 1));
+    /// # drop(permit);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`QuotaError`] if it is above 2³¹ − 1; nothing is then changed.
+    pub fn set_limit(&self, limit: u32) -> Result<(), QuotaError> {
+        // Meets the second reading of the limit in `take`.
+        self.limit.store(check(limit)?.into(), Ordering::SeqCst);
+        for (slot, room) in self.rooms.all() {
+            let place = self.in_flight.table().place_of(slot);
+            let supply = KeySupply::new(self, place, &room);
+            drop(room.reconfigure(&supply));
+        }
+        Ok(())
+    }
+
+    /// How many keys have something in flight, or somebody who waits. It looks at every slot, so it is for now and
+    /// then.
+    pub fn len(&self) -> usize {
+        self.in_flight.keys()
+    }
+
+    /// Whether nothing is in flight. It looks at every slot, as [`len`](Self::len).
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// For how many keys somebody waits.
+    pub fn waiting_keys(&self) -> usize {
+        self.rooms.len()
+    }
+
+    /// The clock that deadlines are told by.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// How many keys it was made for.
+    pub fn capacity(&self) -> usize {
+        self.in_flight.table().lines()
+    }
+
+    /// How many bytes it takes, which never changes.
+    pub fn bytes(&self) -> u64 {
+        let table = Table::bytes(self.in_flight.table().lines());
+        // It is there, so it is less than all that can be addressed.
+        table as u64 + size_of::<Self>() as u64
+    }
+
+    /// How often a key was refused since the limit was made because there was no slot for it: a sign that it should
+    /// have been made for more.
+    pub fn refused_for_room(&self) -> u64 {
+        self.refused_for_room.load(Ordering::Relaxed)
+    }
+
+    fn place<K: Hash + ?Sized>(&self, key: &K) -> Place {
+        self.in_flight.table().place(self.seed.hash(key))
+    }
+
+    /// Admits `n` for the key at `place`, by `own` limit or the one in force, unless others wait.
+    #[inline]
+    fn take(&self, place: &Place, n: u64, own: Option<u32>) -> Result<(), Denied> {
+        match self.admit(place, n, own, Who::Newcomer) {
+            Ok(()) => Ok(()),
+            Err(Refused::Waits(slot)) => self.stand_back(place, slot, n, own),
+            Err(refused) => Err(self.denied(refused, n)),
+        }
+    }
+
+    /// Admits `n` for the key at `place`, which is in `slot`, if nobody is in line after all.
+    #[cold]
+    fn stand_back(
+        &self,
+        place: &Place,
+        slot: usize,
+        n: u64,
+        own: Option<u32>,
+    ) -> Result<(), Denied> {
+        if let Some(room) = self.rooms.find(slot) {
+            let supply = KeySupply::new(self, *place, &room);
+            let now_ns = self.clock.now().as_nanos();
+            room.pass(&supply, now_ns, Some(n))?;
+        }
+        let admitted = self.admit(place, n, own, Who::Next);
+        admitted.map_err(|refused| self.denied(refused, n))
+    }
+
+    #[inline]
+    fn admit(&self, place: &Place, n: u64, own: Option<u32>, who: Who) -> Result<(), Refused> {
+        if n == 0 {
+            return Ok(());
+        }
+        loop {
+            let limit = own.unwrap_or_else(|| self.limit());
+            let in_flight = self.in_flight.take(place, n, limit, who)?;
+            // If the limit was lowered meanwhile, this was too late. Either this sees the new one, or whoever has set
+            // that sees these in flight.
+            if own.is_some() || in_flight <= self.limit().into() {
+                return Ok(());
+            }
+            match who {
+                Who::Newcomer => self.give_back(place, n),
+                // Called by who serves those in line.
+                Who::Next => _ = self.in_flight.give_back(place, n),
+            }
+        }
+    }
+
+    #[cold]
+    fn denied(&self, refused: Refused, n: u64) -> Denied {
+        match refused {
+            // A limit of 0 is a pause, which ends with any other limit.
+            Refused::Busy(0) if n <= MOST.into() => Denied::busy(),
+            Refused::Busy(0) => Denied::never(n, MOST.into()),
+            Refused::Busy(limit) if n > limit.into() => Denied::never(n, limit.into()),
+            Refused::Busy(_) | Refused::Waits(_) => Denied::busy(),
+            Refused::NoEntry => {
+                self.refused_for_room.fetch_add(1, Ordering::Relaxed);
+                Denied::table_full(0)
+            }
+        }
+    }
+
+    #[inline]
+    fn give_back(&self, place: &Place, n: u64) {
+        if let Some(slot) = self.in_flight.give_back(place, n) {
+            self.serve(place, slot);
+        }
+    }
+
+    /// Lets those who wait for the key at `place`, which is in `slot`, have what has been given back.
+    #[cold]
+    fn serve(&self, place: &Place, slot: usize) {
+        if let Some(room) = self.rooms.find(slot) {
+            room.serve_changed(&KeySupply::new(self, *place, &room));
+        }
+    }
+}
+
+fn snapshot(in_flight: u64, limit: u32) -> Snapshot {
+    let limit = u64::from(limit);
+    Snapshot {
+        limit,
+        remaining: limit.saturating_sub(in_flight),
+        reset_after: match in_flight {
+            0 => Duration::ZERO,
+            _ => Duration::MAX,
+        },
+    }
+}
+
+fn check(limit: u32) -> Result<u32, QuotaError> {
+    if limit > MOST {
+        let (value, max) = (limit.into(), MOST.into());
+        return Err(QuotaError::out_of_range(
+            "a concurrency limit",
+            value,
+            0,
+            max,
+        ));
+    }
+    Ok(limit)
+}
+
+impl fmt::Debug for KeyedConcurrencyLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyedConcurrencyLimit")
+            .field("limit", &self.limit())
+            .field("capacity", &self.capacity())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,85 @@
+//! No decision for a key takes memory, whatever the key, and whatever becomes of the slots.
+
+use flowgate::{Keyed, KeyedConcurrencyLimit, ManualClock, Timestamp, WhenFull};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::time::Duration;
+
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: it is the system's, which keeps the contract, and a count beside it that allocates nothing.
+#[expect(unsafe_code, reason = "an allocator that counts")]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promise is handed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise is handed on.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How often `what` asks for memory in this thread.
+fn allocations(what: impl FnOnce()) -> u64 {
+    let before = ALLOCATIONS.with(Cell::get);
+    what();
+    ALLOCATIONS.with(Cell::get) - before
+}
+
+#[test]
+fn memory_that_is_asked_for_is_counted() {
+    assert_eq!(allocations(|| drop(std::hint::black_box(Box::new(1)))), 1);
+}
+
+#[test]
+fn c9_a_decision_for_a_key_allocates_nothing_and_neither_does_a_flood() {
+    let time = ManualClock::new();
+    let quota = "10/s".parse().unwrap();
+    for when_full in [WhenFull::Evict, WhenFull::Deny, WhenFull::Share(quota)] {
+        let builder = Keyed::token_bucket(quota).clock(&time).when_full(when_full);
+        let limits = builder.capacity(100).unwrap();
+        let own = limits.with("1000/min".parse().unwrap()).unwrap();
+        let done = allocations(|| {
+            for key in 0..20_000_u64 {
+                let _ = limits.try_acquire(&key);
+                let _ = limits.try_acquire_n("a long key that lies somewhere else", 2);
+                let _ = own.try_acquire(&(key, "login"));
+                let _ = limits.at(Timestamp::from_nanos(key)).peek(&key);
+                let _ = (limits.available(&key), limits.snapshot(&key));
+                let _ = limits.refund(&(key / 2), 1);
+                limits.reset(&(key / 3));
+                time.advance(Duration::from_micros(10));
+            }
+        });
+        assert_eq!(done, 0, "{when_full:?}");
+        let counts = limits.counts();
+        assert!(
+            counts.evicted + counts.refused_for_room + counts.shared > 1000,
+            "{counts:?}"
+        );
+    }
+}
+
+#[test]
+fn c9_a_slot_of_a_key_is_taken_and_given_back_without_memory() {
+    let limits = KeyedConcurrencyLimit::new(2, 10).unwrap();
+    let done = allocations(|| {
+        for key in 0..20_000_u64 {
+            let first = limits.try_acquire(&key);
+            let second = limits.try_acquire_n(&(key % 7), 2);
+            assert!(limits.try_acquire_n("a long key", 3).is_err());
+            drop((first, second));
+        }
+    });
+    assert_eq!((done, limits.len()), (0, 0));
+}
