@@ -504,7 +504,7 @@ fn what_cannot_be_made_is_refused_with_its_reason() {
     if let Err(error) = buckets().capacity(12_884_901_888) {
         assert_eq!(
             told(error),
-            "a capacity of 12884901888 keys takes 309237661696 bytes of memory, which are not to be had"
+            "a capacity of 12884901888 keys takes 307090178048 bytes of memory, which are not to be had"
         );
     }
     let error = Keyed::fixed_window("10/s burst 5".parse().unwrap())

@@ -19,8 +19,8 @@ use core::marker::PhantomData;
 
 /// Few lines fill unevenly.
 const LEAST_LINES: usize = 64;
-/// How many keys share a cell of the sketch, of 8 bytes.
-const KEYS_PER_CELL: usize = 3;
+/// How many cells of 8 bytes the sketch has for so many keys.
+const CELLS_PER_KEYS: (usize, usize) = (5, 16);
 const LEAST_CELLS: usize = 64;
 const MOST_KEYS: u64 = (MOST_LINES * (SLOTS_PER_LINE - 1)) as u64;
 
@@ -189,7 +189,10 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
             return Err(KeyedError::capacity(keys, MOST_KEYS));
         }
         let (slots_per_key, cells) = match self.when_full {
-            WhenFull::Evict => ([4, 3], keys.div_ceil(KEYS_PER_CELL).max(LEAST_CELLS)),
+            WhenFull::Evict => (
+                [4, 3],
+                (keys.div_ceil(CELLS_PER_KEYS.1) * CELLS_PER_KEYS.0).max(LEAST_CELLS),
+            ),
             WhenFull::Deny | WhenFull::Share(_) => ([3, 2], 0),
         };
         let [slots, per_keys] = slots_per_key;

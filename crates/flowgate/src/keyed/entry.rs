@@ -106,6 +106,12 @@ impl Entry {
         Self(self.0 & !(TERMS | MOST_STATE) | reading.0 | state)
     }
 
+    /// Whether it is in this reading, and nobody waits.
+    #[inline(always)]
+    pub(crate) const fn is_plain(self, reading: Reading) -> bool {
+        self.0 & (TERMS | WAITS) == reading.0
+    }
+
     /// Whether it holds no information at `now` ticks.
     pub(crate) const fn is_vacant(self, now: u128) -> bool {
         self.state() <= now && !self.waits()

@@ -141,8 +141,35 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         is_in
     }
 
+    /// [`take`](Self::take) for a newcomer, if all is as it mostly is: the key has an entry, in the table's terms, for which nobody
+    /// waits, and nobody is faster.
+    #[inline(always)]
+    pub(crate) fn take_at_once(
+        &self,
+        who: Who<'_, N>,
+        now_ns: u64,
+        n: Option<u64>,
+    ) -> Option<Result<(), Denied>> {
+        let terms = self.force.terms();
+        let n = n.unwrap_or(terms.scale);
+        if n == 0 || n > terms.most {
+            return None;
+        }
+        let (slot, _held) = self.find(who)?;
+        if !slot.entry.is_plain(terms.reading) {
+            return None;
+        }
+        match R::take(slot.entry.state(), ticks(now_ns), n, &terms) {
+            Ok(next) => {
+                let entry = slot.entry.with(terms.reading, next);
+                slot.swap(entry).then_some(Ok(()))
+            }
+            Err(missing) => Some(Err(later(missing))),
+        }
+    }
+
     /// Takes `n` units (none: a token) for the key at `who.place`, for somebody in line or, if nobody waits, for a newcomer.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn take(
         &self,
         who: Who<'_, N>,

@@ -119,7 +119,7 @@ impl Table {
     /// [`find`](Self::find) in the first line.
     #[inline(always)]
     fn find_in<'a, H>(&'a self, place: &Place, hold: &impl Fn(Slot<'a>) -> Option<H>) -> Option<H> {
-        for slot in self.line(place.line) {
+        for slot in self.line(place.line, place.fingerprint) {
             if slot.entry.fingerprint() == place.fingerprint
                 && let Some(held) = hold(slot)
             {
@@ -129,11 +129,15 @@ impl Table {
         None
     }
 
+    /// The slots of a line, from the one on that a key with this fingerprint is put into if it can be.
     #[inline(always)]
-    fn line(&self, line: usize) -> impl Iterator<Item = Slot<'_>> {
-        let first = line * SLOTS_PER_LINE;
-        let words = self.lines[line].0.iter().enumerate();
-        words.map(move |(at, word)| Slot::load(word, first + at))
+    fn line(&self, line: usize, fingerprint: u64) -> impl Iterator<Item = Slot<'_>> {
+        let words = &self.lines[line].0;
+        let first = fingerprint as usize;
+        (0..SLOTS_PER_LINE).map(move |step| {
+            let at = first.wrapping_add(step) % SLOTS_PER_LINE;
+            Slot::load(&words[at], line * SLOTS_PER_LINE + at)
+        })
     }
 
     /// The place of the key whose entry is in the slot at `index`.
@@ -164,10 +168,13 @@ impl Table {
     pub(crate) fn opening(&self, place: &Place, now: u128) -> Opening<'_> {
         let lines = [place.line, place.turned(self.lines.len()).line];
         let is_vacant = |slot: &Slot<'_>| slot.entry.is_vacant(now);
-        let [here, there] = lines.map(|line| self.line(line).filter(is_vacant).count());
+        let [here, there] =
+            lines.map(|line| self.line(line, place.fingerprint).filter(is_vacant).count());
         let [one, other] = lines;
         let lines = if there > here { [other, one] } else { lines };
-        let slots = lines.into_iter().flat_map(|line| self.line(line));
+        let slots = lines
+            .into_iter()
+            .flat_map(|line| self.line(line, place.fingerprint));
         let free = slots.filter(|slot| !slot.entry.waits());
         match free.min_by_key(|slot| slot.entry.state()) {
             Some(slot) if is_vacant(&slot) => Opening::Vacant(slot),
@@ -178,7 +185,9 @@ impl Table {
 
     /// Puts `entry` into the line, if that has a slot that has never been used.
     pub(crate) fn add(&self, line: usize, entry: Entry) -> bool {
-        let unused = self.line(line).find(|slot| slot.entry == Entry::UNUSED);
+        let unused = self
+            .line(line, entry.fingerprint())
+            .find(|slot| slot.entry == Entry::UNUSED);
         unused.is_some_and(|mut slot| {
             while !slot.swap(entry) {
                 slot = slot.again();
@@ -204,7 +213,7 @@ impl Table {
     /// Every slot, with its line.
     pub(crate) fn all(&self) -> impl Iterator<Item = (usize, Slot<'_>)> {
         let lines = 0..self.lines.len();
-        lines.flat_map(|line| self.line(line).map(move |slot| (line, slot)))
+        lines.flat_map(|line| self.line(line, 0).map(move |slot| (line, slot)))
     }
 }
 

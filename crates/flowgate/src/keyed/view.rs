@@ -88,6 +88,21 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
     {
         let who = self.keyed.who(key);
         let asked = self.asked();
+        if self.own.is_none()
+            && let Some(answer) = self.keyed.keys.take_at_once(who, asked.now_ns, n)
+        {
+            return answer;
+        }
+        self.take_with_care(who, asked, n)
+    }
+
+    #[inline(never)]
+    fn take_with_care(
+        &self,
+        who: Who<'_, N>,
+        asked: Asked<'_>,
+        n: Option<u64>,
+    ) -> Result<(), Denied> {
         match self.keyed.keys.take(who, asked, n, false) {
             Ok(()) => Ok(()),
             Err(Refusal::Denied(denied)) => Err(denied),

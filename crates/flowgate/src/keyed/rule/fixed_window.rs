@@ -161,3 +161,22 @@ impl Rule for FixedWindow {
         cell
     }
 }
+
+#[cfg(all(test, not(flowgate_loom)))]
+mod tests {
+    use super::*;
+
+    /// Otherwise three windows could meet in one span: the one before, the one that is short, and the one after.
+    #[test]
+    fn c1_c7_a_window_that_is_recalled_is_no_shorter_than_another() {
+        let quota = Quota::per_second(10);
+        let terms = FixedWindow::terms(&quota).unwrap();
+        let second = 1_000_000_000 << TICK_BITS;
+        let now = 7 * second;
+        // Somebody else's, which ends in half a second, and has used 3.
+        let cell = FixedWindow::to_cell(pack(now + second / 2, 3, &terms), &terms);
+        let state = FixedWindow::from_cell(cell, now, &terms);
+        assert!((6..=7).contains(&FixedWindow::left(state, now, &terms)));
+        assert!(FixedWindow::whole_after(state, now, &terms) >= second);
+    }
+}
