@@ -1,8 +1,8 @@
 //! loom models of keys that come, change and make way for each other at the same time. Run by `ci/loom.sh`.
 //!
-//! There are two lines of two slots, which all keys have in common; but odd keys look at the one first and take its lock, and
-//! even keys at the other. A token takes a second to come back, and all happens in the first: so whatever is admitted must be
-//! told by the slots and the sketch together.
+//! There are three lines of two slots. Even keys are in the first or the second, odd ones in the second or the third, so
+//! that they want the same slots and take different locks. A token takes a second to come back, and all happens in the first:
+//! so whatever is admitted must be told by the slots and the sketch together.
 
 use super::counts::Counters;
 use super::entry::{Entry, Reading};
@@ -27,7 +27,7 @@ fn keys(burst: u64, full: Full, cells: usize) -> Model {
     let quota = Quota::per_second(1).burst(burst);
     let terms = Bucket::terms(&quota).expect("it fits");
     Keys {
-        table: Table::new(2).expect("there is room"),
+        table: Table::new(3).expect("there is room"),
         names: Hashed,
         sketch: Sketch::new(cells).expect("there is room"),
         force: InForce::new(quota, &terms),
@@ -38,19 +38,15 @@ fn keys(burst: u64, full: Full, cells: usize) -> Model {
     }
 }
 
-/// A key that may be in either line.
 fn who(key: u64) -> Who<'static, Hashed> {
-    let line = (key % 2) as usize;
-    let in_both = |&fingerprint: &u64| {
-        let place = Place { fingerprint, line };
-        place.turned(2).line != line
-    };
-    let fingerprint = (1..)
-        .filter(in_both)
-        .nth(key as usize)
-        .expect("half of all are");
-    let place = Place { fingerprint, line };
-    Who { place, key: &() }
+    let [line, other] = if key % 2 == 0 { [0, 1] } else { [1, 2] };
+    let place = |fingerprint| Place { fingerprint, line };
+    let fits = |&fingerprint: &u64| place(fingerprint).turned(3).line == other;
+    let fingerprint = (1..).filter(fits).nth(key as usize);
+    Who {
+        place: place(fingerprint.expect("a third of all fit")),
+        key: &(),
+    }
 }
 
 /// All schedules in which threads are interrupted twice at the most: a key is looked for in eight steps, and all of
@@ -80,11 +76,11 @@ impl Model {
         assert!(self.table.add(line, entry), "a slot is left");
     }
 
-    /// Three slots are taken by keys that owe more than any other.
+    /// All slots but one are taken by keys that owe more than any other.
     fn crowded(self) -> Self {
-        self.seat(0, 1, 5 * SECOND);
-        self.seat(1, 2, 5 * SECOND);
-        self.seat(1, 3, 5 * SECOND);
+        for (line, key) in [(0, 0), (0, 2), (1, 4), (2, 1), (2, 3)] {
+            self.seat(line, key, 5 * SECOND);
+        }
         self
     }
 
@@ -131,7 +127,7 @@ fn c7_a_key_that_makes_way_while_it_takes_gets_nothing_by_it() {
     explore(|| {
         let keys = Arc::new(keys(2, Full::Evict, 64).crowded());
         // One token of two is taken.
-        keys.seat(0, 7, SECOND);
+        keys.seat(1, 7, SECOND);
         let other = {
             let keys = Arc::clone(&keys);
             thread::spawn(move || keys.take(who(8), at(0), Some(2), false).is_ok())
@@ -149,7 +145,7 @@ fn c7_a_key_that_makes_way_comes_back_with_its_debt() {
     explore(|| {
         let keys = Arc::new(keys(2, Full::Evict, 64).crowded());
         // Of the second of its tokens a part has come back.
-        keys.seat(0, 7, SECOND + 1);
+        keys.seat(1, 7, SECOND + 1);
         let other = {
             let keys = Arc::clone(&keys);
             thread::spawn(move || keys.take(who(8), at(0), Some(2), false).is_ok())
@@ -164,7 +160,7 @@ fn c7_a_key_that_makes_way_comes_back_with_its_debt() {
 fn c4_c7_a_slot_that_is_used_again_grants_nothing_to_a_clock_that_runs_back() {
     explore(|| {
         let keys = Arc::new(keys(1, Full::Deny, 0).crowded());
-        keys.seat(0, 7, SECOND);
+        keys.seat(1, 7, SECOND);
         let now = Arc::new(AtomicU64::new(SECOND));
         let other = {
             let (keys, now) = (Arc::clone(&keys), Arc::clone(&now));
