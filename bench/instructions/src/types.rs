@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use flowgate::{
-    ApproximateWindow, DecayingBucket, FixedWindow, LeakyBucket, Limiter, PayAfter, Quota,
+    ApproximateWindow, DecayingBucket, FixedWindow, Keyed, LeakyBucket, Limiter, PayAfter, Quota,
     SegmentedWindow, SlidingWindow, Sometimes, Timestamp, TokenBucket, Unlimited, WarmUp,
 };
 
@@ -15,6 +15,8 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 /// More than a run asks for, little enough for every window and its ring.
 const AMPLE: u64 = 200_000;
+
+const KEY: u64 = 7;
 
 /// A decision with the type's own verb.
 macro_rules! acquire {
@@ -54,6 +56,8 @@ pub fn on_default_clock() -> Vec<Operation> {
         acquire!("segmented_window_10_refuse", full(segmented(1, 10))),
         acquire!("sliding_window_admit", sliding(AMPLE, HOUR)),
         acquire!("sliding_window_refuse", full(sliding(100, HOUR))),
+        keyed("keyed_bucket_admit", bucket()),
+        keyed("keyed_bucket_refuse", one()),
         silent("sometimes_first_silent", Sometimes::builder().build()),
         silent(
             "sometimes_every_silent",
@@ -105,6 +109,15 @@ fn at_each<L: 'static>(
         now_ns.set(now + step_ns);
         run(limiter, Timestamp::from_nanos(now))
     })
+}
+
+/// Decisions on a key that is known.
+fn keyed(name: &'static str, quota: Quota) -> Operation {
+    let limits = Keyed::token_bucket(quota).seed([1, 2]).capacity(1_000);
+    let limits = limits.expect("the quota can be kept");
+    // It has an entry from now on.
+    limits.try_acquire(&KEY).expect("it is new");
+    operation(name, limits, |limits, _| limits.try_acquire(&KEY).is_ok())
 }
 
 fn silent(name: &'static str, sometimes: Sometimes) -> Operation {
