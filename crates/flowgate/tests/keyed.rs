@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::hash::{Hash, Hasher};
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -81,6 +82,39 @@ fn c1_c7_whatever_makes_way_for_whom_no_key_gets_more_than_by_itself() {
             "{admitted} admitted, {refused_in_vain} refused in vain"
         );
     }
+}
+
+/// The clock stands still, so each key can have its burst, and nothing more.
+#[test]
+fn c1_c7_threads_that_crowd_each_other_out_get_no_more_than_the_burst_of_each_key() {
+    let clock = ManualClock::new();
+    let hashed = buckets("1/h burst 5", &clock).capacity(48).unwrap();
+    let exact = buckets("1/h burst 5", &clock)
+        .exact::<u64>()
+        .capacity(48)
+        .unwrap();
+    const KEYS: usize = 700;
+    let admitted: Vec<AtomicU64> = (0..2 * KEYS).map(|_| AtomicU64::new(0)).collect();
+    std::thread::scope(|threads| {
+        for seed in 0..4 {
+            let (hashed, exact, admitted) = (&hashed, &exact, &admitted);
+            threads.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(seed);
+                for _ in 0..20_000 {
+                    let key = random.usize(..KEYS);
+                    let n = random.u64(1..=2);
+                    if hashed.try_acquire_n(&(key as u64), n).is_ok() {
+                        admitted[key].fetch_add(n, Ordering::Relaxed);
+                    }
+                    if exact.try_acquire_n(&(key as u64), n).is_ok() {
+                        admitted[KEYS + key].fetch_add(n, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    assert!(admitted.iter().all(|n| n.load(Ordering::Relaxed) <= 5));
+    assert!(hashed.counts().evicted > 100 && exact.counts().evicted > 100);
 }
 
 #[test]
