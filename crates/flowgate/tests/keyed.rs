@@ -117,6 +117,34 @@ fn c1_c7_threads_that_crowd_each_other_out_get_no_more_than_the_burst_of_each_ke
     assert!(hashed.counts().evicted > 100 && exact.counts().evicted > 100);
 }
 
+/// A key that is kept holds the lock of its slot while it is decided on; one that comes, that of its lines.
+#[test]
+fn threads_that_change_between_quotas_do_not_wait_for_each_other_for_ever() {
+    let clock = ManualClock::new();
+    let limits = buckets("1000/s burst 5", &clock)
+        .exact::<Alike>()
+        .capacity(48)
+        .unwrap();
+    let own = limits.with("2000/s burst 9".parse().unwrap()).unwrap();
+    std::thread::scope(|threads| {
+        for seed in 0..4 {
+            let (limits, clock) = (&limits, &clock);
+            threads.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(seed);
+                for _ in 0..20_000 {
+                    let key = Alike(random.u64(..20));
+                    let _ = match random.bool() {
+                        true => own.try_acquire(&key),
+                        false => limits.try_acquire(&key),
+                    };
+                    clock.advance(Duration::from_micros(random.u64(..300)));
+                }
+            });
+        }
+    });
+    assert!(limits.counts().evicted > 100, "{:?}", limits.counts());
+}
+
 #[test]
 fn c3_c7_where_new_keys_are_denied_they_are_told_until_when() {
     let clock = ManualClock::new();

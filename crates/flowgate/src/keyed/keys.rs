@@ -101,28 +101,32 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         })
     }
 
-    /// Puts `state` in `terms` into the slot of this key, if nothing has changed.
+    /// Puts `state` in `terms` into the slot of this key, which is held, if nothing has changed.
     #[inline(always)]
-    fn commit(&self, who: Who<'_, N>, slot: Slot<'_>, terms: &Terms, state: u128) -> bool {
-        let entry = slot.entry.with(terms.reading, state);
+    fn commit(
+        &self,
+        who: Who<'_, N>,
+        (slot, held): (Slot<'_>, N::Held<'_>),
+        terms: &Terms,
+        state: u128,
+    ) -> bool {
         if slot.entry.reading().is_own() && !terms.reading.is_own() {
-            return self.commit_to_table(who, slot, terms, entry);
+            // Locks of the table come before those of slots.
+            drop(held);
+            return self.commit_to_table(who, slot.entry, terms, state);
         }
-        slot.swap(entry)
+        slot.swap(slot.entry.with(terms.reading, state))
     }
 
     /// An entry that has had terms of its own is passed over by those who change the table's. So it comes into these under the
     /// lock, as a new one does.
     #[cold]
-    fn commit_to_table(
-        &self,
-        who: Who<'_, N>,
-        slot: Slot<'_>,
-        terms: &Terms,
-        entry: Entry,
-    ) -> bool {
+    fn commit_to_table(&self, who: Who<'_, N>, entry: Entry, terms: &Terms, state: u128) -> bool {
         let _lock = self.table.lock(&who.place);
-        self.force.terms() == *terms && slot.swap(entry)
+        let same = self.find(who).filter(|(slot, _)| slot.entry == entry);
+        same.is_some_and(|(slot, _held)| {
+            self.force.terms() == *terms && slot.swap(entry.with(terms.reading, state))
+        })
     }
 
     /// Puts `entry`, a new one of this key's, in place of a vacant one.
@@ -187,7 +191,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
             if n == 0 {
                 return Ok(());
             }
-            let Some((slot, _held)) = self.find(who) else {
+            let Some((slot, held)) = self.find(who) else {
                 match self.take_new(who, asked, n) {
                     Some(answer) => return answer.map_err(Refusal::Denied),
                     None => continue,
@@ -201,7 +205,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
             };
             match R::take(state, now, n, &terms) {
                 Ok(next) => {
-                    if self.commit(who, slot, &terms, next) {
+                    if self.commit(who, (slot, held), &terms, next) {
                         return Ok(());
                     }
                 }
@@ -387,14 +391,14 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         let now = ticks(asked.now_ns.max(self.newest_ns.load(Ordering::Acquire)));
         loop {
             let terms = asked.terms(self);
-            let Some((slot, _held)) = self.find(who) else {
+            let Some((slot, held)) = self.find(who) else {
                 return (0, None);
             };
             let Some(state) = self.state(slot.entry, &terms, now) else {
                 continue;
             };
             let (next, n) = R::give_back(state, now, n, &terms);
-            if n == 0 || self.commit(who, slot, &terms, next) {
+            if n == 0 || self.commit(who, (slot, held), &terms, next) {
                 return (n, slot.entry.waits().then_some(slot.index));
             }
         }
