@@ -63,7 +63,7 @@ pub struct Plan {
 }
 
 /// What one run found.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Flooded {
     pub keys: u64,
     pub admitted: u64,
@@ -112,24 +112,11 @@ pub fn flood<K: Key, L: Limits<K>>(plan: &Plan) -> Result<Flooded, String> {
         }
     }
     let mut found = Flooded {
-        keys: 0,
-        admitted: 0,
-        seconds: 0.0,
         before,
         full: before,
         after: before,
         told: limits.told_bytes(),
-        limited_asked: 0,
-        limited_admitted: 0,
-        noted: Vec::new(),
-        longest_ns: 0,
-        long: 0,
-        watch_seconds: 0.0,
-        watch_longest_ns: 0,
-        watch_long: 0,
-        turns_worse: 0,
-        turns_better: 0,
-        preemptions: 0,
+        ..Flooded::default()
     };
     let preempted_before = process::preemptions();
     let mut asking = (0..limited.len()).cycle();
@@ -410,7 +397,7 @@ mod tests {
     fn a_call_is_long_of_itself_only_if_it_always_is() {
         let run = |noted: &[(u64, u64)]| Flooded {
             noted: noted.to_vec(),
-            ..quiet()
+            ..Flooded::default()
         };
         let first = run(&[(1, 80_000), (7, 9_000), (8, 60_000), (9, 99_000)]);
         let second = run(&[(2, 90_000), (7, 70_000), (8, 8_000), (9, 99_000)]);
@@ -418,35 +405,15 @@ mod tests {
         let runs = [first, second, third];
         assert_eq!(longest_always(&runs), 9_000);
         assert_eq!(longest_always(&runs[..2]), 99_000);
-        assert_eq!(longest_always(&[quiet(), runs[0].clone()]), 5_000);
+        assert_eq!(
+            longest_always(&[Flooded::default(), runs[0].clone()]),
+            5_000
+        );
     }
 
     #[test]
     fn as_many_turns_worse_as_better_are_no_excess() {
         assert_eq!((excess(0, 0), excess(50, 50)), (0.0, 0.0));
         assert_eq!(excess(75, 25), 5.0);
-    }
-
-    fn quiet() -> Flooded {
-        Flooded {
-            keys: 0,
-            admitted: 0,
-            seconds: 0.0,
-            before: 0,
-            full: 0,
-            after: 0,
-            told: None,
-            limited_asked: 0,
-            limited_admitted: 0,
-            noted: Vec::new(),
-            longest_ns: 0,
-            long: 0,
-            watch_seconds: 0.0,
-            watch_longest_ns: 0,
-            watch_long: 0,
-            turns_worse: 0,
-            turns_better: 0,
-            preemptions: 0,
-        }
     }
 }
