@@ -92,10 +92,10 @@ use supply::KeySupply;
 /// - **Memory** is taken when it is made ([`bytes`](Self::bytes)), and after that only for keys that somebody waits
 ///   for. What happens when there are more keys than [`capacity`](KeyedBuilder::capacity) is [said](WhenFull): by
 ///   default nobody gets anything by it. That there is room for as many keys as that is not beyond doubt, as a
-///   key has only eight slots: once there are as many, seven keys in a thousand have none, and where as many come
-///   and go all the time, one new key in nine finds none vacant (fewer where new keys are denied or share, as there are more slots
-///   to spare). The sketch takes those, and in both cases hardly any is refused in vain; that begins at one and a half
-///   times as many.
+///   key has only eight slots: once there are as many, fourteen keys in a thousand have none, and where as many come
+///   and go all the time, one new key in fourteen finds none vacant (fewer where new keys are denied or share, as there are
+///   more slots to spare). The sketch takes those, and in both cases hardly any is refused in vain; that begins at one
+///   and a half times as many.
 /// - **Never over, never wasted, honest waits** (C1 to C3): as its kind does. Of what a token costs, time is kept to
 ///   1/4096 ns, and rounded up: a rate below a million a second is kept to a quarter of a millionth, always
 ///   toward refusing. (This is the exception to C8 that the 16 bytes are bought with.)
