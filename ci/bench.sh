@@ -5,6 +5,7 @@ cd "$(dirname "$0")/../bench"
 
 cargo run --release --locked -- single --quick
 cargo run --release --locked -- types --quick
+cargo run --release --locked -- striped --quick
 cargo run --release --locked -- waiting --quick
 cargo run --release --locked -- semaphores --quick
 cargo run --release --locked -p flowgate-bench-clients -- --quick

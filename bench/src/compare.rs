@@ -20,34 +20,18 @@ struct Record {
     rows: Vec<Row>,
 }
 
-fn plans(quick: bool) -> [Plan; 2] {
-    let ms = Duration::from_millis;
-    if quick {
-        [
-            Plan {
-                threads: 1,
-                rounds: 9,
-                window: ms(1),
-            },
-            Plan {
-                threads: 2,
-                rounds: 5,
-                window: ms(4),
-            },
-        ]
-    } else {
-        [
-            Plan {
-                threads: 1,
-                rounds: 31,
-                window: ms(4),
-            },
-            Plan {
-                threads: 2,
-                rounds: 11,
-                window: ms(20),
-            },
-        ]
+/// One thread has no others that disturb it, and needs the shorter windows.
+fn plan(threads: usize, quick: bool) -> Plan {
+    let (rounds, window_ms) = match (threads, quick) {
+        (1, true) => (9, 1),
+        (1, false) => (31, 4),
+        (_, true) => (5, 4),
+        (_, false) => (11, 20),
+    };
+    Plan {
+        threads,
+        rounds,
+        window: Duration::from_millis(window_ms),
     }
 }
 
@@ -82,17 +66,16 @@ pub fn measure(section: &Section, cases: &[Case], quick: bool) -> Result<Vec<Row
     let cores = harness::pinned_cores()?;
     let allocations: Vec<f64> = cases.iter().map(harness::allocations_per_op).collect();
     let mut rows = Vec::new();
-    for plan in plans(quick) {
+    for plan in section.threads.iter().map(|&threads| plan(threads, quick)) {
         if plan.threads > cores.len() {
             println!("left out: {} threads need as many cores", plan.threads);
             continue;
         }
         println!(
             "{} pinned: {} rounds of {} ms per case, interleaved; median (p10..p90)",
-            if plan.threads == 1 {
-                "1 thread"
-            } else {
-                "2 threads"
+            match plan.threads {
+                1 => "1 thread".to_owned(),
+                threads => format!("{threads} threads"),
             },
             plan.rounds,
             plan.window.as_millis()

@@ -8,6 +8,7 @@ mod options;
 mod report;
 mod section;
 mod semaphores;
+mod striped;
 mod types;
 mod waiting;
 
@@ -16,7 +17,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::options::Options;
-use crate::section::{SINGLE, TYPES};
+use crate::section::{SINGLE, STRIPED, TYPES};
 
 #[derive(Parser)]
 #[command(
@@ -34,6 +35,8 @@ enum Comparison {
     Single(Options),
     /// Every type of limiter beside TokenBucket: likewise
     Types(Options),
+    /// One limiter, in stripes and in batches: admit and refuse, by the number of threads
+    Striped(Options),
     /// A task, and a thread, that wait for slot after slot: how many they get, and how evenly
     Waiting(Options),
     /// Permits beside other libraries': taking one, contention, long lines, fair shares
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
     let compared = match Arguments::parse().comparison {
         Comparison::Single(options) => compare::run(&SINGLE, &options),
         Comparison::Types(options) => compare::run(&TYPES, &options),
+        Comparison::Striped(options) => compare::run(&STRIPED, &options),
         Comparison::Waiting(options) => waiting::run(&options),
         Comparison::Semaphores(options) => semaphores::run(&options),
     };

@@ -103,11 +103,10 @@ pub fn rows(
         .collect()
 }
 
-fn threads(count: usize) -> &'static str {
-    if count == 1 {
-        "1 thread"
-    } else {
-        "2 threads on one object"
+fn threads(count: usize) -> String {
+    match count {
+        1 => "1 thread".to_owned(),
+        _ => format!("{count} threads on one object"),
     }
 }
 

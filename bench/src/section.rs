@@ -4,7 +4,7 @@ use flowgate_bench::cases::{self, Case, FLOWGATE, GOVERNOR, Traffic};
 use flowgate_bench_waiting::permits::{CONCURRENCY_LIMIT, TOKIO};
 
 use crate::options::names_one;
-use crate::{semaphores, types};
+use crate::{semaphores, striped, types};
 
 /// The subject that `types` divides by.
 pub const TOKEN_BUCKET: &str = "TokenBucket";
@@ -21,6 +21,8 @@ pub struct Section {
     /// The baseline's name over the column of ratios.
     pub column: &'static str,
     pub goals: &'static [Goal],
+    /// How many threads ask at once.
+    pub threads: &'static [usize],
     /// Subjects of which no decision may allocate: those whose name starts so.
     pub allocation_free: &'static str,
 }
@@ -47,6 +49,39 @@ pub static SINGLE: Section = Section {
         single(Traffic::AdmitDraining, 2, 1.10),
         single(Traffic::Refuse, 2, 1.10),
     ],
+    threads: &[1, 2],
+    allocation_free: FLOWGATE,
+};
+
+/// Stripes and batches beside one limiter, by the number of threads.
+pub static STRIPED: Section = Section {
+    cases: striped::cases,
+    baseline: GOVERNOR,
+    column: "/governor",
+    goals: &[
+        Goal {
+            subject: striped::STRIPED,
+            traffic: Traffic::Admit,
+            threads: 1,
+            over: GOVERNOR,
+            most: 0.40,
+        },
+        Goal {
+            subject: striped::STRIPED,
+            traffic: Traffic::Admit,
+            threads: 2,
+            over: GOVERNOR,
+            most: 1.0 / 12.0,
+        },
+        Goal {
+            subject: striped::STRIPED,
+            traffic: Traffic::RefuseFull,
+            threads: 1,
+            over: FLOWGATE,
+            most: 1.30,
+        },
+    ],
+    threads: &[1, 2, 4, 8, 16],
     allocation_free: FLOWGATE,
 };
 
@@ -67,6 +102,7 @@ pub static TYPES: Section = Section {
         admit("SlidingWindow, 1,000,000", TOKEN_BUCKET, 1.80),
         admit("FixedWindow, clock-free", CAS, 1.45),
     ],
+    threads: &[1, 2],
     allocation_free: "",
 };
 
@@ -82,6 +118,7 @@ pub static PERMITS: Section = Section {
         over: TOKIO,
         most: 0.80,
     }],
+    threads: &[1, 2],
     allocation_free: FLOWGATE,
 };
 
@@ -133,7 +170,7 @@ mod tests {
 
     #[test]
     fn every_goal_is_about_cases_that_exist() {
-        for section in [&SINGLE, &TYPES, &PERMITS] {
+        for section in [&SINGLE, &TYPES, &STRIPED, &PERMITS] {
             let cases = section.cases(None).expect("no text");
             let exists = |subject: &str, traffic| {
                 let mut found = cases.iter().filter(|c| c.subject == subject);

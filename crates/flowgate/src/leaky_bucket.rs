@@ -59,7 +59,7 @@ use core::time::Duration;
 /// J. Turner, *New directions in communications*, IEEE Communications Magazine, 1986, as a meter; the
 /// continuous-state leaky bucket of ITU-T I.371, which also says that it and the virtual scheduling that
 /// is used here decide alike.
-pub struct LeakyBucket(TokenBucket);
+pub struct LeakyBucket(pub(crate) TokenBucket);
 
 impl LeakyBucket {
     const_unless_loom! {

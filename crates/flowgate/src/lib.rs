@@ -27,6 +27,7 @@
 //! - [`ConcurrencyLimit`]: at most limit at once, fair, resized live.
 //! - [`Gate`]: several limits, one [`Permit`]: a token *and* a slot, or neither.
 //! - [`Keyed`]: a limit for each key, in memory of a fixed size; [`KeyedConcurrencyLimit`]: so many in flight for each.
+//! - [`Striped`]: the same promises at the cost of a local counter, across cores; [`Batch`]: for one owner.
 //! - [`Degrade`]: watches how slow calls are, and says how far to degrade.
 //! - [`sizing`]: how large a limit has to be for a rate and a latency.
 //! - [`Sometimes`], [`sometimes!`]: speak now and then, and say how often you did not.
@@ -78,6 +79,8 @@ mod segmented_window;
 pub mod sizing;
 mod sliding_window;
 mod sometimes;
+mod striped;
+mod thread_number;
 mod token_bucket;
 mod unlimited;
 mod verdict;
@@ -108,6 +111,7 @@ pub use room::{Acquire, CancelHandle, Grant, Line, Order, Precision, Spacing, Ti
 pub use segmented_window::{SegmentedWindow, SegmentedWindowBuilder};
 pub use sliding_window::{SlidingWindow, SlidingWindowBuilder};
 pub use sometimes::{Sometimes, SometimesBuilder, SometimesBy};
+pub use striped::{Batch, Draw, OneWord, Striped};
 pub use token_bucket::{Carry, PayAfter, Refill, TokenBucket, TokenBucketBuilder};
 pub use unlimited::Unlimited;
 pub use verdict::Denied;

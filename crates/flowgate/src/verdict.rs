@@ -104,6 +104,12 @@ impl Denied {
         }
     }
 
+    /// When what is refused at `now_ns` may be repeated; the end of time if that is not known.
+    pub(crate) fn until_ns(&self, now_ns: u64) -> u64 {
+        let wait = self.retry_after().unwrap_or(Duration::MAX);
+        u64::try_from(wait.as_nanos()).map_or(u64::MAX, |wait_ns| now_ns.saturating_add(wait_ns))
+    }
+
     /// Everything is in use, and nobody knows for how long.
     pub(crate) fn busy() -> Self {
         Self(Reason::Busy { limit: None })

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use flowgate::{
     ApproximateWindow, DecayingBucket, FixedWindow, LeakyBucket, ManualClock, SegmentedWindow,
-    SlidingWindow, Timestamp, WarmUp,
+    SlidingWindow, Striped, Timestamp, TokenBucket, WarmUp,
 };
 
 use super::{Any, BucketSubject, Capabilities, Subject, answer};
@@ -31,6 +31,24 @@ pub fn leaky_bucket(setup: &Setup, test: Test<'_>) {
     let builder = LeakyBucket::builder(setup.quota).clock(stopped());
     let bucket = builder.build().expect("the setup is in range");
     test(&mut BucketSubject::new(&bucket));
+}
+
+/// Builds a [`Striped`] token bucket that is asked at explicit times, which empties its stripes: a
+/// [`Build`](super::Build).
+pub fn striped(setup: &Setup, test: Test<'_>) {
+    let bucket = setup.token_bucket().expect("the setup is in range");
+    let striped = Striped::with_stripes(bucket, 1);
+    test(&mut BucketSubject::new(&striped));
+}
+
+/// Builds a [`Striped`] token bucket that is asked by its clock, as long as it is only asked for tokens: a
+/// [`Build`](super::Build).
+pub fn striped_by_its_clock(setup: &Setup, test: Test<'_>) {
+    let time = stopped();
+    let bucket = TokenBucket::builder(setup.quota).clock(&time);
+    let bucket = bucket.build().expect("the setup is in range");
+    let striped = Striped::with_stripes(bucket, 1);
+    test(&mut ByItsClock(&striped, time));
 }
 
 /// Builds a [`FixedWindow`], aligned if the setup promises that: a [`Build`](super::Build).
@@ -102,6 +120,32 @@ pub fn decaying_bucket(setup: &Setup, test: Test<'_>) {
     let capacity = setup.quota.count() * setup.quota.scale();
     let builder = DecayingBucket::builder(capacity, setup.quota.period()).clock(stopped());
     test(&mut Any(&builder.build().expect("the setup is in range")));
+}
+
+/// A striped bucket under test, and the clock that it reads if it has to.
+struct ByItsClock<'a>(&'a Striped<TokenBucket>, ManualClock);
+
+impl Subject for ByItsClock<'_> {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            costs: true,
+            take_up_to: true,
+            refund: true,
+            retry_after: true,
+            ..Capabilities::default()
+        }
+    }
+
+    fn step(&mut self, step: &Step) -> Outcome {
+        let Self(striped, time) = self;
+        time.set(Timestamp::from_nanos(step.at_ns));
+        match step.op {
+            Op::Try { n } => answer(striped.try_acquire_n(n)),
+            Op::TakeUpTo { n } => Outcome::Took(striped.take_up_to(n)),
+            Op::Refund { n } => Outcome::Back(striped.refund(n)),
+            _ => Outcome::Skipped,
+        }
+    }
 }
 
 /// A window under test, with what all windows can do.

@@ -37,15 +37,27 @@ impl At<'_, FixedWindow> {
 
     /// [`FixedWindow::take_up_to`].
     pub fn take_up_to(self, n: u64) -> u64 {
-        if self.pass(Some(n.min(1))).is_err() {
-            return 0;
-        }
-        self.limiter
-            .word
-            .update(self.now_ns, |view| match n.min(view.left()) {
-                0 => Step::Stay(0),
-                n => Step::Move(view.window() + u128::from(n), n),
-            })
+        self.draw(0, n).unwrap_or(0)
+    }
+
+    /// [`FixedWindow::draw_now`].
+    pub(super) fn draw(self, min: u64, max: u64) -> Result<u64, Denied> {
+        self.pass(Some(max.max(min).min(1)))?;
+        self.limiter.word.update(self.now_ns, |view| {
+            let limit = view.parameters.burst_units;
+            if min > limit {
+                return Step::Stay(Err(Denied::never(min, limit)));
+            }
+            match max.max(min).min(view.left()) {
+                n if n < min => {
+                    let ns = u128::from(view.parameters.ticks_per_ns);
+                    let missing = fixed_window::end(view.state, ns).saturating_sub(view.now);
+                    Step::Stay(Err(view.denied(missing)))
+                }
+                0 => Step::Stay(Ok(0)),
+                n => Step::Move(view.window() + u128::from(n), Ok(n)),
+            }
+        })
     }
 
     /// [`FixedWindow::refund`].

@@ -77,8 +77,8 @@ const MAX_LIMIT: u64 = (1 << 48) - 1;
 /// the least power of two above the limit is over 2⁵³ (1000 per 2.4 hours), or the limit is 2²⁴ or more. [`clock_free`](FixedWindowBuilder::clock_free) does without
 /// the clock while the window is not full.
 pub struct FixedWindow {
-    word: Word<word::FixedWindow>,
-    clock: Clock,
+    pub(crate) word: Word<word::FixedWindow>,
+    pub(crate) clock: Clock,
     clock_free: bool,
     settings: Lock<Settings>,
     room: Room,
@@ -164,6 +164,11 @@ impl FixedWindow {
     /// Counts what the window has room for, up to `n` units, and says how much that was.
     pub fn take_up_to(&self, n: u64) -> u64 {
         self.at_now().take_up_to(n)
+    }
+
+    /// Counts at least `min` units, and up to `max` if there is as much room.
+    pub(crate) fn draw_now(&self, min: u64, max: u64) -> Result<u64, Denied> {
+        self.at_now().draw(min, max)
     }
 
     /// Takes `n` units off the count, and says how many it was: what was counted in the window that is open, the newest

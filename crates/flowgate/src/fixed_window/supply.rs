@@ -5,8 +5,9 @@ use crate::algorithm::fixed_window;
 use crate::clock::{Clock, Timestamp};
 use crate::reservation::Receipt;
 use crate::room::{HOLD, Room, Supply};
+use crate::thread_number::thread_number;
 use crate::verdict::Denied;
-use crate::word::{self, Rule, Step, View};
+use crate::word::{self, Centre, Rule, Step, View};
 
 impl Supply for FixedWindow {
     fn room(&self) -> &Room {
@@ -22,7 +23,10 @@ impl Supply for FixedWindow {
     }
 
     fn take(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
-        self.word.take_units(now.as_nanos(), n, || Ok(()))
+        match self.word.draw(thread_number(), n) {
+            Some(answer) => answer,
+            None => self.word.take_units(now.as_nanos(), n, || Ok(())),
+        }
     }
 
     /// Always looks at the time, [`clock_free`](super::FixedWindowBuilder::clock_free) or not.

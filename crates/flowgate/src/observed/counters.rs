@@ -3,6 +3,7 @@
 use super::histogram::Histogram;
 use super::{Counts, Refusals, Waits};
 use crate::primitive::{AtomicU64, Lazy, Ordering, const_unless_loom};
+use crate::thread_number::thread_number;
 use crate::verdict::Denied;
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -134,7 +135,7 @@ impl Counters {
     /// The stripe of this thread.
     #[inline]
     fn own(&self) -> &Stripe {
-        self.stripes.get(own_number()).unwrap_or(&self.stripes[0])
+        &self.stripes[thread_number() % STRIPES]
     }
 }
 
@@ -200,51 +201,4 @@ fn add(counter: &AtomicU64, n: u64) {
     counter.fetch_add(n, Ordering::Relaxed);
 }
 
-/// Threads are numbered in the order of their first operation on any observed limiter.
-#[cfg(all(feature = "std", not(flowgate_loom)))]
-#[inline]
-fn own_number() -> usize {
-    use core::cell::Cell;
-
-    const NONE_YET: usize = usize::MAX;
-    std::thread_local! {
-        static NUMBER: Cell<usize> = const { Cell::new(NONE_YET) };
-    }
-
-    #[cold]
-    fn next() -> usize {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        // Which stripe, and not one that means that there is none.
-        NEXT.fetch_add(1, Ordering::Relaxed) as usize % STRIPES
-    }
-
-    NUMBER.with(|number| {
-        if number.get() == NONE_YET {
-            number.set(next());
-        }
-        number.get()
-    })
-}
-
-#[cfg(not(all(feature = "std", not(flowgate_loom))))]
-fn own_number() -> usize {
-    0
-}
-
-#[cfg(all(test, feature = "std", not(flowgate_loom)))]
-mod tests {
-    use super::*;
-    use std::collections::BTreeSet;
-    use std::thread;
-
-    #[test]
-    fn threads_have_stripes_of_their_own() {
-        // All the same only if others took fifteen numbers after each of them.
-        let numbers: BTreeSet<_> = (0..STRIPES)
-            .map(|_| thread::spawn(own_number).join().unwrap() % STRIPES)
-            .collect();
-        assert!(numbers.len() > 1, "{numbers:?}");
-        assert_eq!(own_number(), own_number());
-        assert_eq!(size_of::<Stripe>(), 128);
-    }
-}
+const _: () = assert!(cfg!(flowgate_loom) || cfg!(flowgate_shuttle) || size_of::<Stripe>() == 128);

@@ -152,15 +152,28 @@ impl<'a> At<'a, TokenBucket> {
 
     /// [`TokenBucket::take_up_to`].
     pub fn take_up_to(self, n: u64) -> u64 {
-        if self.pass(Some(n.min(1))).is_err() {
-            return 0;
-        }
-        self.limiter
-            .word
-            .update(self.now_ns, |view| match n.min(view.available()) {
-                0 => Step::Stay(0),
-                n => Step::Move(view.state.max(view.now) + view.parameters.ticks(n), n),
-            })
+        self.draw(0, n).unwrap_or(0)
+    }
+
+    /// [`TokenBucket::draw_now`].
+    pub(super) fn draw(self, min: u64, max: u64) -> Result<u64, Denied> {
+        self.pass(Some(max.max(min).min(1)))?;
+        self.limiter.word.update(self.now_ns, |view| {
+            let parameters = &view.parameters;
+            if min > parameters.burst_units {
+                return Step::Stay(Err(Denied::never(min, parameters.burst_units)));
+            }
+            let tat = view.state.max(view.now);
+            match max.max(min).min(view.available()) {
+                n if n < min => {
+                    let horizon = view.now + parameters.burst_ticks();
+                    let missing = (tat + parameters.ticks(min)).saturating_sub(horizon);
+                    Step::Stay(Err(view.denied(missing)))
+                }
+                0 => Step::Stay(Ok(0)),
+                n => Step::Move(tat + parameters.ticks(n), Ok(n)),
+            }
+        })
     }
 
     /// [`TokenBucket::overdraw`].

@@ -102,10 +102,10 @@ use ledger::Ledger;
 /// assert!(REPORTS.try_acquire().is_ok());
 /// ```
 pub struct TokenBucket {
-    word: Word<word::TokenBucket>,
+    pub(crate) word: Word<word::TokenBucket>,
     /// Whether reservations may leave a debt after their time, as those of [`PayAfter`] do.
     pays_after: bool,
-    clock: Clock,
+    pub(crate) clock: Clock,
     /// The latest time that a caller has supplied; a change of quota is not settled before it.
     newest_ns: AtomicU64,
     /// The largest amount that a reservation has been told to wait for, in units. Raised before the
@@ -278,6 +278,11 @@ impl TokenBucket {
     /// ```
     pub fn take_up_to(&self, n: u64) -> u64 {
         self.at_now().take_up_to(n)
+    }
+
+    /// Takes at least `min` units, and up to `max` if there are as many.
+    pub(crate) fn draw_now(&self, min: u64, max: u64) -> Result<u64, Denied> {
+        self.at_now().draw(min, max)
     }
 
     /// Takes `n` units now even if the bucket holds fewer: go at once, and the *next* caller pays.

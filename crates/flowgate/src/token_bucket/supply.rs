@@ -6,8 +6,9 @@ use crate::clock::{Clock, Timestamp};
 use crate::primitive::Ordering;
 use crate::reservation::{Receipt, Reservation};
 use crate::room::{HOLD, Room, Supply};
+use crate::thread_number::thread_number;
 use crate::verdict::Denied;
-use crate::word::{Parameters, Step, View};
+use crate::word::{Centre, Parameters, Step, View};
 
 impl Supply for TokenBucket {
     fn room(&self) -> &Room {
@@ -29,6 +30,14 @@ impl Supply for TokenBucket {
             return At { limiter, now_ns }.overdraw_units(|_| n);
         }
         self.word.take_units(now_ns, n, || Ok(()))
+    }
+
+    fn take(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
+        // From a stripe, if there are any.
+        match self.word.draw(thread_number(), n) {
+            Some(answer) => answer,
+            None => self.grant(now, n),
+        }
     }
 
     fn drain(&self, at: Timestamp, n: u64, level: u128) -> Result<Option<Receipt>, Denied> {

@@ -18,9 +18,9 @@
 //! parameters that it was computed with are still in force, and a refusal, which commits nothing, only
 //! needs to have read them untorn (see [`slot`]).
 //!
-//! With the wide layout on either side there are two words to change. The one in force is
-//! changed first, which ends all decisions of the old generation; a decision that meets the two in
-//! disagreement waits for `config`, that is, for the change to end.
+//! With the wide layout on either side there are two words to change. From the narrow one, the wide word is filled first, which
+//! nobody looks at yet. From the wide one, that is changed first, which ends all decisions of the old generation; a
+//! decision that meets the two in disagreement waits for `config`, that is, for the change to end.
 //!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
@@ -38,15 +38,18 @@ mod layout;
 mod model;
 mod parameters;
 mod rule;
+mod shared;
 mod slot;
 
 pub(crate) use parameters::{Layout, Parameters};
 pub(crate) use rule::{FixedWindow, Rule, TokenBucket};
+use shared::Stripes;
+pub(crate) use shared::{Centre, Stripe};
 
 use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering, const_unless_loom};
 use crate::verdict::Denied;
 use core::marker::PhantomData;
-use layout::{Narrow, Wide};
+use layout::{Narrow, Shared, Wide};
 use slot::{Cold, Hot};
 
 /// The state of a limiter that decides by `R`; see the module.
@@ -58,6 +61,7 @@ pub(crate) struct Word<R> {
     cold: [Cold; 2],
     wide: AtomicU128,
     config: Lock<Config>,
+    stripes: Option<Stripes>,
     rule: PhantomData<R>,
 }
 
@@ -82,8 +86,19 @@ pub(crate) struct View {
 /// The bits that a commit has to find unchanged.
 #[derive(Clone, Copy)]
 enum Raw {
-    Narrow { word: u64, generation: u64 },
-    Wide { word: u128, generation: u64 },
+    Narrow {
+        word: u64,
+        generation: u64,
+    },
+    Wide {
+        word: u128,
+        generation: u64,
+    },
+    /// Nothing is issued.
+    Shared {
+        word: u128,
+        generation: u64,
+    },
 }
 
 /// What a step wants done to the state.
@@ -104,6 +119,7 @@ impl<R: Rule> Word<R> {
                 cold: [Cold::new(&parameters), Cold::new(&parameters)],
                 wide: AtomicU128::new(Wide::pack(0, 0)),
                 config: Lock::new(Config { generation: 0, parameters }),
+                stripes: None,
                 rule: PhantomData,
             }
         }
@@ -145,12 +161,16 @@ impl<R: Rule> Word<R> {
 
     /// Has newcomers ask at the door from now on, or no longer.
     pub(crate) fn hold(&self, held: bool) {
-        // In the wide layout, its holder alone writes the narrow word.
-        let _config = self.config.lock();
+        // In the wide layouts, its holder alone writes the narrow word.
+        let config = self.config.lock();
         if held {
             self.narrow.fetch_or(Narrow::HELD, Ordering::AcqRel);
         } else {
             self.narrow.fetch_and(!Narrow::HELD, Ordering::AcqRel);
+        }
+        drop(config);
+        if held {
+            self.close_stripes();
         }
     }
 
@@ -286,6 +306,12 @@ impl<R: Rule> Word<R> {
                     }
                     (Wide::state(word), Raw::Wide { word, generation })
                 }
+                Layout::Shared => {
+                    let Some(word) = self.word_with_nothing_issued(tag) else {
+                        continue;
+                    };
+                    (Shared::of(word).state, Raw::Shared { word, generation })
+                }
             };
             return View {
                 now: parameters.now_ticks(now_ns),
@@ -319,9 +345,16 @@ impl<R: Rule> Word<R> {
                     .compare_exchange_weak(word, new, Ordering::Relaxed, Ordering::Relaxed)
                     .is_ok()
             }
-            (Raw::Narrow { generation, .. } | Raw::Wide { generation, .. }, _) => {
-                self.relocate(view, generation, state)
+            (Raw::Shared { word, generation }, Layout::Shared) if parameters.holds(state) => {
+                self.swap_shared(word, generation, Shared::of(word).at_rest(state))
+                    && self.has_changed()
             }
+            (
+                Raw::Narrow { generation, .. }
+                | Raw::Wide { generation, .. }
+                | Raw::Shared { generation, .. },
+                _,
+            ) => self.relocate(view, generation, state),
         }
     }
 
@@ -366,13 +399,23 @@ impl<R: Rule> Word<R> {
         let old = &config.parameters;
         // Acquire on both: what follows is computed from what the last decision left.
         let narrow = self.narrow.load(Ordering::Acquire);
-        let wide = self.wide.load(Ordering::Acquire);
+        let mut wide = self.wide.load(Ordering::Acquire);
         let state = match old.layout {
             Layout::Narrow { base_ns } => old.ticks_in(base_ns) + Narrow::state(narrow),
             Layout::Wide => Wide::state(wide),
+            Layout::Shared => {
+                if self.stripes.is_some() {
+                    wide = self.word_with_nothing_issued(config.generation << 1)?;
+                }
+                Shared::of(wide).state
+            }
         };
         let held = Narrow::is_held(narrow);
         let (mut new, state, told) = change(old, state)?;
+        if let Some(stripes) = &self.stripes {
+            new = new.shared(stripes.len(), state);
+            stripes.tokens_may_be(new.units_per_token);
+        }
         if !new.holds(state) {
             new.layout = Layout::Wide;
         }
@@ -383,21 +426,23 @@ impl<R: Rule> Word<R> {
             Layout::Narrow { base_ns } => {
                 Narrow::pack(state - new.ticks_in(base_ns), generation, held)
             }
-            Layout::Wide => Narrow::pack(0, generation, held),
+            Layout::Wide | Layout::Shared => Narrow::pack(0, generation, held),
         };
-        let new_wide = Wide::pack(state, generation);
+        let new_wide = match new.layout {
+            Layout::Shared => Shared::of(wide).at_rest(state).pack(generation),
+            Layout::Narrow { .. } | Layout::Wide => Wide::pack(state, generation),
+        };
         // Release: pairs with the Acquire loads that then find the slot filled.
         let (success, failure) = (Ordering::Release, Ordering::Relaxed);
         match old.layout {
             Layout::Narrow { .. } => {
+                // First, as nobody looks at it yet.
+                self.wide.store(new_wide, Ordering::Release);
                 self.narrow
                     .compare_exchange_weak(narrow, new_narrow, success, failure)
                     .ok()?;
-                if new.layout == Layout::Wide {
-                    self.wide.store(new_wide, Ordering::Release);
-                }
             }
-            Layout::Wide => {
+            Layout::Wide | Layout::Shared => {
                 self.wide
                     .compare_exchange_weak(wide, new_wide, success, failure)
                     .ok()?;
@@ -409,7 +454,16 @@ impl<R: Rule> Word<R> {
             generation,
             parameters: new,
         };
+        self.has_changed();
         Some(told)
+    }
+
+    /// Has the stripes, if there are any, forget what they know of the centre.
+    fn has_changed(&self) -> bool {
+        if let Some(stripes) = &self.stripes {
+            stripes.forget_dryness();
+        }
+        true
     }
 
     /// Until the change that is under way has ended.

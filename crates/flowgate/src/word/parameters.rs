@@ -1,5 +1,6 @@
 //! The integers that a quota comes down to.
 
+use super::layout::Shared;
 use crate::quota::{Quota, TICKS_END};
 
 /// The most that an arrival time may be, in ticks: instants up to `u64::MAX` ns, a burst and a debt after
@@ -41,6 +42,8 @@ pub(crate) struct Parameters {
     pub(crate) epoch: u64,
     /// How far past its base the clock may be in the narrow layout; 0 where that cannot be used.
     pub(crate) narrow_span_ns: u64,
+    /// The least that a stripe is issued, in units; 0 where there are none, or there is too little to share.
+    pub(crate) handful_units: u64,
     pub(crate) layout: Layout,
 }
 
@@ -51,7 +54,12 @@ pub(crate) enum Layout {
     Narrow { base_ns: u64 },
     /// In 128 bits, as a time counted from the clock's origin.
     Wide,
+    /// As that, beside what stripes have been issued.
+    Shared,
 }
+
+/// What a stripe may be issued at the most, of the 2²⁰ units that it could hold. More would hardly be faster.
+const MOST_ISSUED_UNITS: u64 = 1 << 16;
 
 impl Parameters {
     /// `debt_units` is at most [`Self::most_debt`].
@@ -69,6 +77,7 @@ impl Parameters {
             grid_ns: None,
             epoch: 0,
             narrow_span_ns: 0,
+            handful_units: 0,
             layout: Layout::Wide,
         };
         if parameters.debt_ticks() <= NARROW_BURST_TICKS {
@@ -98,6 +107,7 @@ impl Parameters {
             grid_ns,
             epoch: 0,
             narrow_span_ns: 0,
+            handful_units: 0,
             layout: Layout::Wide,
         };
         parameters.narrow_where_it_fits(parameters.ticks_in(window_ns));
@@ -128,6 +138,9 @@ impl Parameters {
     /// The base lies before both, with some room for threads that read the clock a while ago. They
     /// are decided rightly also from before the base, only not by the 64-bit step.
     pub(crate) const fn layout_for(&self, now_ns: u64, state: u128) -> Layout {
+        if self.handful_units > 0 && self.holds_in(Layout::Shared, state) {
+            return Layout::Shared;
+        }
         let state_ns = state / self.ticks_per_ns as u128;
         let first_ns = if state_ns < now_ns as u128 {
             state_ns as u64
@@ -163,7 +176,27 @@ impl Parameters {
                 None => false,
             },
             Layout::Wide => state < WIDE_STATE_END,
+            Layout::Shared => state < Shared::STATE_END,
         }
+    }
+
+    /// With so many stripes to share with, in `state`.
+    ///
+    /// Together they are issued an eighth of the burst at the most, so that the centre is the last to run dry. A handful is a
+    /// token at least, and every instant of the clock has to leave room for what is kept beside it.
+    pub(crate) fn shared(mut self, stripes: usize, state: u128) -> Self {
+        let most = self.burst_units / 8 / stripes as u64;
+        let handful = most.min(MOST_ISSUED_UNITS) / Shared::MOST_HANDFULS;
+        let ahead = 2 * (self.burst_ticks() + self.debt_ticks()) + self.ticks_in(self.window_ns);
+        let fits = self.ticks_in(u64::MAX) + ahead < Shared::STATE_END;
+        self.handful_units = 0;
+        if fits && handful >= self.units_per_token {
+            self.handful_units = handful;
+            if self.holds_in(Layout::Shared, state) {
+                self.layout = Layout::Shared;
+            }
+        }
+        self
     }
 
     /// So many nanoseconds.

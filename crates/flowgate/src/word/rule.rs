@@ -18,6 +18,10 @@ pub(crate) trait Rule: Debug {
 
     /// Decides on `cost`, which is not more than could ever be granted.
     fn take(view: &View, cost: u128) -> Result<u128, u128>;
+
+    /// The state, so that `outstanding` ticks that were taken from it may be spent from now on: at most as much is then
+    /// left as if that had been taken now.
+    fn settle(view: &View, outstanding: u128) -> u128;
 }
 
 /// The state is the theoretical arrival time.
@@ -32,6 +36,14 @@ impl Rule for TokenBucket {
 
     fn take(view: &View, cost: u128) -> Result<u128, u128> {
         token_bucket::take(view.state, view.now, cost, view.parameters.burst_ticks())
+    }
+
+    /// The bucket and what is outstanding are at most full together.
+    fn settle(view: &View, outstanding: u128) -> u128 {
+        match outstanding {
+            0 => view.state,
+            _ => view.state.max(view.now + outstanding),
+        }
     }
 }
 
@@ -59,5 +71,15 @@ impl Rule for FixedWindow {
             u128::from(parameters.ticks_per_ns),
         );
         fixed_window::take(view.window(), view.now, cost, limit, ns)
+    }
+
+    /// What is outstanding when a window begins counts in it.
+    fn settle(view: &View, outstanding: u128) -> u128 {
+        let ns = u128::from(view.parameters.ticks_per_ns);
+        match outstanding {
+            0 => view.state,
+            _ if fixed_window::is_open(view.state, view.now, ns) => view.state,
+            _ => view.window() + outstanding,
+        }
     }
 }

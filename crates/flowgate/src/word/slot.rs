@@ -41,8 +41,9 @@ pub(crate) struct Cold {
     grid_ns: AtomicU64,
     epoch: AtomicU64,
     narrow_span_ns: AtomicU64,
-    /// 1: `Layout::Wide`; 0: `Layout::Narrow`.
-    is_wide: AtomicU64,
+    handful_units: AtomicU64,
+    /// [`NARROW`], [`WIDE`] or [`SHARED`].
+    layout: AtomicU64,
     base_ns: AtomicU64,
 }
 
@@ -72,7 +73,7 @@ impl Scaled {
                 base_ns,
                 span_ns: parameters.narrow_span_ns,
             },
-            Layout::Narrow { .. } | Layout::Wide => Self {
+            Layout::Narrow { .. } | Layout::Wide | Layout::Shared => Self {
                 ticks_per_ns: 0,
                 unit_ticks: 0,
                 token_ticks: 0,
@@ -129,7 +130,8 @@ impl Cold {
                 grid_ns: AtomicU64::new(grid(parameters)),
                 epoch: AtomicU64::new(parameters.epoch),
                 narrow_span_ns: AtomicU64::new(parameters.narrow_span_ns),
-                is_wide: AtomicU64::new(encoded(parameters.layout).0),
+                handful_units: AtomicU64::new(parameters.handful_units),
+                layout: AtomicU64::new(encoded(parameters.layout).0),
                 base_ns: AtomicU64::new(encoded(parameters.layout).1),
             }
         }
@@ -156,8 +158,10 @@ impl Cold {
         self.epoch.store(parameters.epoch, Ordering::Release);
         self.narrow_span_ns
             .store(parameters.narrow_span_ns, Ordering::Release);
-        let (is_wide, base_ns) = encoded(parameters.layout);
-        self.is_wide.store(is_wide, Ordering::Release);
+        self.handful_units
+            .store(parameters.handful_units, Ordering::Release);
+        let (layout, base_ns) = encoded(parameters.layout);
+        self.layout.store(layout, Ordering::Release);
         self.base_ns.store(base_ns, Ordering::Release);
     }
 
@@ -178,10 +182,12 @@ impl Cold {
             },
             epoch: self.epoch.load(Ordering::Acquire),
             narrow_span_ns: self.narrow_span_ns.load(Ordering::Acquire),
-            layout: match self.is_wide.load(Ordering::Acquire) {
-                0 => Layout::Narrow {
+            handful_units: self.handful_units.load(Ordering::Acquire),
+            layout: match self.layout.load(Ordering::Acquire) {
+                NARROW => Layout::Narrow {
                     base_ns: self.base_ns.load(Ordering::Acquire),
                 },
+                SHARED => Layout::Shared,
                 _ => Layout::Wide,
             },
         }
@@ -198,11 +204,16 @@ const fn grid(parameters: &Parameters) -> u64 {
     }
 }
 
-/// `is_wide` and `base_ns`.
+const NARROW: u64 = 0;
+const WIDE: u64 = 1;
+const SHARED: u64 = 2;
+
+/// `layout` and `base_ns`.
 const fn encoded(layout: Layout) -> (u64, u64) {
     match layout {
-        Layout::Narrow { base_ns } => (0, base_ns),
-        Layout::Wide => (1, 0),
+        Layout::Narrow { base_ns } => (NARROW, base_ns),
+        Layout::Wide => (WIDE, 0),
+        Layout::Shared => (SHARED, 0),
     }
 }
 

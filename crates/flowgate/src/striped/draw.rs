@@ -1,0 +1,61 @@
+use super::{OneWord, Striped};
+use crate::fixed_window::FixedWindow;
+use crate::leaky_bucket::LeakyBucket;
+use crate::limiter::Limiter;
+use crate::thread_number::thread_number;
+use crate::token_bucket::TokenBucket;
+use crate::verdict::Denied;
+
+/// Where tokens come from by the handful: between so many and so many now, or when. Sealed.
+pub trait Draw: Limiter {
+    /// Takes at least `min` units, and up to `max` if there are as many. Says how many it was.
+    ///
+    /// ```
+    /// use flowgate::{Draw, TokenBucket};
+    ///
+    /// let limiter = TokenBucket::new("10/h".parse()?);
+    /// assert_eq!(limiter.draw(1, 7), Ok(7));
+    /// assert_eq!(limiter.draw(1, 7), Ok(3));
+    /// assert!(limiter.draw(1, 7).is_err());
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if there are fewer than `min`; nothing is then taken.
+    fn draw(&self, min: u64, max: u64) -> Result<u64, Denied>;
+
+    /// Gives back `n` units that were drawn and not used, and says how many came back.
+    fn put_back(&self, n: u64) -> u64;
+}
+
+macro_rules! draw {
+    ($limiter:ty) => {
+        impl Draw for $limiter {
+            fn draw(&self, min: u64, max: u64) -> Result<u64, Denied> {
+                self.draw_now(min, max)
+            }
+
+            fn put_back(&self, n: u64) -> u64 {
+                self.refund(n)
+            }
+        }
+    };
+}
+
+draw!(TokenBucket);
+draw!(LeakyBucket);
+draw!(FixedWindow);
+
+impl<L: OneWord> Draw for Striped<L> {
+    fn draw(&self, min: u64, max: u64) -> Result<u64, Denied> {
+        match self.own(thread_number()).take(max) {
+            true => Ok(max),
+            false => self.limiter.draw(min, max),
+        }
+    }
+
+    fn put_back(&self, n: u64) -> u64 {
+        self.limiter.put_back(n)
+    }
+}

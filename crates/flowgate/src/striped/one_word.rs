@@ -1,0 +1,56 @@
+use super::{Draw, Striped};
+use crate::fixed_window::FixedWindow;
+use crate::leaky_bucket::LeakyBucket;
+use crate::token_bucket::TokenBucket;
+use crate::word::{Centre, Stripe};
+use alloc::sync::Arc;
+
+/// A limiter whose state is one word, which can be [`Striped`]. Sealed.
+pub trait OneWord: Draw {
+    /// What stripes are filled from.
+    #[doc(hidden)]
+    fn centre(&self) -> &dyn Centre;
+
+    /// Has it fill about so many stripes from now on.
+    #[doc(hidden)]
+    fn share(&mut self, stripes: usize) -> Arc<[Stripe]>;
+
+    /// Takes back what the stripes have, which stay empty.
+    #[doc(hidden)]
+    fn unshare(&mut self);
+}
+
+macro_rules! one_word {
+    ($limiter:ty, $bucket:ident => $word:expr, $clock:expr) => {
+        impl OneWord for $limiter {
+            fn centre(&self) -> &dyn Centre {
+                let $bucket = self;
+                &$word
+            }
+
+            fn share(&mut self, stripes: usize) -> Arc<[Stripe]> {
+                let $bucket = self;
+                let clock = $clock.clone();
+                $word.share(stripes, clock)
+            }
+
+            fn unshare(&mut self) {
+                let $bucket = self;
+                $word.unshare();
+            }
+        }
+
+        impl $limiter {
+            /// The same promise at the cost of a local counter, for limits that many threads ask millions of times a
+            /// second: see [`Striped`].
+            #[must_use]
+            pub fn striped(self) -> Striped<Self> {
+                Striped::new(self)
+            }
+        }
+    };
+}
+
+one_word!(TokenBucket, bucket => bucket.word, bucket.clock);
+one_word!(LeakyBucket, bucket => bucket.0.word, bucket.0.clock);
+one_word!(FixedWindow, window => window.word, window.clock);
