@@ -4,8 +4,8 @@ use crate::verdict::Denied;
 use core::fmt;
 use core::ops::Deref;
 
-/// **Tokens for one owner, taken by the handful and spent without an atomic operation.** What is left when it is dropped goes
-/// back.
+/// **Tokens for one owner, taken by the handful and spent without an atomic operation.** What is left when it is
+/// dropped goes back.
 ///
 /// ```
 /// use flowgate::{Batch, ManualClock, TokenBucket};
@@ -22,8 +22,9 @@ use core::ops::Deref;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// What it holds counts as admitted when it was taken from the limiter. So whoever looks at what is done may see as many
-/// operations more in a short time as batches hold; a [`Striped`](crate::Striped) limiter does not let that happen.
+/// What it holds counts as admitted when it was taken from the limiter. So whoever looks at what is done may see as
+/// many operations more in a short time as batches hold; a [`Striped`](crate::Striped) limiter does not let that
+/// happen.
 ///
 /// Nobody else can have what it holds, so do not keep one while idle.
 pub struct Batch<L>

@@ -18,9 +18,9 @@
 //! parameters that it was computed with are still in force, and a refusal, which commits nothing, only
 //! needs to have read them untorn (see [`slot`]).
 //!
-//! With the wide layout on either side there are two words to change. From the narrow one, the wide word is filled first, which
-//! nobody looks at yet. From the wide one, that is changed first, which ends all decisions of the old generation; a
-//! decision that meets the two in disagreement waits for `config`, that is, for the change to end.
+//! With the wide layout on either side there are two words to change. From the narrow one, the wide word is filled
+//! first, which nobody looks at yet. From the wide one, that is changed first, which ends all decisions of the old
+//! generation; a decision that meets the two in disagreement waits for `config`, that is, for the change to end.
 //!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|

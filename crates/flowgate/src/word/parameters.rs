@@ -182,8 +182,8 @@ impl Parameters {
 
     /// With so many stripes to share with, in `state`.
     ///
-    /// Together they are issued an eighth of the burst at the most, so that the centre is the last to run dry. A handful is a
-    /// token at least, and every instant of the clock has to leave room for what is kept beside it.
+    /// Together they are issued an eighth of the burst at the most, so that the centre is the last to run dry. A
+    /// handful is a token at least, and every instant of the clock has to leave room for what is kept beside it.
     pub(crate) fn shared(mut self, stripes: usize, state: u128) -> Self {
         let most = self.burst_units / 8 / stripes as u64;
         let handful = most.min(MOST_ISSUED_UNITS) / Shared::MOST_HANDFULS;

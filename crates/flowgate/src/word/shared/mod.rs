@@ -14,10 +14,11 @@
 //!
 //! # One at a time, and anybody finishes it
 //!
-//! What the centre does to a stripe it says in the same swap by which it changes its state: an [`Act`] and a new version. The
-//! act is done when the stripe has that version. Whoever wants to change the centre next does it first if need be, so nobody
-//! waits for somebody else, and no token is ever on its way between two words where others do not find it: it is in the state, or
-//! in a stripe, or about to be put into one by whoever looks. A stripe alone can only fall.
+//! What the centre does to a stripe it says in the same swap by which it changes its state: an [`Act`] and a new
+//! version. The act is done when the stripe has that version. Whoever wants to change the centre next does it first
+//! if need be, so nobody waits for somebody else, and no token is ever on its way between two words where others do
+//! not find it: it is in the state, or in a stripe, or about to be put into one by whoever looks. A stripe alone can
+//! only fall.
 //!
 //! To take back what a stripe has, its centre has it *frozen*, which fixes the number, then adds that to the
 //! state and has the stripe cleared.
@@ -26,20 +27,21 @@
 //!
 //! Nobody reads a clock to take from a stripe, so nobody knows when that was: at some time between the fill and now.
 //! A full bucket loses what flows in while it is full, and whether it was depends on that time. So there are two
-//! histories that look the same, and after one of them a token may be granted that after the other may not. The promise
-//! is kept for the worse: what has been issued counts as not spent until the stripe is found empty by somebody who reads the
-//! clock after that ([`Rule::settle`]). What is lost by that is at most what was issued, and only where the bucket has been
-//! full meanwhile; so little is issued, and only to who asks again soon ([`Stripe::wants`]).
+//! histories that look the same, and after one of them a token may be granted that after the other may not. The
+//! promise is kept for the worse: what has been issued counts as not spent until the stripe is found empty by
+//! somebody who reads the clock after that ([`Rule::settle`]). What is lost by that is at most what was issued, and
+//! only where the bucket has been full meanwhile; so little is issued, and only to who asks again soon
+//! ([`Stripe::wants`]).
 //!
 //! # Refusals
 //!
-//! With nothing issued, there is nothing in any stripe, and the state is all there is: a refusal is as exact as that of a limiter
-//! without stripes. Otherwise the tokens are taken where they are, and if no stripe has enough of them, all come back before
-//! anything is decided. So a token that is anywhere is found.
+//! With nothing issued, there is nothing in any stripe, and the state is all there is: a refusal is as exact as that
+//! of a limiter without stripes. Otherwise the tokens are taken where they are, and if no stripe has enough of them,
+//! all come back before anything is decided. So a token that is anywhere is found.
 //!
 //! Until when there is nothing, each stripe then keeps in mind ([`Stripe::is_dry_for`]), so that the next refusal
-//! costs a clock reading. Whatever else changes the centre has it forgotten: afterwards, so that who has read the centre before
-//! either comes too late to note it, or has it forgotten again.
+//! costs a clock reading. Whatever else changes the centre has it forgotten: afterwards, so that who has read the
+//! centre before either comes too late to note it, or has it forgotten again.
 //!
 //! Everything but taking from a stripe, a reservation, a refund, a change of quota, begins with that too: see
 //! [`Word::view`]. While newcomers are held, no stripe is filled.
@@ -49,8 +51,8 @@
 //! | `wide` | who fills, takes back or decides at the centre | the same (CAS) | version; generation |
 //! | `Stripe::word` | those who take; who looks for tokens | those who take (CAS, falls); acts (CAS) | version and turn |
 //!
-//! A version is told by 12 bits, and a stripe's turn by 26: a swap that is delayed while exactly a multiple of 4096 changes
-//! leave the very same state, or of 2²⁶ fills the same units, would be taken for one that was not.
+//! A version is told by 12 bits, and a stripe's turn by 26: a swap that is delayed while exactly a multiple of 4096
+//! changes leave the very same state, or of 2²⁶ fills the same units, would be taken for one that was not.
 
 #[cfg(all(test, flowgate_loom))]
 mod model;
@@ -77,8 +79,8 @@ struct Seen {
 
 /// Where stripes are filled, whatever its limiter decides by.
 pub trait Centre {
-    /// Takes `n` units, from the stripe of this number or from the centre, and with it as many more as the stripe may need
-    /// soon; `None` if that is to be decided without stripes.
+    /// Takes `n` units, from the stripe of this number or from the centre, and with it as many more as the stripe may
+    /// need soon; `None` if that is to be decided without stripes.
     fn draw(&self, stripe: usize, n: u64) -> Option<Result<(), Denied>>;
 
     /// Whether stripes are ever filled.
@@ -196,8 +198,8 @@ impl<R: Rule> Word<R> {
         R::take(view, parameters.ticks(cost)).ok()
     }
 
-    /// The word of the generation that `tag` stands for, when nothing is issued, which it brings about; none if that is not
-    /// in force any longer.
+    /// The word of the generation that `tag` stands for, when nothing is issued, which it brings about; none if that
+    /// is not in force any longer.
     pub(super) fn word_with_nothing_issued(&self, tag: u64) -> Option<u128> {
         let stripes = self.stripes.as_ref()?;
         loop {

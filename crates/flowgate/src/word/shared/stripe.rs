@@ -28,10 +28,11 @@ pub struct Stripe {
     word: AtomicU64,
     /// When it last asked the centre.
     asked_ns: AtomicU64,
-    /// What the lower part of the word of an open stripe is at least if it has a token; more than it ever is once tokens
-    /// have become something else.
+    /// What the lower part of the word of an open stripe is at least if it has a token; more than it ever is once
+    /// tokens have become something else.
     least: AtomicU64,
-    /// Until when it is known that there is not one token: the instant × 2; or an odd number that was never here before.
+    /// Until when it is known that there is not one token: the instant × 2; or an odd number that was never here
+    /// before.
     dry: AtomicU64,
 }
 
@@ -205,8 +206,8 @@ impl Stripe {
 
     /// How many handfuls to ask for, if it had `issued` of them the last time.
     ///
-    /// Twice as many as long as they are used up at once, and none if they last: what lies in a stripe is spent at times
-    /// that nobody knows.
+    /// Twice as many as long as they are used up at once, and none if they last: what lies in a stripe is spent at
+    /// times that nobody knows.
     pub(super) fn wants(&self, issued: u64, now_ns: u64) -> u64 {
         let asked_ns = self.asked_ns.swap(now_ns, Ordering::Relaxed);
         match now_ns.saturating_sub(asked_ns) {

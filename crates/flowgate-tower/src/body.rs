@@ -1,0 +1,99 @@
+use crate::limits::Permit;
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+pin_project! {
+    /// The body of a limited service's response: that of the service, or that of a rejection.
+    ///
+    /// It holds what the request has of a limit of concurrency until it ends, fails, or is dropped.
+    pub struct LimitBody<B> {
+        #[pin]
+        from: From<B>,
+        permit: Option<Permit>,
+    }
+}
+
+pin_project! {
+    #[project = FromProjection]
+    enum From<B> {
+        Service { #[pin] body: B },
+        Rejection { text: Option<Bytes> },
+    }
+}
+
+impl<B: Body> LimitBody<B> {
+    pub(crate) fn new(body: B, permit: Option<Permit>) -> Self {
+        // Nobody may ever poll it then.
+        let permit = permit.filter(|_| !body.is_end_stream());
+        Self {
+            from: From::Service { body },
+            permit,
+        }
+    }
+}
+
+impl<B> LimitBody<B> {
+    pub(crate) fn rejection(text: Bytes) -> Self {
+        Self {
+            from: From::Rejection {
+                text: Some(text).filter(|text| !text.is_empty()),
+            },
+            permit: None,
+        }
+    }
+}
+
+impl<B> Body for LimitBody<B>
+where
+    B: Body<Data: std::convert::From<Bytes>>,
+{
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let this = self.project();
+        match this.from.project() {
+            FromProjection::Service { body } => {
+                let frame = ready!(body.poll_frame(context));
+                if !matches!(frame, Some(Ok(_))) {
+                    *this.permit = None;
+                }
+                Poll::Ready(frame)
+            }
+            FromProjection::Rejection { text } => {
+                Poll::Ready(text.take().map(|text| Ok(Frame::data(text.into()))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.from {
+            From::Service { body } => body.is_end_stream(),
+            From::Rejection { text } => text.is_none(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.from {
+            From::Service { body } => body.size_hint(),
+            From::Rejection { text } => {
+                SizeHint::with_exact(text.as_ref().map_or(0, Bytes::len) as u64)
+            }
+        }
+    }
+}
+
+impl<B> fmt::Debug for LimitBody<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LimitBody")
+            .field("permit", &self.permit)
+            .finish_non_exhaustive()
+    }
+}

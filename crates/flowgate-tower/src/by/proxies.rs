@@ -1,0 +1,185 @@
+use super::forwarded;
+use super::{AddressRange, NoKey};
+use http::header::{FORWARDED, HeaderMap, HeaderName, HeaderValue};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+/// How much of what is forwarded is read, in bytes.
+const MAX_BYTES: usize = 8192;
+
+/// The proxies in front of this server, and in which field they write down whom they got a request from.
+///
+/// ```text
+///   X-Forwarded-For: 1.2.3.4, 192.0.2.7, 10.0.0.1        peer 10.0.0.2
+///                    └───┬──┘ └───┬───┘  └───┬──┘             └─┬───┘
+///                  the client's   │       trusted  ◀──────── trusted
+///                  own invention  │ written by 10.0.0.1
+///                                 ╰ not trusted: this is the client
+/// ```
+///
+/// - The peer itself is the client if it is not trusted; the field is then not looked at.
+/// - Otherwise the entries are read from the right. The first that is not a trusted proxy's is the client; what is to
+///   the left of it anybody may have written.
+/// - If all are trusted, the leftmost is the client: a request from within.
+/// - An entry that is not an address (`unknown`, `_hidden`, garbage), where one is needed, makes the key
+///   [malformed](NoKey::Malformed), as does a line whose quotes do not match, or more than 8192 bytes of it. What is
+///   to the right of the client is written by trusted proxies, so a client can bring that about for its own requests
+///   alone.
+/// - A field that is not there, though the peer is trusted, means that the request came from the peer.
+///
+/// The field has to be chosen, and only that one is read: a proxy that writes one passes on what the client sends as
+/// the other.
+///
+/// Addresses may have ports (`192.0.2.7:4711`, `[2001:db8::7]:4711`) and brackets. Empty entries are skipped, and
+/// several lines are one list (RFC 9110 §5.6.1).
+#[derive(Clone, Debug)]
+pub struct TrustedProxies {
+    ranges: Arc<[AddressRange]>,
+    field: Field,
+    trusts_peer: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Field {
+    Forwarded,
+    XForwardedFor,
+}
+
+impl TrustedProxies {
+    /// Proxies at these addresses, which write `X-Forwarded-For`, as most do.
+    pub fn x_forwarded_for(ranges: impl IntoIterator<Item = AddressRange>) -> Self {
+        Self::new(ranges, Field::XForwardedFor)
+    }
+
+    /// Proxies at these addresses, which write `Forwarded` (RFC 7239).
+    pub fn forwarded(ranges: impl IntoIterator<Item = AddressRange>) -> Self {
+        Self::new(ranges, Field::Forwarded)
+    }
+
+    fn new(ranges: impl IntoIterator<Item = AddressRange>, field: Field) -> Self {
+        Self {
+            ranges: ranges.into_iter().collect(),
+            field,
+            trusts_peer: false,
+        }
+    }
+
+    /// Trusts whoever is connected, at whatever address or none: for a server that only its proxy can reach, as through
+    /// a Unix socket.
+    #[must_use]
+    pub fn trust_peer(self) -> Self {
+        Self {
+            trusts_peer: true,
+            ..self
+        }
+    }
+
+    /// Who is in front of the proxies.
+    pub(super) fn client(
+        &self,
+        peer: Option<IpAddr>,
+        headers: &HeaderMap,
+    ) -> Result<IpAddr, NoKey> {
+        if !self.trusts_peer {
+            let peer = peer.ok_or(NoKey::NotProvided)?;
+            if !self.trusts(peer) {
+                return Ok(peer.to_canonical());
+            }
+        }
+        let name = match self.field {
+            Field::Forwarded => FORWARDED,
+            Field::XForwardedFor => X_FORWARDED_FOR,
+        };
+        let mut walk = Walk {
+            trusted: self,
+            farthest: peer,
+        };
+        let mut read = 0;
+        for line in headers.get_all(name).iter().rev() {
+            read += line.len();
+            if read > MAX_BYTES {
+                return Err(NoKey::Malformed);
+            }
+            if let Some(client) = walk.line(line)? {
+                return Ok(client);
+            }
+        }
+        let client = walk.farthest.ok_or(NoKey::Missing)?;
+        Ok(client.to_canonical())
+    }
+
+    fn trusts(&self, address: IpAddr) -> bool {
+        self.ranges.iter().any(|range| range.contains(address))
+    }
+}
+
+struct Walk<'a> {
+    trusted: &'a TrustedProxies,
+    /// The last trusted one.
+    farthest: Option<IpAddr>,
+}
+
+impl Walk<'_> {
+    /// The client, if it is on this line.
+    fn line(&mut self, line: &HeaderValue) -> Result<Option<IpAddr>, NoKey> {
+        match self.trusted.field {
+            Field::XForwardedFor => {
+                for entry in line.as_bytes().rsplit(|byte| *byte == b',') {
+                    let entry = entry.trim_ascii();
+                    if !entry.is_empty()
+                        && let Some(client) = self.entry(address(entry))?
+                    {
+                        return Ok(Some(client));
+                    }
+                }
+            }
+            Field::Forwarded => {
+                let entries = forwarded::entries(line.as_bytes()).ok_or(NoKey::Malformed)?;
+                for node in entries.into_iter().rev() {
+                    let named = node.and_then(|node| address(&node));
+                    if let Some(client) = self.entry(named)? {
+                        return Ok(Some(client));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next one to the left: itself if it is the client.
+    fn entry(&mut self, address: Option<IpAddr>) -> Result<Option<IpAddr>, NoKey> {
+        let address = address.ok_or(NoKey::Malformed)?.to_canonical();
+        if self.trusted.trusts(address) {
+            self.farthest = Some(address);
+            return Ok(None);
+        }
+        Ok(Some(address))
+    }
+}
+
+/// An address, in brackets or not, with a port or not. The port of a `Forwarded` node may be hidden, as `_port`.
+fn address(text: &[u8]) -> Option<IpAddr> {
+    let text = str::from_utf8(text).ok()?;
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Some(address);
+    }
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return Some(address.ip());
+    }
+    if let Some(rest) = text.strip_prefix('[') {
+        let (inner, port) = rest.split_once(']')?;
+        let address = IpAddr::V6(inner.parse().ok()?);
+        let is_port = port.is_empty() || port.strip_prefix(':').is_some_and(is_hidden_port);
+        return is_port.then_some(address);
+    }
+    let (address, port) = text.split_once(':')?;
+    let address = IpAddr::V4(address.parse().ok()?);
+    is_hidden_port(port).then_some(address)
+}
+
+/// `obfport` of RFC 7239 §6.
+fn is_hidden_port(port: &str) -> bool {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    port.len() > 1 && port.starts_with('_') && port.bytes().all(is_name)
+}

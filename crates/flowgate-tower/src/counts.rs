@@ -1,0 +1,59 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a layer, with all its clones and services, has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Requests that the limit let through, at once or after a wait.
+    pub admitted: u64,
+    /// Those of them that waited.
+    pub waited: u64,
+    /// Requests that were rejected, for whatever reason.
+    pub refused: u64,
+    /// Those of them that had no key.
+    pub without_key: u64,
+    /// Requests that would have been rejected, were it not for the [dry run](crate::LimitLayer::dry_run).
+    pub would_refuse: u64,
+    /// Requests that no limit was asked for.
+    pub exempt: u64,
+    /// Requests whose client went away while they waited.
+    pub abandoned: u64,
+}
+
+/// Reads a layer's [`Counts`] wherever it has gone to; made by [`LimitLayer::counts`](crate::LimitLayer::counts).
+#[derive(Clone, Debug, Default)]
+pub struct CountsHandle(pub(crate) Arc<Counters>);
+
+impl CountsHandle {
+    /// What has been done so far. The counters are read one after the other.
+    pub fn get(&self) -> Counts {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counters = &*self.0;
+        Counts {
+            admitted: read(&counters.admitted),
+            waited: read(&counters.waited),
+            refused: read(&counters.refused),
+            without_key: read(&counters.without_key),
+            would_refuse: read(&counters.would_refuse),
+            exempt: read(&counters.exempt),
+            abandoned: read(&counters.abandoned),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) admitted: AtomicU64,
+    pub(crate) waited: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) without_key: AtomicU64,
+    pub(crate) would_refuse: AtomicU64,
+    pub(crate) exempt: AtomicU64,
+    pub(crate) abandoned: AtomicU64,
+}
+
+/// One more.
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}

@@ -1,0 +1,251 @@
+use crate::limits::{Standing, Unit};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+
+/// The largest integer of a structured field (RFC 9651 §3.3.1).
+const MOST: u64 = 999_999_999_999_999;
+
+/// Which header fields tell clients how their limit stands, in every response.
+///
+/// `Retry-After` does not depend on it: a rejection always has it if a time is known, in whole seconds, rounded up.
+///
+/// ```text
+/// RateLimit-Policy: "default";q=100;w=60        100 at once, and 100 in 60 s after that
+/// RateLimit: "default";r=99;t=1                 99 left; more in 1 s
+/// ```
+///
+/// | field | parameter | |
+/// |---|---|---|
+/// | `RateLimit-Policy` | `q` | the most that can be had at once: [`Snapshot::limit`](flowgate::Snapshot::limit), in tokens |
+/// | | `w` | the time in which as much flows in, in seconds, rounded up: the period, if the burst is the quota's count |
+/// | | `qu` | `"concurrent-requests"` for a limit of concurrency, which has no `w` |
+/// | `RateLimit` | `r` | what is left after this request, in whole tokens, rounded down |
+/// | | `t` | when there is more, in seconds, rounded up; not there if nothing is taken, or nobody knows |
+///
+/// They are taken when the response's head is sent. A gate has one entry for each of its limits. The fields of layers
+/// in layers add up, as lists do.
+///
+/// There are no parts of a second in these fields. A limit of 1000/s without a burst says `r=0;t=1` after each
+/// request, and a client that minds it sends one per second; give such a limit a burst of a second's worth, or
+/// [none](Self::none) of the fields.
+///
+/// Source: draft-ietf-httpapi-ratelimit-headers-11; structured fields (RFC 9651).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Headers {
+    draft: bool,
+    legacy: Option<Reset>,
+}
+
+/// What `X-RateLimit-Reset` counts. There is no standard; both are in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reset {
+    /// Seconds from now.
+    Delay,
+    /// Seconds since 1970, by this machine's clock; for clients that expect GitHub's.
+    Epoch,
+}
+
+impl Headers {
+    /// `RateLimit-Policy` and `RateLimit`, of the current draft: the default.
+    #[must_use]
+    pub const fn draft() -> Self {
+        Self {
+            draft: true,
+            legacy: None,
+        }
+    }
+
+    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`: when all of it can be had again. Of
+    /// several limits the one with the least remaining.
+    #[must_use]
+    pub const fn legacy(reset: Reset) -> Self {
+        Self {
+            draft: false,
+            legacy: Some(reset),
+        }
+    }
+
+    /// No such fields.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self {
+            draft: false,
+            legacy: None,
+        }
+    }
+
+    /// The [legacy](Self::legacy) ones, too.
+    #[must_use]
+    pub const fn and_legacy(self, reset: Reset) -> Self {
+        Self {
+            legacy: Some(reset),
+            ..self
+        }
+    }
+
+    pub(crate) fn is_none(self) -> bool {
+        self == Self::none()
+    }
+}
+
+impl Default for Headers {
+    fn default() -> Self {
+        Self::draft()
+    }
+}
+
+/// The fields of one response, as they are put together.
+pub(crate) struct Fields {
+    headers: Headers,
+    policy: String,
+    standing: String,
+    tightest: Option<Tightest>,
+}
+
+struct Tightest {
+    limit: u64,
+    remaining: u64,
+    reset_after: Option<Duration>,
+}
+
+impl Fields {
+    pub(crate) fn new(headers: Headers) -> Self {
+        // Of one limit with a name that is not long.
+        let capacity = if headers.draft { 64 } else { 0 };
+        Self {
+            headers,
+            policy: String::with_capacity(capacity),
+            standing: String::with_capacity(capacity),
+            tightest: None,
+        }
+    }
+
+    pub(crate) fn add(&mut self, standing: &Standing<'_>) {
+        if self.headers.draft {
+            self.add_policy(standing);
+            self.add_standing(standing);
+        }
+        let snapshot = standing.snapshot;
+        let is_tighter = |tightest: &Tightest| snapshot.remaining < tightest.remaining;
+        if self.headers.legacy.is_some() && self.tightest.as_ref().is_none_or(is_tighter) {
+            let reset_after = snapshot.reset_after;
+            self.tightest = Some(Tightest {
+                limit: snapshot.limit,
+                remaining: snapshot.remaining,
+                reset_after: (reset_after != Duration::MAX).then_some(reset_after),
+            });
+        }
+    }
+
+    fn add_policy(&mut self, standing: &Standing<'_>) {
+        let text = &mut self.policy;
+        begin_item(text, standing.name);
+        integer(text, ";q=", standing.snapshot.limit);
+        if standing.unit == Unit::ConcurrentRequests {
+            text.push_str(";qu=\"concurrent-requests\"");
+        }
+        if let Some(window) = standing.window {
+            integer(text, ";w=", whole_seconds(window).max(1));
+        }
+    }
+
+    fn add_standing(&mut self, standing: &Standing<'_>) {
+        let text = &mut self.standing;
+        begin_item(text, standing.name);
+        integer(text, ";r=", standing.snapshot.remaining);
+        if let Some(more_after) = standing.more_after {
+            integer(text, ";t=", whole_seconds(more_after).max(1));
+        }
+    }
+
+    /// Puts them with those that are there: lists grow, single values of a layer further inside stand.
+    pub(crate) fn put(self, headers: &mut HeaderMap, now: SystemTime) {
+        for (name, text) in [(RATELIMIT_POLICY, self.policy), (RATELIMIT, self.standing)] {
+            if !text.is_empty()
+                && let Ok(value) = HeaderValue::from_str(&text)
+            {
+                headers.append(name, value);
+            }
+        }
+        if let (Some(tightest), Some(reset)) = (self.tightest, self.headers.legacy)
+            && !headers.contains_key(&X_LIMIT)
+        {
+            headers.insert(X_LIMIT, tightest.limit.into());
+            headers.insert(X_REMAINING, tightest.remaining.into());
+            if let Some(after) = tightest.reset_after {
+                let seconds = match reset {
+                    Reset::Delay => whole_seconds(after),
+                    Reset::Epoch => epoch(now, after),
+                };
+                headers.insert(X_RESET, seconds.into());
+            }
+        }
+    }
+}
+
+/// Seconds, rounded up.
+pub(crate) fn whole_seconds(time: Duration) -> u64 {
+    let part = u64::from(time.subsec_nanos() != 0);
+    time.as_secs().saturating_add(part)
+}
+
+/// What `Retry-After` says: whole seconds, rounded up, and never 0, which would say "now".
+pub(crate) fn retry_after_seconds(time: Duration) -> u64 {
+    whole_seconds(time).max(1)
+}
+
+/// The second of the Unix epoch by which `after` has passed.
+fn epoch(now: SystemTime, after: Duration) -> u64 {
+    let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    whole_seconds(since.saturating_add(after))
+}
+
+/// Another item of a list: `, "name"`.
+fn begin_item(text: &mut String, name: &str) {
+    text.push_str(if text.is_empty() { "\"" } else { ", \"" });
+    quoted(text, name);
+    text.push('"');
+}
+
+/// A parameter: an integer of a structured field.
+fn integer(text: &mut String, parameter: &str, value: u64) {
+    text.push_str(parameter);
+    // Without the machinery of formatting, which takes as long as all the rest together.
+    let (mut digits, mut value) = ([b'0'; 15], value.min(MOST));
+    let mut first = digits.len() - 1;
+    loop {
+        digits[first] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 || first == 0 {
+            break;
+        }
+        first -= 1;
+    }
+    text.push_str(str::from_utf8(&digits[first..]).unwrap_or("0"));
+}
+
+/// `name` between quotes, as a structured field and JSON write it. What is not printable ASCII, they cannot both: it
+/// becomes `_`.
+pub(crate) fn quoted(text: &mut String, name: &str) {
+    let is_plain = |byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
+    if name.bytes().all(is_plain) {
+        return text.push_str(name);
+    }
+    for char in name.chars() {
+        match char {
+            '"' | '\\' => text.extend(['\\', char]),
+            ' '..='~' => text.push(char),
+            _ => text.push('_'),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

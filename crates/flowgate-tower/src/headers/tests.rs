@@ -1,0 +1,68 @@
+use super::*;
+
+#[test]
+fn c3_seconds_are_rounded_up_and_retry_after_is_never_0() {
+    let table = [
+        (Duration::ZERO, 0, 1),
+        (Duration::from_nanos(1), 1, 1),
+        (Duration::from_millis(900), 1, 1),
+        (Duration::from_secs(1), 1, 1),
+        (Duration::new(1, 1), 2, 2),
+        (Duration::new(59, 999_999_999), 60, 60),
+        (Duration::from_secs(u64::MAX), u64::MAX, u64::MAX),
+        (Duration::MAX, u64::MAX, u64::MAX),
+    ];
+    for (time, whole, retry_after) in table {
+        assert_eq!(whole_seconds(time), whole, "{time:?}");
+        assert_eq!(retry_after_seconds(time), retry_after, "{time:?}");
+    }
+}
+
+#[test]
+fn c3_an_epoch_is_never_before_the_reset() {
+    let now = UNIX_EPOCH + Duration::new(1_000_000_000, 700_000_000);
+    assert_eq!(epoch(now, Duration::ZERO), 1_000_000_001);
+    assert_eq!(epoch(now, Duration::from_millis(300)), 1_000_000_001);
+    assert_eq!(epoch(now, Duration::from_millis(301)), 1_000_000_002);
+    assert_eq!(epoch(now, Duration::MAX), u64::MAX);
+    let before_1970 = UNIX_EPOCH - Duration::from_secs(1);
+    assert_eq!(epoch(before_1970, Duration::from_secs(5)), 5);
+}
+
+#[test]
+fn a_name_can_be_anything() {
+    let table = [
+        ("tenants", "tenants"),
+        ("say \"hi\"", "say \\\"hi\\\""),
+        ("a\\b", "a\\\\b"),
+        ("grüße\r\n\0", "gr__e___"),
+        ("", ""),
+    ];
+    for (name, written) in table {
+        let mut text = String::new();
+        quoted(&mut text, name);
+        assert_eq!(text, written);
+    }
+}
+
+#[test]
+fn an_integer_has_15_digits_at_the_most() {
+    let values = [
+        0,
+        1,
+        9,
+        10,
+        99,
+        100,
+        12_345,
+        MOST - 1,
+        MOST,
+        MOST + 1,
+        u64::MAX,
+    ];
+    for value in values {
+        let mut text = String::new();
+        integer(&mut text, ";r=", value);
+        assert_eq!(text, format!(";r={}", value.min(MOST)));
+    }
+}

@@ -1,0 +1,308 @@
+use crate::by::{AddressRange, AddressSource, KeySource};
+use crate::counts::CountsHandle;
+use crate::headers::Headers;
+use crate::limits::{AnyLimit, IntoTable, Limits, Missing, PerKey, Table};
+use crate::rejection::Rejection;
+use crate::rules::{DryRun, Exempt, Outcome, Rules};
+use crate::service::Limited;
+use crate::{RequestHead, ResponseHead};
+use bytes::Bytes;
+use flowgate::{Keyed, Quota};
+use http::Response;
+use http::header::HeaderName;
+use std::sync::Arc;
+use std::time::Duration;
+use tower_layer::Layer;
+
+/// **Requests are let through as its limit says**, whichever limit that is; the others are rejected, or wait for
+/// their turn.
+///
+/// ```
+/// use flowgate::{ConcurrencyLimit, Gate, Keyed, TokenBucket};
+/// use flowgate_tower::{LimitLayer, by};
+/// use std::time::Duration;
+///
+/// // 1000 requests per second for all together.
+/// let layer = LimitLayer::new(TokenBucket::new("1000/s".parse()?));
+///
+/// // That, and 50 at once; who cannot have both waits for up to 200 ms.
+/// let gate = Gate::builder()
+///     .limit("rate", TokenBucket::new("1000/s".parse()?))
+///     .limit("at once", ConcurrencyLimit::new(50))
+///     .build()?;
+/// let layer = LimitLayer::new(gate).wait(Duration::from_millis(200));
+///
+/// // 100 per minute for each client address, of which there may be a million: 24 MB.
+/// let limits = Keyed::token_bucket("100/min".parse()?).capacity(1_000_000)?;
+/// let layer = LimitLayer::keyed(limits, by::peer_address()).exempt_paths(["/health"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// All its clones, and all services that it makes, share one limit. The [crate documentation](crate) has a table of its
+/// defaults.
+///
+/// # Amounts
+///
+/// A request takes one token, or as many units as [`cost`](Self::cost) says; of a concurrency limit one slot or so
+/// many, until the end of the response's body.
+#[derive(Clone, Debug)]
+pub struct LimitLayer<L = AnyLimit> {
+    rules: Arc<Rules<L>>,
+}
+
+impl LimitLayer {
+    /// A limit that all requests share: any [`Limiter`](flowgate::Limiter), also as `Arc<dyn Limiter>`, a
+    /// [`ConcurrencyLimit`](flowgate::ConcurrencyLimit) or a [`Gate`](flowgate::Gate), by itself or in an [`Arc`].
+    pub fn new(limit: impl Into<AnyLimit>) -> Self {
+        Self {
+            rules: Arc::new(Rules::new(limit.into())),
+        }
+    }
+
+    /// A limit for each key: a [`Keyed`] or a [`KeyedConcurrencyLimit`](flowgate::KeyedConcurrencyLimit), by itself
+    /// or in an [`Arc`], and [by](crate::by) what requests are told apart.
+    ///
+    /// ```
+    /// use flowgate::Keyed;
+    /// use flowgate_tower::{LimitLayer, by};
+    /// use std::sync::Arc;
+    ///
+    /// let limits = Arc::new(Keyed::token_bucket("100/min".parse()?).capacity(10_000)?);
+    /// let layer = LimitLayer::keyed(Arc::clone(&limits), by::header("x-api-key"));
+    /// // The same table, elsewhere in the program.
+    /// limits.reset("k-17");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn keyed<T, S>(table: T, by: S) -> LimitLayer<PerKey<T::Table, S>>
+    where
+        T: IntoTable<Table: Table<S::Key>>,
+        S: KeySource,
+    {
+        LimitLayer {
+            rules: Arc::new(Rules::new(PerKey::new(table.into_table(), by))),
+        }
+    }
+}
+
+impl<L: Limits> LimitLayer<L> {
+    fn with(mut self, change: impl FnOnce(&mut Rules<L>)) -> Self {
+        change(Arc::make_mut(&mut self.rules));
+        self
+    }
+
+    /// What the limit is called in `RateLimit` fields and rejections; `default` without it. A gate's limits have
+    /// names of their own.
+    #[must_use]
+    pub fn name(self, name: &str) -> Self {
+        self.with(|rules| rules.name = Arc::from(name))
+    }
+
+    /// Rejects at once what cannot go ahead at once: the default.
+    #[must_use]
+    pub fn reject(self) -> Self {
+        self.with(|rules| rules.patience = None)
+    }
+
+    /// Has a request wait for its turn, for `patience` at the longest. It is rejected at once if that will not be
+    /// enough, as far as is known ([`Acquire`](flowgate::Acquire) says how far), or if [too
+    /// many](flowgate::Line::set_max_waiters) wait already.
+    #[must_use]
+    pub fn wait(self, patience: Duration) -> Self {
+        self.with(|rules| rules.patience = Some(patience))
+    }
+
+    /// Rejects nobody, and lets nobody wait: [counts](Self::counts) who would have been rejected, and puts a
+    /// [`WouldReject`](crate::WouldReject) into the extensions of the response. It has no fields that tell of the
+    /// limit.
+    ///
+    /// What is let through takes what it would have taken otherwise; what would have been rejected takes nothing, nor
+    /// does what would have waited, so that with [`wait`](Self::wait) it counts too few.
+    #[must_use]
+    pub fn dry_run(self) -> Self {
+        self.with(|rules| {
+            rules.dry_run.get_or_insert_with(DryRun::default);
+        })
+    }
+
+    /// [`dry_run`](Self::dry_run), which also writes into a header field of the response why it would have been
+    /// rejected.
+    #[must_use]
+    pub fn dry_run_header(self, name: HeaderName) -> Self {
+        self.with(|rules| rules.dry_run = Some(DryRun { header: Some(name) }))
+    }
+
+    /// Lets a request through for which `exempt` holds, without asking the limit.
+    #[must_use]
+    pub fn exempt(self, exempt: impl Fn(&RequestHead<'_>) -> bool + Send + Sync + 'static) -> Self {
+        self.with(|rules| rules.exempt.push(Exempt::When(Arc::new(exempt))))
+    }
+
+    /// Lets requests for these paths through. One that ends in `/*` stands for all that are below it. They are
+    /// compared as the client writes them, `%` and `..` and all.
+    #[must_use]
+    pub fn exempt_paths<'a>(self, paths: impl IntoIterator<Item = &'a str>) -> Self {
+        let paths = paths.into_iter().map(|path| Exempt::Path(path.into()));
+        self.with(|rules| rules.exempt.extend(paths))
+    }
+
+    /// Lets requests from these addresses through: those of who is connected
+    /// ([`by::peer_address`](crate::by::peer_address)), or of the client in front of trusted proxies
+    /// ([`by::client_address`](crate::by::client_address)).
+    ///
+    /// ```
+    /// use flowgate::TokenBucket;
+    /// use flowgate_tower::{LimitLayer, by};
+    ///
+    /// let layer = LimitLayer::new(TokenBucket::new("100/s".parse()?))
+    ///     .exempt_addresses(by::peer_address(), ["127.0.0.0/8".parse()?, "::1".parse()?]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn exempt_addresses(
+        self,
+        from: impl AddressSource,
+        ranges: impl IntoIterator<Item = AddressRange>,
+    ) -> Self {
+        let ranges = ranges.into_iter().collect();
+        self.with(|rules| {
+            let exempt = Exempt::Addresses(Arc::new(from), ranges);
+            rules.exempt.push(exempt);
+        })
+    }
+
+    /// How many units a request takes, instead of one token. 0 goes ahead for free.
+    #[must_use]
+    pub fn cost(self, cost: impl Fn(&RequestHead<'_>) -> u64 + Send + Sync + 'static) -> Self {
+        self.with(|rules| rules.cost = Some(Arc::new(cost)))
+    }
+
+    /// What a request has really cost, once its response's head is there. `settle` is told how many units were taken,
+    /// and says how many it should have been; the difference is given back or taken.
+    ///
+    /// What has to be taken becomes a debt at a [`TokenBucket`](flowgate::TokenBucket), up to its `max_debt`, so that
+    /// later requests pay; elsewhere, and for keys, as much is taken as there is. What can be given back, the limit
+    /// decides ([`TokenBucket::refund`](flowgate::TokenBucket::refund)). Of a concurrency limit's slots it changes
+    /// nothing.
+    ///
+    /// ```
+    /// use flowgate::TokenBucket;
+    /// use flowgate_tower::{LimitLayer, Outcome};
+    ///
+    /// // Only failed logins count.
+    /// let layer = LimitLayer::new(TokenBucket::new("5/min".parse()?)).settle(|taken, outcome| match outcome {
+    ///     Outcome::Answered(head) if head.status.is_success() => 0,
+    ///     _ => taken,
+    /// });
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    #[must_use]
+    pub fn settle(self, settle: impl Fn(u64, Outcome<'_>) -> u64 + Send + Sync + 'static) -> Self {
+        self.with(|rules| rules.settle = Some(Arc::new(settle)))
+    }
+
+    /// [`settle`](Self::settle) by the response alone; a request without one costs what it took.
+    #[must_use]
+    pub fn settle_by_response(
+        self,
+        settle: impl Fn(u64, ResponseHead<'_>) -> u64 + Send + Sync + 'static,
+    ) -> Self {
+        self.settle(move |taken, outcome| match outcome {
+            Outcome::Answered(head) => settle(taken, head),
+            Outcome::Failed | Outcome::Cancelled => taken,
+        })
+    }
+
+    /// Which header fields tell how the limit stands; [`Headers::draft`] without it.
+    #[must_use]
+    pub fn headers(self, headers: Headers) -> Self {
+        self.with(|rules| rules.headers = headers)
+    }
+
+    /// Makes the answer to a request that is rejected. `Retry-After` and the fields of the limit are added to it,
+    /// unless it has them. Requests of gRPC get its own kind of answer all the same.
+    ///
+    /// ```
+    /// use flowgate::TokenBucket;
+    /// use flowgate_tower::LimitLayer;
+    /// use http::Response;
+    ///
+    /// let layer = LimitLayer::new(TokenBucket::new("100/s".parse()?)).on_rejected(|rejection| {
+    ///     let mut response = Response::new(r#"{"error":"slow down"}"#);
+    ///     *response.status_mut() = rejection.status();
+    ///     response
+    /// });
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    #[must_use]
+    pub fn on_rejected<T: Into<Bytes>>(
+        self,
+        answer: impl Fn(&Rejection<'_>) -> Response<T> + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|rules| {
+            rules.on_rejected = Some(Arc::new(move |rejection| answer(rejection).map(Into::into)));
+        })
+    }
+
+    /// Gives a concurrency limit's slots back when the response's head is there, instead of when its body has ended.
+    #[must_use]
+    pub fn release_at_head(self) -> Self {
+        self.with(|rules| rules.releases_at_head = true)
+    }
+
+    /// What has been done so far, to be read at any time.
+    pub fn counts(&self) -> CountsHandle {
+        self.rules.counts.clone()
+    }
+}
+
+impl<T, S> LimitLayer<PerKey<T, S>>
+where
+    S: KeySource,
+    PerKey<T, S>: Limits,
+{
+    /// What becomes of a request without a key; [`Missing::Reject`] without it.
+    #[must_use]
+    pub fn missing(self, missing: Missing) -> Self {
+        self.with(|rules| rules.limit.set_missing(missing))
+    }
+}
+
+impl<A, N, S> LimitLayer<PerKey<Keyed<A, N>, S>>
+where
+    A: flowgate::KeyedAlgorithm,
+    N: flowgate::KeyNames,
+    S: KeySource,
+    PerKey<Keyed<A, N>, S>: Limits,
+{
+    /// A quota of the key's own: by who it is, by the route, or by what the request says. `None`: that of the table.
+    ///
+    /// What a key has taken stays taken whatever its quota ([`Keyed::with`]). Where routes are to have limits that
+    /// know nothing of each other, make the route part of the key.
+    ///
+    /// ```
+    /// use flowgate::{Keyed, Quota};
+    /// use flowgate_tower::{LimitLayer, by};
+    ///
+    /// let limits = Keyed::token_bucket(Quota::per_minute(60)).capacity(10_000)?;
+    /// let layer = LimitLayer::keyed(limits, by::header("x-tenant"))
+    ///     .quota_of(|_request, tenant| (tenant == "gold").then_some(Quota::per_minute(6000)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// One that this kind of limiter cannot keep ends the request with `500 Internal Server Error`.
+    #[must_use]
+    pub fn quota_of(
+        self,
+        own: impl Fn(&RequestHead<'_>, &S::Key) -> Option<Quota> + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|rules| rules.limit.set_own_quota(Arc::new(own)))
+    }
+}
+
+impl<S, L: Limits> Layer<S> for LimitLayer<L> {
+    type Service = Limited<S, L>;
+
+    fn layer(&self, inner: S) -> Limited<S, L> {
+        Limited::new(inner, Arc::clone(&self.rules))
+    }
+}

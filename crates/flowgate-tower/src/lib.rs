@@ -1,0 +1,126 @@
+//! flowgate's limits as a [tower](https://docs.rs/tower) layer, for axum, tonic, and whatever else speaks
+//! `Service<Request<_>>`.
+//!
+//! ```no_run
+//! use axum::{Router, routing::get};
+//! use flowgate::Keyed;
+//! use flowgate_tower::{LimitLayer, by};
+//! use std::net::SocketAddr;
+//!
+//! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
+//! // 100 requests per minute, 20 at once, for each client address, of which a million may be busy at a time.
+//! let limits = Keyed::token_bucket("100/min burst 20".parse()?).capacity(1_000_000)?;
+//!
+//! let app = Router::new()
+//!     .route("/", get(|| async { "hello" }))
+//!     .layer(LimitLayer::keyed(limits, by::peer_address()));
+//!
+//! let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
+//! axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;
+//! # Ok(()) }
+//! ```
+//!
+//! with this crate's feature `axum` (or `tonic`), by which [`by::peer_address`] knows where the server keeps the
+//! address. Who asks too often is answered
+//!
+//! ```text
+//! HTTP/1.1 429 Too Many Requests
+//! retry-after: 1
+//! ratelimit-policy: "default";q=20;w=12
+//! ratelimit: "default";r=0;t=1
+//!
+//! over the limit `default`; retry after 1 s
+//! ```
+//!
+//! # What can be limited, and how
+//!
+//! - [`LimitLayer::new`]: one limit for all: any limiter of rate, a [`ConcurrencyLimit`](flowgate::ConcurrencyLimit),
+//!   or a [`Gate`](flowgate::Gate) of several.
+//! - [`LimitLayer::keyed`]: one for each key: [`Keyed`](flowgate::Keyed) or
+//!   [`KeyedConcurrencyLimit`](flowgate::KeyedConcurrencyLimit), [`by`] address, header, path, extension, or a
+//!   function.
+//! - [`reject`](LimitLayer::reject), or [`wait`](LimitLayer::wait) in turn with a deadline; or a
+//!   [`dry_run`](LimitLayer::dry_run) that only counts.
+//! - [`exempt`](LimitLayer::exempt), [`cost`](LimitLayer::cost), [`settle`](LimitLayer::settle),
+//!   [`quota_of`](LimitLayer::quota_of), [`on_rejected`](LimitLayer::on_rejected), [`counts`](LimitLayer::counts).
+//!
+//! The layer decides nothing by itself: what is promised is what the limit promises.
+//!
+//! # Defaults
+//!
+//! | setting | default | says |
+//! |---|---|---|
+//! | no room | rejected at once | [`reject`](LimitLayer::reject), [`wait`](LimitLayer::wait) |
+//! | status | 429, or 503 if the server is at its capacity; for gRPC its own | [`Rejection`] |
+//! | body of a rejection | a line of text; none for gRPC | [`on_rejected`](LimitLayer::on_rejected) |
+//! | `Retry-After` | whenever a time is known; whole seconds, rounded up, at least 1 | |
+//! | other fields | `RateLimit-Policy` and `RateLimit` of the current draft | [`headers`](LimitLayer::headers) |
+//! | name of the limit | `default` | [`name`](LimitLayer::name) |
+//! | cost | one token, one slot | [`cost`](LimitLayer::cost) |
+//! | settled afterwards | no | [`settle`](LimitLayer::settle) |
+//! | slots of a concurrency limit | in use until the response's body ends | [`release_at_head`](LimitLayer::release_at_head) |
+//! | no key, or one that cannot be read | rejected | [`missing`](LimitLayer::missing) |
+//! | IPv6 addresses | one key for each /64 | [`PeerAddress::prefixes`](by::PeerAddress::prefixes) |
+//! | fields that proxies write | not looked at | [`by::client_address`] |
+//! | exempt | nobody | [`exempt`](LimitLayer::exempt) |
+//!
+//! # What the choices promise
+//!
+//! - **Taken in `call`.** Tokens and slots are taken when there is a request, never in `poll_ready`: idle connections
+//!   hold none.
+//! - **Waiting is in turn**, and refused at once where the deadline cannot be met. A client that goes away while it
+//!   waits costs the others nothing.
+//! - **A request that has begun has been paid for.** One that is cancelled while the service works gives its slots
+//!   back, but not its tokens: otherwise whoever resets its streams fast enough would have no limit.
+//!   [`LimitLayer::settle`] is told of it and may decide otherwise.
+//! - **A slot lasts as long as the response's body**, so that slow downloads count. An upgraded connection (a
+//!   WebSocket) has no body, and gives its slot back when the upgrade is answered.
+//! - **What is told is true.** Fields are what the limit's snapshot says when the response's head is sent; remaining
+//!   tokens are rounded down, times up.
+//! - **Memory.** A keyed limit's is taken when it is made: 24 bytes a key ([`Keyed`](flowgate::Keyed), what happens
+//!   beyond its capacity included), 64 for [`KeyedConcurrencyLimit`](flowgate::KeyedConcurrencyLimit). No key is
+//!   kept, however many there are and however long they are; a header over 1024 bytes is no key. Only those who wait
+//!   take more, and how many may is bounded.
+//! - **Bad input** is rejected or shares a limit ([`Missing`]), and never panics.
+//!
+//! # Behind a proxy
+//!
+//! Then the address of who is connected is the proxy's. [`by::client_address`] reads what trusted proxies wrote, from
+//! the right; what clients invent changes nothing.
+//!
+//! ```
+//! use flowgate::Keyed;
+//! use flowgate_tower::by::{self, TrustedProxies};
+//! use flowgate_tower::LimitLayer;
+//!
+//! let limits = Keyed::token_bucket("100/min".parse()?).capacity(100_000)?;
+//! let proxies = TrustedProxies::x_forwarded_for(["10.0.0.0/8".parse()?]);
+//! let layer = LimitLayer::keyed(limits, by::client_address(proxies));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+#![doc(html_root_url = "https://docs.rs/flowgate-tower/0.1.0")]
+
+mod body;
+pub mod by;
+pub mod client;
+mod counts;
+mod future;
+mod head;
+mod headers;
+mod layer;
+mod limits;
+mod rejection;
+mod rules;
+mod service;
+
+pub use body::LimitBody;
+pub use counts::{Counts, CountsHandle};
+pub use future::ResponseFuture;
+pub use head::{RequestHead, ResponseHead};
+pub use headers::{Headers, Reset};
+pub use layer::LimitLayer;
+pub use limits::{AnyLimit, IntoTable, Limits, Missing, PerKey, Table};
+pub use rejection::Rejection;
+pub use rules::{Outcome, WouldReject};
+pub use service::Limited;

@@ -1,0 +1,204 @@
+use super::rate::{self, rate};
+use super::sealed::Sealed;
+use super::{Cause, Permit, Standing, Wait};
+use crate::RequestHead;
+use flowgate::{
+    ApproximateWindow, ConcurrencyLimit, DecayingBucket, Denied, FixedWindow, Gate, LeakyBucket,
+    Limiter, Observed, PayAfter, SegmentedWindow, SlidingWindow, TokenBucket, Unlimited, WarmUp,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A limit that all requests share: of rate, of concurrency, or several behind a gate.
+///
+/// Every limiter is one ([`From`]), by itself or in an [`Arc`] that the program keeps a handle of, as to change the
+/// quota.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum AnyLimit {
+    /// Of rate: tokens are spent.
+    Rate(Arc<dyn Limiter>),
+    /// Of concurrency: a slot is in use until the end of the response.
+    Concurrency(Arc<ConcurrencyLimit>),
+    /// Several, all or none.
+    Gate(Arc<Gate>),
+}
+
+macro_rules! from_limiters {
+    ($($limiter:ident)*) => {$(
+        impl From<$limiter> for AnyLimit {
+            fn from(limiter: $limiter) -> Self {
+                Self::Rate(Arc::new(limiter))
+            }
+        }
+
+        impl From<Arc<$limiter>> for AnyLimit {
+            fn from(limiter: Arc<$limiter>) -> Self {
+                Self::Rate(limiter)
+            }
+        }
+    )*};
+}
+
+from_limiters!(TokenBucket LeakyBucket FixedWindow SlidingWindow SegmentedWindow ApproximateWindow WarmUp PayAfter
+    DecayingBucket Unlimited);
+
+impl<L: Limiter + 'static> From<Observed<L>> for AnyLimit {
+    fn from(limiter: Observed<L>) -> Self {
+        Self::Rate(Arc::new(limiter))
+    }
+}
+
+impl<L: Limiter + 'static> From<Arc<Observed<L>>> for AnyLimit {
+    fn from(limiter: Arc<Observed<L>>) -> Self {
+        Self::Rate(limiter)
+    }
+}
+
+impl From<Arc<dyn Limiter>> for AnyLimit {
+    fn from(limiter: Arc<dyn Limiter>) -> Self {
+        Self::Rate(limiter)
+    }
+}
+
+impl From<ConcurrencyLimit> for AnyLimit {
+    fn from(limit: ConcurrencyLimit) -> Self {
+        Self::Concurrency(Arc::new(limit))
+    }
+}
+
+impl From<Arc<ConcurrencyLimit>> for AnyLimit {
+    fn from(limit: Arc<ConcurrencyLimit>) -> Self {
+        Self::Concurrency(limit)
+    }
+}
+
+impl From<Gate> for AnyLimit {
+    fn from(gate: Gate) -> Self {
+        Self::Gate(Arc::new(gate))
+    }
+}
+
+impl From<Arc<Gate>> for AnyLimit {
+    fn from(gate: Arc<Gate>) -> Self {
+        Self::Gate(gate)
+    }
+}
+
+impl Sealed for AnyLimit {
+    type Key = ();
+
+    fn key(&self, _: &RequestHead<'_>) -> Result<Option<()>, Cause> {
+        Ok(Some(()))
+    }
+
+    fn try_take(&self, (): &(), cost: Option<u64>) -> Result<Permit, Denied> {
+        match (self, cost) {
+            (Self::Rate(limiter), None) => limiter.try_acquire().map(|()| Permit::Spent),
+            (Self::Rate(limiter), Some(n)) => limiter.try_acquire_n(n).map(|()| Permit::Spent),
+            (Self::Concurrency(limit), _) => limit
+                .try_acquire_n_owned(cost.unwrap_or(1))
+                .map(Permit::Slots),
+            (Self::Gate(gate), _) => gate
+                .try_acquire_n_owned(cost.unwrap_or(1))
+                .map(Permit::Gate),
+        }
+    }
+
+    fn wait(&self, (): (), cost: Option<u64>, patience: Duration) -> Wait<()> {
+        match self.clone() {
+            Self::Rate(limiter) => Box::pin(async move {
+                let turn = limiter.acquire().within(patience);
+                let turn = match cost {
+                    Some(n) => turn.n(n),
+                    None => turn,
+                };
+                (turn.await.map(|_| Permit::Spent), ())
+            }),
+            Self::Concurrency(limit) => {
+                let turn = limit.acquire_owned().n(cost.unwrap_or(1)).within(patience);
+                Box::pin(async { (turn.await.map(Permit::Slots), ()) })
+            }
+            Self::Gate(gate) => {
+                let turn = gate.acquire_owned().n(cost.unwrap_or(1)).within(patience);
+                Box::pin(async { (turn.await.map(Permit::Gate), ()) })
+            }
+        }
+    }
+
+    fn token(&self, (): &()) -> u64 {
+        match self {
+            Self::Rate(limiter) => rate(&**limiter).map_or(1, |limiter| limiter.quota().scale()),
+            Self::Concurrency(_) | Self::Gate(_) => 1,
+        }
+    }
+
+    fn refund(&self, (): &(), n: u64) {
+        match self {
+            Self::Rate(limiter) => _ = rate(&**limiter).map(|limiter| limiter.refund(n)),
+            Self::Concurrency(_) => {}
+            Self::Gate(gate) => {
+                for name in gate.names() {
+                    rate::configure(gate, name, |limiter| {
+                        limiter.refund(n.saturating_mul(limiter.quota().scale()))
+                    });
+                }
+            }
+        }
+    }
+
+    fn charge(&self, (): &(), n: u64) {
+        match self {
+            Self::Rate(limiter) => match rate(&**limiter) {
+                Some(limiter) => limiter.charge(n),
+                None => _ = limiter.try_acquire_n(n),
+            },
+            Self::Concurrency(_) => {}
+            Self::Gate(gate) => {
+                for name in gate.names() {
+                    rate::configure(gate, name, |limiter| {
+                        limiter.charge(n.saturating_mul(limiter.quota().scale()));
+                    });
+                }
+            }
+        }
+    }
+
+    fn standings(&self, (): &(), name: &str, tell: &mut dyn FnMut(Standing<'_>)) {
+        match self {
+            Self::Rate(limiter) => {
+                let quota = rate(&**limiter).map(|limiter| limiter.quota());
+                let more = |n| limiter.peek_n_at(limiter.clock().now(), n);
+                tell(Standing::of_rate(name, limiter.snapshot(), quota, more));
+            }
+            Self::Concurrency(limit) => tell(Standing::of_slots(name, limit.snapshot())),
+            Self::Gate(gate) => {
+                for name in gate.names() {
+                    let of_rate = rate::inspect(gate, name, |limiter| {
+                        let more = |n| limiter.peek_n_at(limiter.clock().now(), n);
+                        let quota = Some(limiter.quota());
+                        Standing::of_rate(name, limiter.snapshot(), quota, more)
+                    });
+                    let of_slots = || {
+                        let snapshot = gate.inspect(name, ConcurrencyLimit::snapshot)?;
+                        Some(Standing::of_slots(name, snapshot))
+                    };
+                    if let Some(standing) = of_rate.or_else(of_slots) {
+                        tell(standing);
+                    }
+                }
+            }
+        }
+    }
+
+    fn name_of(&self, denied: &Denied) -> Option<&str> {
+        match self {
+            Self::Gate(gate) => gate.name_of(denied),
+            Self::Rate(_) | Self::Concurrency(_) => None,
+        }
+    }
+
+    fn is_the_clients(&self, (): &()) -> bool {
+        false
+    }
+}

@@ -1,0 +1,173 @@
+//! What a layer may be a layer of: [`Limits`].
+
+mod any;
+mod per_key;
+mod rate;
+mod table;
+
+pub use any::AnyLimit;
+pub use per_key::{Missing, PerKey};
+pub use table::{IntoTable, Table};
+
+use crate::RequestHead;
+use crate::by::NoKey;
+use flowgate::{Denied, Gate, KeyedError, OwnedKeyPermit, OwnedPermit, Quota, Snapshot};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+/// Whatever a [`LimitLayer`](crate::LimitLayer) asks: [`AnyLimit`], or a limit [for each key](PerKey). Sealed.
+pub trait Limits: sealed::Sealed {}
+
+impl<L: sealed::Sealed> Limits for L {}
+
+pub(crate) mod sealed {
+    use super::{Cause, Denied, Duration, Permit, RequestHead, Standing, Wait};
+
+    pub trait Sealed: Clone + Send + Sync + 'static {
+        /// Whose limit it is, for as long as the request lasts.
+        type Key: Send + 'static;
+
+        /// Whose request it is; `None` if no limit is meant for it.
+        fn key(&self, request: &RequestHead<'_>) -> Result<Option<Self::Key>, Cause>;
+
+        /// Takes `cost` units, or one token, at once.
+        fn try_take(&self, key: &Self::Key, cost: Option<u64>) -> Result<Permit, Denied>;
+
+        /// Takes them in turn, within `patience`.
+        fn wait(&self, key: Self::Key, cost: Option<u64>, patience: Duration) -> Wait<Self::Key>;
+
+        /// How many units one token is.
+        fn token(&self, key: &Self::Key) -> u64;
+
+        /// Gives back `n` units that turned out not to be needed.
+        fn refund(&self, key: &Self::Key, n: u64);
+
+        /// Takes `n` units more, for what has already been done.
+        fn charge(&self, key: &Self::Key, n: u64);
+
+        /// How each of its limits stands now.
+        fn standings(&self, key: &Self::Key, name: &str, tell: &mut dyn FnMut(Standing<'_>));
+
+        /// The name of the limit that refused, if it is not the layer's.
+        fn name_of(&self, denied: &Denied) -> Option<&str>;
+
+        /// Whether it is the client's own limit, not one that it shares with others.
+        fn is_the_clients(&self, key: &Self::Key) -> bool;
+    }
+}
+
+/// A wait for a turn. It gives the key back.
+pub type Wait<K> = Pin<Box<dyn Future<Output = (Result<Permit, Denied>, K)> + Send>>;
+
+/// What a request holds while it lasts.
+pub enum Permit {
+    /// Tokens: nothing to give back.
+    Spent,
+    Slots(OwnedPermit),
+    Gate(OwnedPermit<Gate>),
+    Key(OwnedKeyPermit),
+}
+
+impl Permit {
+    /// How many slots are in use by it.
+    fn slots(&self) -> u64 {
+        match self {
+            Self::Spent => 0,
+            Self::Slots(permit) => permit.n(),
+            Self::Gate(permit) => permit.n(),
+            Self::Key(permit) => permit.n(),
+        }
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Permit({})", self.slots())
+    }
+}
+
+/// Why a request was not let through.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cause {
+    Denied(Denied),
+    NoKey(NoKey),
+    /// A quota of the key's own that this kind of limiter cannot keep.
+    Quota(KeyedError),
+}
+
+/// How a limit stands at one instant.
+#[derive(Debug)]
+pub struct Standing<'a> {
+    pub name: &'a str,
+    /// In tokens.
+    pub snapshot: Snapshot,
+    pub unit: Unit,
+    /// The time in which all of it can be used once: the period, if the burst is the count.
+    pub window: Option<Duration>,
+    /// The time until there is more; none if there is all of it, or nobody knows.
+    pub more_after: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    Requests,
+    ConcurrentRequests,
+}
+
+impl<'a> Standing<'a> {
+    /// Of a limit of rate. `more` says when as many units as it is given can be had.
+    fn of_rate(
+        name: &'a str,
+        snapshot: Snapshot,
+        quota: Option<Quota>,
+        more: impl FnOnce(u64) -> Result<(), Denied>,
+    ) -> Self {
+        let token = quota.map_or(1, |quota| quota.scale());
+        // Whole tokens, so that nobody is told of one that is not there.
+        let snapshot = in_tokens(snapshot, token);
+        let is_whole = snapshot.remaining >= snapshot.limit;
+        let more_after = (!is_whole).then(|| {
+            let next = (snapshot.remaining + 1).saturating_mul(token);
+            match more(next) {
+                // It has come in the meantime.
+                Ok(()) => Some(Duration::from_nanos(1)),
+                Err(denied) => denied.retry_after(),
+            }
+        });
+        Self {
+            name,
+            snapshot,
+            unit: Unit::Requests,
+            window: quota.and_then(|quota| window(snapshot.limit, quota)),
+            more_after: more_after.flatten(),
+        }
+    }
+
+    fn of_slots(name: &'a str, snapshot: Snapshot) -> Self {
+        Self {
+            name,
+            snapshot,
+            unit: Unit::ConcurrentRequests,
+            window: None,
+            more_after: None,
+        }
+    }
+}
+
+fn in_tokens(mut snapshot: Snapshot, token: u64) -> Snapshot {
+    snapshot.limit /= token;
+    snapshot.remaining /= token;
+    snapshot
+}
+
+/// How long `quota` takes for `limit` tokens, rounded up to whole nanoseconds. `None` if that is beyond what a
+/// `Duration` holds.
+fn window(limit: u64, quota: Quota) -> Option<Duration> {
+    let period_ns = quota.period().as_nanos();
+    let count = u128::from(quota.count().max(1));
+    let nanos = period_ns.checked_mul(limit.into())?.div_ceil(count);
+    let seconds = u64::try_from(nanos / 1_000_000_000).ok()?;
+    Some(Duration::new(seconds, (nanos % 1_000_000_000) as u32))
+}

@@ -1,0 +1,160 @@
+use super::sealed::Sealed;
+use super::{AnyLimit, Cause, Permit, Standing, Table, Wait};
+use crate::RequestHead;
+use crate::by::KeySource;
+use flowgate::{Denied, Quota};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A limit for each key: a [`Table`] of them, and where a request's key is found.
+pub struct PerKey<T, S: KeySource> {
+    table: Arc<T>,
+    source: S,
+    missing: Missing,
+    own_quota: Option<OwnQuota<S::Key>>,
+}
+
+type OwnQuota<K> = Arc<dyn Fn(&RequestHead<'_>, &K) -> Option<Quota> + Send + Sync>;
+
+/// What becomes of a request that has no key, or one that cannot be read.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum Missing {
+    /// It is rejected: with `400 Bad Request`, or, if the server is to blame, `500 Internal Server Error`
+    /// ([`NoKey`](crate::by::NoKey)).
+    #[default]
+    Reject,
+    /// All such requests share this limit.
+    Share(AnyLimit),
+    /// It is let through. Whoever leaves the key out then has no limit.
+    Exempt,
+}
+
+/// Whose limit it is.
+#[derive(Debug)]
+pub enum Who<K> {
+    /// A key, and its own quota.
+    Known(K, Option<Quota>),
+    /// One of those without a key, with the limit that they share.
+    Nobody(AnyLimit),
+}
+
+impl<T, S: KeySource> PerKey<T, S> {
+    pub(crate) fn new(table: Arc<T>, source: S) -> Self {
+        Self {
+            table,
+            source,
+            missing: Missing::Reject,
+            own_quota: None,
+        }
+    }
+
+    pub(crate) fn set_missing(&mut self, missing: Missing) {
+        self.missing = missing;
+    }
+
+    pub(crate) fn set_own_quota(&mut self, own: OwnQuota<S::Key>) {
+        self.own_quota = Some(own);
+    }
+}
+
+impl<T, S: KeySource> Clone for PerKey<T, S> {
+    fn clone(&self) -> Self {
+        Self {
+            table: Arc::clone(&self.table),
+            source: self.source.clone(),
+            missing: self.missing.clone(),
+            own_quota: self.own_quota.clone(),
+        }
+    }
+}
+
+impl<T: fmt::Debug, S: KeySource> fmt::Debug for PerKey<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PerKey")
+            .field("table", &self.table)
+            .field("missing", &self.missing)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T: Table<S::Key>, S: KeySource> Sealed for PerKey<T, S> {
+    type Key = Who<S::Key>;
+
+    fn key(&self, request: &RequestHead<'_>) -> Result<Option<Self::Key>, Cause> {
+        let key = match (self.source.key(request), &self.missing) {
+            (Ok(key), _) => key,
+            (Err(no_key), Missing::Reject) => return Err(Cause::NoKey(no_key)),
+            (Err(_), Missing::Share(limit)) => return Ok(Some(Who::Nobody(limit.clone()))),
+            (Err(_), Missing::Exempt) => return Ok(None),
+        };
+        let own = self.own_quota.as_ref().and_then(|own| own(request, &key));
+        if let Some(own) = own {
+            self.table.check(own).map_err(Cause::Quota)?;
+        }
+        Ok(Some(Who::Known(key, own)))
+    }
+
+    fn try_take(&self, key: &Self::Key, cost: Option<u64>) -> Result<Permit, Denied> {
+        match key {
+            Who::Known(key, own) => self.table.try_take(key, *own, cost),
+            Who::Nobody(limit) => limit.try_take(&(), cost),
+        }
+    }
+
+    fn wait(&self, key: Self::Key, cost: Option<u64>, patience: Duration) -> Wait<Self::Key> {
+        match key {
+            Who::Known(key, own) => {
+                let table = Arc::clone(&self.table);
+                Box::pin(async move {
+                    let answer = table.wait(&key, own, cost, patience).await;
+                    (answer, Who::Known(key, own))
+                })
+            }
+            Who::Nobody(limit) => {
+                let turn = limit.wait((), cost, patience);
+                Box::pin(async move { (turn.await.0, Who::Nobody(limit)) })
+            }
+        }
+    }
+
+    fn token(&self, key: &Self::Key) -> u64 {
+        match key {
+            Who::Known(_, own) => self.table.token(*own),
+            Who::Nobody(limit) => limit.token(&()),
+        }
+    }
+
+    fn refund(&self, key: &Self::Key, n: u64) {
+        match key {
+            Who::Known(key, own) => self.table.refund(key, *own, n),
+            Who::Nobody(limit) => limit.refund(&(), n),
+        }
+    }
+
+    fn charge(&self, key: &Self::Key, n: u64) {
+        match key {
+            Who::Known(key, own) => self.table.charge(key, *own, n),
+            Who::Nobody(limit) => limit.charge(&(), n),
+        }
+    }
+
+    fn standings(&self, key: &Self::Key, name: &str, tell: &mut dyn FnMut(Standing<'_>)) {
+        match key {
+            Who::Known(key, own) => tell(self.table.standing(key, *own, name)),
+            Who::Nobody(limit) => limit.standings(&(), name, tell),
+        }
+    }
+
+    fn name_of(&self, denied: &Denied) -> Option<&str> {
+        match &self.missing {
+            Missing::Share(limit) => limit.name_of(denied),
+            Missing::Reject | Missing::Exempt => None,
+        }
+    }
+
+    fn is_the_clients(&self, key: &Self::Key) -> bool {
+        matches!(key, Who::Known(..))
+    }
+}

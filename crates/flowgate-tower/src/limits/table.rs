@@ -1,0 +1,200 @@
+use super::{Permit, Standing};
+use flowgate::{
+    Denied, KeyNames, Keyed, KeyedAlgorithm, KeyedConcurrencyLimit, KeyedError, KeyedView, Names,
+    Quota,
+};
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A table of limits that knows keys of type `K`: [`Keyed`] or [`KeyedConcurrencyLimit`]. Sealed.
+pub trait Table<K>: sealed::Sealed<K> {}
+
+impl<K, T: sealed::Sealed<K>> Table<K> for T {}
+
+/// What [`LimitLayer::keyed`](crate::LimitLayer::keyed) takes: a [`Table`], or an [`Arc`] of it.
+pub trait IntoTable {
+    /// The table.
+    type Table;
+
+    /// Itself, shared.
+    fn into_table(self) -> Arc<Self::Table>;
+}
+
+macro_rules! into_table {
+    ($($table:ty $(where $algorithm:ident, $names:ident)?),*) => {$(
+        impl$(<$algorithm: KeyedAlgorithm, $names: KeyNames>)? IntoTable for $table {
+            type Table = $table;
+
+            fn into_table(self) -> Arc<$table> {
+                Arc::new(self)
+            }
+        }
+
+        impl$(<$algorithm: KeyedAlgorithm, $names: KeyNames>)? IntoTable for Arc<$table> {
+            type Table = $table;
+
+            fn into_table(self) -> Arc<$table> {
+                self
+            }
+        }
+    )*};
+}
+
+into_table!(Keyed<A, N> where A, N, KeyedConcurrencyLimit);
+
+pub(crate) mod sealed {
+    use super::{Arc, Denied, Duration, KeyedError, Permit, Quota, Standing};
+    use std::future::Future;
+
+    /// As the methods of [`Limits`](crate::Limits), for a key, and by a quota of its own if it has one.
+    pub trait Sealed<K>: Send + Sync + 'static {
+        fn check(&self, own: Quota) -> Result<(), KeyedError>;
+
+        fn try_take(
+            self: &Arc<Self>,
+            key: &K,
+            own: Option<Quota>,
+            cost: Option<u64>,
+        ) -> Result<Permit, Denied>;
+
+        fn wait(
+            self: &Arc<Self>,
+            key: &K,
+            own: Option<Quota>,
+            cost: Option<u64>,
+            patience: Duration,
+        ) -> impl Future<Output = Result<Permit, Denied>> + Send;
+
+        fn token(&self, own: Option<Quota>) -> u64;
+
+        fn refund(&self, key: &K, own: Option<Quota>, n: u64);
+
+        fn charge(&self, key: &K, own: Option<Quota>, n: u64);
+
+        fn standing<'a>(&self, key: &K, own: Option<Quota>, name: &'a str) -> Standing<'a>;
+    }
+}
+
+/// `keyed` by the key's own quota. That it can be kept has been checked, so it is.
+fn view<A: KeyedAlgorithm, N: KeyNames>(
+    keyed: &Keyed<A, N>,
+    own: Option<Quota>,
+) -> Option<KeyedView<'_, A, N>> {
+    keyed.with(own?).ok()
+}
+
+impl<A, N, K> sealed::Sealed<K> for Keyed<A, N>
+where
+    A: KeyedAlgorithm + 'static,
+    N: KeyNames + Names<K> + 'static,
+    K: Hash + Send + Sync + 'static,
+    Keyed<A, N>: Send + Sync,
+{
+    fn check(&self, own: Quota) -> Result<(), KeyedError> {
+        self.with(own).map(|_| ())
+    }
+
+    fn try_take(
+        self: &Arc<Self>,
+        key: &K,
+        own: Option<Quota>,
+        cost: Option<u64>,
+    ) -> Result<Permit, Denied> {
+        match (view(self, own), cost) {
+            (None, None) => self.try_acquire(key),
+            (None, Some(n)) => self.try_acquire_n(key, n),
+            (Some(own), None) => own.try_acquire(key),
+            (Some(own), Some(n)) => own.try_acquire_n(key, n),
+        }
+        .map(|()| Permit::Spent)
+    }
+
+    async fn wait(
+        self: &Arc<Self>,
+        key: &K,
+        own: Option<Quota>,
+        cost: Option<u64>,
+        patience: Duration,
+    ) -> Result<Permit, Denied> {
+        let turn = match view(self, own) {
+            Some(own) => own.acquire(key),
+            None => self.acquire(key),
+        };
+        let turn = match cost {
+            Some(n) => turn.n(n),
+            None => turn,
+        };
+        turn.within(patience).await.map(|_| Permit::Spent)
+    }
+
+    fn token(&self, own: Option<Quota>) -> u64 {
+        own.unwrap_or_else(|| self.quota()).scale()
+    }
+
+    fn refund(&self, key: &K, own: Option<Quota>, n: u64) {
+        match view(self, own) {
+            Some(own) => own.refund(key, n),
+            None => Keyed::refund(self, key, n),
+        };
+    }
+
+    fn charge(&self, key: &K, own: Option<Quota>, n: u64) {
+        match view(self, own) {
+            Some(own) => own.take_up_to(key, n),
+            None => self.take_up_to(key, n),
+        };
+    }
+
+    fn standing<'a>(&self, key: &K, own: Option<Quota>, name: &'a str) -> Standing<'a> {
+        match view(self, own) {
+            Some(view) => Standing::of_rate(name, view.snapshot(key), own, |n| view.peek_n(key, n)),
+            None => {
+                let quota = Some(self.quota());
+                Standing::of_rate(name, self.snapshot(key), quota, |n| self.peek_n(key, n))
+            }
+        }
+    }
+}
+
+impl<K> sealed::Sealed<K> for KeyedConcurrencyLimit
+where
+    K: Hash + Send + Sync + 'static,
+{
+    fn check(&self, _: Quota) -> Result<(), KeyedError> {
+        Ok(())
+    }
+
+    fn try_take(
+        self: &Arc<Self>,
+        key: &K,
+        _: Option<Quota>,
+        cost: Option<u64>,
+    ) -> Result<Permit, Denied> {
+        self.try_acquire_n_owned(key, cost.unwrap_or(1))
+            .map(Permit::Key)
+    }
+
+    async fn wait(
+        self: &Arc<Self>,
+        key: &K,
+        _: Option<Quota>,
+        cost: Option<u64>,
+        patience: Duration,
+    ) -> Result<Permit, Denied> {
+        let turn = self.acquire_owned(key).n(cost.unwrap_or(1));
+        turn.within(patience).await.map(Permit::Key)
+    }
+
+    fn token(&self, _: Option<Quota>) -> u64 {
+        1
+    }
+
+    fn refund(&self, _: &K, _: Option<Quota>, _: u64) {}
+
+    fn charge(&self, _: &K, _: Option<Quota>, _: u64) {}
+
+    fn standing<'a>(&self, key: &K, _: Option<Quota>, name: &'a str) -> Standing<'a> {
+        Standing::of_slots(name, self.snapshot(key))
+    }
+}

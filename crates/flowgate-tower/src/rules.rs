@@ -1,0 +1,269 @@
+use crate::by::{AddressRange, AddressSource};
+use crate::counts::{Counters, CountsHandle, count};
+use crate::headers::{Fields, Headers};
+use crate::limits::sealed::Sealed;
+use crate::limits::{Cause, Permit};
+use crate::rejection::Rejection;
+use crate::{RequestHead, ResponseHead};
+use bytes::Bytes;
+use http::Response;
+use http::header::{HeaderMap, HeaderName};
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// What a layer and all its services have in common: a limit, and how to go about it.
+#[derive(Clone)]
+pub(crate) struct Rules<L> {
+    pub(crate) limit: L,
+    pub(crate) name: Arc<str>,
+    /// How long a request may wait; `None`: not at all.
+    pub(crate) patience: Option<Duration>,
+    pub(crate) dry_run: Option<DryRun>,
+    pub(crate) exempt: Vec<Exempt>,
+    pub(crate) cost: Option<Arc<Cost>>,
+    pub(crate) settle: Option<Arc<Settle>>,
+    pub(crate) headers: Headers,
+    pub(crate) on_rejected: Option<Arc<OnRejected>>,
+    pub(crate) releases_at_head: bool,
+    pub(crate) counts: CountsHandle,
+}
+
+type Cost = dyn Fn(&RequestHead<'_>) -> u64 + Send + Sync;
+type Settle = dyn Fn(u64, Outcome<'_>) -> u64 + Send + Sync;
+pub(crate) type OnRejected = dyn Fn(&Rejection<'_>) -> Response<Bytes> + Send + Sync;
+
+#[derive(Clone, Default)]
+pub(crate) struct DryRun {
+    pub(crate) header: Option<HeaderName>,
+}
+
+/// Whom no limit is asked for.
+#[derive(Clone)]
+pub(crate) enum Exempt {
+    When(Arc<dyn Fn(&RequestHead<'_>) -> bool + Send + Sync>),
+    /// This path; if it ends in `/*`, what is below it.
+    Path(Box<str>),
+    Addresses(Arc<dyn AddressSource>, Arc<[AddressRange]>),
+}
+
+/// How a request that had been let through ended, for [`LimitLayer::settle`](crate::LimitLayer::settle).
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Outcome<'a> {
+    /// With a response: its head. A handler may leave what the request really cost in the extensions.
+    Answered(ResponseHead<'a>),
+    /// With an error of the service.
+    Failed,
+    /// Not at all: the client went away before there was a response.
+    Cancelled,
+}
+
+/// In the extensions of a response that would have been a rejection, were it not for the
+/// [dry run](crate::LimitLayer::dry_run).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WouldReject {
+    /// The status that the rejection would have had.
+    pub status: http::StatusCode,
+    /// The least time to wait, if it is known.
+    pub retry_after: Option<Duration>,
+    /// What it would have said.
+    pub text: String,
+}
+
+impl Exempt {
+    fn applies_to(&self, request: &RequestHead<'_>) -> bool {
+        match self {
+            Self::When(when) => when(request),
+            Self::Path(path) => {
+                let asked = request.uri.path();
+                match path.strip_suffix("/*") {
+                    Some(above) => asked
+                        .strip_prefix(above)
+                        .is_some_and(|below| below.starts_with('/')),
+                    None => asked == &**path,
+                }
+            }
+            Self::Addresses(source, ranges) => source
+                .address(request)
+                .is_ok_and(|address| ranges.iter().any(|range| range.contains(address))),
+        }
+    }
+}
+
+impl<L: Sealed> Rules<L> {
+    pub(crate) fn new(limit: L) -> Self {
+        Self {
+            limit,
+            name: Arc::from("default"),
+            patience: None,
+            dry_run: None,
+            exempt: Vec::new(),
+            cost: None,
+            settle: None,
+            headers: Headers::default(),
+            on_rejected: None,
+            releases_at_head: false,
+            counts: CountsHandle::default(),
+        }
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counts.0
+    }
+
+    /// Decides on a request.
+    pub(crate) fn decide(&self, request: &RequestHead<'_>) -> Decision<L::Key> {
+        if self.exempt.iter().any(|some| some.applies_to(request)) {
+            count(&self.counters().exempt);
+            return Decision::Pass { would_reject: None };
+        }
+        let key = match self.limit.key(request) {
+            Ok(Some(key)) => key,
+            Ok(None) => {
+                count(&self.counters().exempt);
+                return Decision::Pass { would_reject: None };
+            }
+            // Whose own limit it would have been makes no difference then.
+            Err(cause) => return self.refused(&cause, true, request),
+        };
+        let cost = self.cost.as_ref().map(|cost| cost(request));
+        let denied = match self.limit.try_take(&key, cost) {
+            Ok(permit) => {
+                count(&self.counters().admitted);
+                return Decision::Admit { key, cost, permit };
+            }
+            Err(denied) => denied,
+        };
+        if let Some(patience) = self.patience {
+            // It is the least time that it takes, so that nobody waits in vain.
+            let is_hopeless = denied.is_never()
+                || denied.is_closed()
+                || denied.is_table_full()
+                || denied.retry_after().is_some_and(|wait| wait > patience);
+            if !is_hopeless && self.dry_run.is_none() {
+                return Decision::Wait {
+                    key,
+                    cost,
+                    patience,
+                };
+            }
+            if !is_hopeless {
+                return Decision::Pass { would_reject: None };
+            }
+        }
+        let is_the_clients = self.limit.is_the_clients(&key);
+        let mut decision = self.refused(&Cause::Denied(denied), is_the_clients, request);
+        if let Decision::Reject(response) = &mut decision {
+            self.put_fields(&key, response.headers_mut());
+        }
+        decision
+    }
+
+    /// What becomes of a request that is not let through: a rejection, unless this is a dry run.
+    fn refused(
+        &self,
+        cause: &Cause,
+        is_the_clients: bool,
+        request: &RequestHead<'_>,
+    ) -> Decision<L::Key> {
+        let rejection = self.rejection(cause, is_the_clients, request);
+        if self.dry_run.is_some() {
+            count(&self.counters().would_refuse);
+            let would_reject = Some(Box::new(WouldReject {
+                status: rejection.status(),
+                retry_after: rejection.retry_after(),
+                text: rejection.to_string(),
+            }));
+            return Decision::Pass { would_reject };
+        }
+        Decision::Reject(self.reject(&rejection))
+    }
+
+    /// The answer to a request that waited in vain.
+    pub(crate) fn reject_after_wait(
+        &self,
+        denied: flowgate::Denied,
+        key: &L::Key,
+        request: &RequestHead<'_>,
+    ) -> Response<Bytes> {
+        let cause = Cause::Denied(denied);
+        let is_the_clients = self.limit.is_the_clients(key);
+        let mut response = self.reject(&self.rejection(&cause, is_the_clients, request));
+        self.put_fields(key, response.headers_mut());
+        response
+    }
+
+    fn rejection<'a>(
+        &'a self,
+        cause: &'a Cause,
+        is_the_clients: bool,
+        request: &RequestHead<'a>,
+    ) -> Rejection<'a> {
+        let name = match cause {
+            Cause::Denied(denied) => self.limit.name_of(denied),
+            Cause::NoKey(_) | Cause::Quota(_) => None,
+        };
+        Rejection {
+            cause,
+            name: name.unwrap_or(&self.name),
+            is_the_clients,
+            request: *request,
+        }
+    }
+
+    fn reject(&self, rejection: &Rejection<'_>) -> Response<Bytes> {
+        count(&self.counters().refused);
+        if rejection.no_key().is_some() {
+            count(&self.counters().without_key);
+        }
+        let mut response = match &self.on_rejected {
+            Some(on_rejected) if !rejection.is_grpc() => on_rejected(rejection),
+            _ => rejection.response(),
+        };
+        rejection.put_retry_after(response.headers_mut());
+        response
+    }
+
+    /// Tells how `key`'s limit stands now.
+    pub(crate) fn put_fields(&self, key: &L::Key, headers: &mut HeaderMap) {
+        if self.headers.is_none() || self.dry_run.is_some() {
+            return;
+        }
+        let mut fields = Fields::new(self.headers);
+        self.limit
+            .standings(key, &self.name, &mut |standing| fields.add(&standing));
+        fields.put(headers, SystemTime::now());
+    }
+}
+
+pub(crate) enum Decision<K> {
+    /// Let through, and nothing taken.
+    Pass {
+        would_reject: Option<Box<WouldReject>>,
+    },
+    Admit {
+        key: K,
+        cost: Option<u64>,
+        permit: Permit,
+    },
+    Wait {
+        key: K,
+        cost: Option<u64>,
+        patience: Duration,
+    },
+    Reject(Response<Bytes>),
+}
+
+impl<L: fmt::Debug> fmt::Debug for Rules<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rules")
+            .field("limit", &self.limit)
+            .field("name", &self.name)
+            .field("patience", &self.patience)
+            .field("is_dry_run", &self.dry_run.is_some())
+            .field("headers", &self.headers)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,97 @@
+use crate::RequestHead;
+use crate::body::LimitBody;
+use crate::future::ResponseFuture;
+use crate::limits::Limits;
+use crate::rules::{Decision, Rules};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tower_service::Service;
+
+/// A service behind a limit; made by [`LimitLayer`](crate::LimitLayer).
+///
+/// The limit is asked in [`call`](Service::call), when there is a request, and not in `poll_ready`: a connection that
+/// is idle holds nothing. Clones share the limit.
+pub struct Limited<S, L> {
+    inner: S,
+    rules: Arc<Rules<L>>,
+}
+
+impl<S, L> Limited<S, L> {
+    pub(crate) fn new(inner: S, rules: Arc<Rules<L>>) -> Self {
+        Self { inner, rules }
+    }
+
+    /// The service behind the limit.
+    pub fn get_ref(&self) -> &S {
+        &self.inner
+    }
+
+    /// The service, no longer limited.
+    pub fn into_inner(self) -> S {
+        self.inner
+    }
+}
+
+impl<S: Clone, L> Clone for Limited<S, L> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            rules: Arc::clone(&self.rules),
+        }
+    }
+}
+
+impl<S, L, B, R> Service<Request<B>> for Limited<S, L>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone,
+    L: Limits,
+    R: Body<Data: From<Bytes>>,
+{
+    type Response = Response<LimitBody<R>>;
+    type Error = S::Error;
+    type Future = ResponseFuture<S, L, B>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let decision = self.rules.decide(&RequestHead::of(&request));
+        let rules = Arc::clone(&self.rules);
+        match decision {
+            Decision::Pass { would_reject } => {
+                let future = self.inner.call(request);
+                ResponseFuture::passed(rules, future, would_reject)
+            }
+            Decision::Admit { key, cost, permit } => {
+                let future = self.inner.call(request);
+                ResponseFuture::admitted(rules, future, key, cost, permit)
+            }
+            Decision::Wait {
+                key,
+                cost,
+                patience,
+            } => {
+                // The one that is ready waits; its clone is asked again whether it is.
+                let next = self.inner.clone();
+                let ready = std::mem::replace(&mut self.inner, next);
+                let turn = rules.limit.wait(key, cost, patience);
+                ResponseFuture::waiting(rules, turn, cost, (ready, request))
+            }
+            Decision::Reject(response) => ResponseFuture::rejected(response),
+        }
+    }
+}
+
+impl<S: fmt::Debug, L: fmt::Debug> fmt::Debug for Limited<S, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Limited")
+            .field("inner", &self.inner)
+            .field("rules", &self.rules)
+            .finish()
+    }
+}
