@@ -78,7 +78,7 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
         }
         let supply = self.supply();
         supply.room().pass(supply, now.as_nanos(), Some(n))?;
-        supply.peek(now, n)
+        supply.look(now, n)
     }
 
     /// Takes `n` units now, to be used when [`Reservation::at`] says. `None` if this type of limiter cannot

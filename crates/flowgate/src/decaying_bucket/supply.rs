@@ -32,6 +32,12 @@ impl Supply for DecayingBucket {
         parameters.take_dated(bits, at.as_nanos(), n).map(|_| ())
     }
 
+    /// Not dated: a time from before the newest decision counts as that.
+    fn look(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
+        let (parameters, bits) = self.cell.view();
+        parameters.take(bits, now.as_nanos(), n).map(|_| ())
+    }
+
     fn take_back(&self, at: Timestamp, n: u64, _: &Receipt) {
         self.take_back_of(at, n);
     }

@@ -45,6 +45,19 @@ impl Supply for FixedWindow {
         self.delay(at, 0, n)
     }
 
+    /// Not dated: at a time before the window it counts in that.
+    fn look(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
+        let view = self.word.view(now.as_nanos());
+        let limit = view.parameters.burst_units;
+        if n > limit {
+            return Err(Denied::never(n, limit));
+        }
+        match word::FixedWindow::take(&view, view.parameters.ticks(n)) {
+            Ok(_) => Ok(()),
+            Err(missing) => Err(view.denied(missing)),
+        }
+    }
+
     /// Takes them off the count if they are in it: if they were counted in the newest window, and since tokens were last
     /// divided otherwise.
     fn take_back(&self, at: Timestamp, n: u64, _: &Receipt) {

@@ -39,6 +39,11 @@ pub trait Supply: Send + Sync {
     /// What [`grant`](Self::grant) would answer. Takes nothing.
     fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied>;
 
+    /// What [`take`](Self::take) would answer. Takes nothing.
+    fn look(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
+        self.peek(now, n)
+    }
+
     /// Whether there may be something for the one behind, after a grant: if not, it need not ask before more is made
     /// possible.
     fn has_more(&self) -> bool {

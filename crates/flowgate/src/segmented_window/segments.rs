@@ -267,11 +267,26 @@ impl Segments {
     /// A unit comes a window and a segment, at the least, after the segment of the one that is the limit's number of
     /// units before it.
     pub(super) fn look_ahead(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
+        self.look_by(|| self.view(at_ns).dated(at_ns), at_ns, ahead, n)
+    }
+
+    /// What [`take_units`](Self::take_units) would answer.
+    pub(super) fn foretell(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+        self.look_by(|| self.view(now_ns), now_ns, 0, n)
+    }
+
+    fn look_by(
+        &self,
+        view: impl Fn() -> View,
+        at_ns: u64,
+        ahead: u128,
+        n: u64,
+    ) -> Result<(), Denied> {
         if n == 0 {
             return Ok(());
         }
         loop {
-            let view = self.view(at_ns).dated(at_ns);
+            let view = view();
             let told = if n > view.limit {
                 Err(Denied::never(n, view.limit))
             } else {

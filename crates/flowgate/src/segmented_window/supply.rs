@@ -31,6 +31,11 @@ impl Supply for SegmentedWindow {
         self.delay(at, 0, n)
     }
 
+    /// Not dated: at a time before the newest segment it counts in that.
+    fn look(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
+        self.segments.foretell(now.as_nanos(), n)
+    }
+
     /// Takes them out of the segment that they are in, and not out of the newest, as a refund does: what others took
     /// later goes on counting.
     fn take_back(&self, at: Timestamp, n: u64, _: &Receipt) {

@@ -31,6 +31,11 @@ impl Supply for SlidingWindow {
         self.delay(at, 0, n)
     }
 
+    /// Not dated: at a time before the newest entry it counts with that.
+    fn look(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
+        self.log.foretell(now.as_nanos(), n)
+    }
+
     /// Takes them out of the log where they are, and not the newest, as a refund does: what others took later goes on
     /// counting.
     fn take_back(&self, at: Timestamp, n: u64, _: &Receipt) {
