@@ -30,6 +30,8 @@ macro_rules! acquire {
 pub fn on_default_clock() -> Vec<Operation> {
     let bucket = || quota(1_000, SECOND, BURST);
     let one = || quota(1, HOUR, 1);
+    // Enough to share, whatever the number of processors.
+    let scarce = || quota(1, HOUR, 10_000);
     vec![
         acquire!("unlimited_admit", Unlimited::new()),
         acquire!("leaky_bucket_admit", LeakyBucket::new(bucket())),
@@ -56,6 +58,8 @@ pub fn on_default_clock() -> Vec<Operation> {
         acquire!("segmented_window_10_refuse", full(segmented(1, 10))),
         acquire!("sliding_window_admit", sliding(AMPLE, HOUR)),
         acquire!("sliding_window_refuse", full(sliding(100, HOUR))),
+        acquire!("striped_admit", TokenBucket::new(bucket()).striped()),
+        acquire!("striped_refuse", full(TokenBucket::new(scarce()).striped())),
         keyed("keyed_bucket_admit", bucket()),
         keyed("keyed_bucket_refuse", one()),
         silent("sometimes_first_silent", Sometimes::builder().build()),

@@ -279,7 +279,8 @@ impl<R: Rule> Word<R> {
     }
 
     /// State and parameters of one generation.
-    #[inline]
+    // Handed back from a call, the parameters would be copied twice.
+    #[inline(always)]
     pub(crate) fn view(&self, now_ns: u64) -> View {
         loop {
             let word = self.narrow.load(Ordering::Acquire);
@@ -323,7 +324,7 @@ impl<R: Rule> Word<R> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn commit(&self, view: &View, state: u128) -> bool {
         let parameters = &view.parameters;
         match (view.raw, parameters.layout) {
@@ -345,16 +346,20 @@ impl<R: Rule> Word<R> {
                     .compare_exchange_weak(word, new, Ordering::Relaxed, Ordering::Relaxed)
                     .is_ok()
             }
-            (Raw::Shared { word, generation }, Layout::Shared) if parameters.holds(state) => {
-                self.swap_shared(word, generation, Shared::of(word).at_rest(state))
-                    && self.has_changed()
+            _ => self.commit_elsewhere(view, state),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn commit_elsewhere(&self, view: &View, state: u128) -> bool {
+        match view.raw {
+            Raw::Shared { word, generation } if view.parameters.holds(state) => {
+                self.commit_shared(word, generation, state)
             }
-            (
-                Raw::Narrow { generation, .. }
-                | Raw::Wide { generation, .. }
-                | Raw::Shared { generation, .. },
-                _,
-            ) => self.relocate(view, generation, state),
+            Raw::Narrow { generation, .. }
+            | Raw::Wide { generation, .. }
+            | Raw::Shared { generation, .. } => self.relocate(view, generation, state),
         }
     }
 
@@ -375,7 +380,6 @@ impl<R: Rule> Word<R> {
     }
 
     /// Makes `state` the state in the layout that suits it, if the state is still what `view` saw.
-    #[cold]
     fn relocate(&self, view: &View, generation: u64, state: u128) -> bool {
         let mut config = self.config.lock();
         if config.generation != generation {

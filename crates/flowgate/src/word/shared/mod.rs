@@ -200,6 +200,8 @@ impl<R: Rule> Word<R> {
 
     /// The word of the generation that `tag` stands for, when nothing is issued, which it brings about; none if that
     /// is not in force any longer.
+    #[cold]
+    #[inline(never)]
     pub(super) fn word_with_nothing_issued(&self, tag: u64) -> Option<u128> {
         let stripes = self.stripes.as_ref()?;
         loop {
@@ -348,7 +350,12 @@ impl<R: Rule> Word<R> {
         is_swapped
     }
 
-    pub(super) fn swap_shared(&self, word: u128, generation: u64, next: Shared) -> bool {
+    /// The commit of somebody who found nothing issued.
+    pub(super) fn commit_shared(&self, word: u128, generation: u64, state: u128) -> bool {
+        self.swap_shared(word, generation, Shared::of(word).at_rest(state)) && self.has_changed()
+    }
+
+    fn swap_shared(&self, word: u128, generation: u64, next: Shared) -> bool {
         debug_assert!(
             next.state < Shared::STATE_END,
             "a step left a state of over 88 bits"
