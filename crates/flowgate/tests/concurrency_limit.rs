@@ -1,8 +1,8 @@
 //! At most so many in flight, by hand-polled futures on a clock that only moves when told to.
 
 use flowgate::{
-    AcquirePermit, CancelHandle, ConcurrencyLimit, Denied, ManualClock, Order, OwnedPermit, Permit,
-    Timestamp,
+    AcquirePermit, CancelHandle, ConcurrencyLimit, Denied, ManualClock, Observed, Order,
+    OwnedPermit, Permit, Timestamp,
 };
 use std::future::Future;
 use std::pin::Pin;
@@ -621,6 +621,69 @@ fn those_who_ask_for_more_than_a_smaller_limit_are_refused() {
 }
 
 // Closing.
+
+/// Whoever looks first, and although others stand where they stood by then.
+#[test]
+fn c1_who_is_refused_and_looks_late_has_no_part_in_what_those_behind_are_given() {
+    for looks_first in ["who was refused", "who was served"] {
+        let limit = limit_of(2);
+        let all = hold(&limit, 2);
+        let mut large = Task::start(limit.acquire().n(2));
+        let mut small = Task::start(limit.acquire());
+        limit.set_limit(1).unwrap();
+        drop(all);
+        let mut next = Task::start(limit.acquire());
+        let mut last = Task::start(limit.acquire());
+        if looks_first == "who was refused" {
+            assert!(large.run() && small.run());
+        } else {
+            assert!(small.run() && large.run());
+        }
+        assert!(large.denied().is_never(), "{looks_first}");
+        let permit = small.permit();
+        assert_eq!((limit.in_flight(), limit.line().len()), (1, 2));
+        assert!(!next.run() && !last.run(), "{looks_first}");
+        drop(permit);
+        assert!(next.run() && !last.run(), "{looks_first}");
+        drop((next.permit(), last));
+        assert_idle(&limit);
+    }
+}
+
+/// Also where nobody has a deadline, and whoever gives back has no use for a clock.
+#[test]
+fn who_counts_waits_is_told_how_long_they_were() {
+    let time = ManualClock::new();
+    let limit = ConcurrencyLimit::builder(1).clock(&time).build().unwrap();
+    let limit = Observed::new(limit);
+    let permit = limit.try_acquire().unwrap();
+    let mut counted = Task::start(limit.acquire());
+    let mut other = Task::start(limit.get_ref().acquire());
+    time.advance(ms(10));
+    drop(permit);
+    time.advance(ms(10));
+    assert!(counted.run());
+    assert_eq!(limit.waits().longest(), ms(10));
+    drop(counted);
+    assert!(other.run());
+}
+
+/// What it was given goes on, whoever stands where it stood.
+#[test]
+fn c5_who_was_served_and_leaves_unseen_gives_back_what_it_asked_for() {
+    let limit = limit_of(3);
+    let all = hold(&limit, 3);
+    let left = Task::start(limit.acquire().n(2));
+    drop(all);
+    let other = hold(&limit, 1);
+    let mut next = Task::start(limit.acquire().n(2));
+    assert_eq!((limit.in_flight(), limit.line().len()), (3, 1));
+    drop(left);
+    assert!(next.run());
+    assert_eq!(limit.in_flight(), 3);
+    drop((next.permit(), other));
+    assert_idle(&limit);
+}
 
 #[test]
 fn closing_refuses_all_and_leaves_permits_valid() {

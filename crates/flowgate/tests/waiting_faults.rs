@@ -3,8 +3,8 @@
 use flowgate::*;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -374,4 +374,68 @@ fn forgotten_at_least() {
     }
     assert_eq!(w.at(), Some(20_000_000));
     assert!(l.line().is_empty());
+}
+
+/// Done once, by whoever wakes.
+#[derive(Default)]
+struct Hook(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+impl Hook {
+    fn set(&self, act: impl FnOnce() + Send + 'static) {
+        *self.0.lock().unwrap() = Some(Box::new(act));
+    }
+}
+impl Wake for Hook {
+    fn wake(self: Arc<Self>) {
+        let act = self.0.lock().unwrap().take();
+        if let Some(act) = act {
+            act();
+        }
+    }
+}
+
+/// An alarm goes off while it is set, the clock goes back, and whoever looks then sets another for the same time.
+#[test]
+fn c4_an_alarm_that_has_gone_off_does_not_replace_one_for_the_same_time() {
+    let time = ManualClock::new();
+    let l = Arc::new(bucket("100/s burst 2", &time));
+    let task = || {
+        let l = l.clone();
+        Arc::new(Mutex::new(Box::pin(async move { l.acquire().await })))
+    };
+    let (first, next) = (task(), task());
+    let hooks = [Arc::<Hook>::default(), Arc::<Hook>::default()];
+    let wakers = hooks.clone().map(Waker::from);
+    fn is_pending<F: Future>(task: &Mutex<Pin<Box<F>>>, waker: &Waker) -> bool {
+        let mut context = Context::from_waker(waker);
+        task.lock()
+            .unwrap()
+            .as_mut()
+            .poll(&mut context)
+            .is_pending()
+    }
+    assert!(is_pending(&first, &wakers[0]) && is_pending(&next, &wakers[1]));
+    // The first does not look, nor does the next.
+    time.set(t(15));
+    time.set(t(17));
+    hooks[0].set({
+        let time = time.clone();
+        move || time.set(t(20))
+    });
+    hooks[1].set({
+        let (time, next, waker) = (time.clone(), next.clone(), wakers[1].clone());
+        move || {
+            time.set(t(15));
+            assert!(is_pending(&next, &waker));
+        }
+    });
+    // Serves the first, and sets an alarm for the next.
+    assert!(l.try_acquire().is_err());
+    assert_eq!(time.now(), t(15), "it looked meanwhile");
+    let woken = Arc::new(AtomicUsize::new(0));
+    hooks[1].set({
+        let woken = woken.clone();
+        move || woken.store(1, Ordering::SeqCst)
+    });
+    time.set(t(20));
+    assert_eq!(woken.load(Ordering::SeqCst), 1, "its turn has come");
 }

@@ -377,3 +377,61 @@ fn model_what_is_written_under_one_permit_is_read_under_the_next() {
         assert_eq!(count.load(Ordering::Relaxed), 1 + others);
     });
 }
+
+/// As above, where whoever waits learns that it is its turn without the line's lock.
+#[test]
+fn model_what_is_written_under_one_permit_is_read_by_whoever_it_goes_to() {
+    explore(5, || {
+        let (limit, _) = limit_of(1);
+        let count = loom::sync::Arc::new(AtomicU64::new(0));
+        let permit = limit.try_acquire_owned().expect("it is free");
+        let mut wait = Task::new(limit.acquire_owned());
+        assert!(wait.poll().is_pending());
+        let releaser = thread::spawn({
+            let count = count.clone();
+            move || {
+                count.store(1, Ordering::Relaxed);
+                drop(permit);
+            }
+        });
+        let now = wait.poll();
+        if now.is_ready() {
+            assert_eq!(count.load(Ordering::Relaxed), 1);
+        }
+        releaser.join().expect("no panic");
+        let permit = match now {
+            Poll::Ready(permit) => permit,
+            Poll::Pending => wait.finish(),
+        };
+        drop(permit.expect("it was given back"));
+        assert_idle(&limit);
+    });
+}
+
+/// Whoever is refused does not take the turn of somebody behind for its own.
+#[test]
+fn model_somebody_who_is_refused_meets_a_release_to_the_one_behind() {
+    explore(4, || {
+        let (limit, _) = limit_of(2);
+        let permit = limit.try_acquire_n_owned(2).expect("they are free");
+        let mut large = Task::new(limit.acquire_owned().n(2));
+        let mut small = Task::new(limit.acquire_owned());
+        assert!(large.poll().is_pending() && small.poll().is_pending());
+        let other = thread::spawn({
+            let limit = Arc::clone(&limit);
+            move || {
+                limit.set_limit(1).expect("within range");
+                drop(permit);
+            }
+        });
+        let now = large.poll();
+        other.join().expect("no panic");
+        let refused = match now {
+            Poll::Ready(refused) => refused,
+            Poll::Pending => large.finish(),
+        };
+        assert!(refused.unwrap_err().is_never());
+        drop(small.finish().expect("it fits"));
+        assert_idle(&limit);
+    });
+}

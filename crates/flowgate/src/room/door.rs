@@ -68,7 +68,7 @@ impl<'a> Line<'a> {
 
     /// How many units those who wait may ask for together. Otherwise as [`set_max_waiters`](Self::set_max_waiters).
     pub fn set_max_units(self, units: u64) -> Self {
-        self.change(|rules| rules.max_units = units.into())
+        self.change(|rules| rules.max_units = Some(units))
     }
 
     /// How long a newcomer may have to wait. Who would have to wait longer, as far as that is known, is refused with

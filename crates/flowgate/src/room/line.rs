@@ -1,7 +1,8 @@
 //! What is behind a room's lock: the line, and when the next in it is due.
 
 use super::Supply;
-use super::queue::{Answer, Queue, Request};
+use super::board::Board;
+use super::queue::{Answer, Progress, Queue, Request, Ticket};
 use super::settings::{Order, Precision, Settings, Spacing};
 use crate::alarm::{Alarm, wake};
 use crate::clock::{Clock, Timestamp};
@@ -15,8 +16,8 @@ use core::task::Waker;
 /// How long the next in line has to look after itself, and those behind it, before somebody else is woken to do it.
 const PATIENCE_NS: u64 = 1_000_000;
 
-/// How many are served without letting go of the lock.
-const BATCH: usize = 32;
+/// How many are served without letting go of the lock. Of a small crowd, as few as that others come between them.
+const BATCH: usize = if cfg!(flowgate_shuttle) { 1 } else { 32 };
 
 /// Sleeping until somewhat before the instant, a strict wait is never late.
 const STRICT_LEAD_NS: u64 = 60_000;
@@ -35,17 +36,24 @@ const COARSE_GRAIN_NS: u64 = 1_000_000;
 const NEVER_NS: u64 = u64::MAX;
 
 /// Those who wait at one limiter. The timer has a share in it, and wakes them through it.
+///
+/// In this order in memory, and [`State`] in its own: what every turn writes is in two cache lines, which the threads
+/// that work on a line have to fetch from each other; the lock and what it guards in one, and what is read without it
+/// in the other.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct Line {
-    pub(super) clock: Clock,
     state: Lock<State>,
+    pub(super) board: Board,
+    pub(super) clock: Clock,
 }
 
-/// In this order in memory, so that whoever has the lock fetches few cache lines from whoever had it before: first what
-/// every turn looks at, last what is only for turns that are dated.
+/// First what every turn writes, then what it reads, last what is only for turns that are dated.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct State {
+    /// Whom to wake first when the lock has been let go: mostly that is all.
+    first: Option<Waker>,
     pub(super) queue: Queue,
     /// How many changes are under way, during which nobody is served.
     changes: u32,
@@ -60,9 +68,8 @@ pub(super) struct State {
     service_ns: u64,
     /// Who has been woken for a turn that only itself can take.
     called: Option<u32>,
-    /// Who is woken when, if nobody has been served by then.
-    call: Option<(u32, u64)>,
-    afterwards: Afterwards,
+    call: Option<Call>,
+    afterwards: Option<Afterwards>,
     pub(super) settings: Settings,
     /// What the next one was last refused with.
     held_by: Option<Denied>,
@@ -77,22 +84,27 @@ pub(super) struct State {
     lead_ns: u64,
     /// How many are about to set an alarm, which may go off before it is set.
     retimers: u32,
+    /// How many times anybody was to be called.
+    calls: u64,
 }
 
-/// What whoever holds the lock is to do when it has been let go.
+/// Who is woken when, if nobody has been served by then.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    index: u32,
+    at_ns: u64,
+    /// Which call it is. An alarm is for one, and is not taken for another's that is for the same time: it may have
+    /// gone off since, and if the clock has run backward, that time is to come again.
+    number: u64,
+}
+
+/// What whoever holds the lock is to do when it has been let go, besides waking somebody.
 #[derive(Debug, Default)]
 struct Afterwards {
-    /// Whom to wake first: mostly that is all.
-    first: Option<Waker>,
-    rest: Option<Rest>,
-}
-
-#[derive(Debug, Default)]
-struct Rest {
     /// Whom to wake besides.
     woken: Vec<Waker>,
     /// When the next has to be woken, if that has changed.
-    retime_ns: Option<u64>,
+    retime: Option<Call>,
     /// Nobody needs it any longer.
     alarm: Option<Alarm>,
 }
@@ -100,18 +112,21 @@ struct Rest {
 impl Line {
     pub(super) fn new(clock: &Clock) -> Arc<Self> {
         Arc::new(Self {
+            board: Board::new(),
             clock: clock.clone(),
             state: Lock::new(State {
+                first: None,
                 queue: Queue::new(),
                 settings: Settings::new(),
                 is_closed: false,
-                afterwards: Afterwards::default(),
+                afterwards: None,
                 changes: 0,
                 called: None,
                 rung: None,
                 lateness_ns: 0,
                 lead_ns: 0,
                 retimers: 0,
+                calls: 0,
                 floor_ns: 0,
                 due_ns: NEVER_NS,
                 service_ns: NEVER_NS,
@@ -129,18 +144,20 @@ impl Line {
         self.state.lock()
     }
 
-    /// Serves all who can be served at `now_ns`, the poller at `me` without waking it. The lock is let go in between if
-    /// they are many, and is held again at the end.
+    /// Serves all who can be served at `now_ns`; the poller, who is in line and has the ticket `me`, without waking it.
+    /// The lock is let go in between if they are many, and is held again at the end.
     pub(super) fn serve<'a>(
         self: &'a Arc<Self>,
         mut state: LockGuard<'a, State>,
         supply: &dyn Supply,
         now_ns: u64,
-        me: Option<u32>,
+        mut me: Option<Ticket>,
     ) -> LockGuard<'a, State> {
-        while state.serve(supply, now_ns, me) {
+        while state.serve(&self.board, supply, now_ns, me.map(|me| me.place)) {
             self.end(state);
             state = self.state.lock();
+            // Others may have served it meanwhile, and a third one may stand in its place.
+            me = me.filter(|&me| state.queue.progress(me) == Progress::InLine);
         }
         state
     }
@@ -148,10 +165,10 @@ impl Line {
     /// Lets go of the lock, and does what was left to be done then.
     #[inline(always)]
     pub(super) fn end(self: &Arc<Self>, mut state: LockGuard<'_, State>) {
-        if state.afterwards.rest.is_some() {
+        if state.afterwards.is_some() {
             return self.end_with_more(state);
         }
-        let first = state.afterwards.first.take();
+        let first = state.first.take();
         drop(state);
         if let Some(first) = first {
             wake::one(first);
@@ -160,30 +177,31 @@ impl Line {
 
     #[inline(never)]
     fn end_with_more(self: &Arc<Self>, mut state: LockGuard<'_, State>) {
-        let Afterwards { first, rest } = core::mem::take(&mut state.afterwards);
+        let first = state.first.take();
+        let afterwards = state.afterwards.take();
         drop(state);
-        let Rest {
+        let Afterwards {
             woken,
-            retime_ns,
+            retime,
             alarm,
-        } = rest.unwrap_or_default();
+        } = afterwards.unwrap_or_default();
         drop(alarm);
         wake::all(first.into_iter().chain(woken));
-        if let Some(at_ns) = retime_ns {
-            self.retime(at_ns);
+        if let Some(call) = retime {
+            self.retime(call);
         }
     }
 
-    /// Has the line woken at `at_ns`, unless that has changed meanwhile. The lock must not be held: an alarm may go
-    /// off at once.
-    fn retime(self: &Arc<Self>, at_ns: u64) {
+    /// Has the line woken for `call`, unless that has changed meanwhile. The lock must not be held: an alarm may go off
+    /// at once.
+    fn retime(self: &Arc<Self>, call: Call) {
         self.state.lock().retimers += 1;
-        let at = Timestamp::from_nanos(at_ns);
+        let at = Timestamp::from_nanos(call.at_ns);
         let alarm = self.clock.alarm(at, Waker::from(Arc::clone(self)));
         let mut state = self.state.lock();
         state.retimers -= 1;
         let unwanted = match state.call {
-            Some((_, call_ns)) if call_ns == at_ns => state.alarm.replace(alarm),
+            Some(current) if current.number == call.number => state.alarm.replace(alarm),
             _ => Some(alarm),
         };
         drop(state);
@@ -201,37 +219,37 @@ impl Wake for Line {
         let now_ns = self.clock.now().as_nanos();
         let mut state = self.state.lock();
         let alarm = state.alarm.take();
-        let Some((index, call_ns)) = state.call else {
+        let Some(Call { index, at_ns, .. }) = state.call.take() else {
             drop(state);
             return;
         };
-        let is_early = now_ns < call_ns;
+        let is_early = now_ns < at_ns;
         // Nobody rings later, if it rings before it is set: then whoever is next has to look until it is due.
         let is_at_once = state.retimers > 0;
         let then = match is_early {
-            true => Some((index, call_ns)).filter(|_| !is_at_once),
+            true => Some((index, at_ns)).filter(|_| !is_at_once),
             false => {
-                state.rung = Some((index, call_ns));
+                state.rung = Some((index, at_ns));
                 let then_ns = now_ns.saturating_add(PATIENCE_NS);
                 state.after(index).map(|then| (then, then_ns))
             }
         };
-        state.call = then;
+        let then = then.map(|(index, at_ns)| state.call(index, at_ns));
         let waker = state.queue.waker(index);
         drop(state);
         drop(alarm);
         if let Some(waker) = waker.filter(|_| !is_early || is_at_once) {
             wake::one(waker);
         }
-        if let Some((_, then_ns)) = then {
-            self.retime(then_ns);
+        if let Some(then) = then {
+            self.retime(then);
         }
     }
 }
 
 impl State {
     /// Serves some, and says whether there may be more.
-    fn serve(&mut self, supply: &dyn Supply, now_ns: u64, me: Option<u32>) -> bool {
+    fn serve(&mut self, board: &Board, supply: &dyn Supply, now_ns: u64, me: Option<u32>) -> bool {
         if self.changes > 0 {
             return false;
         }
@@ -245,11 +263,18 @@ impl State {
             match self.decide(supply, next, now_ns, me) {
                 Decision::Now(answer) => {
                     if let Answer::Granted { at_ns, .. } = answer {
-                        self.floor_ns = self.floor_ns.max(at_ns);
+                        self.changed(at_ns);
                     }
-                    let waker = self.tell(next, answer);
+                    let waker = match self.number_to_show(next, answer) {
+                        Some(number) if me != Some(next) => {
+                            self.forget_call_of(next);
+                            board.show(number, self.queue.has_told());
+                            self.queue.remove(next)
+                        }
+                        _ => self.tell(next, answer),
+                    };
                     if me != Some(next) {
-                        self.afterwards.wake(waker);
+                        self.wake(waker);
                     }
                     if self.is_blocked() && !supply.has_more() {
                         return false;
@@ -263,6 +288,19 @@ impl State {
             }
         }
         true
+    }
+
+    /// By which number `next` knows this answer, if it needs no more than that.
+    ///
+    /// Nobody is to look after a time when that has been told.
+    fn number_to_show(&self, next: u32, answer: Answer) -> Option<u64> {
+        let is_granted = matches!(answer, Answer::Granted { .. });
+        let is_timeless = self.service_ns == NEVER_NS && !self.queue.has_receipts();
+        if is_granted && is_timeless && !self.is_lifo {
+            self.queue.number_that_says_all(next)
+        } else {
+            None
+        }
     }
 
     /// Whether the next in line waits for what no clock tells, as the one before it did.
@@ -292,7 +330,8 @@ impl State {
             // Its own affair, and not the poller's.
             self.call = None;
             if self.called.replace(next) != Some(next) {
-                self.afterwards.wake(self.queue.waker(next));
+                let waker = self.queue.waker(next);
+                self.wake(waker);
             }
             return;
         }
@@ -300,17 +339,31 @@ impl State {
         if self.service_ns == NEVER_NS {
             // No clock tells when.
             self.call = None;
-            self.afterwards.retime(None);
+            self.retime(None);
             return;
         }
-        let call = (next, self.call_ns(supply.clock()));
-        let is_timed = self.call == Some(call) && self.alarm.is_some();
-        self.call = Some(call);
-        // The poller, if it is next and this close, waits awake.
-        let is_here = me == Some(next) && call.1 <= now_ns;
-        if !is_timed && !is_here {
-            self.afterwards.retime(Some(call.1));
+        let call_ns = self.call_ns(supply.clock());
+        let is_called = (self.call).is_some_and(|call| (call.index, call.at_ns) == (next, call_ns));
+        if is_called && self.alarm.is_some() {
+            return;
         }
+        let call = self.call(next, call_ns);
+        // The poller, if it is next and this close, waits awake.
+        if me != Some(next) || call_ns > now_ns {
+            self.retime(Some(call));
+        }
+    }
+
+    /// Has `index` woken at `at_ns`, and nobody else.
+    fn call(&mut self, index: u32, at_ns: u64) -> Call {
+        self.calls += 1;
+        let call = Call {
+            index,
+            at_ns,
+            number: self.calls,
+        };
+        self.call = Some(call);
+        call
     }
 
     /// Nobody is next, and nobody has to be woken.
@@ -319,9 +372,9 @@ impl State {
         self.service_ns = NEVER_NS;
         self.held_by = None;
         self.call = None;
-        self.afterwards.retime(None);
+        self.retime(None);
         if let Some(alarm) = self.alarm.take() {
-            self.afterwards.drop(alarm);
+            self.afterwards().alarm = Some(alarm);
         }
     }
 
@@ -358,7 +411,7 @@ impl State {
         if self.called == Some(index) {
             self.called = None;
         }
-        let is_called = self.call.is_some_and(|(called, _)| called == index);
+        let is_called = self.call.is_some_and(|call| call.index == index);
         if is_called {
             self.call = None;
         }
@@ -385,10 +438,14 @@ impl State {
 
     /// Turns the line round if it is time.
     fn turn_round(&mut self, now_ns: u64) {
-        self.is_lifo = match self.settings.order {
+        let is_lifo = match self.settings.order {
             Order::Fifo | Order::Barging => false,
             Order::Lifo => true,
             Order::AdaptiveLifo { .. } => self.is_lifo || now_ns >= self.turning_ns(),
+        };
+        // Not written for nothing, as others read what is beside it.
+        if is_lifo != self.is_lifo {
+            self.is_lifo = is_lifo;
         }
     }
 
@@ -406,7 +463,7 @@ impl State {
     }
 
     fn decide(&mut self, supply: &dyn Supply, next: u32, now_ns: u64, me: Option<u32>) -> Decision {
-        let request = *self.queue.request(next);
+        let request = self.queue.request(next);
         let is_own_affair = request.spacing == Spacing::AtLeast;
         let mut at_ns = self.floor_ns.max(request.since_ns);
         if is_own_affair {
@@ -534,7 +591,7 @@ impl State {
 
     /// Whether who is served depends on the time, though what they get does not.
     pub(super) fn tells_time(&self) -> bool {
-        matches!(self.settings.order, Order::AdaptiveLifo { .. }) || self.queue.has_deadlines()
+        matches!(self.settings.order, Order::AdaptiveLifo { .. }) || self.queue.needs_time()
     }
 
     /// Serves nobody from now on.
@@ -549,7 +606,10 @@ impl State {
 
     /// Something has become possible at `now_ns` that was not before.
     pub(super) fn changed(&mut self, now_ns: u64) {
-        self.floor_ns = self.floor_ns.max(now_ns);
+        // Not written for nothing, as others read what is beside it.
+        if now_ns > self.floor_ns {
+            self.floor_ns = now_ns;
+        }
     }
 
     /// Lets somebody stand in line.
@@ -559,15 +619,15 @@ impl State {
         now_ns: u64,
         request: Request,
         waker: &Waker,
-    ) -> Option<u32> {
+    ) -> Option<Ticket> {
         let is_first = self.queue.is_empty();
-        let index = self.queue.enter(request, waker.clone())?;
+        let ticket = self.queue.enter(request, waker.clone())?;
         if is_first {
             self.busy_since_ns = now_ns;
             self.is_lifo = false;
             self.announce(supply);
         }
-        Some(index)
+        Some(ticket)
     }
 
     /// Why `index`, which came last and could not be served, may not stay; or that it may.
@@ -581,7 +641,7 @@ impl State {
     ) -> Result<(), Denied> {
         let Request {
             units, deadline_ns, ..
-        } = *self.queue.request(index);
+        } = self.queue.request(index);
         let is_last = self.next() != Some(index) || self.queue.waiters() == 1;
         let ahead = if is_last {
             self.queue.units() - u128::from(units)
@@ -612,8 +672,9 @@ impl State {
             return Err(Denied::queue_full(excess));
         }
         let (max_waiters, max_units) = (settings.max_waiters, settings.max_units);
-        let is_over = |queue: &Queue| queue.waiters() > max_waiters || queue.units() > max_units;
-        if matches!(settings.order, Order::Lifo) && u128::from(units) <= max_units {
+        let is_more = |units| max_units.is_some_and(|most| units > u128::from(most));
+        let is_over = |queue: &Queue| queue.waiters() > max_waiters || is_more(queue.units());
+        if matches!(settings.order, Order::Lifo) && !is_more(units.into()) {
             // The oldest go, as far as that helps.
             while is_over(&self.queue) {
                 let Some(oldest) = self.queue.oldest().filter(|&oldest| oldest != index) else {
@@ -621,7 +682,7 @@ impl State {
                 };
                 let refused = Answer::Refused(Denied::queue_full(None));
                 let waker = self.tell(oldest, refused);
-                self.afterwards.wake(waker);
+                self.wake(waker);
             }
         }
         if is_over(&self.queue) {
@@ -643,7 +704,7 @@ impl State {
             let asked = supply.peek(now, self.queue.request(index).units);
             if let Some(denied) = asked.err().filter(Denied::is_never) {
                 let waker = self.tell(index, Answer::Refused(denied));
-                self.afterwards.wake(waker);
+                self.wake(waker);
             }
         }
     }
@@ -689,7 +750,7 @@ impl State {
         self.is_closed = true;
         while let Some(oldest) = self.queue.oldest() {
             let waker = self.tell(oldest, Answer::Refused(Denied::closed()));
-            self.afterwards.wake(waker);
+            self.wake(waker);
         }
         self.announce(supply);
         self.stand_down();
@@ -703,34 +764,31 @@ impl State {
     }
 }
 
-enum Decision {
-    Now(Answer),
-    /// Not yet, and, if it was asked, why.
-    At(u64, Option<Denied>),
-}
-
-impl Afterwards {
+/// What is left to be done when the lock has been let go.
+impl State {
     fn wake(&mut self, waker: Option<Waker>) {
         if self.first.is_none() {
             self.first = waker;
         } else {
-            self.rest().woken.extend(waker);
+            self.afterwards().woken.extend(waker);
         }
     }
 
-    fn retime(&mut self, at_ns: Option<u64>) {
-        if at_ns.is_some() || self.rest.is_some() {
-            self.rest().retime_ns = at_ns;
+    fn retime(&mut self, call: Option<Call>) {
+        if call.is_some() || self.afterwards.is_some() {
+            self.afterwards().retime = call;
         }
     }
 
-    fn drop(&mut self, alarm: Alarm) {
-        self.rest().alarm = Some(alarm);
+    fn afterwards(&mut self) -> &mut Afterwards {
+        self.afterwards.get_or_insert_default()
     }
+}
 
-    fn rest(&mut self) -> &mut Rest {
-        self.rest.get_or_insert_default()
-    }
+enum Decision {
+    Now(Answer),
+    /// Not yet, and, if it was asked, why.
+    At(u64, Option<Denied>),
 }
 
 #[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
@@ -749,6 +807,17 @@ mod tests {
             state.learn(7, 9_000_000); // Not woken again meanwhile.
         }
         state.lateness_ns
+    }
+
+    /// The lock, and with it what every turn writes; then what is only read.
+    #[cfg(all(target_pointer_width = "64", feature = "std", not(flowgate_tsan)))]
+    #[test]
+    fn what_every_turn_writes_is_one_cache_line() {
+        use core::mem::offset_of;
+        assert_eq!((align_of::<Line>(), offset_of!(Line, state)), (64, 0));
+        let lock = size_of::<Lock<State>>() - size_of::<State>();
+        assert_eq!(lock + offset_of!(State, queue) + Queue::WRITTEN_BYTES, 64);
+        assert_eq!(offset_of!(Line, board) % 64, 0);
     }
 
     #[test]

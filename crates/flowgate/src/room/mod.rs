@@ -35,13 +35,23 @@
 //! If somebody is in line already, those who are due are served first, and then nobody until the change is through: its
 //! first half is not to be seen by somebody whose turn is dated before it ([`change`]).
 //!
+//! # How a turn is learnt
+//!
+//! Whoever is served is woken, and looks. If it was granted just what it asked for, and no date goes with that, there
+//! is nothing left for it in the line: its place has been vacated, and its number is on the line's [`board`], which is
+//! read without the lock. So such a turn takes the lock twice, to enter and to serve, and those who are woken do not
+//! wait for each other. Whoever has to be told something keeps its place until it has heard it; and while there is
+//! anybody who has not, all look into the line.
+//!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
 //! | `flags` | every decision; who makes more possible | whoever changes the line | the line's lock for writing |
 //! | `line` | everybody in the room | whoever comes first | made once |
+//! | `Line::board` | whoever has been woken | whoever serves | the line's lock for writing |
 //! | `Line::state` | the same, and the timer | the same | its lock; the limiter's own locks come after it |
 
 mod acquire;
+mod board;
 mod cancel;
 mod change;
 mod door;

@@ -17,11 +17,14 @@ pub(super) struct Request {
     /// The latest that it may be.
     pub(super) deadline_ns: u64,
     pub(super) spacing: Spacing,
+    /// Whether it has to be told when its turn came.
+    pub(super) wants_date: bool,
 }
 
 impl Request {
-    fn has_deadline(&self) -> bool {
-        self.deadline_ns != u64::MAX
+    /// Whether somebody has to look at a clock for it.
+    fn needs_time(&self) -> bool {
+        self.deadline_ns != u64::MAX || self.wants_date
     }
 }
 
@@ -32,28 +35,57 @@ pub(super) enum Answer {
     Refused(Denied),
 }
 
+/// What somebody in line is known by: the place in the slab, which is somebody else's later, and the number in the
+/// order of coming, which is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ticket {
+    pub(super) place: u32,
+    pub(super) number: u64,
+}
+
+/// How far somebody has come who got a ticket, and has not taken its entry away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    InLine,
+    /// There is an answer for it.
+    Told,
+    /// It has what it asked for, and no entry any longer.
+    Served,
+}
+
 /// A list through a slab: entering, leaving from anywhere, and going next cost the same however long it is.
 ///
-/// A waiter keeps its place in the slab, by which it is named, until it takes its entry away itself.
+/// A waiter keeps its place in the slab until it takes its entry away itself; or until it is served, if there is nothing
+/// that it has to be told besides.
+///
+/// In this order in memory: first what every turn writes.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Queue {
+    /// How many have ever come.
+    came: u64,
+    /// What those in line ask for together.
+    units: Sum,
+    oldest: u32,
+    newest: u32,
+    /// The first of the vacant entries, [`NONE`] if there are none.
+    vacant: u32,
+    /// How many are in line.
+    waiters: u32,
     slab: Vec<Entry>,
+    /// How many have been told something, and have not heard it yet.
+    told: u32,
+    /// How many in line have a deadline, or want to know when their turn comes.
+    timed: u32,
     /// What those who have been granted something hold, if the limiter gives receipts. Beside the slab: that is
     /// smaller for it.
     receipts: Vec<Receipt>,
-    /// The first of the vacant entries, [`NONE`] if there are none.
-    vacant: u32,
-    oldest: u32,
-    newest: u32,
-    /// How many are in line.
-    waiters: u32,
-    /// How many have an entry.
-    present: u32,
-    /// What those in line ask for together.
-    units: u128,
-    /// How many in line have a deadline.
-    deadlines: u32,
 }
+
+/// A `u128` that does not ask for an address which leaves a gap before it.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, packed(8))]
+struct Sum(u128);
 
 /// A cache line each, so that two threads who work on two of them do not get into each other's way.
 #[derive(Debug)]
@@ -67,16 +99,47 @@ struct Entry {
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     InLine(Waiter),
-    Told(Answer),
+    Told { number: u64, answer: Answer },
     Vacant { next: u32 },
 }
 
-/// Somebody who waits.
+/// Somebody who waits. The fields of the request are its own, so that it fits.
 #[derive(Clone, Copy, Debug)]
 struct Waiter {
-    request: Request,
+    number: u64,
+    units: u64,
+    since_ns: u64,
+    deadline_ns: u64,
+    /// Who came last before it; of the oldest, whoever that was.
     ahead: u32,
     behind: u32,
+    is_token: bool,
+    spacing: Spacing,
+    wants_date: bool,
+    /// Whether it asks for as many units still as when it came.
+    is_as_it_came: bool,
+}
+
+impl Waiter {
+    fn request(&self) -> Request {
+        let Self {
+            units,
+            since_ns,
+            deadline_ns,
+            is_token,
+            spacing,
+            wants_date,
+            ..
+        } = *self;
+        Request {
+            units,
+            is_token,
+            since_ns,
+            deadline_ns,
+            spacing,
+            wants_date,
+        }
+    }
 }
 
 const NONE: u32 = u32::MAX;
@@ -88,6 +151,10 @@ pub(super) const MOST_WAITERS: u32 = u32::MAX - 1;
 const KEPT: usize = 64;
 
 impl Queue {
+    /// How much of it every turn writes.
+    #[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
+    pub(super) const WRITTEN_BYTES: usize = core::mem::offset_of!(Self, slab);
+
     pub(super) const fn new() -> Self {
         Self {
             slab: Vec::new(),
@@ -96,9 +163,10 @@ impl Queue {
             oldest: NONE,
             newest: NONE,
             waiters: 0,
-            present: 0,
-            units: 0,
-            deadlines: 0,
+            told: 0,
+            came: 0,
+            units: Sum(0),
+            timed: 0,
         }
     }
 
@@ -111,12 +179,12 @@ impl Queue {
     }
 
     pub(super) fn units(&self) -> u128 {
-        self.units
+        self.units.0
     }
 
-    /// Whether anybody in line has a deadline.
-    pub(super) fn has_deadlines(&self) -> bool {
-        self.deadlines > 0
+    /// Whether anybody in line has a deadline, or wants to know when its turn comes.
+    pub(super) fn needs_time(&self) -> bool {
+        self.timed > 0
     }
 
     pub(super) fn oldest(&self) -> Option<u32> {
@@ -136,12 +204,24 @@ impl Queue {
     /// Who came last before `index`, which is in line.
     pub(super) fn ahead(&self, index: u32) -> Option<u32> {
         let ahead = self.waiter(index).ahead;
-        (ahead != NONE).then_some(ahead)
+        (index != self.oldest).then_some(ahead)
     }
 
     /// What `index`, which is in line, asks for.
-    pub(super) fn request(&self, index: u32) -> &Request {
-        &self.waiter(index).request
+    pub(super) fn request(&self, index: u32) -> Request {
+        self.waiter(index).request()
+    }
+
+    /// The number of `index`, which is in line, if there is nothing that it does not know when it is granted what it
+    /// asks for: neither how much nor, if it wants to, when.
+    pub(super) fn number_that_says_all(&self, index: u32) -> Option<u64> {
+        let waiter = self.waiter(index);
+        (waiter.is_as_it_came && !waiter.wants_date).then_some(waiter.number)
+    }
+
+    /// Whether anybody has been told something and has not heard it yet.
+    pub(super) fn has_told(&self) -> bool {
+        self.told > 0
     }
 
     /// Whom to wake for `index`: somebody, if it is in line.
@@ -161,35 +241,56 @@ impl Queue {
     fn waiter(&self, index: u32) -> &Waiter {
         match &self.slab[index as usize].stage {
             Stage::InLine(waiter) => waiter,
-            Stage::Told(_) | Stage::Vacant { .. } => unreachable!("not in line"),
+            Stage::Told { .. } | Stage::Vacant { .. } => unreachable!("not in line"),
         }
     }
 
     fn waiter_mut(&mut self, index: u32) -> &mut Waiter {
         match &mut self.slab[index as usize].stage {
             Stage::InLine(waiter) => waiter,
-            Stage::Told(_) | Stage::Vacant { .. } => unreachable!("not in line"),
+            Stage::Told { .. } | Stage::Vacant { .. } => unreachable!("not in line"),
         }
     }
 
-    /// Whether `index` has been told something, and is not in line any longer.
-    pub(super) fn is_told(&self, index: u32) -> bool {
-        match self.slab[index as usize].stage {
-            Stage::InLine(_) => false,
-            Stage::Told(_) => true,
-            Stage::Vacant { .. } => unreachable!("one is named until one takes one's entry away"),
+    /// How far whoever got `ticket` has come.
+    pub(super) fn progress(&self, ticket: Ticket) -> Progress {
+        match self
+            .slab
+            .get(ticket.place as usize)
+            .map(|entry| &entry.stage)
+        {
+            Some(Stage::InLine(waiter)) if waiter.number == ticket.number => Progress::InLine,
+            Some(Stage::Told { number, .. }) if *number == ticket.number => Progress::Told,
+            _ => Progress::Served,
         }
     }
 
     /// Lets somebody stand in line; none if that has [`MOST_WAITERS`].
-    pub(super) fn enter(&mut self, request: Request, waker: Waker) -> Option<u32> {
-        if self.present == MOST_WAITERS {
+    pub(super) fn enter(&mut self, request: Request, waker: Waker) -> Option<Ticket> {
+        if self.waiters + self.told == MOST_WAITERS {
             return None;
         }
+        let number = self.came + 1;
+        self.came = number;
+        let Request {
+            units,
+            is_token,
+            since_ns,
+            deadline_ns,
+            spacing,
+            wants_date,
+        } = request;
         let stage = Stage::InLine(Waiter {
-            request,
+            number,
+            units,
+            since_ns,
+            deadline_ns,
             ahead: self.newest,
             behind: NONE,
+            is_token,
+            spacing,
+            wants_date,
+            is_as_it_came: true,
         });
         let waker = Some(waker);
         let index = match self.vacant {
@@ -212,17 +313,25 @@ impl Queue {
         }
         self.newest = index;
         self.waiters += 1;
-        self.present += 1;
-        self.units += u128::from(request.units);
-        self.deadlines += u32::from(request.has_deadline());
-        Some(index)
+        self.units.0 += u128::from(units);
+        self.timed += u32::from(request.needs_time());
+        Some(Ticket {
+            place: index,
+            number,
+        })
     }
 
     /// Has `index`, which is in line, ask for so many units.
     pub(super) fn ask(&mut self, index: u32, units: u64) {
-        let asked = &mut self.waiter_mut(index).request.units;
-        let before = core::mem::replace(asked, units);
-        self.units = self.units - u128::from(before) + u128::from(units);
+        let waiter = self.waiter_mut(index);
+        let before = core::mem::replace(&mut waiter.units, units);
+        waiter.is_as_it_came &= units == before;
+        self.units.0 = self.units.0 - u128::from(before) + u128::from(units);
+    }
+
+    /// Whether anything was ever [kept](Self::keep).
+    pub(super) fn has_receipts(&self) -> bool {
+        !self.receipts.is_empty()
     }
 
     /// Keeps what it takes to take back what `index` is granted.
@@ -242,13 +351,14 @@ impl Queue {
 
     /// Takes `index` out of the line and leaves it an answer. What is to be woken is returned.
     pub(super) fn tell(&mut self, index: u32, answer: Answer) -> Option<Waker> {
-        self.unlink(index);
+        let number = self.unlink(index);
+        self.told += 1;
         let entry = &mut self.slab[index as usize];
-        entry.stage = Stage::Told(answer);
+        entry.stage = Stage::Told { number, answer };
         entry.waker.take()
     }
 
-    /// Takes `index`, which has been told nothing, out of the line and its entry away.
+    /// Takes `index`, which has been told nothing, out of the line and its entry away. What is to be woken is returned.
     pub(super) fn remove(&mut self, index: u32) -> Option<Waker> {
         self.unlink(index);
         let waker = self.slab[index as usize].waker.take();
@@ -258,9 +368,10 @@ impl Queue {
 
     /// Takes away the entry of `index`, which is not in line any longer, and what it has been told.
     pub(super) fn collect(&mut self, index: u32) -> Answer {
-        let Stage::Told(answer) = self.slab[index as usize].stage else {
+        let Stage::Told { answer, .. } = self.slab[index as usize].stage else {
             unreachable!("it has been told");
         };
+        self.told -= 1;
         self.vacate(index);
         answer
     }
@@ -268,31 +379,40 @@ impl Queue {
     fn vacate(&mut self, index: u32) {
         self.slab[index as usize].stage = Stage::Vacant { next: self.vacant };
         self.vacant = index;
-        self.present -= 1;
-        if self.present == 0 && self.slab.capacity() > KEPT {
+        if self.waiters + self.told == 0 && self.slab.capacity() > KEPT {
             self.slab = Vec::new();
             self.receipts = Vec::new();
             self.vacant = NONE;
         }
     }
 
-    fn unlink(&mut self, index: u32) {
+    /// Takes `index` out of the line, and says its number.
+    fn unlink(&mut self, index: u32) -> u64 {
+        let waiter = self.waiter(index);
         let Waiter {
+            number,
             ahead,
             behind,
-            request,
-        } = *self.waiter(index);
-        match ahead {
-            NONE => self.oldest = behind,
-            ahead => self.waiter_mut(ahead).behind = behind,
-        }
-        match behind {
-            NONE => self.newest = ahead,
-            behind => self.waiter_mut(behind).ahead = ahead,
+            ..
+        } = *waiter;
+        let request = waiter.request();
+        match (index == self.oldest, behind) {
+            (true, NONE) => (self.oldest, self.newest) = (NONE, NONE),
+            // Its entry is not touched: it may be in the cache of whoever serves it.
+            (true, behind) => self.oldest = behind,
+            (false, NONE) => {
+                self.newest = ahead;
+                self.waiter_mut(ahead).behind = NONE;
+            }
+            (false, behind) => {
+                self.waiter_mut(ahead).behind = behind;
+                self.waiter_mut(behind).ahead = ahead;
+            }
         }
         self.waiters -= 1;
-        self.units -= u128::from(request.units);
-        self.deadlines -= u32::from(request.has_deadline());
+        self.units.0 -= u128::from(request.units);
+        self.timed -= u32::from(request.needs_time());
+        number
     }
 }
 
@@ -309,7 +429,13 @@ mod tests {
             since_ns: 0,
             deadline_ns: 9,
             spacing: Spacing::Scheduled,
+            wants_date: false,
         }
+    }
+
+    fn enter(queue: &mut Queue, units: u64) -> Ticket {
+        let ticket = queue.enter(asking(units), Waker::noop().clone());
+        ticket.expect("there is room")
     }
 
     fn in_line(queue: &Queue) -> Vec<u64> {
@@ -332,16 +458,17 @@ mod tests {
     #[test]
     fn c6_the_order_is_that_of_coming_whoever_leaves() {
         let mut queue = Queue::new();
-        let places: Vec<_> = (1..=5)
-            .map(|n| queue.enter(asking(n), Waker::noop().clone()).unwrap())
-            .collect();
+        let tickets: Vec<_> = (1..=5).map(|n| enter(&mut queue, n)).collect();
+        let places: Vec<_> = tickets.iter().map(|ticket| ticket.place).collect();
         assert_eq!(in_line(&queue), [1, 2, 3, 4, 5]);
         queue.remove(places[2]);
         assert_eq!(in_line(&queue), [1, 2, 4, 5]);
         queue.tell(places[0], GRANTED);
         assert_eq!(in_line(&queue), [2, 4, 5]);
-        assert!(queue.is_told(places[0]) && !queue.is_told(places[1]));
-        let sixth = queue.enter(asking(6), Waker::noop().clone()).unwrap();
+        assert!(queue.has_told());
+        assert_eq!(queue.progress(tickets[0]), Progress::Told);
+        assert_eq!(queue.progress(tickets[1]), Progress::InLine);
+        let sixth = enter(&mut queue, 6).place;
         assert_eq!(sixth, places[2], "the vacant entry is used again");
         queue.remove(places[4]);
         assert_eq!(in_line(&queue), [2, 4, 6]);
@@ -351,6 +478,45 @@ mod tests {
         }
         assert!(in_line(&queue).is_empty());
         assert!(queue.oldest().is_none() && queue.newest().is_none());
+        assert!(!queue.has_told());
+    }
+
+    /// Whoever has its entry since.
+    #[test]
+    fn who_has_no_entry_any_longer_has_been_served() {
+        let mut queue = Queue::new();
+        let first = enter(&mut queue, 1);
+        queue.remove(first.place);
+        assert_eq!(queue.progress(first), Progress::Served);
+        let second = enter(&mut queue, 2);
+        assert_eq!(second.place, first.place);
+        assert!(second.number > first.number);
+        let progress = |queue: &Queue| (queue.progress(first), queue.progress(second));
+        assert_eq!(progress(&queue), (Progress::Served, Progress::InLine));
+        queue.tell(second.place, GRANTED);
+        assert_eq!(progress(&queue), (Progress::Served, Progress::Told));
+        queue.collect(second.place);
+        // The slab is given back, and the place is none.
+        let many: Vec<_> = (0..=KEPT).map(|_| enter(&mut queue, 3)).collect();
+        for ticket in &many {
+            queue.remove(ticket.place);
+        }
+        assert_eq!(queue.slab.capacity(), 0);
+        assert_eq!(queue.progress(many[KEPT]), Progress::Served);
+    }
+
+    #[test]
+    fn who_asks_for_something_else_than_when_it_came_has_to_be_told() {
+        let mut queue = Queue::new();
+        let (one, other) = (enter(&mut queue, 1), enter(&mut queue, 2));
+        queue.ask(one.place, 7);
+        assert_eq!(in_line(&queue), [7, 2]);
+        assert_eq!(queue.number_that_says_all(one.place), None);
+        assert_eq!(queue.number_that_says_all(other.place), Some(other.number));
+        queue.ask(other.place, 2);
+        assert_eq!(queue.number_that_says_all(other.place), Some(other.number));
+        queue.ask(one.place, 1);
+        assert_eq!(queue.number_that_says_all(one.place), None);
     }
 
     #[test]
@@ -361,14 +527,12 @@ mod tests {
     #[test]
     fn memory_of_a_long_line_is_given_back() {
         let mut queue = Queue::new();
-        let places: Vec<_> = (0..1_000)
-            .map(|n| queue.enter(asking(n), Waker::noop().clone()).unwrap())
-            .collect();
+        let places: Vec<_> = (0..1_000).map(|n| enter(&mut queue, n).place).collect();
         for index in places {
             queue.keep(index, Receipt::default());
             queue.remove(index);
         }
         assert_eq!((queue.slab.capacity(), queue.receipts.capacity()), (0, 0));
-        assert_eq!(queue.enter(asking(1), Waker::noop().clone()), Some(0));
+        assert_eq!(enter(&mut queue, 1).place, 0);
     }
 }

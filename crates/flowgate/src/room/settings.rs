@@ -64,7 +64,8 @@ pub(super) struct Settings {
     pub(super) order: Order,
     pub(super) precision: Precision,
     pub(super) max_waiters: u32,
-    pub(super) max_units: u128,
+    /// None: without a bound.
+    pub(super) max_units: Option<u64>,
     pub(super) max_wait_ns: u64,
 }
 
@@ -74,7 +75,7 @@ impl Settings {
             order: Order::Fifo,
             precision: Precision::Normal,
             max_waiters: 1_000_000,
-            max_units: u128::MAX,
+            max_units: None,
             max_wait_ns: u64::MAX,
         }
     }

@@ -3,7 +3,7 @@
 use super::Supply;
 use super::cancel::{CancelHandle, Watch};
 use super::line::{Line, State};
-use super::queue::{Answer, Request};
+use super::queue::{Answer, Progress, Request, Ticket};
 use super::settings::Spacing;
 use crate::alarm::Alarm;
 use crate::clock::Timestamp;
@@ -42,7 +42,7 @@ enum Patience {
 #[derive(Debug)]
 enum Stage {
     New,
-    InLine { place: u32, request: Request },
+    InLine { ticket: Ticket, request: Request },
     Over,
 }
 
@@ -121,12 +121,12 @@ impl Turn {
         }
         let answer = match self.stage {
             Stage::New => self.enter(supply, waker),
-            Stage::InLine { place, request } => {
+            Stage::InLine { ticket, request } => {
                 let line = supply.room().line(supply.clock());
                 let visit = Visit {
                     line,
                     supply,
-                    place,
+                    ticket,
                     request,
                 };
                 visit.look(waker)
@@ -168,6 +168,7 @@ impl Turn {
                 Patience::UntilNs(ns) => ns.max(now_ns),
             },
             spacing: self.spacing,
+            wants_date: supply.has_dates(),
         };
         if units == 0 {
             return Poll::Ready(Ok(request.granted(since_ns, units)));
@@ -192,20 +193,21 @@ impl Turn {
         if !is_dated && state.tells_time() {
             now_ns = supply.clock().now().as_nanos();
         }
-        let Some(place) = state.enter(supply, now_ns, request, waker) else {
+        let Some(ticket) = state.enter(supply, now_ns, request, waker) else {
             return Poll::Ready(Err(Denied::queue_full(None)));
         };
         // From here on it leaves when it is dropped, also if the limiter or a waker panics.
-        self.stage = Stage::InLine { place, request };
+        self.stage = Stage::InLine { ticket, request };
         let visit = Visit {
             line,
             supply,
-            place,
+            ticket,
             request,
         };
+        let place = ticket.place;
         if !state.is_behind(place) || state.needs_service(now_ns) {
-            state = line.serve(state, supply, now_ns, Some(place));
-            if state.queue.is_told(place) {
+            state = line.serve(state, supply, now_ns, Some(ticket));
+            if visit.is_over(&state) {
                 return Poll::Ready(visit.collect(state, now_ns));
             }
         }
@@ -235,7 +237,7 @@ impl Turn {
     /// Gives up; none if nothing had been granted yet.
     #[cold]
     fn leave(&mut self, supply: &dyn Supply) -> Option<(Granted, Receipt)> {
-        let Stage::InLine { place, request } = core::mem::replace(&mut self.stage, Stage::Over)
+        let Stage::InLine { ticket, request } = core::mem::replace(&mut self.stage, Stage::Over)
         else {
             return None;
         };
@@ -244,19 +246,22 @@ impl Turn {
         let mut state = line.lock();
         if state.needs_service(now_ns) {
             // Whose turn has come before this one leaves, itself perhaps, had it then.
-            state = line.serve(state, supply, now_ns, Some(place));
+            state = line.serve(state, supply, now_ns, Some(ticket));
         }
         let visit = Visit {
             line,
             supply,
-            place,
+            ticket,
             request,
         };
-        if !state.queue.is_told(place) {
-            visit.give_up(state, now_ns);
-            return None;
-        }
-        let receipt = state.queue.receipt(place);
+        let receipt = match state.queue.progress(ticket) {
+            Progress::InLine => {
+                visit.give_up(state, now_ns);
+                return None;
+            }
+            Progress::Told => state.queue.receipt(ticket.place),
+            Progress::Served => Receipt::default(),
+        };
         let answer = visit.collect(state, now_ns);
         answer.ok().map(|granted| (granted, receipt))
     }
@@ -278,19 +283,38 @@ impl Turn {
 struct Visit<'a> {
     line: &'a Arc<Line>,
     supply: &'a dyn Supply,
-    place: u32,
+    ticket: Ticket,
     request: Request,
 }
 
 impl<'a> Visit<'a> {
     /// Says what it has been told, or looks after the line.
+    #[inline(always)]
     fn look(&self, waker: &Waker) -> Poll<Result<Granted, Denied>> {
+        if self.line.board.is_served(self.ticket.number) {
+            return Poll::Ready(Ok(self.served()));
+        }
+        self.look_closely(waker)
+    }
+
+    #[inline(never)]
+    fn look_closely(&self, waker: &Waker) -> Poll<Result<Granted, Denied>> {
         let state = self.line.lock();
-        // One that has been told need not know the time.
-        if state.queue.is_told(self.place) {
+        // One whose turn is over need not know the time.
+        if self.is_over(&state) {
             return Poll::Ready(self.collect(state, 0));
         }
         self.look_round(state, waker)
+    }
+
+    fn is_over(&self, state: &State) -> bool {
+        state.queue.progress(self.ticket) != Progress::InLine
+    }
+
+    /// Just what was asked for.
+    fn served(&self) -> Granted {
+        self.request
+            .granted(self.request.since_ns, self.request.units)
     }
 
     /// Serves who is due, and says what has become of it. If its turn is about to come, it waits for that awake, once.
@@ -301,10 +325,10 @@ impl<'a> Visit<'a> {
         waker: &Waker,
     ) -> Poll<Result<Granted, Denied>> {
         let now_ns = self.supply.clock().now().as_nanos();
-        state.learn(self.place, now_ns);
+        state.learn(self.ticket.place, now_ns);
         if state.needs_service(now_ns) {
-            state = self.serve(state, now_ns, Some(self.place));
-            if state.queue.is_told(self.place) {
+            state = self.serve(state, now_ns, Some(self.ticket));
+            if self.is_over(&state) {
                 return Poll::Ready(self.collect(state, now_ns));
             }
         }
@@ -313,14 +337,14 @@ impl<'a> Visit<'a> {
             self.give_up(state, now_ns);
             return Poll::Ready(Err(denied));
         }
-        let _old = state.queue.remember(self.place, waker);
+        let _old = state.queue.remember(self.ticket.place, waker);
         self.stay(state, now_ns)
     }
 
     /// Remains in line, and lets go of the lock.
     #[inline(always)]
     fn stay(&self, state: LockGuard<'a, State>, now_ns: u64) -> Poll<Result<Granted, Denied>> {
-        let awake_until_ns = state.awake_until_ns(self.place, now_ns);
+        let awake_until_ns = state.awake_until_ns(self.ticket.place, now_ns);
         self.line.end(state);
         match awake_until_ns {
             Some(until_ns) if self.supply.clock().is_real() => self.stay_awake(until_ns),
@@ -337,10 +361,10 @@ impl<'a> Visit<'a> {
             now_ns = clock.now().as_nanos();
         }
         let mut state = self.line.lock();
-        if !state.queue.is_told(self.place) {
-            state = self.serve(state, now_ns, Some(self.place));
+        if !self.is_over(&state) {
+            state = self.serve(state, now_ns, Some(self.ticket));
         }
-        if state.queue.is_told(self.place) {
+        if self.is_over(&state) {
             return Poll::Ready(self.collect(state, now_ns));
         }
         // Somebody was faster. Not again: others want to run, too.
@@ -350,10 +374,14 @@ impl<'a> Visit<'a> {
         Poll::Pending
     }
 
-    /// Leaves with what it has been told.
+    /// Leaves with what it has been told, or has.
     #[inline(always)]
     fn collect(&self, mut state: LockGuard<'a, State>, now_ns: u64) -> Result<Granted, Denied> {
-        let (answer, is_to_serve) = state.collect(self.place);
+        if state.queue.progress(self.ticket) == Progress::Served {
+            self.line.end(state);
+            return Ok(self.served());
+        }
+        let (answer, is_to_serve) = state.collect(self.ticket.place);
         if is_to_serve {
             state = self.serve(state, now_ns, None);
         }
@@ -366,7 +394,7 @@ impl<'a> Visit<'a> {
 
     /// Leaves with nothing.
     fn give_up(&self, mut state: LockGuard<'a, State>, now_ns: u64) {
-        let (_waker, is_to_serve) = state.leave(self.place, now_ns);
+        let (_waker, is_to_serve) = state.leave(self.ticket.place, now_ns);
         if is_to_serve {
             state = self.serve(state, now_ns, None);
         }
@@ -377,7 +405,7 @@ impl<'a> Visit<'a> {
         &self,
         state: LockGuard<'a, State>,
         now_ns: u64,
-        me: Option<u32>,
+        me: Option<Ticket>,
     ) -> LockGuard<'a, State> {
         self.line.serve(state, self.supply, now_ns, me)
     }

@@ -73,6 +73,28 @@ fn newcomers_who_barge_meet_a_release() {
     });
 }
 
+/// Who comes last serves those ahead of it; meanwhile somebody else serves it, and a third one comes into its place.
+#[test]
+fn newcomers_who_serve_others_are_served_meanwhile() {
+    explore(|| {
+        let (limit, in_use) = (slots(3), InUse::default());
+        limit.line().set_order(Order::Barging);
+        let permit = limit.try_acquire_n(3).expect("they are free");
+        thread::scope(|threads| {
+            for n in [1, 2, 2] {
+                let (limit, in_use) = (&limit, &in_use);
+                threads.spawn(move || {
+                    for _ in 0..2 {
+                        in_use.hold(limit.acquire().n(n), 3).expect("in the end");
+                    }
+                });
+            }
+            threads.spawn(move || drop(permit));
+        });
+        assert_idle(&limit);
+    });
+}
+
 #[test]
 fn rules_that_change_meet_a_release() {
     explore(|| {

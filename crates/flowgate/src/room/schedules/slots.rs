@@ -270,6 +270,43 @@ fn a_smaller_limit_meets_those_who_enter_the_line_for_more() {
     });
 }
 
+/// Who is refused and looks late, and who is served and looks late, while others come after them into the places that
+/// they had.
+#[test]
+fn c6_somebody_who_is_refused_meets_those_who_are_served() {
+    explore(|| {
+        let (limit, in_use) = (slots(2), InUse::default());
+        let mut permit = limit.try_acquire_n(2).expect("they are free");
+        let other = permit.split(1).expect("it holds two");
+        let mut large = std::boxed::Box::pin(limit.acquire().n(2));
+        let mut small = std::boxed::Box::pin(limit.acquire());
+        let mut unwoken = Context::from_waker(Waker::noop());
+        assert!(large.as_mut().poll(&mut unwoken).is_pending());
+        assert!(small.as_mut().poll(&mut unwoken).is_pending());
+        thread::scope(|threads| {
+            threads.spawn(|| {
+                limit.set_limit(1).expect("within range");
+                drop(permit);
+                drop(other);
+            });
+            threads.spawn(|| {
+                let denied = block_on(large).unwrap_err();
+                assert!(denied.is_never(), "{denied:?}");
+            });
+            threads.spawn(|| in_use.use_up(block_on(small).expect("in turn"), 1));
+            for _ in 0..2 {
+                threads.spawn(|| {
+                    for _ in 0..2 {
+                        in_use.hold(limit.acquire(), 1).expect("in turn");
+                    }
+                });
+            }
+        });
+        assert_eq!(limit.limit(), 1);
+        assert_idle(&limit);
+    });
+}
+
 #[test]
 fn forgetting_meets_those_who_enter_the_line_for_more() {
     explore(|| {
