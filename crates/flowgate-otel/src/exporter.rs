@@ -1,0 +1,114 @@
+use crate::reporting::{ReportCounts, Reporting};
+use flowgate::{Clock, Quota, QuotaError};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{SpanData, SpanExporter};
+use std::time::Duration;
+
+/// Hands at most **burst + rate · t** spans on to another exporter in every span of time t, drops the others,
+/// and counts them.
+///
+/// Of a batch for which there are too few tokens the beginning is sent; of one for which there are none, nothing.
+///
+/// ```
+/// use flowgate_otel::RateLimitedExporter;
+/// use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider};
+///
+/// let exporter = RateLimitedExporter::new(InMemorySpanExporter::default(), "500/s".parse()?);
+/// let counts = exporter.counts();
+/// let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).build();
+/// # drop(provider);
+/// assert_eq!(counts.dropped(), 0);
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+///
+/// [`RateLimitedProcessor`](crate::RateLimitedProcessor) does the same before spans are queued, and is the better
+/// place where there are many more than can be sent: dropped here, they have taken room in the queue. The burst
+/// should be no less than what is sent in one batch, which for the SDK's own processor is 512 spans by default: no
+/// more than the burst of a batch goes on.
+///
+/// `force_flush`, `shutdown` and the resource are passed on untouched.
+#[derive(Debug)]
+pub struct RateLimitedExporter<E> {
+    next: E,
+    reporting: Reporting,
+}
+
+impl<E: SpanExporter> RateLimitedExporter<E> {
+    /// So many spans go on to `next`; at once, the quota's burst, or its count.
+    #[must_use]
+    pub fn new(next: E, quota: Quota) -> Self {
+        Self {
+            next,
+            reporting: Reporting::new(quota),
+        }
+    }
+
+    /// A clock of your own.
+    ///
+    /// # Errors
+    ///
+    /// As [`TokenBucketBuilder::build`](flowgate::TokenBucketBuilder::build), which has no reason for one here.
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Result<Self, QuotaError> {
+        self.reporting.clock(clock.into())?;
+        Ok(self)
+    }
+
+    /// Spans that go on always, and take no token: those with an error, say.
+    #[must_use]
+    pub fn exempt(mut self, is_exempt: impl Fn(&SpanData) -> bool + Send + Sync + 'static) -> Self {
+        self.reporting.exempt(Box::new(is_exempt));
+        self
+    }
+
+    /// Is called with how many spans of a batch have just been dropped: to raise a metric. It must not take long.
+    #[must_use]
+    pub fn on_dropped(mut self, tell: impl Fn(u64) + Send + Sync + 'static) -> Self {
+        self.reporting.on_dropped(Box::new(tell));
+        self
+    }
+
+    /// The first span of a batch that goes on says how many were dropped, of that batch and of any before it, in the
+    /// attribute [`DROPPED_SPANS`](crate::DROPPED_SPANS). Nothing is told twice.
+    #[must_use]
+    pub fn annotate(mut self) -> Self {
+        self.reporting.annotate();
+        self
+    }
+
+    /// What it has done, to be read when it has been handed to a provider.
+    pub fn counts(&self) -> ReportCounts {
+        self.reporting.counts()
+    }
+
+    /// How many spans it has dropped.
+    pub fn dropped(&self) -> u64 {
+        self.counts().dropped()
+    }
+}
+
+impl<E: SpanExporter> SpanExporter for RateLimitedExporter<E> {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let batch = self.reporting.admit_batch(batch);
+        if batch.is_empty() {
+            return Ok(());
+        }
+        self.next.export(batch).await
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.next.shutdown_with_timeout(timeout)
+    }
+
+    fn shutdown(&self) -> OTelSdkResult {
+        self.next.shutdown()
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.next.force_flush()
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.next.set_resource(resource);
+    }
+}

@@ -1,0 +1,126 @@
+use crate::reporting::{ReportCounts, Reporting};
+use flowgate::{Clock, Quota, QuotaError};
+use opentelemetry::Context;
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
+use std::time::Duration;
+
+/// Hands at most **burst + rate · t** ended spans on to another processor in every span of time t, drops the
+/// others, and counts them.
+///
+/// Before a processor that batches, it also bounds how fast that one's queue fills.
+///
+/// ```
+/// use flowgate_otel::RateLimitedProcessor;
+/// use opentelemetry::trace::Status;
+/// use opentelemetry_sdk::trace::{BatchSpanProcessor, InMemorySpanExporter, SdkTracerProvider};
+///
+/// let batches = BatchSpanProcessor::builder(InMemorySpanExporter::default()).build();
+/// let reporting = RateLimitedProcessor::new(batches, "1000/s burst 5000".parse()?)
+///     .exempt(|span| matches!(span.status, Status::Error { .. }))
+///     .annotate();
+/// let counts = reporting.counts();
+/// let provider = SdkTracerProvider::builder().with_span_processor(reporting).build();
+/// # drop(provider);
+/// assert_eq!(counts.dropped(), 0);
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+///
+/// # What it cuts
+///
+/// Spans are dropped one by one as they end, so traces are reported with holes while the limit is exceeded. To
+/// leave out whole traces, sample ([`RateLimitingSampler`](crate::RateLimitingSampler)), and let this be what
+/// should never act.
+///
+/// `on_start`, `force_flush`, `shutdown` and the resource are passed on untouched.
+///
+/// # Cost
+///
+/// A clock reading, a compare-and-swap and an addition for each span; no lock, no memory.
+#[derive(Debug)]
+pub struct RateLimitedProcessor<P> {
+    next: P,
+    reporting: Reporting,
+}
+
+impl<P: SpanProcessor> RateLimitedProcessor<P> {
+    /// So many spans go on to `next`; at once, the quota's burst, or its count.
+    #[must_use]
+    pub fn new(next: P, quota: Quota) -> Self {
+        Self {
+            next,
+            reporting: Reporting::new(quota),
+        }
+    }
+
+    /// A clock of your own.
+    ///
+    /// # Errors
+    ///
+    /// As [`TokenBucketBuilder::build`](flowgate::TokenBucketBuilder::build), which has no reason for one here.
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Result<Self, QuotaError> {
+        self.reporting.clock(clock.into())?;
+        Ok(self)
+    }
+
+    /// Spans that go on always, and take no token: those with an error, say.
+    #[must_use]
+    pub fn exempt(mut self, is_exempt: impl Fn(&SpanData) -> bool + Send + Sync + 'static) -> Self {
+        self.reporting.exempt(Box::new(is_exempt));
+        self
+    }
+
+    /// Is called with how many spans have just been dropped, by the thread that ended them: to raise a metric. It
+    /// must not take long, nor end spans.
+    #[must_use]
+    pub fn on_dropped(mut self, tell: impl Fn(u64) + Send + Sync + 'static) -> Self {
+        self.reporting.on_dropped(Box::new(tell));
+        self
+    }
+
+    /// The next span that goes on after some were dropped says how many, in the attribute
+    /// [`DROPPED_SPANS`](crate::DROPPED_SPANS). Nothing is told twice.
+    #[must_use]
+    pub fn annotate(mut self) -> Self {
+        self.reporting.annotate();
+        self
+    }
+
+    /// What it has done, to be read when it has been handed to a provider.
+    pub fn counts(&self) -> ReportCounts {
+        self.reporting.counts()
+    }
+
+    /// How many spans it has dropped.
+    pub fn dropped(&self) -> u64 {
+        self.counts().dropped()
+    }
+}
+
+impl<P: SpanProcessor> SpanProcessor for RateLimitedProcessor<P> {
+    fn on_start(&self, span: &mut Span, context: &Context) {
+        self.next.on_start(span, context);
+    }
+
+    fn on_end(&self, span: SpanData) {
+        // Those that are recorded but not sampled are nobody's to report, and take no token.
+        if !span.span_context.is_sampled() {
+            self.next.on_end(span);
+        } else if let Some(span) = self.reporting.admit(span) {
+            self.next.on_end(span);
+        }
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.next.force_flush()
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.next.shutdown_with_timeout(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.next.set_resource(resource);
+    }
+}

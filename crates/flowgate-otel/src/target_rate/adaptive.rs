@@ -1,0 +1,134 @@
+//! What share of all traces comes to a target rate, learnt from how many come.
+//!
+//! Time is cut into windows of at least a half-life. A window ends with the first arrival after that.
+//!
+//! | field | read by | written by | ordering |
+//! |---|---|---|---|
+//! | `share` | every arrival | who ends a window; lowered by an arrival that is one of too many | relaxed: only its own value matters |
+//! | `seen` | who ends a window | every arrival adds one | relaxed, likewise |
+//! | `too_many` | every arrival | who ends a window, and an arrival that reaches it | relaxed, likewise |
+//! | `ends_ns` | every arrival | who ends a window | relaxed, likewise |
+//! | `estimate` | who ends a window | the same | itself; nobody waits for it |
+//!
+//! Arrivals that come while a window is ended may be counted in either; that is worth no more than as many of them as
+//! there are threads.
+
+use flowgate::Timestamp;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// All traces.
+pub(super) const WHOLE: u64 = 1 << 63;
+
+/// So many arrivals in a window are never a sign of anything.
+const A_FEW: f64 = 16.0;
+
+/// See the module.
+pub(super) struct Adaptive {
+    target_per_ns: f64,
+    half_life_ns: u64,
+    /// Of [`WHOLE`].
+    share: AtomicU64,
+    /// Arrivals in this window.
+    seen: AtomicU64,
+    /// Twice as many as were expected in it.
+    too_many: AtomicU64,
+    /// 0: no window has begun.
+    ends_ns: AtomicU64,
+    estimate: Mutex<Estimate>,
+}
+
+/// Arrivals, and the time that they took; what lies back a half-life counts half, in both.
+struct Estimate {
+    began_ns: u64,
+    arrivals: f64,
+    time_ns: f64,
+}
+
+impl Adaptive {
+    pub(super) fn new(target_per_second: f64, half_life: Duration) -> Self {
+        Self {
+            target_per_ns: target_per_second / 1e9,
+            // An hour at the most.
+            half_life_ns: half_life.as_nanos() as u64,
+            share: AtomicU64::new(WHOLE),
+            seen: AtomicU64::new(0),
+            too_many: AtomicU64::new(A_FEW as u64),
+            ends_ns: AtomicU64::new(0),
+            estimate: Mutex::new(Estimate {
+                began_ns: 0,
+                arrivals: 0.0,
+                time_ns: 0.0,
+            }),
+        }
+    }
+
+    /// The share, of [`WHOLE`].
+    pub(super) fn share(&self) -> u64 {
+        self.share.load(Ordering::Relaxed)
+    }
+
+    /// Counts an arrival, and says what share of its like is wanted.
+    pub(super) fn arrival(&self, now: Timestamp) -> u64 {
+        let now_ns = now.as_nanos();
+        if now_ns >= self.ends_ns.load(Ordering::Relaxed) {
+            self.end_window(now_ns);
+        }
+        let seen = self.seen.fetch_add(1, Ordering::Relaxed) + 1;
+        if seen >= self.too_many.load(Ordering::Relaxed) {
+            self.lower(seen);
+        }
+        self.share()
+    }
+
+    /// Learns from the window that has ended, and begins another.
+    fn end_window(&self, now_ns: u64) {
+        // Whoever holds it is doing just this. A panic in between is impossible, and would leave numbers, whole ones.
+        let Ok(mut estimate) = self.estimate.try_lock() else {
+            return;
+        };
+        let ends_ns = self.ends_ns.load(Ordering::Relaxed);
+        if now_ns < ends_ns {
+            return;
+        }
+        let seen = self.seen.swap(0, Ordering::Relaxed) as f64;
+        if ends_ns != 0 {
+            let took_ns = now_ns.saturating_sub(estimate.began_ns) as f64;
+            let kept = (-took_ns / self.half_life_ns as f64).exp2();
+            estimate.arrivals = estimate.arrivals * kept + seen;
+            estimate.time_ns = estimate.time_ns * kept + took_ns;
+            let wanted = self.target_per_ns * estimate.time_ns;
+            self.share
+                .store(share_of(wanted, estimate.arrivals), Ordering::Relaxed);
+        }
+        let expected = match estimate.time_ns {
+            0.0 => 0.0,
+            time_ns => estimate.arrivals / time_ns * self.half_life_ns as f64,
+        };
+        let too_many = 2.0 * expected + A_FEW;
+        self.too_many.store(too_many as u64, Ordering::Relaxed);
+        estimate.began_ns = now_ns;
+        let ends_ns = now_ns.saturating_add(self.half_life_ns);
+        self.ends_ns.store(ends_ns, Ordering::Relaxed);
+    }
+
+    /// So many have come in this window already: the load is at least that, even if no more come.
+    fn lower(&self, seen: u64) {
+        let too_many = seen.saturating_mul(2);
+        self.too_many.fetch_max(too_many, Ordering::Relaxed);
+        let wanted = self.target_per_ns * self.half_life_ns as f64;
+        self.share
+            .fetch_min(share_of(wanted, seen as f64), Ordering::Relaxed);
+    }
+}
+
+/// `wanted` / `come`, of [`WHOLE`], rounded down; all of it if more are wanted than come.
+fn share_of(wanted: f64, come: f64) -> u64 {
+    if wanted >= come {
+        WHOLE
+    } else {
+        // Less than 1, so less than `WHOLE`.
+        (wanted / come * WHOLE as f64) as u64
+    }
+}

@@ -1,0 +1,95 @@
+use crate::builder::RateLimitFilterBuilder;
+use crate::limits::Limits;
+use crate::telling::Telling;
+use flowgate::{Clock, Quota};
+use std::sync::Arc;
+use tracing_core::{Event, Metadata, Subscriber};
+use tracing_subscriber::filter::Filtered;
+use tracing_subscriber::layer::{Context, Filter, Layer};
+
+/// Lets each callsite speak at most **burst + rate · t** times in every span of time t, and counts the events that it
+/// leaves out without losing one.
+///
+/// ```
+/// use flowgate::ManualClock;
+/// use flowgate_tracing::RateLimitFilter;
+/// use std::time::Duration;
+/// use tracing_subscriber::prelude::*;
+///
+/// let time = ManualClock::new(); // a real program leaves the clock out: RateLimitFilter::new(quota)
+/// let limit = RateLimitFilter::builder("1/min".parse()?).clock(&time).build()?;
+/// let subscriber = tracing_subscriber::registry()
+///     .with(limit.clone().over(tracing_subscriber::fmt::layer()));
+///
+/// tracing::subscriber::with_default(subscriber, || {
+///     for _ in 0..3 {
+///         tracing::info!("cache miss");
+///         time.advance(Duration::from_secs(1));
+///     }
+///     assert_eq!(limit.suppressed(), 2);
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// [`over`](Self::over) a layer is the usual way. As a [`Filter`] by itself it limits and counts, and nobody is told.
+///
+/// Spans are never left out. Asking whether an event [would be
+/// enabled](https://docs.rs/tracing/latest/tracing/macro.enabled.html) takes nothing, and is answered with yes.
+///
+/// Clones share the limits.
+#[derive(Clone, Debug)]
+pub struct RateLimitFilter(Arc<Limits>);
+
+impl RateLimitFilter {
+    /// So many events for each callsite, on the system's clock.
+    #[must_use]
+    pub fn new(quota: Quota) -> Self {
+        Self::of(Limits::new(quota, Clock::system(), None, None))
+    }
+
+    /// A filter with limits by a field's value, exempt levels, or another clock.
+    pub fn builder(quota: Quota) -> RateLimitFilterBuilder {
+        RateLimitFilterBuilder::new(quota)
+    }
+
+    pub(crate) fn of(limits: Limits) -> Self {
+        Self(Arc::new(limits))
+    }
+
+    /// Limits a layer, and has it say how many events it was spared: before an event that is heard again comes one of
+    /// the same level and target, *similar events were suppressed*, with their number in the field `suppressed`, and,
+    /// where limits are by a field, that field.
+    ///
+    /// Filters of the layer belong outside: [`Telling`] says why.
+    #[must_use]
+    pub fn over<L, S>(self, layer: L) -> Filtered<Telling<L>, Self, S>
+    where
+        L: Layer<S>,
+        S: Subscriber,
+    {
+        self.telling(layer).with_filter(self)
+    }
+
+    /// Has a layer say how many events it was spared, and limits nothing: for a layer that this filter is put over
+    /// together with others.
+    #[must_use]
+    pub fn telling<L>(&self, layer: L) -> Telling<L> {
+        Telling::new(layer, Arc::clone(&self.0))
+    }
+
+    /// How many events were left out that nobody has been told of yet: what to say at the very end.
+    pub fn suppressed(&self) -> u64 {
+        self.0.suppressed()
+    }
+}
+
+impl<S> Filter<S> for RateLimitFilter {
+    /// Always: an event is counted when there is one.
+    fn enabled(&self, _metadata: &Metadata<'_>, _context: &Context<'_, S>) -> bool {
+        true
+    }
+
+    fn event_enabled(&self, event: &Event<'_>, _context: &Context<'_, S>) -> bool {
+        self.0.admits(event)
+    }
+}

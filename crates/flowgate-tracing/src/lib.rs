@@ -1,0 +1,104 @@
+//! Keeps a log readable: each callsite of [`tracing`](https://docs.rs/tracing) speaks at most so often, and when it
+//! speaks again it **says how many times it did not**.
+//!
+//! ```
+//! use flowgate_tracing::RateLimitFilter;
+//! use tracing_subscriber::prelude::*;
+//!
+//! // Each line of code that logs: 10 times at once, and then 5 times a minute.
+//! let limit = RateLimitFilter::new("5/min burst 10".parse()?);
+//!
+//! tracing_subscriber::registry()
+//!     .with(limit.over(tracing_subscriber::fmt::layer()))
+//!     .init();
+//!
+//! for attempt in 0..1_000 {
+//!     tracing::warn!(attempt, "connection refused"); // 10 lines, not 1000
+//! }
+//! # Ok::<(), flowgate::QuotaError>(())
+//! ```
+//!
+//! Twelve seconds later the same line of code is heard again:
+//!
+//! ```text
+//! WARN shop::db: similar events were suppressed suppressed=990
+//! WARN shop::db: connection refused attempt=1000
+//! ```
+//!
+//! # What it promises
+//!
+//! - **Never more** (contract C1): of each callsite, at most burst + rate · t events in every span of time t; it is a
+//!   [`flowgate::TokenBucket`] that decides.
+//! - **Nothing is lost silently.** The numbers that are said, and what [`RateLimitFilter::suppressed`] still holds, add
+//!   up to the events that were left out, on every schedule of threads.
+//! - **Others are not affected.** Only the layer that it is put over is limited, and only that one hears of what was
+//!   suppressed. Spans are never limited.
+//! - **Silence is cheap** (C9). An event that is left out takes no lock and no memory, whatever its fields; there is
+//!   no thread. It costs a look at a table, a clock reading and an addition.
+//!
+//! # By a field's value
+//!
+//! Where a callsite speaks of many, a chatty one should not silence the others.
+//! [`by_field`](RateLimitFilterBuilder::by_field) gives each value of a field a limit of its own, in memory of a
+//! fixed size:
+//!
+//! ```
+//! use flowgate_tracing::RateLimitFilter;
+//! use tracing_core::Level;
+//!
+//! let limit = RateLimitFilter::builder("5/min burst 10".parse()?)
+//!     .by_field("peer", 10_000)
+//!     .exempt(Level::ERROR)
+//!     .build()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Together with other filters
+//!
+//! [`RateLimitFilter`] is a [`Filter`](tracing_subscriber::layer::Filter): it can be combined with others. It should
+//! come last, so that it counts only what the others let through. [`telling`](RateLimitFilter::telling) is then
+//! what says how many were suppressed:
+//!
+//! ```
+//! use flowgate_tracing::RateLimitFilter;
+//! use tracing_subscriber::filter::{FilterExt, LevelFilter};
+//! use tracing_subscriber::prelude::*;
+//!
+//! let limit = RateLimitFilter::new("5/min burst 10".parse()?);
+//! let layer = limit
+//!     .telling(tracing_subscriber::fmt::layer())
+//!     .with_filter(LevelFilter::INFO.and(limit));
+//! let subscriber = tracing_subscriber::registry().with(layer);
+//! # drop(subscriber);
+//! # Ok::<(), flowgate::QuotaError>(())
+//! ```
+//!
+//! # Defaults
+//!
+//! | setting | default | says |
+//! |---|---|---|
+//! | limit for | each callsite | [`by_field`](RateLimitFilterBuilder::by_field) |
+//! | at once | the quota's burst, or its count | |
+//! | exempt | no level | [`exempt`](RateLimitFilterBuilder::exempt) |
+//! | clock | [`flowgate::Clock::system`] | [`clock`](RateLimitFilterBuilder::clock) |
+//!
+//! # Memory
+//!
+//! About a kilobyte for each callsite that has spoken, as many as the program has; a value's share of a table that
+//! is made at once (about 56 bytes for each that it is made for). What says how many were suppressed needs a
+//! description of the callsite, some 200 bytes, which stays to the end of the program.
+//!
+//! Records of the `log` crate that come by way of `tracing-log` all have one callsite for each level. Give them limits
+//! by a field: `log.target`, say.
+#![forbid(unsafe_code)]
+#![doc(html_root_url = "https://docs.rs/flowgate-tracing/0.1.0")]
+
+mod builder;
+mod filter;
+mod limits;
+mod summary;
+mod telling;
+
+pub use builder::RateLimitFilterBuilder;
+pub use filter::RateLimitFilter;
+pub use telling::Telling;

@@ -1,0 +1,93 @@
+use crate::limits::Limits;
+use std::sync::Arc;
+use tracing_core::{Dispatch, Event, Interest, LevelFilter, Metadata, Subscriber, span};
+use tracing_subscriber::layer::{Context, Layer};
+
+/// A layer that is told how many events it was spared, before it is given one of the same callsite or value again;
+/// everything else is passed on to it untouched. Made by [`RateLimitFilter::telling`](crate::RateLimitFilter::telling)
+/// and [`over`](crate::RateLimitFilter::over).
+///
+/// The number comes as an event of its own, which only this layer sees. Its level, target, file and line, and the
+/// span that it belongs to, are those of the event that follows it.
+///
+/// A layer in here cannot be found by its type from outside (`downcast_ref`). One that is looked for in this way
+/// goes around this, and not into it: a layer with a filter of its own (`layer.with_filter(…)`), one that can be
+/// reloaded, or those of `tracing-error` and `tracing-opentelemetry`. What writes events (`fmt`, journald, an
+/// appender) can be in it.
+#[derive(Debug)]
+pub struct Telling<L> {
+    layer: L,
+    limits: Arc<Limits>,
+}
+
+impl<L> Telling<L> {
+    pub(crate) fn new(layer: L, limits: Arc<Limits>) -> Self {
+        Self { layer, limits }
+    }
+}
+
+impl<S: Subscriber, L: Layer<S>> Layer<S> for Telling<L> {
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        self.limits.told(event, |summary| {
+            self.layer.on_event(summary, context.clone());
+        });
+        self.layer.on_event(event, context);
+    }
+
+    fn on_register_dispatch(&self, subscriber: &Dispatch) {
+        self.layer.on_register_dispatch(subscriber);
+    }
+
+    fn on_layer(&mut self, subscriber: &mut S) {
+        self.layer.on_layer(subscriber);
+    }
+
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        self.layer.register_callsite(metadata)
+    }
+
+    fn enabled(&self, metadata: &Metadata<'_>, context: Context<'_, S>) -> bool {
+        self.layer.enabled(metadata, context)
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        self.layer.max_level_hint()
+    }
+
+    fn event_enabled(&self, event: &Event<'_>, context: Context<'_, S>) -> bool {
+        self.layer.event_enabled(event, context)
+    }
+
+    fn on_new_span(
+        &self,
+        attributes: &span::Attributes<'_>,
+        id: &span::Id,
+        context: Context<'_, S>,
+    ) {
+        self.layer.on_new_span(attributes, id, context);
+    }
+
+    fn on_record(&self, id: &span::Id, values: &span::Record<'_>, context: Context<'_, S>) {
+        self.layer.on_record(id, values, context);
+    }
+
+    fn on_follows_from(&self, id: &span::Id, follows: &span::Id, context: Context<'_, S>) {
+        self.layer.on_follows_from(id, follows, context);
+    }
+
+    fn on_enter(&self, id: &span::Id, context: Context<'_, S>) {
+        self.layer.on_enter(id, context);
+    }
+
+    fn on_exit(&self, id: &span::Id, context: Context<'_, S>) {
+        self.layer.on_exit(id, context);
+    }
+
+    fn on_close(&self, id: span::Id, context: Context<'_, S>) {
+        self.layer.on_close(id, context);
+    }
+
+    fn on_id_change(&self, old: &span::Id, new: &span::Id, context: Context<'_, S>) {
+        self.layer.on_id_change(old, new, context);
+    }
+}
