@@ -5,11 +5,11 @@ cd "$(dirname "$0")/.."
 
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --locked -- -D warnings
-cargo clippy -p flowgate --locked --features serde,futures -- -D warnings
+cargo clippy -p flowgate --locked --features serde,futures,futures-io,metrics,tokio -- -D warnings
 cargo clippy -p flowgate --locked --no-default-features -- -D warnings
 cargo clippy -p flowgate --locked --no-default-features --features std -- -D warnings
 cargo clippy -p flowgate-tower -p flowgate-otel -p flowgate-tracing --locked -- -D warnings
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
-RUSTDOCFLAGS="-D warnings" cargo doc -p flowgate --no-deps --locked --features serde,futures
+RUSTDOCFLAGS="-D warnings" cargo doc -p flowgate --no-deps --locked --features serde,futures,futures-io,metrics,tokio
 (cd bench && cargo fmt --all --check)
 (cd fuzz && cargo fmt --check)

@@ -32,6 +32,9 @@
 //! - [`sizing`]: how large a limit has to be for a rate and a latency.
 //! - [`Sometimes`], [`sometimes!`]: speak now and then, and say how often you did not.
 //! - [`Observed`]: counts what a limiter answers, and how long its callers wait.
+//! - [`Throttled`]: readers and writers that share a bandwidth fairly.
+//! - `StreamExt::rate_limited`, with the feature `futures`: streams whose items wait for their turns.
+//! - `MetricsPublisher`, with the feature `metrics`: what [`Observed`] counts, for the facade of that name.
 //! - [`Unlimited`]: no limit, behind the same trait.
 //! - [`Denied`]: a refusal that knows when to come back.
 //! - [`Clock`]: the machine's time, or a [`ManualClock`] for tests that never sleep.
@@ -65,10 +68,16 @@ mod decaying_bucket;
 mod degrade;
 mod fixed_window;
 mod gate;
+#[cfg(all(feature = "std", not(flowgate_loom)))]
+mod io;
 mod keyed;
 mod leaky_bucket;
 mod limiter;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod observed;
+#[cfg(any(feature = "futures", all(feature = "std", not(flowgate_loom))))]
+mod payer;
 mod permit;
 mod primitive;
 mod quota;
@@ -79,6 +88,8 @@ mod segmented_window;
 pub mod sizing;
 mod sliding_window;
 mod sometimes;
+#[cfg(feature = "futures")]
+mod stream;
 mod striped;
 mod thread_number;
 mod token_bucket;
@@ -95,6 +106,8 @@ pub use decaying_bucket::{DecayingBucket, DecayingBucketBuilder};
 pub use degrade::{Degrade, DegradeBuilder, DegradeCall, SlowCalls};
 pub use fixed_window::{FixedWindow, FixedWindowBuilder};
 pub use gate::{Gate, GateBuilder, GateError};
+#[cfg(all(feature = "std", not(flowgate_loom)))]
+pub use io::Throttled;
 pub use keyed::{
     AcquireKeyPermit, AddressKey, AddressPrefixes, Debtor, Exact, Hashed, KeyId, KeyNames,
     KeyPermit, Keyed, KeyedAcquire, KeyedAlgorithm, KeyedBuilder, KeyedConcurrencyLimit,
@@ -103,6 +116,8 @@ pub use keyed::{
 };
 pub use leaky_bucket::{Drain, LeakyBucket, LeakyBucketBuilder};
 pub use limiter::{Limit, Limiter, Snapshot};
+#[cfg(feature = "metrics")]
+pub use metrics::MetricsPublisher;
 pub use observed::{Counts, Observed, Refusals, Waits};
 pub use permit::{AcquirePermit, OwnedPermit, Permit};
 pub use quota::{Quota, QuotaError};
@@ -111,6 +126,8 @@ pub use room::{Acquire, CancelHandle, Grant, Line, Order, Precision, Spacing, Ti
 pub use segmented_window::{SegmentedWindow, SegmentedWindowBuilder};
 pub use sliding_window::{SlidingWindow, SlidingWindowBuilder};
 pub use sometimes::{Sometimes, SometimesBuilder, SometimesBy};
+#[cfg(feature = "futures")]
+pub use stream::{Cost, OneToken, RateLimited, StreamExt};
 pub use striped::{Batch, Draw, OneWord, Striped};
 pub use token_bucket::{Carry, PayAfter, Refill, TokenBucket, TokenBucketBuilder};
 pub use unlimited::Unlimited;

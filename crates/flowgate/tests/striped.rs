@@ -379,7 +379,7 @@ fn a_draw_is_between_its_bounds() {
         Some(Duration::from_nanos(20))
     );
     assert!(hot.draw(BURST + 1, BURST + 1).unwrap_err().is_never());
-    assert_eq!(hot.put_back(7), 7);
+    assert_eq!(hot.refund(7), 7);
     assert_eq!(hot.draw(2, 10), Ok(7));
 }
 
@@ -394,4 +394,93 @@ fn behind_dyn_it_is_a_limiter_like_any_other() {
     assert_eq!(limiter.try_acquire_n(0), Ok(()));
     time.advance(Duration::from_nanos(20));
     assert_eq!(limiter.available(), 1);
+}
+
+/// A stripe is spent, then the clock is set back, and only then somebody finds it spent.
+#[test]
+fn c1_c4_what_was_spent_before_the_clock_was_set_back_was_not_spent_after_it() {
+    let (time, hot) = striped();
+    on_each_stripe(4, |_| admitted(&hot, 30));
+    let before = time.now();
+    // Full again, as far as stripes leave room.
+    time.advance(Duration::from_secs(1));
+    let late = time.now();
+    let held = on_each_stripe(4, |_| admitted(&hot, 5)).iter().sum::<u64>();
+    time.set(before);
+    // Takes everything back.
+    assert!(hot.available() < BURST);
+    time.set(late);
+    let rest = admitted(&hot, 2 * BURST);
+    assert!(held + rest <= BURST, "{held} and {rest} at one instant");
+}
+
+/// The wait for a token is noted, and then parts of one are taken.
+#[test]
+fn c3_a_part_of_a_token_that_is_taken_makes_the_wait_longer() {
+    let time = ManualClock::new();
+    let quota: Quota = "100000000/s burst 2560".parse().unwrap();
+    let quota = quota.units_per_token(10).unwrap();
+    let bucket = TokenBucket::builder(quota).clock(&time).build().unwrap();
+    let hot = Striped::with_stripes(bucket, 4);
+    assert_eq!(admitted(&hot, 2 * BURST), BURST);
+    let wait = |limiter: &Striped<TokenBucket>| limiter.try_acquire().unwrap_err().retry_after();
+    assert_eq!(wait(&hot), Some(Duration::from_nanos(10)));
+    time.advance(Duration::from_nanos(5));
+    assert_eq!(wait(&hot), Some(Duration::from_nanos(5)));
+    hot.try_acquire_n(3).unwrap();
+    assert_eq!(wait(&hot), Some(Duration::from_nanos(8)));
+}
+
+#[test]
+fn a_draw_from_a_stripe_is_between_its_bounds_too() {
+    let (_, hot) = striped();
+    assert_eq!(admitted(&hot, 30), 30);
+    assert_eq!(hot.draw(3, 1), Ok(3));
+}
+
+#[test]
+fn c1_a_batch_knows_what_its_units_were() {
+    let time = ManualClock::new();
+    let of = |units| {
+        let quota: Quota = "1000/s burst 100".parse().unwrap();
+        quota.units_per_token(units).unwrap()
+    };
+    for (before, after) in [(10, 100), (100, 10)] {
+        let bucket = TokenBucket::builder(of(before)).clock(&time);
+        let bucket = bucket.build().unwrap();
+        let mut batch = Batch::new(&bucket, 20 * before);
+        batch.try_acquire().unwrap();
+        bucket.set_quota(of(after));
+        let mut total = 1;
+        for _ in 0..1000 {
+            total += u64::from(batch.try_acquire().is_ok());
+        }
+        drop(batch);
+        total += admitted(&bucket, 1000);
+        assert_eq!(total, 100, "{before} units, and then {after}");
+    }
+}
+
+/// What is put back when the bucket has long been full again is not there twice.
+#[test]
+fn c1_c5_a_batch_gives_back_only_what_there_is_room_for() {
+    let (time, bucket) = at_rest();
+    let mut batch = Batch::new(&bucket, 64);
+    batch.try_acquire().unwrap();
+    time.advance(Duration::from_secs(1));
+    let first = admitted(&bucket, 2 * BURST);
+    drop(batch);
+    let more = admitted(&bucket, 2 * BURST);
+    assert!(first + more <= BURST, "{first} and {more} at one instant");
+
+    let time = ManualClock::new();
+    let quota: Quota = "2560/s".parse().unwrap();
+    let window = FixedWindow::builder(quota).clock(&time).build().unwrap();
+    let mut batch = Batch::new(&window, 64);
+    batch.try_acquire().unwrap();
+    time.advance(Duration::from_secs(1));
+    let first = admitted(&window, 2 * BURST);
+    drop(batch);
+    let more = admitted(&window, 2 * BURST);
+    assert!(first + more <= BURST, "{first} and {more} in one window");
 }

@@ -135,7 +135,7 @@ impl Counters {
     /// The stripe of this thread.
     #[inline]
     fn own(&self) -> &Stripe {
-        &self.stripes[thread_number() % STRIPES]
+        &self.stripes[thread_number() & (STRIPES - 1)]
     }
 }
 

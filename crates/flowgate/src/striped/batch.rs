@@ -1,5 +1,8 @@
 use super::Draw;
+use crate::clock::Timestamp;
+use crate::limiter::Limiter;
 use crate::limiter::sealed::Sealed;
+use crate::reservation::Receipt;
 use crate::verdict::Denied;
 use core::fmt;
 use core::ops::Deref;
@@ -26,15 +29,18 @@ use core::ops::Deref;
 /// many operations more in a short time as batches hold; a [`Striped`](crate::Striped) limiter does not let that
 /// happen.
 ///
-/// Nobody else can have what it holds, so do not keep one while idle.
+/// Nobody else can have what it holds, so do not keep one while idle. What has flowed in again since it was taken is
+/// not given back a second time; to be sure of that, a batch that is kept for long gives back less than it could.
 pub struct Batch<L>
 where
     L: Deref<Target: Draw>,
 {
     left: u64,
-    /// How many units a token is.
+    /// How many units a token was when it was last filled.
     token: u64,
     size: u64,
+    /// When the oldest of what is left was taken.
+    since: Timestamp,
     limiter: L,
 }
 
@@ -44,11 +50,11 @@ where
 {
     /// Empty, and to be filled with up to `units` at a time. With 0 or 1 it is filled for each operation.
     pub fn new(limiter: L, units: u64) -> Self {
-        let token = Sealed::supply(&*limiter).token();
         Self {
             left: 0,
-            token,
+            token: limiter.supply().token(),
             size: units,
+            since: Timestamp::ORIGIN,
             limiter,
         }
     }
@@ -60,10 +66,14 @@ where
     /// [`Denied`] if the batch is empty and the limiter has none; nothing is then taken.
     #[inline]
     pub fn try_acquire(&mut self) -> Result<(), Denied> {
-        self.try_acquire_n(self.token)
+        if self.left < self.token {
+            return self.fill_and_take(None);
+        }
+        self.left -= self.token;
+        Ok(())
     }
 
-    /// Takes `n` units, all or none.
+    /// Takes `n` units, all or none: units as they were when the batch was last filled.
     ///
     /// # Errors
     ///
@@ -71,7 +81,7 @@ where
     #[inline]
     pub fn try_acquire_n(&mut self, n: u64) -> Result<(), Denied> {
         if self.left < n {
-            self.fill(n)?;
+            return self.fill_and_take(Some(n));
         }
         self.left -= n;
         Ok(())
@@ -82,14 +92,35 @@ where
         self.left
     }
 
+    /// So many units, or a token.
     #[cold]
     #[inline(never)]
-    fn fill(&mut self, n: u64) -> Result<(), Denied> {
-        let missing = n - self.left;
-        let drawn = self.limiter.draw(missing, missing.max(self.size))?;
-        // At most a burst more than less than `n`.
-        self.left = self.left.saturating_add(drawn);
+    fn fill_and_take(&mut self, units: Option<u64>) -> Result<(), Denied> {
+        self.restate();
+        let n = units.unwrap_or(self.token);
+        let missing = n.saturating_sub(self.left);
+        if missing > 0 {
+            // Before they are taken: what is given back then is not too much.
+            let now = self.limiter.clock().now();
+            let drawn = self.limiter.draw(missing, missing.max(self.size))?;
+            if self.left == 0 {
+                self.since = now;
+            }
+            // At most a burst more than less than `n`.
+            self.left = self.left.saturating_add(drawn);
+        }
+        self.left -= n;
         Ok(())
+    }
+
+    /// What is left, in units as they are now.
+    fn restate(&mut self) {
+        let token = self.limiter.supply().token();
+        if token != self.token {
+            let left = u128::from(self.left) * u128::from(token) / u128::from(self.token);
+            self.left = u64::try_from(left).unwrap_or(u64::MAX);
+            self.token = token;
+        }
     }
 }
 
@@ -98,8 +129,10 @@ where
     L: Deref<Target: Draw>,
 {
     fn drop(&mut self) {
+        self.restate();
         if self.left > 0 {
-            self.limiter.put_back(self.left);
+            let supply = self.limiter.supply();
+            supply.take_back(self.since, self.left, &Receipt::default());
         }
     }
 }

@@ -24,9 +24,6 @@ pub trait Draw: Limiter {
     ///
     /// [`Denied`] if there are fewer than `min`; nothing is then taken.
     fn draw(&self, min: u64, max: u64) -> Result<u64, Denied>;
-
-    /// Gives back `n` units that were drawn and not used, and says how many came back.
-    fn put_back(&self, n: u64) -> u64;
 }
 
 macro_rules! draw {
@@ -34,10 +31,6 @@ macro_rules! draw {
         impl Draw for $limiter {
             fn draw(&self, min: u64, max: u64) -> Result<u64, Denied> {
                 self.draw_now(min, max)
-            }
-
-            fn put_back(&self, n: u64) -> u64 {
-                self.refund(n)
             }
         }
     };
@@ -49,13 +42,10 @@ draw!(FixedWindow);
 
 impl<L: OneWord> Draw for Striped<L> {
     fn draw(&self, min: u64, max: u64) -> Result<u64, Denied> {
-        match self.own(thread_number()).take(max) {
-            true => Ok(max),
+        let most = max.max(min);
+        match self.own(thread_number()).take(most) {
+            true => Ok(most),
             false => self.limiter.draw(min, max),
         }
-    }
-
-    fn put_back(&self, n: u64) -> u64 {
-        self.limiter.put_back(n)
     }
 }

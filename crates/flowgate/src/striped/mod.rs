@@ -56,7 +56,8 @@ use core::ops::Deref;
 ///   again at the rate. No limiter that does without the clock can do better: whether they were taken before the
 ///   bucket was full or after, it cannot know, and has to take the worse.
 /// - **Honest waits** (C3), **any clock** (C4), **turns** (C6): as the limiter's. While somebody waits in line, the
-///   stripes are empty and stay so.
+///   stripes are empty and stay so. After a clock has been set back, a wait that was found out before may be told too
+///   short, until it is over.
 ///
 /// # When
 ///
@@ -186,7 +187,10 @@ impl<L: OneWord> Striped<L> {
         let units = || self.limiter.supply().token();
         match own.take_some(units) {
             true => Ok(()),
-            false => self.ask(number, units()),
+            false => match self.limiter.centre().draw_token(number) {
+                Some(answer) => answer,
+                None => self.limiter.try_acquire(),
+            },
         }
     }
 

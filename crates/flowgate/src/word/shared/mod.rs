@@ -83,18 +83,20 @@ pub trait Centre {
     /// need soon; `None` if that is to be decided without stripes.
     fn draw(&self, stripe: usize, n: u64) -> Option<Result<(), Denied>>;
 
+    /// The same for one token, however many units that is by then.
+    fn draw_token(&self, stripe: usize) -> Option<Result<(), Denied>>;
+
     /// Whether stripes are ever filled.
     fn is_shared(&self) -> bool;
 }
 
 impl<R: Rule> Centre for Word<R> {
     fn draw(&self, stripe: usize, n: u64) -> Option<Result<(), Denied>> {
-        let stripes = self.stripes.as_ref()?;
-        let own = stripe & (stripes.len() - 1);
-        if stripes.get(own).take(n) {
-            return Some(Ok(()));
-        }
-        self.draw_from(stripes, own, n)
+        self.draw_from(stripe, Some(n))
+    }
+
+    fn draw_token(&self, stripe: usize) -> Option<Result<(), Denied>> {
+        self.draw_from(stripe, None)
     }
 
     fn is_shared(&self) -> bool {
@@ -130,8 +132,18 @@ impl<R: Rule> Word<R> {
         });
     }
 
-    /// [`Centre::draw`], or `None` if there are no stripes.
-    fn draw_from(&self, stripes: &Stripes, own: usize, n: u64) -> Option<Result<(), Denied>> {
+    /// So many units, or a token as it is now.
+    fn cost(&self, units: Option<u64>) -> u64 {
+        units.unwrap_or_else(|| self.units_per_token())
+    }
+
+    /// [`Centre::draw`], or [`Centre::draw_token`].
+    fn draw_from(&self, stripe: usize, units: Option<u64>) -> Option<Result<(), Denied>> {
+        let stripes = self.stripes.as_ref()?;
+        let own = stripe & (stripes.len() - 1);
+        if stripes.get(own).take_some(|| self.cost(units)) {
+            return Some(Ok(()));
+        }
         let mut wanted = None;
         loop {
             let dry = stripes.get(own).dry();
@@ -141,11 +153,12 @@ impl<R: Rule> Word<R> {
                 return None;
             }
             let parameters = &seen.parameters;
+            let n = units.unwrap_or(parameters.units_per_token);
             if n > parameters.burst_units {
                 return Some(Err(Denied::never(n, parameters.burst_units)));
             }
             let held = stripes.get(own).held();
-            if held.units >= n && stripes.get(own).take(n) {
+            if held.units >= n && stripes.get(own).take_some(|| self.cost(units)) {
                 return Some(Ok(()));
             }
             // One that is spent has been so before the clock is read.
@@ -154,8 +167,8 @@ impl<R: Rule> Word<R> {
                 (_, true) => Some((own, held)),
                 (_, false) => stripes.find(Held::is_spent),
             };
-            let now_ns = stripes.clock.now().as_nanos();
-            let view = seen.view::<R>(now_ns);
+            let view = seen.view::<R>(&stripes.clock);
+            let now_ns = view.now_ns;
             let state = match R::take(&view, parameters.ticks(n)) {
                 Ok(state) => state,
                 Err(missing) if seen.shared.issued == 0 => {
@@ -165,7 +178,9 @@ impl<R: Rule> Word<R> {
                     }
                     return Some(Err(denied));
                 }
-                Err(_) if stripes.take_from_any(n) => return Some(Ok(())),
+                Err(_) if stripes.take_from_any(|| self.cost(units)) => {
+                    return Some(Ok(()));
+                }
                 // Together they may have enough.
                 Err(_) => return None,
             };
@@ -179,6 +194,10 @@ impl<R: Rule> Word<R> {
                 None => (state, Act::None, None),
             };
             if self.go_on(stripes, &seen, state, act, of) {
+                if n < parameters.units_per_token {
+                    // It may have been there before there is a whole token, which then comes later.
+                    stripes.forget_dryness();
+                }
                 return Some(Ok(()));
             }
         }
@@ -218,7 +237,7 @@ impl<R: Rule> Word<R> {
                 continue;
             };
             if held.is_spent() {
-                let view = seen.view::<R>(stripes.clock.now().as_nanos());
+                let view = seen.view::<R>(&stripes.clock);
                 self.go_on(stripes, &seen, view.state, Act::Clear, of);
             } else {
                 self.go_on(stripes, &seen, seen.shared.state, Act::Freeze, of);
@@ -310,7 +329,7 @@ impl<R: Rule> Word<R> {
         if held.version != seen.shared.version {
             return;
         }
-        let view = seen.view::<R>(stripes.clock.now().as_nanos());
+        let view = seen.view::<R>(&stripes.clock);
         let state = view.state - seen.parameters.ticks(held.units);
         self.go_on(stripes, seen, state, Act::Clear, Some((index, held)));
     }
@@ -332,11 +351,16 @@ impl<R: Rule> Word<R> {
             if next.version == held.version {
                 next.version = (next.version + 1) % Shared::VERSIONS;
             }
-            match act {
-                Act::None | Act::Freeze => {}
-                Act::Clear => next.issued -= held.issued,
-                Act::Fill(handfuls) => next.issued = next.issued - held.issued + handfuls,
-            }
+            let (cleared, filled) = match act {
+                Act::None | Act::Freeze => (0, 0),
+                Act::Clear => (held.issued, 0),
+                Act::Fill(handfuls) => (held.issued, handfuls),
+            };
+            // More than was issued at all has been issued since: the centre has gone on.
+            let Some(others) = next.issued.checked_sub(cleared) else {
+                return false;
+            };
+            next.issued = others + filled;
         }
         let is_swapped = self.swap_shared(seen.word, seen.generation, next);
         if is_swapped {
@@ -369,9 +393,10 @@ impl<R: Rule> Word<R> {
 }
 
 impl Seen {
-    /// With the state settled.
-    fn view<R: Rule>(&self, now_ns: u64) -> View {
+    /// Now, with the state settled.
+    fn view<R: Rule>(&self, clock: &Clock) -> View {
         let parameters = self.parameters;
+        let now_ns = clock.now().as_nanos();
         let mut view = View {
             now: parameters.now_ticks(now_ns),
             parameters,
@@ -382,8 +407,16 @@ impl Seen {
                 generation: self.generation,
             },
         };
-        let issued = u128::from(self.shared.issued);
-        view.state = R::settle(&view, issued * parameters.ticks(parameters.handful_units));
+        if self.shared.issued > 0 {
+            // Not before it was spent, even if the clock has run backward since, or is read ahead of what was seen.
+            let latest_ns = clock.latest().as_nanos();
+            let issued = u128::from(self.shared.issued);
+            view.now_ns = latest_ns;
+            view.now = parameters.now_ticks(latest_ns);
+            view.state = R::settle(&view, issued * parameters.ticks(parameters.handful_units));
+            view.now_ns = now_ns;
+            view.now = parameters.now_ticks(now_ns);
+        }
         view
     }
 }

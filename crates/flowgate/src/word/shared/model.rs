@@ -1,7 +1,7 @@
 //! loom models of stripes: every interleaving of filling, taking, taking back, changes and the clock.
 //!
-//! Run by `ci/loom.sh`. What is counted in the end is everything that was admitted and everything that is left, so that a
-//! token which was minted or lost is found although nobody took it.
+//! Run by `ci/loom.sh`. What is counted in the end is everything that was admitted and everything that is left, so
+//! that a token which was minted or lost is found although nobody took it.
 
 use super::{Centre, Shared};
 use crate::clock::ManualClock;
@@ -63,6 +63,17 @@ impl Model {
             None => self.word.take_units(self.now_ns(), n, || Ok(())),
         };
         if answer.is_ok() { n } else { 0 }
+    }
+
+    /// One token, however many units that is.
+    fn take_token(&self, stripe: usize) -> u64 {
+        let own = self.stripes().get(stripe);
+        let is_taken = own.take_token()
+            || match self.word.draw_token(stripe) {
+                Some(answer) => answer.is_ok(),
+                None => self.word.take_token(self.now_ns(), || Ok(())).is_ok(),
+            };
+        u64::from(is_taken)
     }
 
     /// As everything else does it.
@@ -157,6 +168,20 @@ fn c1_c2_two_threads_fill_one_stripe() {
         &[
             |model| model.take(0, 1) + model.take(0, 1),
             |model| model.take(0, 1) + model.take(0, 1),
+        ],
+        |model, admitted| all_are_there(RESERVE + 20)(model, admitted),
+    );
+}
+
+/// One looks at the centre before anything is issued, and at the stripe when that has been filled and spent.
+#[test]
+fn c1_c2_a_stripe_is_filled_and_spent_behind_who_looks_at_it() {
+    explore(
+        RESERVE + 20,
+        nothing,
+        &[
+            |model| model.take(0, 1) + model.take(0, 1),
+            |model| model.take(0, 1),
         ],
         |model, admitted| all_are_there(RESERVE + 20)(model, admitted),
     );
@@ -307,6 +332,35 @@ fn c2_what_is_given_back_is_not_taken_for_missing() {
                 !is_dry || admitted == 1,
                 "there is one, and it says that there is none"
             );
+        },
+    );
+}
+
+/// A token becomes two units, of which a stripe gets a handful, while some want a token each.
+#[test]
+fn c1_c2_a_token_is_paid_for_as_what_it_is() {
+    explore(
+        BURST,
+        |model| model.fill(0),
+        &[
+            |model| model.take_token(0) + model.take_token(0),
+            |model| {
+                model.word.reconfigure(|_, state| {
+                    let quota = Quota::new(1, INTERVAL)
+                        .and_then(|quota| quota.try_burst(2 * BURST))
+                        .and_then(|quota| quota.units_per_token(2))
+                        .expect("a quota within range");
+                    let new = Parameters::new(&quota, 0);
+                    // As many ticks to a token as before, in twice as many to a nanosecond.
+                    (new, state * u128::from(new.ticks_per_ns), ())
+                });
+                model.take_token(0)
+            },
+        ],
+        |model, admitted| {
+            let view = model.word.view(model.now_ns());
+            let taken = view.state.saturating_sub(view.now) / view.parameters.token_ticks();
+            assert_eq!(taken, u128::from(admitted));
         },
     );
 }

@@ -97,9 +97,9 @@ impl Stripes {
         held.enumerate().find(|(_, held)| wanted(held))
     }
 
-    /// Takes `n` units from whichever has them.
-    pub(super) fn take_from_any(&self, n: u64) -> bool {
-        self.each.iter().any(|stripe| stripe.take(n))
+    /// Takes as many units as `units` says from whichever has them; see [`Stripe::take_some`].
+    pub(super) fn take_from_any(&self, units: impl Fn() -> u64) -> bool {
+        self.each.iter().any(|stripe| stripe.take_some(&units))
     }
 
     /// After something that may have made more possible, or less, sooner than the time alone.

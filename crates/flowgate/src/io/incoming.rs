@@ -1,0 +1,92 @@
+//! Reading: the source first, then the turn.
+
+use super::refused;
+use super::throttled::{READS, Throttled};
+use crate::limiter::Limiter;
+use alloc::vec::Vec;
+use core::ops::Deref;
+use core::task::{Context, Poll, ready};
+use std::io;
+
+/// Bytes that have been read and not been paid for.
+#[derive(Debug, Default)]
+pub(super) struct Ahead {
+    bytes: Vec<u8>,
+    /// Those before it have been handed out.
+    start: usize,
+}
+
+impl Ahead {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    /// Only while there are none.
+    fn keep(&mut self, bytes: &[u8]) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(bytes);
+        self.start = 0;
+    }
+
+    /// Hands out the first ones.
+    fn move_to(&mut self, place: &mut [u8]) {
+        place.copy_from_slice(&self.bytes()[..place.len()]);
+        self.start += place.len();
+    }
+}
+
+impl<T, P> Throttled<T, P>
+where
+    P: Deref,
+    P::Target: Limiter,
+{
+    /// Fills the beginning of `place` with what `read` brings once that has been paid for, and says how much it was.
+    pub(super) fn poll_in(
+        &mut self,
+        context: &mut Context<'_>,
+        place: &mut [u8],
+        read: impl FnOnce(&mut T, &mut Context<'_>, &mut [u8]) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        let is_new = self.ahead.bytes().is_empty();
+        let come = if is_new {
+            let most = self.at_once(place.len());
+            let come = ready!(read(&mut self.inner, context, &mut place[..most]))?;
+            // Should it say that there are more than it had room for.
+            come.min(most)
+        } else {
+            place.len().min(self.ahead.bytes().len())
+        };
+        if come == 0 {
+            return Poll::Ready(Ok(0));
+        }
+        let chunk = self.portion();
+        let payer = &mut self.payer;
+        let paid = payer.poll_some(READS, come as u64, |limit| chunk.of(limit), context.waker());
+        let n = match paid {
+            Poll::Ready(Ok(mut granted)) => {
+                // More, if the call before was given up, and had more room.
+                let n = come.min(usize::try_from(granted.units()).unwrap_or(usize::MAX));
+                granted.use_up(n as u64);
+                n
+            }
+            Poll::Ready(Err(denied)) => {
+                if is_new {
+                    self.ahead.keep(&place[..come]);
+                }
+                return Poll::Ready(Err(refused(denied)));
+            }
+            Poll::Pending => {
+                if is_new {
+                    self.ahead.keep(&place[..come]);
+                }
+                return Poll::Pending;
+            }
+        };
+        if is_new {
+            self.ahead.keep(&place[n..come]);
+        } else {
+            self.ahead.move_to(&mut place[..n]);
+        }
+        Poll::Ready(Ok(n))
+    }
+}

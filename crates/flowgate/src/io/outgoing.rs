@@ -1,0 +1,44 @@
+//! Writing: the turn first, then the writer.
+
+use super::refused;
+use super::throttled::{Throttled, WRITES};
+use crate::limiter::Limiter;
+use core::ops::Deref;
+use core::task::{Context, Poll, ready};
+use std::io;
+
+impl<T, P> Throttled<T, P>
+where
+    P: Deref,
+    P::Target: Limiter,
+{
+    /// Has `write` write as much of the beginning of `bytes` as has been paid for, and says how much that was. What it
+    /// does not write is given back, whichever way it ends.
+    pub(super) fn poll_out(
+        &mut self,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+        write: impl FnOnce(&mut T, &mut Context<'_>, &[u8]) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if bytes.is_empty() {
+            self.payer.leave(WRITES);
+            return write(&mut self.inner, context, bytes);
+        }
+        let chunk = self.portion();
+        let Self { inner, payer, .. } = self;
+        let paid = payer.poll_some(
+            WRITES,
+            bytes.len() as u64,
+            |limit| chunk.of(limit),
+            context.waker(),
+        );
+        let mut granted = ready!(paid).map_err(refused)?;
+        // More, if the call before was given up, and had more to write.
+        let most = bytes
+            .len()
+            .min(usize::try_from(granted.units()).unwrap_or(usize::MAX));
+        let written = ready!(write(inner, context, &bytes[..most]))?.min(most);
+        granted.use_up(written as u64);
+        Poll::Ready(Ok(written))
+    }
+}

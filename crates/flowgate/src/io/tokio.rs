@@ -1,0 +1,66 @@
+//! The traits of tokio, in any runtime.
+
+use super::Throttled;
+use super::throttled::WRITES;
+use crate::limiter::Limiter;
+use ::tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use core::ops::Deref;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use std::io;
+
+/// With the feature `tokio`. Waits for what was read to be paid for.
+impl<T, P> AsyncRead for Throttled<T, P>
+where
+    T: AsyncRead + Unpin,
+    P: Deref + Unpin,
+    P::Target: Limiter,
+{
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        place: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let room = this.at_once(place.remaining());
+        // Counted as filled only when it has been paid for.
+        let part = place.initialize_unfilled_to(room);
+        let read = this.poll_in(context, part, |inner, context, part| {
+            let mut part = ReadBuf::new(part);
+            ready!(Pin::new(inner).poll_read(context, &mut part))?;
+            Poll::Ready(Ok(part.filled().len()))
+        });
+        let n = ready!(read)?;
+        place.advance(n);
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// With the feature `tokio`. Waits for tokens for what is to be written.
+impl<T, P> AsyncWrite for Throttled<T, P>
+where
+    T: AsyncWrite + Unpin,
+    P: Deref + Unpin,
+    P::Target: Limiter,
+{
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        this.poll_out(context, bytes, |inner, context, bytes| {
+            Pin::new(inner).poll_write(context, bytes)
+        })
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().inner).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        this.payer.leave(WRITES);
+        Pin::new(&mut this.inner).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,21 @@
+/// What an item of a [`RateLimited`](super::RateLimited) stream takes: [`OneToken`], or what a function says, in units.
+pub trait Cost<Item> {
+    /// The units that `item` takes; none: one token.
+    fn units(&mut self, item: &Item) -> Option<u64>;
+}
+
+/// One token for each item, however many units of the quota that is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct OneToken;
+
+impl<Item> Cost<Item> for OneToken {
+    fn units(&mut self, _: &Item) -> Option<u64> {
+        None
+    }
+}
+
+impl<Item, F: FnMut(&Item) -> u64> Cost<Item> for F {
+    fn units(&mut self, item: &Item) -> Option<u64> {
+        Some(self(item))
+    }
+}
