@@ -52,6 +52,11 @@
 //! # Ok::<(), flowgate::QuotaError>(())
 //! ```
 //!
+//! # Metrics of limiters
+//!
+//! - [`register_metrics`]: what a [`flowgate::Observed`] limiter counts, as observable instruments of a meter: what was
+//!   admitted, what was refused and why, who waits and how long they had to.
+//!
 //! # `Sampler::parent_based`, not `Sampler::ParentBased`
 //!
 //! A sampler of this crate decides for every span that it is asked about. So that a trace is whole, it is asked only
@@ -78,6 +83,7 @@
 
 mod attributes;
 mod exporter;
+mod metrics;
 mod processor;
 mod rate_limiting;
 mod reporting;
@@ -85,6 +91,7 @@ mod target_rate;
 
 pub use attributes::{DROPPED_SPANS, SAMPLER_PARAM, SAMPLER_TYPE};
 pub use exporter::RateLimitedExporter;
+pub use metrics::register_metrics;
 pub use processor::RateLimitedProcessor;
 pub use rate_limiting::RateLimitingSampler;
 pub use reporting::ReportCounts;

@@ -1,0 +1,205 @@
+//! [`register_metrics`]: what an observed limiter counts, as instruments of a meter.
+
+use flowgate::{Counts, Refusals, Waits};
+use opentelemetry::metrics::Meter;
+use opentelemetry::{KeyValue, StringValue};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+type Count = fn(&Refusals) -> u64;
+
+/// Attribute by attribute, where it is counted.
+const REASONS: [(&str, Count); 7] = [
+    ("over_limit", |refused| refused.over_limit),
+    ("busy", |refused| refused.busy),
+    ("never", |refused| refused.never),
+    ("queue_full", |refused| refused.queue_full),
+    ("closed", |refused| refused.closed),
+    ("deadline", |refused| refused.deadline),
+    ("cancelled", |refused| refused.cancelled),
+];
+
+/// In seconds, and as an attribute.
+const BOUNDS: [(Duration, &str); 14] = [
+    (Duration::from_micros(1_000), "0.001"),
+    (Duration::from_micros(2_500), "0.0025"),
+    (Duration::from_millis(5), "0.005"),
+    (Duration::from_millis(10), "0.01"),
+    (Duration::from_millis(25), "0.025"),
+    (Duration::from_millis(50), "0.05"),
+    (Duration::from_millis(100), "0.1"),
+    (Duration::from_millis(250), "0.25"),
+    (Duration::from_millis(500), "0.5"),
+    (Duration::from_millis(1_000), "1"),
+    (Duration::from_millis(2_500), "2.5"),
+    (Duration::from_secs(5), "5"),
+    (Duration::from_secs(10), "10"),
+    (Duration::MAX, "+Inf"),
+];
+
+/// **Reports what an [`Observed`](flowgate::Observed) limiter counts** through instruments of `meter`, which ask for
+/// it whenever a reader of the meter's provider collects. `limiter` is what the limiter is to be called.
+///
+/// | metric | instrument | attributes |
+/// |---|---|---|
+/// | `flowgate.admitted` | counter of operations | `limiter` |
+/// | `flowgate.admitted_units` | counter of units | `limiter` |
+/// | `flowgate.refused` | counter of operations | `limiter`, `reason` |
+/// | `flowgate.abandoned` | counter of operations | `limiter` |
+/// | `flowgate.waiting` | up-down counter of operations | `limiter` |
+/// | `flowgate.waits` | counter of operations | `limiter`, `le` |
+///
+/// Reasons are called as the fields of [`Refusals`]: `over_limit`, `busy`, `never`, `queue_full`, `closed`, `deadline`,
+/// `cancelled`. All instruments are observable ones: no operation of the limiter does more than it did, and several
+/// readers do not disturb each other.
+///
+/// `read` looks at the limiter; it is called once for each metric, so it had better hold an `Arc` of it, or a static.
+/// What it holds, it holds for as long as the meter's provider lives: nothing takes an instrument back.
+///
+/// ```
+/// use flowgate::{Observed, TokenBucket};
+/// use flowgate_otel::register_metrics;
+/// use opentelemetry::metrics::MeterProvider;
+/// use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
+/// use std::sync::Arc;
+///
+/// let limiter = Arc::new(Observed::new(TokenBucket::new("100/s".parse()?)));
+/// let exporter = InMemoryMetricExporter::default(); // or that of opentelemetry-otlp
+/// let reader = PeriodicReader::builder(exporter).build();
+/// let provider = SdkMeterProvider::builder().with_reader(reader).build();
+/// let observed = Arc::clone(&limiter);
+/// register_metrics(&provider.meter("shop"), "uploads", move || {
+///     (observed.counts(), observed.waits())
+/// });
+///
+/// let _ = limiter.try_acquire();
+/// provider.force_flush()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # One name, one limiter
+///
+/// Of two limiters that a meter knows by the same name, only one is seen, not their sum: give each its own.
+///
+/// # Waits
+///
+/// OpenTelemetry has no histogram that can be observed. So there are the counters which make one where the metrics
+/// are looked at: each tells how many waits were at most `le` seconds long, as in Prometheus, whose
+/// `histogram_quantile` takes them as they are. They are cumulative: do not add those of several `le`. All waits are in
+/// the one of `+Inf`; the others are those of 1, 2.5, 5, 10, 25, 50, 100, 250 and 500 milliseconds, 1, 2.5, 5 and 10
+/// seconds. A wait may count as longer than it was, by a sixteenth at the most, and never as shorter, as in [`Waits`].
+pub fn register_metrics<F>(meter: &Meter, limiter: impl Into<StringValue>, read: F)
+where
+    F: Fn() -> (Counts, Waits) + Send + Sync + 'static,
+{
+    let limiter = KeyValue::new("limiter", limiter.into());
+    let read = Arc::new(read);
+    let count = |name, unit, description, count: fn(&Counts) -> u64| {
+        let (read, of) = (Arc::clone(&read), [limiter.clone()]);
+        meter
+            .u64_observable_counter(name)
+            .with_unit(unit)
+            .with_description(description)
+            .with_callback(move |counter| counter.observe(count(&read().0), &of))
+            .build();
+    };
+    count(
+        "flowgate.admitted",
+        "{operation}",
+        "Operations that were admitted.",
+        |counts| counts.admitted,
+    );
+    count(
+        "flowgate.admitted_units",
+        "{unit}",
+        "Units that admitted operations took.",
+        |counts| counts.units,
+    );
+    count(
+        "flowgate.abandoned",
+        "{operation}",
+        "Waits that were dropped before they were over.",
+        |counts| counts.abandoned,
+    );
+    refused(meter, &limiter, Arc::clone(&read));
+    waiting(meter, &limiter, Arc::clone(&read));
+    waits(meter, &limiter, read);
+}
+
+fn refused<F>(meter: &Meter, limiter: &KeyValue, read: Arc<F>)
+where
+    F: Fn() -> (Counts, Waits) + Send + Sync + 'static,
+{
+    let of = REASONS.map(|(reason, count)| {
+        let attributes = [limiter.clone(), KeyValue::new("reason", reason)];
+        (attributes, count)
+    });
+    meter
+        .u64_observable_counter("flowgate.refused")
+        .with_unit("{operation}")
+        .with_description("Operations that were refused.")
+        .with_callback(move |counter| {
+            let (counts, _) = read();
+            for (attributes, count) in &of {
+                counter.observe(count(&counts.refused), attributes);
+            }
+        })
+        .build();
+}
+
+fn waiting<F>(meter: &Meter, limiter: &KeyValue, read: Arc<F>)
+where
+    F: Fn() -> (Counts, Waits) + Send + Sync + 'static,
+{
+    let of = [limiter.clone()];
+    meter
+        .i64_observable_up_down_counter("flowgate.waiting")
+        .with_unit("{operation}")
+        .with_description("Operations that wait for their turn.")
+        .with_callback(move |counter| {
+            let waiting = i64::try_from(read().0.waiting).unwrap_or(i64::MAX);
+            counter.observe(waiting, &of);
+        })
+        .build();
+}
+
+fn waits<F>(meter: &Meter, limiter: &KeyValue, read: Arc<F>)
+where
+    F: Fn() -> (Counts, Waits) + Send + Sync + 'static,
+{
+    let of = BOUNDS.map(|(bound, le)| {
+        let attributes = [limiter.clone(), KeyValue::new("le", le)];
+        (bound, attributes, Growing::default())
+    });
+    meter
+        .u64_observable_counter("flowgate.waits")
+        .with_unit("{operation}")
+        .with_description("Waits for a turn that was granted, and that took at most `le` seconds.")
+        .with_callback(move |counter| {
+            let (_, waits) = read();
+            for (bound, attributes, reported) in &of {
+                let within = within(&waits, *bound);
+                counter.observe(reported.at_least(within), attributes);
+            }
+        })
+        .build();
+}
+
+/// How many were surely no longer than `bound`.
+fn within(waits: &Waits, bound: Duration) -> u64 {
+    let known = waits.buckets().take_while(|&(at_most, _)| at_most <= bound);
+    known.last().map_or(0, |(_, so_far)| so_far)
+}
+
+/// A counter that does not go back. The last bucket of [`Waits`] ends with the longest wait, so when a longer one comes
+/// into it, it may reach beyond a bound that it was within; those that were within still are.
+#[derive(Default)]
+struct Growing(AtomicU64);
+
+impl Growing {
+    fn at_least(&self, now: u64) -> u64 {
+        // A number of its own: nothing else is read by it.
+        self.0.fetch_max(now, Ordering::Relaxed).max(now)
+    }
+}
