@@ -7,19 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-type Count = fn(&Refusals) -> u64;
-
-/// Attribute by attribute, where it is counted.
-const REASONS: [(&str, Count); 7] = [
-    ("over_limit", |refused| refused.over_limit),
-    ("busy", |refused| refused.busy),
-    ("never", |refused| refused.never),
-    ("queue_full", |refused| refused.queue_full),
-    ("closed", |refused| refused.closed),
-    ("deadline", |refused| refused.deadline),
-    ("cancelled", |refused| refused.cancelled),
-];
-
 /// In seconds, and as an attribute.
 const BOUNDS: [(Duration, &str); 14] = [
     (Duration::from_micros(1_000), "0.001"),
@@ -131,18 +118,17 @@ fn refused<F>(meter: &Meter, limiter: &KeyValue, read: Arc<F>)
 where
     F: Fn() -> (Counts, Waits) + Send + Sync + 'static,
 {
-    let of = REASONS.map(|(reason, count)| {
-        let attributes = [limiter.clone(), KeyValue::new("reason", reason)];
-        (attributes, count)
-    });
+    let of = Refusals::default()
+        .by_name()
+        .map(|(reason, _)| [limiter.clone(), KeyValue::new("reason", reason)]);
     meter
         .u64_observable_counter("flowgate.refused")
         .with_unit("{operation}")
         .with_description("Operations that were refused.")
         .with_callback(move |counter| {
             let (counts, _) = read();
-            for (attributes, count) in &of {
-                counter.observe(count(&counts.refused), attributes);
+            for (attributes, (_, count)) in of.iter().zip(counts.refused.by_name()) {
+                counter.observe(count, attributes);
             }
         })
         .build();

@@ -41,7 +41,8 @@ use core::fmt;
 pub struct MetricsPublisher {
     admitted: Counter,
     units: Counter,
-    refused: [(Counter, Count); 7],
+    /// In the order of [`Refusals::by_name`].
+    refused: [Counter; 7],
     abandoned: Counter,
     waiting: Gauge,
     wait_seconds: Histogram,
@@ -57,19 +58,6 @@ const ABANDONED: &str = "flowgate_abandoned_total";
 const WAITING: &str = "flowgate_waiting";
 const WAIT_SECONDS: &str = "flowgate_wait_seconds";
 
-type Count = fn(&Refusals) -> u64;
-
-/// Label by label, where it is counted.
-const REASONS: [(&str, Count); 7] = [
-    ("over_limit", |refused| refused.over_limit),
-    ("busy", |refused| refused.busy),
-    ("never", |refused| refused.never),
-    ("queue_full", |refused| refused.queue_full),
-    ("closed", |refused| refused.closed),
-    ("deadline", |refused| refused.deadline),
-    ("cancelled", |refused| refused.cancelled),
-];
-
 impl MetricsPublisher {
     /// Describes the metrics to the recorder that is installed now, and registers those of the limiter that is to be
     /// called `limiter`. Without a recorder, nothing will be published.
@@ -80,10 +68,9 @@ impl MetricsPublisher {
         Self {
             admitted: counter!(ADMITTED, "limiter" => of()),
             units: counter!(UNITS, "limiter" => of()),
-            refused: REASONS.map(|(reason, count)| {
-                let counter = counter!(REFUSED, "limiter" => of(), "reason" => reason);
-                (counter, count)
-            }),
+            refused: Refusals::default()
+                .by_name()
+                .map(|(reason, _)| counter!(REFUSED, "limiter" => of(), "reason" => reason)),
             abandoned: counter!(ABANDONED, "limiter" => of()),
             waiting: gauge!(WAITING, "limiter" => of()),
             wait_seconds: histogram!(WAIT_SECONDS, "limiter" => of()),
@@ -98,8 +85,8 @@ impl MetricsPublisher {
         let new = counts.since(&self.counts);
         self.admitted.increment(new.admitted);
         self.units.increment(new.units);
-        for (counter, count) in &self.refused {
-            counter.increment(count(&new.refused));
+        for (counter, (_, count)) in self.refused.iter().zip(new.refused.by_name()) {
+            counter.increment(count);
         }
         self.abandoned.increment(new.abandoned);
         self.waiting.set(counts.waiting as f64);

@@ -90,6 +90,24 @@ impl Refusals {
         counts.into_iter().fold(0, u64::wrapping_add)
     }
 
+    /// Each of them, and what its field is called: for labels.
+    ///
+    /// ```
+    /// let names = flowgate::Refusals::default().by_name().map(|(name, _)| name);
+    /// assert_eq!(names[0], "over_limit");
+    /// ```
+    pub fn by_name(&self) -> [(&'static str, u64); 7] {
+        [
+            ("over_limit", self.over_limit),
+            ("busy", self.busy),
+            ("never", self.never),
+            ("queue_full", self.queue_full),
+            ("closed", self.closed),
+            ("deadline", self.deadline),
+            ("cancelled", self.cancelled),
+        ]
+    }
+
     fn by_reason(&self) -> [(u64, &'static str); 7] {
         [
             (self.over_limit, "over the limit"),

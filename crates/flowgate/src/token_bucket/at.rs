@@ -363,6 +363,21 @@ impl TokenBucket {
         })
     }
 
+    /// A refund of `n` units that were granted at `at`, but for what has flowed in again since: the bucket may have been
+    /// full but for them, and has then lost that.
+    pub(super) fn take_back_unknown(&self, at: Timestamp, n: u64) {
+        self.give_back(
+            || self.clock.latest().as_nanos(),
+            0,
+            |_, view, now| {
+                let parameters = &view.parameters;
+                let taken = parameters.ticks(n) / u128::from(self.drain_up_to);
+                let full_at = parameters.now_ticks(at.as_nanos()) + taken;
+                (taken.min(full_at.saturating_sub(now)), u128::MAX)
+            },
+        );
+    }
+
     /// `taken` says how many ticks were taken that are still missing, and how many since. If any were, somebody
     /// may still have been told `told_ns`.
     fn give_back(

@@ -68,6 +68,10 @@ impl Supply for TokenBucket {
 
     fn take_back(&self, at: Timestamp, n: u64, receipt: &Receipt) {
         let at_ns = at.as_nanos();
+        if *receipt == Receipt::default() && !self.pays_after {
+            self.take_back_unknown(at, n);
+            return;
+        }
         let receipt = if *receipt == Receipt::default() {
             // Not known, it is assumed to have found nothing missing: no more can then come back than should.
             let view = self.word.view(at_ns);
