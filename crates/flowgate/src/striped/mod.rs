@@ -62,8 +62,9 @@ use core::ops::Deref;
 /// # When
 ///
 /// Where one limiter is asked millions of times a second, by several threads. At ten thousand times a second the
-/// limiter alone is as good, and knows when each token was taken. Where tokens are short, each is fetched from the
-/// limiter when it comes, at the limiter's price and somewhat more; what is refused costs a clock reading, as there.
+/// limiter alone is as good, and knows when each token was taken. Not where much more is asked for than there is: each
+/// token is then fetched from the limiter when it comes, at several times the limiter's price (of 5,000,000/s, all used
+/// up, 10 million questions a second were answered, and 40 million by the limiter alone).
 ///
 /// ```text
 ///   ns per admission          1 thread    2 threads, each
