@@ -1,39 +1,11 @@
 //! No decision for a key takes memory, whatever the key, and whatever becomes of the slots.
 
 use flowgate::{Keyed, KeyedConcurrencyLimit, ManualClock, Timestamp, WhenFull};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::time::Duration;
-
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: it is the system's, which keeps the contract, and a count beside it that allocates nothing.
-#[expect(unsafe_code, reason = "an allocator that counts")]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise is handed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is handed on.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// How often `what` asks for memory in this thread.
 fn allocations(what: impl FnOnce()) -> u64 {
-    let before = ALLOCATIONS.with(Cell::get);
-    what();
-    ALLOCATIONS.with(Cell::get) - before
+    allocation_counter::measure(what).count_total
 }
 
 #[test]
