@@ -40,6 +40,8 @@
 //! - [`Clock`]: the machine's time, or a [`ManualClock`] for tests that never sleep.
 //! - [`Limiter`]: any of the limiters, behind `&dyn`.
 //!
+//! Which of them, with which numbers, how to test it, and how to come here from another library: the [`guide`].
+//!
 //! # Waiting
 //!
 //! Three verbs differ in what happens when there is no room: `try_acquire()` says no, `reserve()` says when, and
@@ -68,6 +70,7 @@ mod decaying_bucket;
 mod degrade;
 mod fixed_window;
 mod gate;
+pub mod guide;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 mod io;
 mod keyed;

@@ -8,6 +8,17 @@ use core::time::Duration;
 /// | setting | default |
 /// |---|---|
 /// | [`clock`](Self::clock) | [`Clock::system`] |
+/// ```
+/// use flowgate::{DecayingBucket, ManualClock};
+/// use std::time::Duration;
+///
+/// let time = ManualClock::new();
+/// let limiter = DecayingBucket::builder(100, Duration::from_secs(1)).clock(&time).build()?;
+/// assert_eq!(limiter.take_up_to(1000), 100);
+/// time.advance(Duration::from_secs(1));
+/// assert_eq!(limiter.available(), 50); // half of it has run out
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder builds nothing until `build` is called"]
 pub struct DecayingBucketBuilder {

@@ -12,6 +12,20 @@ use crate::word::Word;
 /// | [`clock`](Self::clock) | [`Clock::system`] |
 /// | [`align`](Self::align), [`align_to_wall`](Self::align_to_wall) | a window begins with the first operation |
 /// | [`clock_free`](Self::clock_free) | no |
+/// ```
+/// use flowgate::{FixedWindow, ManualClock, Timestamp};
+/// use std::time::Duration;
+///
+/// let time = ManualClock::new();
+/// let limiter = FixedWindow::builder("3/min".parse()?)
+///     .clock(&time)
+///     .align(Timestamp::from_nanos(10_000_000_000)) // at ten seconds past, of every minute
+///     .build()?;
+/// assert_eq!(limiter.take_up_to(9), 3);
+/// time.advance(Duration::from_secs(10));
+/// assert_eq!(limiter.take_up_to(9), 3);
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder builds nothing until `build` is called"]
 pub struct FixedWindowBuilder {

@@ -10,6 +10,19 @@ use alloc::vec::Vec;
 use core::fmt;
 
 /// The limits that a [`Gate`] will have.
+/// ```
+/// use flowgate::{FixedWindow, Gate, GateError, TokenBucket};
+///
+/// let gate = Gate::builder()
+///     .limit("pace", TokenBucket::new("2/s burst 1".parse()?))
+///     .limit("daily", FixedWindow::new("10000/day".parse()?)?)
+///     .build()?;
+/// assert_eq!(gate.names().collect::<Vec<_>>(), ["pace", "daily"]);
+///
+/// let error = Gate::builder().build().unwrap_err();
+/// assert_eq!(error, GateError::NoLimits);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "a builder builds nothing until `build` is called"]
 pub struct GateBuilder {

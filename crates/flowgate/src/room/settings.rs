@@ -3,6 +3,13 @@
 use core::time::Duration;
 
 /// Who of those in line is next.
+/// ```
+/// use flowgate::{ConcurrencyLimit, Order};
+/// use std::time::Duration;
+///
+/// let limit = ConcurrencyLimit::new(10);
+/// limit.line().set_order(Order::AdaptiveLifo { after: Duration::from_millis(100) }).set_max_waiters(1000);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Order {
@@ -24,6 +31,13 @@ pub enum Order {
 }
 
 /// How punctual a wait is, and what it may cost.
+/// ```
+/// use flowgate::{LeakyBucket, Precision};
+///
+/// let pace = LeakyBucket::new("10000/s".parse()?);
+/// pace.line().set_precision(Precision::Strict); // it has a processor to itself
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Precision {
@@ -47,6 +61,15 @@ pub enum Precision {
 ///                                                    rate holds, two can be closer together
 ///   AtLeast       │     x ├─────── x ├─────── x      they do: never closer together, the
 ///                                                    rate sags by as much as they are late
+/// ```
+/// ```
+/// use flowgate::{LeakyBucket, Spacing};
+///
+/// let polite = LeakyBucket::new("1000/s".parse()?);
+/// let first = polite.acquire().spacing(Spacing::AtLeast).block()?;
+/// let second = polite.acquire().spacing(Spacing::AtLeast).block()?;
+/// assert!(second.at().as_nanos() - first.at().as_nanos() >= 1_000_000);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -1,4 +1,11 @@
 /// What an item of a [`RateLimited`](super::RateLimited) stream takes: [`OneToken`], or what a function says, in units.
+/// ```
+/// use flowgate::{Cost, OneToken};
+///
+/// let mut by_length = |text: &String| text.len() as u64; // every function of an item is one
+/// assert_eq!(by_length.units(&"abc".to_owned()), Some(3));
+/// assert_eq!(OneToken.units(&"abc"), None);
+/// ```
 pub trait Cost<Item> {
     /// The units that `item` takes; none: one token.
     fn units(&mut self, item: &Item) -> Option<u64>;

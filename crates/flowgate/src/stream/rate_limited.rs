@@ -27,6 +27,31 @@ use futures_core::Stream;
 /// Dropping a future that polls it loses no item and no token: the item is kept, and so is its place in line. But an
 /// item whose turn has come, and that nobody polls for, comes out when somebody does, later than its turn is dated.
 /// Dropping the stream itself leaves the line.
+/// ```
+/// use flowgate::{ManualClock, StreamExt as _, TokenBucket};
+/// use std::pin::Pin;
+/// use std::task::{Context, Poll, Waker};
+/// # use futures_core::Stream;
+/// # struct Words(Vec<&'static str>);
+/// # impl Stream for Words {
+/// #     type Item = &'static str;
+/// #     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<&'static str>> {
+/// #         Poll::Ready(self.0.pop())
+/// #     }
+/// # }
+///
+/// let time = ManualClock::new();
+/// let limiter = TokenBucket::builder("1/s".parse()?).clock(&time).build()?;
+/// # let words = Words(vec!["third", "second", "first"]);
+/// let mut words = words.rate_limited(&limiter);
+/// let mut context = Context::from_waker(Waker::noop());
+/// let mut next = || Pin::new(&mut words).poll_next(&mut context);
+/// assert_eq!(next(), Poll::Ready(Some("first")));
+/// assert_eq!(next(), Poll::Pending); // "second" waits for its turn
+/// time.advance(std::time::Duration::from_secs(1));
+/// assert_eq!(next(), Poll::Ready(Some("second")));
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
 pub struct RateLimited<S, P, C = OneToken>
 where
     S: Stream,

@@ -4,6 +4,20 @@ use crate::quota::{Quota, QuotaError};
 use crate::word::Parameters;
 
 /// How tokens flow in.
+/// ```
+/// use flowgate::{ManualClock, Refill, TokenBucket};
+/// use std::time::Duration;
+///
+/// let time = ManualClock::new();
+/// let limiter =
+///     TokenBucket::builder("60/min".parse()?).clock(&time).refill(Refill::Interval).build()?;
+/// assert_eq!(limiter.take_up_to(100), 60);
+/// time.advance(Duration::from_secs(59));
+/// assert_eq!(limiter.available(), 0); // continuously it would be 59
+/// time.advance(Duration::from_secs(1));
+/// assert_eq!(limiter.available(), 60);
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refill {
