@@ -9,6 +9,7 @@
 //! | [`history`] | can what real threads saw be explained by a right limiter at all? |
 //! | [`interleave`] | is there a schedule of threads that breaks it? |
 //! | [`exhaustive`] | does giving back ever break the promise, in any short history? |
+//! | [`task`] | what happens if this one is polled now, and that one later? |
 //! | [`specimens`] | how do limiters go wrong? `cargo run -p flowgate-testkit --example museum` |
 //!
 //! To test a limiter of your own, implement [`subject::Subject`] for it and hand it to
@@ -42,5 +43,6 @@ pub mod script;
 pub mod shrink;
 pub mod specimens;
 pub mod subject;
+pub mod task;
 
 pub use rate::Rate;

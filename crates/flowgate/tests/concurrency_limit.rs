@@ -1,10 +1,9 @@
 //! At most so many in flight, by hand-polled futures on a clock that only moves when told to.
 
 use flowgate::{
-    AcquirePermit, CancelHandle, ConcurrencyLimit, Denied, ManualClock, Observed, Order,
-    OwnedPermit, Permit, Timestamp,
+    AcquirePermit, CancelHandle, ConcurrencyLimit, ManualClock, Observed, Order, Permit, Timestamp,
 };
-use std::future::Future;
+use flowgate_testkit::task::Task;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,75 +11,6 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 const MOST: u32 = (1 << 31) - 1;
-
-/// A future that is polled by hand, and counts how often it was woken.
-struct Task<F: Future> {
-    future: Option<Pin<Box<F>>>,
-    wakes: Arc<Wakes>,
-    output: Option<F::Output>,
-}
-
-#[derive(Default)]
-struct Wakes(AtomicUsize);
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-impl<F: Future> Task<F> {
-    /// Polled once.
-    fn start(future: F) -> Self {
-        let mut task = Self {
-            future: Some(Box::pin(future)),
-            wakes: Arc::default(),
-            output: None,
-        };
-        task.poll();
-        task
-    }
-
-    /// Polls it, and says whether it is ready.
-    fn poll(&mut self) -> bool {
-        if let Some(future) = &mut self.future {
-            let waker = Waker::from(Arc::clone(&self.wakes));
-            if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-                self.output = Some(output);
-                self.future = None;
-            }
-        }
-        self.output.is_some()
-    }
-
-    /// As a runtime would: polls it if it was woken.
-    fn run(&mut self) -> bool {
-        if self.wakes.0.swap(0, Ordering::SeqCst) > 0 {
-            self.poll();
-        }
-        self.output.is_some()
-    }
-}
-
-impl<'a> Task<AcquirePermit<&'a ConcurrencyLimit>> {
-    #[track_caller]
-    fn permit(self) -> Permit<&'a ConcurrencyLimit> {
-        self.output.expect("is ready").expect("is granted")
-    }
-
-    #[track_caller]
-    fn denied(&self) -> Denied {
-        let output = self.output.as_ref().expect("is ready");
-        *output.as_ref().expect_err("is refused")
-    }
-}
-
-impl Task<AcquirePermit<Arc<ConcurrencyLimit>>> {
-    #[track_caller]
-    fn permit(self) -> OwnedPermit {
-        self.output.expect("is ready").expect("is granted")
-    }
-}
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -144,7 +74,7 @@ fn zero_slots_are_had_by_anybody() {
     let _one = hold(&limit, 1);
     let _waiter = Task::start(limit.acquire());
     assert_eq!(limit.try_acquire_n(0).unwrap().n(), 0);
-    assert_eq!(Task::start(limit.acquire().n(0)).permit().n(), 0);
+    assert_eq!(Task::start(limit.acquire().n(0)).into_granted().n(), 0);
     limit.line().close();
     assert_eq!(limit.try_acquire_n(0).unwrap().n(), 0);
     assert_eq!(limit.in_flight(), 1);
@@ -159,14 +89,29 @@ fn more_than_the_limit_is_refused_for_ever_and_never_waits() {
         denied.to_string(),
         "6 can never be granted: the most at once is 5"
     );
-    assert!(Task::start(limit.acquire().n(6)).denied().is_never());
+    assert!(
+        Task::start(limit.acquire().n(6))
+            .denied()
+            .unwrap()
+            .is_never()
+    );
     let _all = hold(&limit, 5);
     let _waiter = Task::start(limit.acquire());
     assert!(limit.try_acquire_n(6).unwrap_err().is_never());
-    assert!(Task::start(limit.acquire().n(6)).denied().is_never());
+    assert!(
+        Task::start(limit.acquire().n(6))
+            .denied()
+            .unwrap()
+            .is_never()
+    );
     for n in [1 << 31, 1 << 33, 1 << 62, u64::MAX] {
         assert!(limit.try_acquire_n(n).unwrap_err().is_never());
-        assert!(Task::start(limit.acquire().n(n)).denied().is_never());
+        assert!(
+            Task::start(limit.acquire().n(n))
+                .denied()
+                .unwrap()
+                .is_never()
+        );
     }
     assert_eq!(limit.line().len(), 1);
 }
@@ -181,8 +126,8 @@ fn a_limit_of_0_is_a_pause() {
     let mut waiter = Task::start(limit.acquire().n(2));
     let mut too_large = Task::start(limit.acquire().n(9));
     limit.set_limit(1).unwrap();
-    assert!(waiter.run() && waiter.denied().is_never());
-    assert!(too_large.run() && too_large.denied().is_never());
+    assert!(waiter.run() && waiter.denied().unwrap().is_never());
+    assert!(too_large.run() && too_large.denied().unwrap().is_never());
     assert_idle(&limit);
 }
 
@@ -203,7 +148,7 @@ fn the_largest_limit() {
     drop(all);
     assert!(waiter.run());
     assert_eq!(limit.in_flight(), MOST.into());
-    drop(waiter.permit());
+    drop(waiter.into_granted());
     assert_idle(&limit);
 
     let error = limit.set_limit(MOST + 1).unwrap_err();
@@ -284,7 +229,7 @@ fn an_owned_permit_keeps_its_limit_alive() {
     let mut waiter = Task::start(limit.acquire_owned().n(2));
     drop(permit);
     assert!(waiter.run());
-    let permit = waiter.permit();
+    let permit = waiter.into_granted();
     let limit = {
         let weak = Arc::downgrade(&limit);
         drop(limit);
@@ -318,7 +263,7 @@ fn forgetting_what_somebody_waits_for_refuses_them() {
     let mut permit = hold(&limit, 3);
     let mut waiter = Task::start(limit.acquire().n(3));
     permit.split(1).unwrap().forget();
-    assert!(waiter.run() && waiter.denied().is_never());
+    assert!(waiter.run() && waiter.denied().unwrap().is_never());
     drop(permit);
     assert_eq!(limit.drain().n(), 2);
 }
@@ -350,7 +295,7 @@ fn c6_slots_go_to_those_in_line_in_order() {
     let ready: Vec<_> = waiters.iter_mut().map(Task::run).collect();
     assert_eq!(ready, [true, false, false, false]);
     drop(all);
-    drop(waiters.remove(0).permit());
+    drop(waiters.remove(0).into_granted());
     let ready: Vec<_> = waiters.iter_mut().map(Task::run).collect();
     assert_eq!(ready, [true, true, false]);
     drop(waiters);
@@ -383,7 +328,7 @@ fn c5_a_slot_that_was_granted_and_not_seen_goes_to_the_next() {
     assert_eq!(limit.line().len(), 1, "the first has been granted");
     drop(granted);
     assert!(next.run());
-    drop(next.permit());
+    drop(next.into_granted());
     assert_idle(&limit);
 }
 
@@ -403,7 +348,10 @@ fn c6_every_one_of_64_has_the_same_share() {
             if tasks[task].poll() {
                 granted[task] += 1;
                 let next = Task::start(limit.acquire().n(0));
-                held.push((task, std::mem::replace(&mut tasks[task], next).permit()));
+                held.push((
+                    task,
+                    std::mem::replace(&mut tasks[task], next).into_granted(),
+                ));
             }
         }
         let in_flight: u64 = held.iter().map(|(_, permit)| permit.n()).sum();
@@ -438,7 +386,7 @@ fn last_come_first_served() {
     limit.line().set_order(Order::Lifo).set_max_waiters(2);
     let permit = hold(&limit, 1);
     let mut waiters: Vec<_> = (0..3).map(|_| Task::start(limit.acquire())).collect();
-    assert!(waiters[0].run() && waiters[0].denied().is_queue_full());
+    assert!(waiters[0].run() && waiters[0].denied().unwrap().is_queue_full());
     drop(permit);
     assert!(!waiters[1].run());
     assert!(waiters[2].run());
@@ -450,11 +398,21 @@ fn the_bounds_of_the_line() {
     limit.line().set_max_waiters(1);
     let permit = hold(&limit, 2);
     let waiter = Task::start(limit.acquire().n(2));
-    assert!(Task::start(limit.acquire()).denied().is_queue_full());
+    assert!(
+        Task::start(limit.acquire())
+            .denied()
+            .unwrap()
+            .is_queue_full()
+    );
     drop(waiter);
     limit.line().set_max_waiters(9).set_max_units(2);
     let _waiter = Task::start(limit.acquire());
-    assert!(Task::start(limit.acquire().n(2)).denied().is_queue_full());
+    assert!(
+        Task::start(limit.acquire().n(2))
+            .denied()
+            .unwrap()
+            .is_queue_full()
+    );
     let mut last = Task::start(limit.acquire());
     drop(permit);
     assert!(last.run());
@@ -474,7 +432,7 @@ fn a_deadline_ends_the_wait_and_those_behind_move_up() {
     time.advance(ms(9));
     assert!(!large.run() && !by_instant.run() && !small.run());
     time.advance(ms(1));
-    assert!(large.run() && large.denied().is_busy());
+    assert!(large.run() && large.denied().unwrap().is_busy());
     assert!(by_instant.run() && by_instant.output.unwrap().is_ok());
     assert!(small.run(), "the instant's own permit has been dropped");
     assert_eq!(limit.line().len(), 0);
@@ -490,8 +448,8 @@ fn a_slot_that_comes_too_late_goes_to_the_next() {
     time.advance(ms(20));
     drop(permit);
     assert!(next.run(), "although the first has not looked yet");
-    assert!(late.run() && late.denied().is_busy());
-    drop(next.permit());
+    assert!(late.run() && late.denied().unwrap().is_busy());
+    drop(next.into_granted());
     assert_idle(&limit);
 }
 
@@ -501,18 +459,27 @@ fn a_deadline_that_has_passed_means_now() {
     time.advance(ms(5));
     let limit = ConcurrencyLimit::builder(2).clock(&time).build().unwrap();
     let past = Timestamp::ORIGIN;
-    let mut permit = Task::start(limit.acquire().n(2).by(past)).permit();
-    assert!(Task::start(limit.acquire().by(past)).denied().is_busy());
+    let mut permit = Task::start(limit.acquire().n(2).by(past)).into_granted();
+    assert!(
+        Task::start(limit.acquire().by(past))
+            .denied()
+            .unwrap()
+            .is_busy()
+    );
     assert!(
         Task::start(limit.acquire().within(Duration::ZERO))
             .denied()
+            .unwrap()
             .is_busy()
     );
     assert!(limit.line().is_empty());
     give_back(&mut permit, 1);
     let _large = Task::start(limit.acquire().n(2));
     assert!(
-        Task::start(limit.acquire().by(past)).denied().is_busy(),
+        Task::start(limit.acquire().by(past))
+            .denied()
+            .unwrap()
+            .is_busy(),
         "not past the large one"
     );
 }
@@ -525,11 +492,11 @@ fn cancelling_ends_a_wait() {
     let mut waiter = Task::start(limit.acquire().cancelled_by(&handle));
     let mut next = Task::start(limit.acquire());
     handle.cancel();
-    assert!(waiter.run() && waiter.denied().is_cancelled());
+    assert!(waiter.run() && waiter.denied().unwrap().is_cancelled());
     drop(permit);
     assert!(next.run());
     let late = Task::start(limit.acquire().n(0).cancelled_by(&handle));
-    assert!(late.denied().is_cancelled());
+    assert!(late.denied().unwrap().is_cancelled());
 }
 
 #[test]
@@ -541,7 +508,7 @@ fn c5_cancelled_after_it_was_granted_it_has_its_slot() {
     drop(permit);
     handle.cancel();
     assert!(waiter.run());
-    assert_eq!(waiter.permit().n(), 1);
+    assert_eq!(waiter.into_granted().n(), 1);
     assert_idle(&limit);
 }
 
@@ -606,13 +573,16 @@ fn those_who_ask_for_more_than_a_smaller_limit_are_refused() {
     let mut third = Task::start(limit.acquire().n(2));
     let mut behind = Task::start(limit.acquire().n(3));
     limit.set_limit(2).unwrap();
-    assert!(behind.run() && behind.denied().is_never(), "at once");
-    assert!(first.run() && first.denied().is_never());
+    assert!(
+        behind.run() && behind.denied().unwrap().is_never(),
+        "at once"
+    );
+    assert!(first.run() && first.denied().unwrap().is_never());
     assert_eq!(
-        first.denied().to_string(),
+        first.denied().unwrap().to_string(),
         "4 can never be granted: the most at once is 2"
     );
-    assert!(second.run() && second.denied().is_never());
+    assert!(second.run() && second.denied().unwrap().is_never());
     assert!(!third.run());
     give_back(&mut all, 3);
     assert!(!third.run());
@@ -639,13 +609,13 @@ fn c1_who_is_refused_and_looks_late_has_no_part_in_what_those_behind_are_given()
         } else {
             assert!(small.run() && large.run());
         }
-        assert!(large.denied().is_never(), "{looks_first}");
-        let permit = small.permit();
+        assert!(large.denied().unwrap().is_never(), "{looks_first}");
+        let permit = small.into_granted();
         assert_eq!((limit.in_flight(), limit.line().len()), (1, 2));
         assert!(!next.run() && !last.run(), "{looks_first}");
         drop(permit);
         assert!(next.run() && !last.run(), "{looks_first}");
-        drop((next.permit(), last));
+        drop((next.into_granted(), last));
         assert_idle(&limit);
     }
 }
@@ -681,7 +651,7 @@ fn c5_who_was_served_and_leaves_unseen_gives_back_what_it_asked_for() {
     drop(left);
     assert!(next.run());
     assert_eq!(limit.in_flight(), 3);
-    drop((next.permit(), other));
+    drop((next.into_granted(), other));
     assert_idle(&limit);
 }
 
@@ -692,12 +662,12 @@ fn closing_refuses_all_and_leaves_permits_valid() {
     let mut waiters = [3, 1].map(|n| Task::start(limit.acquire().n(n)));
     limit.line().close();
     for waiter in &mut waiters {
-        assert!(waiter.run() && waiter.denied().is_closed());
+        assert!(waiter.run() && waiter.denied().unwrap().is_closed());
     }
     assert!(limit.line().is_closed());
     assert!(limit.try_acquire().unwrap_err().is_closed());
     assert!(limit.try_acquire_n(9).unwrap_err().is_closed());
-    assert!(Task::start(limit.acquire()).denied().is_closed());
+    assert!(Task::start(limit.acquire()).denied().unwrap().is_closed());
     assert_eq!(limit.drain().n(), 0);
     assert_eq!((limit.in_flight(), limit.available()), (2, 0));
     let split = permit.split(1).unwrap();
@@ -716,7 +686,7 @@ fn what_was_granted_before_closing_is_granted() {
     drop(permit);
     limit.line().close();
     assert!(waiter.run());
-    drop(waiter.permit());
+    drop(waiter.into_granted());
     assert_eq!(limit.in_flight(), 0);
 }
 
@@ -733,10 +703,10 @@ fn c4_a_clock_that_runs_backward_keeps_no_slot_from_anybody() {
     time.set(Timestamp::from_nanos(20));
     drop(permit);
     assert!(first.run(), "a slot is free, whatever time it is");
-    drop(first.permit());
+    drop(first.into_granted());
     time.set(Timestamp::ORIGIN);
     assert!(second.run());
-    drop(second.permit());
+    drop(second.into_granted());
     assert_idle(&limit);
 }
 
@@ -750,6 +720,7 @@ fn c4_at_the_end_of_time_slots_change_hands_as_ever() {
     assert!(
         Task::start(limit.acquire().within(ms(1)))
             .denied()
+            .unwrap()
             .is_busy()
     );
     drop(permit);
@@ -797,7 +768,7 @@ fn java_release_and_acquire_in_turn() {
     for i in 1..=5 {
         // Release i: so many more than are in use.
         limit.set_limit(limit.in_flight() as u32 + i).unwrap();
-        let permit = Task::start(limit.acquire().n(i.into())).permit();
+        let permit = Task::start(limit.acquire().n(i.into())).into_granted();
         assert_eq!(limit.available(), 0);
         drained.merge(permit).unwrap();
     }
@@ -851,6 +822,7 @@ fn java_a_fair_semaphore_is_fifo() {
     assert!(
         Task::start(limit.acquire().within(Duration::ZERO))
             .denied()
+            .unwrap()
             .is_busy()
     );
     // Java's untimed try overtakes even where it is fair; here the order decides that.
@@ -863,7 +835,7 @@ fn java_a_fair_semaphore_is_fifo() {
     drop(two);
     assert!(three.run());
     assert!(!one.run());
-    let mut three = three.permit();
+    let mut three = three.into_granted();
     give_back(&mut three, 1);
     assert!(one.run());
 }
@@ -904,12 +876,12 @@ fn java_storms_of_short_timed_tries_take_what_is_there() {
 #[test]
 fn tokio_permits_count_down_and_up() {
     let limit = limit_of(100);
-    let one = Task::start(limit.acquire()).permit();
+    let one = Task::start(limit.acquire()).into_granted();
     assert_eq!(limit.available(), 99);
     drop(one);
-    let first = Task::start(limit.acquire().n(5)).permit();
+    let first = Task::start(limit.acquire().n(5)).into_granted();
     assert_eq!(limit.available(), 95);
-    let second = Task::start(limit.acquire().n(5)).permit();
+    let second = Task::start(limit.acquire().n(5)).into_granted();
     assert_eq!(limit.available(), 90);
     drop((first, second));
     assert_idle(&limit);
@@ -925,7 +897,7 @@ fn tokio_a_large_request_is_served_in_its_turn() {
     drop(one);
     assert!(five.run());
     assert!(!three.run());
-    let mut five = five.permit();
+    let mut five = five.into_granted();
     give_back(&mut five, 1);
     assert!(!three.run());
     give_back(&mut five, 2);
@@ -973,7 +945,7 @@ fn threads_and_tasks_stand_in_the_same_line() {
         let mut last = Task::start(limit.acquire());
         drop(permit);
         assert!(task.run());
-        drop(task.permit());
+        drop(task.into_granted());
         let permit = thread.join().unwrap().unwrap();
         assert!(!last.run());
         drop(permit);
@@ -1009,7 +981,7 @@ fn a_permit_is_given_back_by_a_thread_that_panics() {
     });
     assert!(thread.join().is_err());
     assert!(waiter.run());
-    drop(waiter.permit());
+    drop(waiter.into_granted());
     assert_idle(&limit);
 }
 
@@ -1031,7 +1003,7 @@ fn a_waker_that_panics_harms_nobody_else() {
     drop(permit);
     assert!(polite.run());
     drop(rude);
-    drop(polite.permit());
+    drop(polite.into_granted());
     assert_idle(&limit);
 }
 

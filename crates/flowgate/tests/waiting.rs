@@ -1,80 +1,10 @@
 //! Waiting in line, on a clock that only moves when told to.
 
-use flowgate::{
-    Acquire, CancelHandle, Denied, Grant, LeakyBucket, ManualClock, Order, TokenBucket,
-};
-use std::future::Future;
-use std::pin::Pin;
+use flowgate::{CancelHandle, Grant, LeakyBucket, ManualClock, Order, TokenBucket};
+use flowgate_testkit::task::Task;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
-
-/// A future that is polled by hand, and counts how often it was woken.
-struct Task<F: Future> {
-    future: Option<Pin<Box<F>>>,
-    wakes: Arc<Wakes>,
-    output: Option<F::Output>,
-}
-
-#[derive(Default)]
-struct Wakes(AtomicUsize);
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-impl<F: Future> Task<F> {
-    /// Polled once.
-    fn start(future: F) -> Self {
-        let mut task = Self {
-            future: Some(Box::pin(future)),
-            wakes: Arc::default(),
-            output: None,
-        };
-        task.poll();
-        task
-    }
-
-    /// Polls it, and says whether it is ready.
-    fn poll(&mut self) -> bool {
-        if let Some(future) = &mut self.future {
-            let waker = Waker::from(Arc::clone(&self.wakes));
-            if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-                self.output = Some(output);
-                self.future = None;
-            }
-        }
-        self.output.is_some()
-    }
-
-    fn was_woken(&self) -> bool {
-        self.wakes.0.swap(0, Ordering::SeqCst) > 0
-    }
-
-    /// As a runtime would: polls it if it was woken.
-    fn run(&mut self) -> bool {
-        if self.was_woken() {
-            self.poll();
-        }
-        self.output.is_some()
-    }
-}
-
-type Waiting<'a> = Task<Acquire<'a>>;
-
-impl Waiting<'_> {
-    fn granted_ms(&self) -> Option<f64> {
-        let grant = self.output.as_ref()?.as_ref().ok()?;
-        Some(grant.at().as_nanos() as f64 / 1e6)
-    }
-
-    fn denied(&self) -> Option<Denied> {
-        self.output.as_ref()?.as_ref().err().copied()
-    }
-}
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)

@@ -2,76 +2,20 @@
 //! up, and buckets that decay. On a clock that only moves when told to.
 
 use flowgate::{
-    Acquire, ApproximateWindow, DecayingBucket, Denied, Limiter, ManualClock, Timestamp, Unlimited,
-    WarmUp,
+    Acquire, ApproximateWindow, DecayingBucket, Limiter, ManualClock, Timestamp, Unlimited, WarmUp,
 };
+use flowgate_testkit::task::Task;
 use std::collections::VecDeque;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// A wait that is polled by hand.
-struct Task<'a> {
-    future: Option<Pin<Box<Acquire<'a>>>>,
-    woken: Arc<Woken>,
-    /// The date of the grant, in nanoseconds.
-    output: Option<Result<u64, Denied>>,
-}
-
-#[derive(Default)]
-struct Woken(AtomicBool);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-}
-
-impl<'a> Task<'a> {
-    /// Polled once.
-    fn start(future: Acquire<'a>) -> Self {
-        let mut task = Self {
-            future: Some(Box::pin(future)),
-            woken: Arc::default(),
-            output: None,
-        };
-        task.poll();
-        task
-    }
-
-    fn poll(&mut self) {
-        if let Some(future) = &mut self.future {
-            let waker = Waker::from(Arc::clone(&self.woken));
-            if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-                self.output = Some(output.map(|grant| grant.at().as_nanos()));
-                self.future = None;
-            }
-        }
-    }
-
-    /// As a runtime would: polls it if it was woken, and says whether it was.
-    fn run(&mut self) -> bool {
-        let was_woken = self.woken.0.swap(false, Ordering::SeqCst);
-        if was_woken {
-            self.poll();
-        }
-        was_woken
-    }
-
-    fn granted_ms(&self) -> Option<f64> {
-        Some(self.output?.ok()? as f64 / 1e6)
-    }
-
-    fn denied(&self) -> Option<Denied> {
-        self.output?.err()
-    }
-}
-
 /// Until nobody is woken any more.
-fn run_all(tasks: &mut [Task<'_>]) {
-    while tasks.iter_mut().fold(false, |any, task| task.run() | any) {}
+fn run_all(tasks: &mut [Task<Acquire<'_>>]) {
+    let run = |task: &mut Task<_>| {
+        let was_woken = task.was_woken();
+        task.run();
+        was_woken
+    };
+    while tasks.iter_mut().fold(false, |any, task| run(task) | any) {}
 }
 
 fn ms(ms: u64) -> Duration {
@@ -266,7 +210,7 @@ fn random_line(kind: &'static Kind, seed: u64, seen: &mut Seen) {
     let time = ManualClock::new();
     let limiter = (kind.make)(&time);
     let mut ideal = Ideal::new(kind);
-    let mut tasks: Vec<Task<'_>> = Vec::new();
+    let mut tasks: Vec<Task<Acquire<'_>>> = Vec::new();
     let mut expected: Vec<Option<Option<u64>>> = Vec::new();
     let largest = if rng.bool() { 1 } else { kind.most };
     let pause_ns = kind.unit_ns * if rng.bool() { 3 } else { 1 };
@@ -294,7 +238,7 @@ fn random_line(kind: &'static Kind, seed: u64, seen: &mut Seen) {
                 });
                 if let Some(at) = rng.choice(0..ideal.line.len()) {
                     let wait = ideal.line.remove(at).expect("it is one of them");
-                    tasks[wait.id].future = None;
+                    tasks[wait.id].cancel();
                 }
                 if ideal
                     .line
@@ -389,10 +333,10 @@ fn random_line(kind: &'static Kind, seed: u64, seen: &mut Seen) {
     for (id, (task, expected)) in tasks.iter().zip(expected).enumerate() {
         match expected {
             Some(date_ns) => {
-                let output = task.output.map(|output| output.ok());
-                assert_eq!(output, Some(date_ns), "{}", context("turn", id));
+                let output = task.granted_ns();
+                assert_eq!(output, date_ns, "{}", context("turn", id));
             }
-            None => assert!(task.future.is_none(), "{}", context("cancelled", id)),
+            None => assert!(!task.is_waiting(), "{}", context("cancelled", id)),
         }
     }
     assert!(limiter.line().is_empty());
@@ -416,7 +360,7 @@ fn c6_dates_are_those_of_an_ideal_line_and_nobody_is_refused_too_soon() {
 }
 
 /// Runs the clock by `step` until the last has had its turn, and tells the dates in milliseconds.
-fn dates_ms(tasks: &mut [Task<'_>], time: &ManualClock, step: Duration) -> Vec<f64> {
+fn dates_ms(tasks: &mut [Task<Acquire<'_>>], time: &ManualClock, step: Duration) -> Vec<f64> {
     for _ in 0..1000 {
         run_all(tasks);
         time.advance(step);
@@ -545,7 +489,7 @@ fn c5_a_grant_that_nobody_saw_comes_back_whole() {
             if then.output.is_some() {
                 continue;
             }
-            assert!(gone.woken.0.load(Ordering::SeqCst));
+            assert!(gone.was_woken());
             assert_eq!(limiter.line().units(), then_n.into());
             drop(gone);
 
@@ -559,7 +503,7 @@ fn c5_a_grant_that_nobody_saw_comes_back_whole() {
             let late_ns = u64::from(is_rounded) * (kind.unit_ns / 1_000_000 + 1);
             time.set(ns(then_ns + late_ns));
             then.run();
-            let date_ns = then.output.and_then(|output| output.ok());
+            let date_ns = then.granted_ns();
             assert!(
                 date_ns.is_some_and(|date_ns| (then_ns..=then_ns + late_ns).contains(&date_ns)),
                 "{}, seed {seed}: {date_ns:?} instead of {then_ns}",
@@ -656,7 +600,7 @@ fn c5_what_was_granted_in_other_units_or_windows_does_not_come_back() {
         let gone = Task::start(limiter.acquire().n(1000));
         time.advance(ms(1100));
         assert!(limiter.try_acquire_n(10_000).is_err());
-        assert!(gone.woken.0.load(Ordering::SeqCst));
+        assert!(gone.was_woken());
         limiter.set_quota(quota.parse().unwrap()).unwrap();
         let before = limiter.available();
         drop(gone);

@@ -2,74 +2,13 @@
 //! told to.
 
 use flowgate::{
-    Acquire, Denied, FixedWindow, Grant, Limiter, ManualClock, Order, Quota, SegmentedWindow,
+    Acquire, Denied, FixedWindow, Limiter, ManualClock, Order, Quota, SegmentedWindow,
     SlidingWindow, Spacing, Timestamp,
 };
+use flowgate_testkit::task::Task;
 use std::collections::VecDeque;
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
-
-/// A wait that is polled by hand, and counts how often it was woken.
-struct Task<'a> {
-    future: Option<Pin<Box<Acquire<'a>>>>,
-    wakes: Arc<Wakes>,
-    output: Option<Result<Grant, Denied>>,
-}
-
-#[derive(Default)]
-struct Wakes(AtomicUsize);
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-impl<'a> Task<'a> {
-    /// Polled once.
-    fn start(future: Acquire<'a>) -> Self {
-        let mut task = Self {
-            future: Some(Box::pin(future)),
-            wakes: Arc::default(),
-            output: None,
-        };
-        task.poll();
-        task
-    }
-
-    /// Polls it, and says whether it is ready.
-    fn poll(&mut self) -> bool {
-        if let Some(future) = &mut self.future {
-            let waker = Waker::from(Arc::clone(&self.wakes));
-            if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-                self.output = Some(output);
-                self.future = None;
-            }
-        }
-        self.output.is_some()
-    }
-
-    /// As a runtime would: polls it if it was woken.
-    fn run(&mut self) -> bool {
-        if self.wakes.0.swap(0, Ordering::SeqCst) > 0 {
-            self.poll();
-        }
-        self.output.is_some()
-    }
-
-    fn date_ns(&self) -> Option<u64> {
-        let grant = self.output.as_ref()?.as_ref().ok()?;
-        Some(grant.at().as_nanos())
-    }
-
-    fn denied(&self) -> Option<Denied> {
-        self.output.as_ref()?.as_ref().err().copied()
-    }
-}
 
 fn at(ns: u64) -> Timestamp {
     Timestamp::from_nanos(ns)
@@ -329,7 +268,7 @@ struct Line<'a> {
     time: &'a ManualClock,
     window: &'a Window,
     ideal: Ideal,
-    tasks: Vec<Option<Task<'a>>>,
+    tasks: Vec<Option<Task<Acquire<'a>>>>,
     /// What each has to be told in the end.
     expected: Vec<Option<Option<u64>>>,
     /// All ask for single units, so that forecasts are exact.
@@ -355,7 +294,7 @@ impl Line<'_> {
         while was_woken {
             was_woken = false;
             for task in self.tasks.iter_mut().flatten() {
-                was_woken |= task.output.is_none() && task.wakes.0.load(Ordering::SeqCst) > 0;
+                was_woken |= task.output.is_none() && task.was_woken();
                 task.run();
             }
         }
@@ -628,7 +567,7 @@ fn c1_a_grant_is_not_dated_before_others_who_came_in_between() {
         window.limiter().try_acquire().unwrap();
         time.advance(ns(1));
         assert!(task.poll());
-        let date_ns = task.date_ns().unwrap();
+        let date_ns = task.granted_ns().unwrap();
         assert!(date_ns >= next_ns, "{kind:?}: {date_ns}");
         assert_kept(kind, 2, 20, vec![(1005, 2), (next_ns + 1, 1), (date_ns, 1)]);
     });
@@ -645,7 +584,7 @@ fn c1_dates_keep_the_promise_while_newcomers_barge_in() {
             let (limit, window_ns) = (random.u64(1..=5), random.u64(8..60));
             let window = Window::new(kind, per(limit, window_ns), &time);
             window.limiter().line().set_order(Order::Barging);
-            let mut tasks: Vec<Task<'_>> = Vec::new();
+            let mut tasks: Vec<Task<Acquire<'_>>> = Vec::new();
             let mut dates = Vec::new();
             for _ in 0..80 {
                 let n = random.u64(1..=limit);
@@ -697,10 +636,10 @@ fn c6_no_verb_overtakes() {
         let late = window.try_at(1104, 1);
         assert_eq!(
             late.is_ok(),
-            !matches!(kind, Kind::Fixed) || task.date_ns().is_none()
+            !matches!(kind, Kind::Fixed) || task.granted_ns().is_none()
         );
         assert!(task.run());
-        assert!(task.date_ns().unwrap() < 1060);
+        assert!(task.granted_ns().unwrap() < 1060);
     });
 }
 
@@ -715,12 +654,12 @@ fn the_next_is_retimed_by_a_refund_and_by_another_quota() {
         assert!(!first.run());
         assert_eq!(window.refund_at(1005, 1), 1);
         assert!(first.run() && !second.run());
-        assert_eq!(first.date_ns(), Some(1005), "{kind:?}");
+        assert_eq!(first.granted_ns(), Some(1005), "{kind:?}");
         window.set_quota_at(1005, per(6, 20));
         assert!(!second.run());
         window.set_quota_at(1005, per(7, 20));
         assert!(second.run());
-        assert_eq!(second.date_ns(), Some(1005), "{kind:?}");
+        assert_eq!(second.granted_ns(), Some(1005), "{kind:?}");
 
         let mut fits = Task::start(window.acquire(2));
         let mut does_not = Task::start(window.acquire(4));
@@ -749,7 +688,7 @@ fn aligning_retimes_the_next() {
     assert!(!task.run());
     time.advance(ns(70));
     assert!(task.run());
-    assert_eq!(task.date_ns(), Some(170));
+    assert_eq!(task.granted_ns(), Some(170));
 }
 
 #[test]
@@ -803,12 +742,12 @@ fn a_window_that_is_not_asked_the_time_has_a_line_too() {
     assert!(window.try_acquire().is_err(), "that would overtake");
     time.advance(ns(20));
     assert!(task.run());
-    assert_eq!(task.date_ns(), Some(20));
+    assert_eq!(task.granted_ns(), Some(20));
     assert!(window.try_acquire().is_ok());
     time.advance(ns(100));
     let mut task = Task::start(window.acquire().n(1));
     assert!(task.poll());
-    assert_eq!(task.date_ns(), Some(120), "in a window of its own");
+    assert_eq!(task.granted_ns(), Some(120), "in a window of its own");
     assert_eq!(window.available(), 2);
 }
 
@@ -822,10 +761,10 @@ fn where_gaps_count_a_grant_is_dated_when_somebody_looks() {
         // Serves nobody, as the first has not looked.
         assert!(window.try_at(1070, 1).is_err());
         assert!(tasks[0].run() && !tasks[1].run(), "{kind:?}");
-        assert_eq!(tasks[0].date_ns(), Some(1070));
+        assert_eq!(tasks[0].granted_ns(), Some(1070));
         time.advance(ns(67));
         assert!(tasks[1].run());
-        assert_eq!(tasks[1].date_ns(), Some(1137));
+        assert_eq!(tasks[1].granted_ns(), Some(1137));
     });
 }
 
@@ -860,7 +799,7 @@ fn c5_a_grant_that_nobody_saw_comes_back() {
         );
         drop(unseen);
         assert!(behind.run(), "{kind:?}: it was the first's");
-        assert_eq!(behind.date_ns(), Some(first_ns));
+        assert_eq!(behind.granted_ns(), Some(first_ns));
         assert_eq!(window.limiter().available(), 1, "{kind:?}");
     });
 }
@@ -880,7 +819,7 @@ fn c1_c5_what_comes_back_is_not_what_others_took() {
             window.try_at(1003, limit).unwrap();
             // What there would be if those who leave had never come.
             let mut dates = vec![(1003, limit)];
-            let mut tasks: Vec<Task<'_>> = Vec::new();
+            let mut tasks: Vec<Task<Acquire<'_>>> = Vec::new();
             for _ in 0..random.u32(1..8) {
                 tasks.push(Task::start(window.acquire(random.u64(1..=limit))));
             }
@@ -1009,7 +948,7 @@ fn c1_a_date_before_all_that_is_remembered_is_not_given() {
     }
     time.set(at(1125));
     let task = Task::start(window.acquire(1).since(at(1003)));
-    let date_ns = task.date_ns().expect("there is room now");
+    let date_ns = task.granted_ns().expect("there is room now");
     assert!(date_ns > 1065, "{date_ns}");
     let mut dates = taken.to_vec();
     dates.push((date_ns, 1));

@@ -1,0 +1,135 @@
+//! Futures that a test polls by hand, so that it decides what happens in which order.
+
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Wake;
+
+use flowgate::{Denied, Grant};
+
+/// A future that is polled by hand, and knows whether it was woken.
+///
+/// ```
+/// use flowgate::{LeakyBucket, ManualClock};
+/// use flowgate_testkit::task::Task;
+/// use std::time::Duration;
+///
+/// let time = ManualClock::new();
+/// let limiter = LeakyBucket::builder("10/s".parse()?).clock(&time).build()?;
+/// let mut tasks = [(); 2].map(|()| Task::start(limiter.acquire()));
+/// assert_eq!(tasks.each_mut().map(Task::run), [true, false]);
+/// time.advance(Duration::from_millis(100));
+/// assert_eq!(tasks.each_mut().map(Task::run), [true, true]);
+/// assert_eq!(tasks[1].granted_ns(), Some(100_000_000));
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+pub struct Task<F: Future> {
+    /// None once it is ready, or cancelled.
+    future: Option<Pin<Box<F>>>,
+    woken: Arc<Woken>,
+    /// What it gave, once it is ready.
+    pub output: Option<F::Output>,
+}
+
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+impl<F: Future> Task<F> {
+    /// Polled once.
+    pub fn start(future: F) -> Self {
+        let mut task = Self {
+            future: Some(Box::pin(future)),
+            woken: Arc::default(),
+            output: None,
+        };
+        task.poll();
+        task
+    }
+
+    /// Polls it, and says whether it is ready.
+    pub fn poll(&mut self) -> bool {
+        self.woken.0.store(false, Ordering::SeqCst);
+        if let Some(future) = &mut self.future {
+            let waker = Waker::from(Arc::clone(&self.woken));
+            if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                self.output = Some(output);
+                self.future = None;
+            }
+        }
+        self.output.is_some()
+    }
+
+    /// Whether it was woken since it was polled last.
+    pub fn was_woken(&self) -> bool {
+        self.woken.0.load(Ordering::SeqCst)
+    }
+
+    /// Whether it waits: not ready, nor [cancelled](Self::cancel).
+    pub fn is_waiting(&self) -> bool {
+        self.future.is_some()
+    }
+
+    /// Drops the future, as somebody does who gives up.
+    pub fn cancel(&mut self) {
+        self.future = None;
+    }
+
+    /// As a runtime would: polls it if it was woken. Whether it is ready.
+    pub fn run(&mut self) -> bool {
+        if self.was_woken() {
+            self.poll();
+        }
+        self.output.is_some()
+    }
+}
+
+impl<T, F: Future<Output = Result<T, Denied>>> Task<F> {
+    /// What was granted; none if it waits, or was refused.
+    pub fn granted(&self) -> Option<&T> {
+        self.output.as_ref()?.as_ref().ok()
+    }
+
+    /// Why it was refused; none if it waits, or was granted.
+    pub fn denied(&self) -> Option<Denied> {
+        self.output.as_ref()?.as_ref().err().copied()
+    }
+
+    /// What was granted, to have it.
+    ///
+    /// # Panics
+    ///
+    /// If it waits, or was refused.
+    #[track_caller]
+    pub fn into_granted(self) -> T {
+        let output = self.output.expect("it is ready");
+        output.unwrap_or_else(|denied| panic!("it was refused: {denied}"))
+    }
+}
+
+impl<F: Future<Output = Result<Grant, Denied>>> Task<F> {
+    /// The date of the grant, in nanoseconds; none if it waits, or was refused.
+    pub fn granted_ns(&self) -> Option<u64> {
+        Some(self.granted()?.at().as_nanos())
+    }
+
+    /// The same in milliseconds.
+    pub fn granted_ms(&self) -> Option<f64> {
+        Some(self.granted_ns()? as f64 / 1e6)
+    }
+}
+
+impl<F: Future> fmt::Debug for Task<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task")
+            .field("is_ready", &self.output.is_some())
+            .finish_non_exhaustive()
+    }
+}
