@@ -11,4 +11,4 @@ export RUSTFLAGS="--cfg flowgate_tsan -Zsanitizer=thread -Cunsafe-allow-abi-mism
 export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/tsan"
 cargo test --release --locked --target "$(rustc -vV | sed -n 's/^host: //p')" \
-    -p flowgate --test history --test striped_history --test concurrency_limit --test gate --test waiting -- --test-threads=1
+    -p flowgate --test history --test striped_history --test keyed_history --test keyed_own --test concurrency_limit --test gate --test waiting -- --test-threads=1

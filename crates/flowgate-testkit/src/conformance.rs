@@ -30,7 +30,7 @@ use core::time::Duration;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fastrand::Rng;
-use flowgate::Carry;
+use flowgate::{Carry, Quota};
 
 use crate::draw::{self, Guide, Recent, Steps, Time};
 use crate::oracle::Oracle;
@@ -206,6 +206,11 @@ fn history(
             let mut step = draw.next(guide);
             if contract == Contract::C1 && matches!(step.op, Op::Cancel { .. }) {
                 continue; // That is C5's.
+            }
+            // What is admitted is counted in units, which have to stay the same.
+            let recounts = |quota: Quota| quota.scale() != setup.quota.scale();
+            if matches!(step.op, Op::SetQuota { quota, .. } if recounts(quota)) {
+                continue;
             }
             if let Op::Refund { n } = &mut step.op {
                 *n = (*n).min(promise::refundable(trace, step.at_ns));

@@ -1,7 +1,9 @@
 //! Whatever is put to the test: flowgate's limiters, the [specimens](crate::specimens), and yours.
 
+mod keyed;
 mod limiters;
 
+pub use keyed::*;
 pub use limiters::*;
 
 use flowgate::{Denied, Limiter, Reservation, Timestamp, TokenBucket};

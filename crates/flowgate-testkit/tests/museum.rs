@@ -223,3 +223,12 @@ fn the_museum_is_open() {
     assert_eq!(error.lines().count(), 1, "{error}");
     assert!(error.starts_with("museum: there is no 'nobody'; there are: two_atomics_1, "));
 }
+
+/// A change to a quota that counts other units is no part of the promise, and is not drawn.
+#[test]
+fn c1_the_token_bucket_is_acquitted_in_many_histories() {
+    let found = check_contract(Kind::Bucket, &subject::token_bucket, Contract::C1, 10_000);
+    if let Err(finding) = found {
+        panic!("{finding}");
+    }
+}

@@ -281,3 +281,14 @@ fn c1_threads_share_a_gate() {
     assert_eq!(admitted as u64, 1_000 - tokens(&gate));
     assert_eq!(in_flight(&gate), 0);
 }
+
+#[test]
+fn what_can_never_be_is_told_in_the_tokens_that_were_asked_for() {
+    let time = ManualClock::new();
+    let quota = "10/s burst 4 units 1000".parse().unwrap();
+    let bucket = TokenBucket::builder(quota).clock(&time).build().unwrap();
+    let gate = Gate::builder().limit("rate", bucket).build().unwrap();
+    let denied = gate.try_acquire_n(7).unwrap_err();
+    let told = "7 can never be granted: the most at once is 4";
+    assert_eq!(denied.to_string(), told);
+}

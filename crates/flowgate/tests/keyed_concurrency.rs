@@ -340,12 +340,13 @@ fn what_cannot_be_made_is_an_error_that_names_the_value() {
         (
             1,
             (1 << 32) + 1,
-            "a capacity in keys of 4294967297 is out of range: 1 to 4294967296",
+            "a capacity of 4294967297 keys would take 274877923392 bytes of memory, and at most 4294967296 keys can be told apart",
         ),
         (
             1,
             usize::MAX,
-            "a capacity in keys of 18446744073709551615 is out of range: 1 to 4294967296",
+            "a capacity of 18446744073709551615 keys would take 1180591620717411319744 bytes of memory, and at most \
+             4294967296 keys can be told apart",
         ),
         (
             MOST + 1,

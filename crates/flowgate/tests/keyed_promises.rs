@@ -3,6 +3,7 @@
 use flowgate::{
     Keyed, KeyedAlgorithm, KeyedBuilder, ManualClock, Quota, Timestamp, TokenBucket, WhenFull,
 };
+use flowgate_testkit::task::Task;
 use std::time::Duration;
 
 fn quota(text: &str) -> Quota {
@@ -436,8 +437,14 @@ fn bad_capacities_are_refused_with_the_bytes_that_they_would_need() {
         error(0),
         format!("a capacity in keys of 0 is out of range: 1 to {most}")
     );
-    for keys in [12_884_901_889, usize::MAX] {
-        let message = format!("a capacity in keys of {keys} is out of range: 1 to {most}");
+    for (keys, bytes) in [
+        (12_884_901_889, 307_090_178_152_u128),
+        (1 << 40, 26_205_027_145_088),
+        (usize::MAX, 439_647_400_423_410_996_544),
+    ] {
+        let message = format!(
+            "a capacity of {keys} keys would take {bytes} bytes of memory, and at most {most} keys can be told apart"
+        );
         assert_eq!(error(keys), message);
     }
 }
@@ -491,4 +498,50 @@ fn memory_is_what_is_said() {
         assert!(bytes <= 24 * capacity + 20_000, "{bytes} for {capacity}");
         assert_eq!(limits.capacity(), capacity);
     }
+}
+
+/// A turn that came in the past and was not seen: what has flowed in since is somebody else's by now.
+#[test]
+fn c1_who_leaves_with_a_turn_of_the_past_gives_back_nothing_that_others_have_had() {
+    let time = ManualClock::new();
+    let buckets = Keyed::token_bucket("1/s burst 1".parse().unwrap());
+    let buckets = buckets.clock(&time).capacity(10).unwrap();
+    let windows = Keyed::fixed_window("1/s".parse().unwrap());
+    let windows = windows.clock(&time).capacity(10).unwrap();
+    let second = |s: u64| Timestamp::from_nanos(s * 1_000_000_000);
+
+    time.set(second(1));
+    assert!(buckets.try_acquire("a").is_ok() && windows.try_acquire("a").is_ok());
+    let unseen = (
+        Task::start(buckets.acquire("a")),
+        Task::start(windows.acquire("a")),
+    );
+    let mut later = (
+        Task::start(buckets.acquire("a")),
+        Task::start(windows.acquire("a")),
+    );
+    time.set(second(3));
+    assert!(later.0.poll() && later.1.poll());
+    assert_eq!(later.0.granted_ns(), Some(3_000_000_000));
+    assert_eq!(later.1.granted_ns(), Some(3_000_000_000));
+    drop(unseen);
+    assert!(buckets.try_acquire("a").is_err());
+    assert!(windows.try_acquire("a").is_err());
+}
+
+/// A turn that has just come and was not seen is the next one's.
+#[test]
+fn c5_who_leaves_with_a_turn_that_was_not_seen_gives_it_back() {
+    let time = ManualClock::new();
+    let limits = Keyed::token_bucket("1/s burst 1".parse().unwrap());
+    let limits = limits.clock(&time).capacity(10).unwrap();
+    assert!(limits.try_acquire("a").is_ok());
+    let unseen = Task::start(limits.acquire("a"));
+    let mut later = Task::start(limits.acquire("a"));
+    time.set(Timestamp::from_nanos(1_000_000_000));
+    later.poll();
+    assert!(later.is_waiting());
+    drop(unseen);
+    assert!(later.run());
+    assert_eq!(later.granted_ns(), Some(1_000_000_000));
 }

@@ -2,12 +2,12 @@ use super::algorithm::KeyedAlgorithm;
 use super::keys::{Refusal, Who};
 use super::names::{Hashed, KeyNames};
 use super::place::Place;
-use super::supply::KeySupply;
+use super::rooms::{Entered, KeyRoom};
+use super::rule::Terms;
 use super::view::KeyedView;
 use crate::clock::Timestamp;
-use crate::room::{CancelHandle, Grant, Granted, Line, Room, Turn};
+use crate::room::{CancelHandle, Grant, Granted, Line, Turn};
 use crate::verdict::Denied;
-use alloc::sync::Arc;
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
@@ -17,7 +17,8 @@ use core::time::Duration;
 /// A wait for a turn of one key: a future, and until it is first polled a builder of itself.
 ///
 /// Made by [`Keyed::acquire`](super::Keyed::acquire). As [`Acquire`](crate::Acquire), but that only those who wait for
-/// the same key stand in one line, which exists for as long as somebody does.
+/// the same key stand in one line, which exists for as long as somebody does. A line goes by one quota: that
+/// [with](super::Keyed::with) which the last of them came.
 ///
 /// ```
 /// use flowgate::Keyed;
@@ -46,7 +47,7 @@ pub struct KeyedAcquire<'a, A: KeyedAlgorithm, N: KeyNames = Hashed> {
     key: N::Owned,
     turn: Turn,
     /// Where it stands, once it has to: the slot of its key, and the line.
-    room: Option<(usize, Arc<Room>)>,
+    room: Option<Entered<Terms>>,
     is_over: bool,
 }
 
@@ -132,8 +133,7 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedAcquire<'a, A, N> {
             place: *place,
             key: N::borrow(key),
         };
-        let view = *view;
-        turn.poll(&KeySupply { view, who, room }, waker)
+        turn.poll(&view.supply(who, room), waker)
     }
 
     /// Without a line, if that is enough; otherwise enters one.
@@ -144,12 +144,11 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedAcquire<'a, A, N> {
         let token = || keyed.terms(view.own.as_ref()).scale;
         let units = self.turn.units.unwrap_or_else(token);
         match keyed.keys.take(who, asked, Some(units), false) {
-            Ok(()) => {
-                let now_ns = asked.now_ns;
+            Ok(at_ns) => {
                 return Poll::Ready(Ok(Granted {
                     units,
-                    since_ns: now_ns,
-                    at_ns: now_ns,
+                    since_ns: asked.now_ns,
+                    at_ns,
                 }));
             }
             Err(Refusal::Denied(denied)) if denied.is_never() || denied.is_table_full() => {
@@ -159,15 +158,17 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedAcquire<'a, A, N> {
         }
         let hold = || keyed.keys.hold(who, asked);
         let release = || keyed.keys.release(who, asked);
-        let set_up = |room: &Room| {
-            let supply = KeySupply { view, who, room };
+        let set_up = |room: &KeyRoom<Terms>| {
+            let supply = view.supply(who, room);
             Line::new(&supply).set_max_waiters(keyed.max_waiters_per_key);
         };
-        self.room = keyed.rooms.enter(hold, release, set_up);
-        match self.room {
-            Some(_) => Poll::Pending,
-            None => Poll::Ready(Err(Denied::queue_full(None))),
-        }
+        let Some((slot, room)) = keyed.rooms.enter(view.own, hold, release, set_up) else {
+            return Poll::Ready(Err(Denied::queue_full(None)));
+        };
+        let restate = || keyed.keys.restate(who, view.asked_latest());
+        room.go_by(view.own, &view.supply(who, &room), restate);
+        self.room = Some((slot, room));
+        Poll::Pending
     }
 
     fn leave(&mut self) {
@@ -208,9 +209,11 @@ impl<A: KeyedAlgorithm, N: KeyNames> Drop for KeyedAcquire<'_, A, N> {
             ..
         } = &mut *self;
         if let Some((_, room)) = room {
-            let (view, key) = (*view, N::borrow(key));
-            let who = Who { place: *place, key };
-            turn.abandon(&KeySupply { view, who, room });
+            let who = Who {
+                place: *place,
+                key: N::borrow(key),
+            };
+            turn.abandon(&view.supply(who, room));
         }
         self.leave();
     }

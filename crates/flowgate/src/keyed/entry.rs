@@ -1,10 +1,10 @@
 //! What is known of one key, in 128 bits.
 //!
 //! ```text
-//!  127           90 89    88   87         86     77 76                                     0
-//! ┌────────────────┬─────┬────┬──────────┬─────────┬────────────────────────────────────────┐
-//! │  fingerprint   │waits│own │generation│  class  │                 state                  │
-//! └────────────────┴─────┴────┴──────────┴─────────┴────────────────────────────────────────┘
+//!  127           90 89    88   87                77 76                                     0
+//! ┌────────────────┬─────┬────┬────────────────────┬────────────────────────────────────────┐
+//! │  fingerprint   │waits│own │generation, or class│                 state                  │
+//! └────────────────┴─────┴────┴────────────────────┴────────────────────────────────────────┘
 //! ```
 //!
 //! The state is an instant, in ticks of which [`TICKS_PER_NS`] make a nanosecond: with it the entry holds no information
@@ -12,8 +12,10 @@
 //! [rule](super::rule)'s affair. So the entry of a key that has been quiet for long enough is *vacant*, with nobody having
 //! to clear it away.
 //!
-//! `own`, `generation` and `class` say in what terms the state is to be read: those of the table, of which the parity
-//! of a generation names one of two; or the key's own, of which the class tells enough to restate it in others.
+//! The 12 bits before the state say in what terms it is to be read: those of the table, in a generation of which the
+//! lowest bits are told; or the key's own, of which the class tells enough to restate it in others. A decision that
+//! is held up between reading the terms and the entry is not to take the one for the other: so all bits there are tell
+//! the generation, and 2048 changes would have to pass meanwhile.
 
 /// How finely time is kept: what a token costs is rounded up to whole ticks.
 pub(crate) const TICKS_PER_NS: u64 = 1 << TICK_BITS;
@@ -24,10 +26,10 @@ pub(crate) const CLASS_BITS: u32 = 10;
 /// The last state that there is.
 pub(crate) const MOST_STATE: u128 = (1 << STATE_BITS) - 1;
 
-const GENERATION: u128 = 1 << (STATE_BITS + CLASS_BITS);
-const OWN: u128 = GENERATION << 1;
+const GENERATION_BITS: u32 = CLASS_BITS + 1;
+const OWN: u128 = 1 << (STATE_BITS + GENERATION_BITS);
 const WAITS: u128 = OWN << 1;
-const TERMS: u128 = (OWN | GENERATION) | ((1 << CLASS_BITS) - 1) << STATE_BITS;
+const TERMS: u128 = OWN | (OWN - (1 << STATE_BITS));
 const FINGERPRINT_SHIFT: u32 = 90;
 
 /// The bits of a hash that an entry keeps.
@@ -44,20 +46,21 @@ pub struct Reading(u128);
 impl Reading {
     /// Those of the table, in this generation.
     pub(crate) const fn of_table(generation: u64) -> Self {
-        Self(if generation.is_multiple_of(2) {
-            0
-        } else {
-            GENERATION
-        })
+        Self((generation as u128) << STATE_BITS & (OWN - 1))
     }
 
     /// A key's own. Only the lowest [`CLASS_BITS`] of the class are kept.
     pub(crate) const fn own(class: u16) -> Self {
-        Self(OWN | ((class as u128) << STATE_BITS) & (GENERATION - 1))
+        Self(OWN | ((class as u128) & ((1 << CLASS_BITS) - 1)) << STATE_BITS)
     }
 
     pub(crate) const fn is_own(self) -> bool {
         self.0 & OWN != 0
+    }
+
+    /// Another for each generation, and for each class; never 0.
+    pub(crate) const fn number(self) -> u64 {
+        (self.0 >> STATE_BITS) as u64 + 1
     }
 
     pub(crate) const fn class(self) -> u16 {
@@ -151,8 +154,11 @@ mod tests {
         let own = Reading::own(700);
         assert_eq!((own.is_own(), own.class()), (true, 700));
         let table = Reading::of_table(4);
-        assert_eq!((table.is_own(), table.class()), (false, 0));
-        assert_ne!(table, Reading::of_table(5));
+        assert!(!table.is_own());
+        for other in [Reading::of_table(5), Reading::of_table(6), Reading::own(4)] {
+            assert_ne!(table, other);
+        }
+        assert_eq!(table, Reading::of_table(4 + 2048));
     }
 
     #[test]

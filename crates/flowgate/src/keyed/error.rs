@@ -20,6 +20,13 @@ enum Reason {
         keys: usize,
         most: u64,
     },
+    /// More than there can be.
+    Size {
+        keys: usize,
+        bytes: u128,
+        most: u64,
+    },
+    /// More than there is.
     Memory {
         keys: usize,
         bytes: u128,
@@ -32,6 +39,10 @@ enum Reason {
 impl KeyedError {
     pub(super) fn capacity(keys: usize, most: u64) -> Self {
         Self(Reason::Capacity { keys, most })
+    }
+
+    pub(super) fn size(keys: usize, bytes: u128, most: u64) -> Self {
+        Self(Reason::Size { keys, bytes, most })
     }
 
     pub(super) fn memory(keys: usize, bytes: u128) -> Self {
@@ -61,6 +72,10 @@ impl fmt::Display for KeyedError {
             Reason::Capacity { keys, most } => write!(
                 f,
                 "a capacity in keys of {keys} is out of range: 1 to {most}"
+            ),
+            Reason::Size { keys, bytes, most } => write!(
+                f,
+                "a capacity of {keys} keys would take {bytes} bytes of memory, and at most {most} keys can be told apart"
             ),
             Reason::Memory { keys, bytes } => write!(
                 f,

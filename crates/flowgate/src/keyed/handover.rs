@@ -74,7 +74,7 @@ impl<A: KeyedAlgorithm> Keyed<A, Hashed> {
         self.keys.table.all().filter_map(move |(line, slot)| {
             let mut slot = slot;
             let (read, state) = loop {
-                match self.keys.read(slot.entry) {
+                match self.keys.read(slot.entry, self.view().asked()) {
                     Some(read) => break read,
                     None => slot = slot.again(),
                 }

@@ -173,6 +173,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
     }
 
     /// Takes `n` units (none: a token) for the key at `who.place`, for somebody in line or, if nobody waits, for a newcomer.
+    /// As of when, in nanoseconds: not before it was asked.
     #[inline(never)]
     pub(crate) fn take(
         &self,
@@ -180,7 +181,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         asked: Asked<'_>,
         n: Option<u64>,
         is_in_line: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<u64, Refusal> {
         let now = ticks(asked.now_ns);
         loop {
             let terms = asked.terms(self);
@@ -189,7 +190,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
                 return Err(Refusal::Denied(Denied::never(n, terms.most)));
             }
             if n == 0 {
-                return Ok(());
+                return Ok(asked.now_ns);
             }
             let Some((slot, held)) = self.find(who) else {
                 match self.take_new(who, asked, n) {
@@ -200,13 +201,13 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
             if slot.entry.waits() && !is_in_line {
                 return Err(Refusal::Waits(slot.index));
             }
-            let Some(state) = self.state(slot.entry, &terms, now) else {
+            let Some(state) = self.state(slot.entry, &terms, asked) else {
                 continue;
             };
             match R::take(state, now, n, &terms) {
                 Ok(next) => {
                     if self.commit(who, (slot, held), &terms, next) {
-                        return Ok(());
+                        return Ok(asked.now_ns);
                     }
                 }
                 Err(missing) => return Err(Refusal::Denied(later(missing))),
@@ -217,7 +218,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
     /// [`take`](Self::take) for a key without an entry; none if it has one.
     #[cold]
     #[inline(never)]
-    fn take_new(&self, who: Who<'_, N>, asked: Asked<'_>, n: u64) -> Option<Result<(), Denied>> {
+    fn take_new(&self, who: Who<'_, N>, asked: Asked<'_>, n: u64) -> Option<Result<u64, Denied>> {
         let _lock = self.table.lock(&who.place);
         if self.find(who).is_some() {
             return None;
@@ -233,22 +234,23 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
             }
         };
         let entry = Entry::new(who.place.fingerprint, terms.reading, next);
+        let now_ns = (now >> TICK_BITS) as u64;
         loop {
             match (self.table.opening(&who.place, now), &self.full) {
                 (Opening::Vacant(slot), _) => {
                     if self.settle(who, slot, entry) {
-                        return Some(Ok(()));
+                        return Some(Ok(now_ns));
                     }
                 }
                 (Opening::Instead(slot), Full::Evict) => {
                     if next <= slot.entry.state() {
                         // The newcomer itself.
                         self.remember(entry, &terms, now);
-                    } else if !self.evict(who, slot, entry, now) {
+                    } else if !self.evict(who, slot, entry, asked) {
                         continue;
                     }
                     self.counters.evicted.add();
-                    return Some(Ok(()));
+                    return Some(Ok(now_ns));
                 }
                 (Opening::Instead(slot), Full::Deny) => {
                     self.counters.denied.add();
@@ -261,7 +263,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
                 }
                 (_, Full::Share { terms, state }) => {
                     self.counters.shared.add();
-                    return Some(share::<R>(terms, state, now, n));
+                    return Some(share::<R>(terms, state, now, n).map(|()| now_ns));
                 }
             }
         }
@@ -291,12 +293,12 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
     }
 
     /// Puts `entry` in the place of another key's.
-    fn evict(&self, who: Who<'_, N>, slot: Slot<'_>, entry: Entry, now: u128) -> bool {
-        let Some((terms, state)) = self.read(slot.entry) else {
+    fn evict(&self, who: Who<'_, N>, slot: Slot<'_>, entry: Entry, asked: Asked<'_>) -> bool {
+        let Some((terms, state)) = self.read(slot.entry, asked) else {
             return false;
         };
         let gone = slot.entry.with(terms.reading, state);
-        self.remember(gone, &terms, now);
+        self.remember(gone, &terms, ticks(asked.now_ns));
         self.replace(who, slot, entry)
     }
 
@@ -309,25 +311,34 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
 
     /// The state of an entry in `terms`; none if those are not in force any longer, or the entry is not up to date.
     #[inline]
-    fn state(&self, entry: Entry, terms: &Terms, now: u128) -> Option<u128> {
+    fn state(&self, entry: Entry, terms: &Terms, asked: Asked<'_>) -> Option<u128> {
         if entry.reading() == terms.reading {
             return Some(entry.state());
         }
-        self.restated(entry, terms, now)
+        self.restated(entry, terms, asked)
     }
 
     #[cold]
-    fn restated(&self, entry: Entry, terms: &Terms, now: u128) -> Option<u128> {
-        let (from, state) = self.read(entry)?;
+    fn restated(&self, entry: Entry, terms: &Terms, asked: Asked<'_>) -> Option<u128> {
+        let (from, state) = self.read(entry, asked)?;
         if from.reading == terms.reading {
             return Some(state);
         }
         let is_change_of_own = from.reading.is_own() || terms.reading.is_own();
-        is_change_of_own.then(|| R::restate(state, &from, terms, now))
+        let restate = |at_ns| R::restate(state, &from, terms, ticks(at_ns));
+        // What was taken at a later time is not owed since an earlier one, at a faster rate.
+        is_change_of_own.then(|| restate(asked.now_ns).max(restate(self.newest_ns(asked))))
+    }
+
+    /// The latest time that anybody has decided by, as far as that is known.
+    fn newest_ns(&self, asked: Asked<'_>) -> u64 {
+        let told_ns = asked.clock.map_or(0, |clock| clock.latest().as_nanos());
+        let newest_ns = self.newest_ns.load(Ordering::Acquire);
+        asked.now_ns.max(told_ns).max(newest_ns)
     }
 
     /// An entry's state and the terms that it is in: the table's that are in force, or as much as is known of its own.
-    pub(crate) fn read(&self, entry: Entry) -> Option<(Terms, u128)> {
+    pub(crate) fn read(&self, entry: Entry, asked: Asked<'_>) -> Option<(Terms, u128)> {
         let table = self.force.terms();
         let reading = entry.reading();
         if reading.is_own() {
@@ -340,7 +351,8 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         let change = self.force.changed()?;
         let is_it = change.from.reading == reading;
         is_it.then(|| {
-            let at = ticks(change.at_ns);
+            // Read after the entry, so that nothing in it was taken later: a bucket may have been full until then.
+            let at = ticks(self.newest_ns(asked).max(change.at_ns));
             (
                 change.to,
                 R::restate(entry.state(), &change.from, &change.to, at),
@@ -355,7 +367,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
             let Some((slot, _held)) = self.find(who) else {
                 return (terms, self.unknown(&who.place, asked, &terms).0, None);
             };
-            if let Some(state) = self.state(slot.entry, &terms, ticks(asked.now_ns)) {
+            if let Some(state) = self.state(slot.entry, &terms, asked) {
                 return (terms, state, slot.entry.waits().then_some(slot.index));
             }
         }
@@ -367,10 +379,12 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         who: Who<'_, N>,
         asked: Asked<'_>,
         n: Option<u64>,
+        is_in_line: bool,
     ) -> Result<(), Refusal> {
         let (terms, state, waits) = self.look(who, asked);
         let n = n.unwrap_or(terms.scale);
         if let Some(slot) = waits
+            && !is_in_line
             && n > 0
             && n <= terms.most
         {
@@ -387,19 +401,57 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         asked: Asked<'_>,
         n: u64,
     ) -> (u64, Option<usize>) {
-        // What has flowed in since an earlier time cannot come back as well.
-        let now = ticks(asked.now_ns.max(self.newest_ns.load(Ordering::Acquire)));
         loop {
             let terms = asked.terms(self);
             let Some((slot, held)) = self.find(who) else {
                 return (0, None);
             };
-            let Some(state) = self.state(slot.entry, &terms, now) else {
+            let Some(state) = self.state(slot.entry, &terms, asked) else {
                 continue;
             };
+            // What has flowed in since an earlier time cannot come back as well.
+            let now = ticks(self.newest_ns(asked));
             let (next, n) = R::give_back(state, now, n, &terms);
             if n == 0 || self.commit(who, (slot, held), &terms, next) {
                 return (n, slot.entry.waits().then_some(slot.index));
+            }
+        }
+    }
+
+    /// Takes back the `n` units that this key was granted at `then_ns` and that nobody has seen, unless its terms are not those
+    /// of this [number](Reading::number) any longer.
+    pub(crate) fn take_back(
+        &self,
+        who: Who<'_, N>,
+        asked: Asked<'_>,
+        (then_ns, n): (u64, u64),
+        number: u64,
+    ) {
+        while let Some((slot, held)) = self.find(who) {
+            let Some((terms, state)) = self.read(slot.entry, asked) else {
+                continue;
+            };
+            if terms.reading.number() != number {
+                return;
+            }
+            // Read after the entry, so that it is not older than the decisions in it.
+            let now = ticks(self.newest_ns(asked));
+            let next = R::take_back(state, ticks(then_ns), now, n, &terms);
+            if self.commit(who, (slot, held), &terms, next) {
+                return;
+            }
+        }
+    }
+
+    /// Says in the entry of this key, if it has one, what it has taken in the terms that are asked by.
+    pub(crate) fn restate(&self, who: Who<'_, N>, asked: Asked<'_>) {
+        while let Some((slot, held)) = self.find(who) {
+            let terms = asked.terms(self);
+            let Some(state) = self.state(slot.entry, &terms, asked) else {
+                continue;
+            };
+            if self.commit(who, (slot, held), &terms, state) {
+                return;
             }
         }
     }
@@ -449,7 +501,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
             let (slot, is_in) = match (opening, &self.full) {
                 (Opening::Vacant(slot), _) => (slot, self.settle(who, slot, entry)),
                 (Opening::Instead(slot), Full::Evict) if may_evict => {
-                    let is_in = self.evict(who, slot, entry, now);
+                    let is_in = self.evict(who, slot, entry, asked);
                     if is_in {
                         self.counters.evicted.add();
                     }
@@ -464,15 +516,16 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
     }
 
     /// Puts another quota in force, of which `terms` are the integers, as of `now_ns`.
-    pub(crate) fn set_quota(&self, quota: Quota, terms: &Terms, now_ns: u64) {
+    pub(crate) fn set_quota(&self, quota: Quota, terms: &Terms, asked: Asked<'_>) {
         let mut in_force = self.force.quota();
+        let now_ns = self.newest_ns(asked);
         self.force.change(&mut in_force, quota, terms, now_ns);
         // No entry of the generation before comes after this,
         self.table.let_in();
         // and none is left after that.
         for (_, mut slot) in self.table.all() {
             while slot.entry.fingerprint() != 0 && !slot.entry.reading().is_own() {
-                let Some((terms, state)) = self.read(slot.entry) else {
+                let Some((terms, state)) = self.read(slot.entry, asked) else {
                     break;
                 };
                 if slot.entry.reading() == terms.reading
@@ -485,7 +538,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         }
         if let Some(change) = self.force.changed() {
             self.sketch
-                .restate::<R>(&change.from, &change.to, ticks(now_ns));
+                .restate::<R>(&change.from, &change.to, ticks(self.newest_ns(asked)));
         }
     }
 

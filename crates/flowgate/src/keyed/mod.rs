@@ -18,6 +18,8 @@ mod names;
 mod place;
 mod rooms;
 mod rule;
+#[cfg(all(test, flowgate_shuttle))]
+mod schedules;
 mod sketch;
 mod supply;
 mod table;
@@ -40,7 +42,6 @@ pub use view::KeyedView;
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::Snapshot;
 use crate::quota::{Quota, QuotaError};
-use crate::room::Room;
 use crate::verdict::Denied;
 use crate::{FixedWindow, LeakyBucket, SegmentedWindow, TokenBucket};
 use alloc::sync::Arc;
@@ -49,8 +50,8 @@ use core::fmt;
 use core::hash::Hash;
 use entry::Reading;
 use keys::{Keys, Who};
-use place::Seed;
-use rooms::Rooms;
+use place::{Place, Seed};
+use rooms::{KeyRoom, Rooms};
 use rule::{Rule, Terms};
 use supply::KeySupply;
 
@@ -94,8 +95,8 @@ use supply::KeySupply;
 ///   default nobody gets anything by it. That there is room for as many keys as that is not beyond doubt, as a
 ///   key has only eight slots: once there are as many, fourteen keys in a thousand have none, and where as many come
 ///   and go all the time, one new key in fourteen finds none vacant (fewer where new keys are denied or share, as there are
-///   more slots to spare). The sketch takes those, and in both cases hardly any is refused in vain; that begins at one
-///   and a half times as many.
+///   more slots to spare). The sketch takes those, and none is refused in vain; that begins at one and a half times as
+///   many. [`WhenFull`] says how often it happens.
 /// - **Never over, never wasted, honest waits** (C1 to C3): as its kind does. Of what a token costs, time is kept to
 ///   1/4096 ns, and rounded up: a rate below a million a second is kept to a quarter of a millionth, always
 ///   toward refusing. (This is the exception to C8 that the 16 bytes are bought with.)
@@ -129,9 +130,16 @@ pub struct Keyed<A: KeyedAlgorithm, N: KeyNames = Hashed> {
     capacity: usize,
     seed: Seed,
     clock: Clock,
-    rooms: Rooms,
+    rooms: Rooms<Terms>,
     max_waiters_per_key: usize,
 }
+
+/// A key that somebody waits for, and their line.
+type KeyLine<N> = (
+    Place,
+    <N as names::sealed::Sealed>::Owned,
+    Arc<KeyRoom<Terms>>,
+);
 
 impl Keyed<TokenBucket> {
     /// A token bucket for each key; see [`TokenBucket`].
@@ -282,7 +290,8 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
 
     /// The same verbs by another quota: a key's own.
     ///
-    /// Ask about a key always with the quota that is its own at the time. When it changes, what the key has taken stays
+    /// Ask about a key always with the quota that is its own at the time. Those who [wait](KeyedView::acquire) for it do so
+    /// by the one with which the last of them came. When it changes, what the key has taken stays
     /// taken: in tokens, rounded up by a sixteenth at the most; or, between two quotas of which a token costs the same but for a
     /// sixteenth, or for a key that has just made way for another, in time.
     ///
@@ -313,7 +322,8 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// owes by that, it pays at the new rate.
     ///
     /// Decisions go on meanwhile, each wholly by the old quota or wholly by the new one; the caller walks through all slots,
-    /// which takes some nanoseconds for each.
+    /// which takes some nanoseconds for each. It counts from now on, by the limiter's clock, or from the latest time that
+    /// somebody has [brought](Self::at), if that is later.
     ///
     /// ```
     /// # use flowgate::{Keyed, Quota};
@@ -330,30 +340,37 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     pub fn set_quota(&self, quota: Quota) -> Result<(), KeyedError> {
         let quota = A::quota(quota);
         let terms = self.terms_of(&quota)?;
-        let open = self.rooms.all();
-        let named = |(slot, room): &(usize, Arc<Room>)| {
-            let name = self.keys.names.name(*slot)?;
-            Some((self.keys.table.place_of(*slot), name, Arc::clone(room)))
-        };
-        let open: Vec<_> = open.iter().filter_map(named).collect();
-        let lines: Vec<_> = open
-            .iter()
-            .map(|(place, name, room)| KeySupply {
-                view: self.view(),
-                who: Who {
-                    place: *place,
-                    key: N::borrow(name),
-                },
-                room,
-            })
-            .collect();
-        let _changes: Vec<_> = lines
-            .iter()
-            .map(|line| line.room.reconfigure(line))
-            .collect();
+        let open = self.lines();
+        let lines: Vec<_> = open.iter().map(|line| self.supply(line)).collect();
+        let changes = lines.iter().map(|line| line.room.room.reconfigure(line));
+        let changes: Vec<_> = changes.collect();
         self.keys
-            .set_quota(quota, &terms, self.clock.latest().as_nanos());
+            .set_quota(quota, &terms, self.view().asked_latest());
+        drop(changes);
+        // Those of lines that have been opened meanwhile may have asked by the quota before.
+        let is_known = |line: &KeyLine<N>| open.iter().any(|known| Arc::ptr_eq(&known.2, &line.2));
+        for line in self.lines().iter().filter(|line| !is_known(line)) {
+            drop(line.2.room.reconfigure(&self.supply(line)));
+        }
         Ok(())
+    }
+
+    /// All lines there are.
+    fn lines(&self) -> Vec<KeyLine<N>> {
+        let named = |(slot, room)| {
+            let name = self.keys.names.name(slot)?;
+            Some((self.keys.table.place_of(slot), name, room))
+        };
+        self.rooms.all().into_iter().filter_map(named).collect()
+    }
+
+    fn supply<'a>(&'a self, (place, name, room): &'a KeyLine<N>) -> KeySupply<'a, A, N> {
+        let (place, key) = (*place, N::borrow(name));
+        KeySupply {
+            keyed: self,
+            who: Who { place, key },
+            room,
+        }
     }
 
     /// How many keys have taken something that still matters. Looks at every slot.
@@ -373,11 +390,9 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
 
     /// The memory that was taken when it was made.
     pub fn bytes(&self) -> usize {
+        let (lines, cells) = (self.keys.table.lines(), self.keys.sketch.cells().len());
         // It has been taken, so it can be told.
-        table::Table::bytes(self.keys.table.lines()) as usize
-            + self.keys.names.bytes()
-            + size_of_val(self.keys.sketch.cells())
-            + size_of::<Self>()
+        builder::bytes::<N>(lines as u128, cells as u128) as usize + size_of::<Self>()
     }
 
     /// For how many keys somebody waits.

@@ -86,7 +86,7 @@ impl Model {
 
     fn change(&self, quota: Quota) {
         let terms = Bucket::terms(&quota).expect("it fits");
-        self.set_quota(quota, &terms, 0);
+        self.set_quota(quota, &terms, at(0));
     }
 
     fn slots_of(&self, key: u64) -> usize {

@@ -35,6 +35,8 @@ pub(crate) mod sealed {
     pub trait Sealed: Sized + Send + Sync + core::fmt::Debug + 'static {
         /// Whether keys are kept, and may have changed while a slot was not held.
         const KEEPS: bool;
+        /// What is kept beside each slot.
+        const BYTES_PER_SLOT: usize;
         /// What is compared.
         type Key: Sync + ?Sized;
         /// What is kept of it by those who come back.
@@ -61,13 +63,12 @@ pub(crate) mod sealed {
 
         /// Whose the slot at `index` is.
         fn name(&self, index: usize) -> Option<Self::Owned>;
-
-        fn bytes(&self) -> usize;
     }
 }
 
 impl sealed::Sealed for Hashed {
     const KEEPS: bool = false;
+    const BYTES_PER_SLOT: usize = 0;
     type Key = ();
     type Owned = ();
     type Held<'a> = ();
@@ -94,10 +95,6 @@ impl sealed::Sealed for Hashed {
     fn name(&self, _: usize) -> Option<()> {
         Some(())
     }
-
-    fn bytes(&self) -> usize {
-        0
-    }
 }
 
 impl<K: ?Sized> Names<K> for Hashed {
@@ -111,6 +108,7 @@ where
     Q: Eq + Hash + Sync + ToOwned<Owned: Send + Sync> + ?Sized + 'static,
 {
     const KEEPS: bool = true;
+    const BYTES_PER_SLOT: usize = size_of::<Lock<Option<Q::Owned>>>();
     type Key = Q;
     type Owned = Q::Owned;
     type Held<'a>
@@ -152,10 +150,6 @@ where
     fn name(&self, index: usize) -> Option<Q::Owned> {
         let name = self.names[index].lock();
         name.as_ref().map(|name| name.borrow().to_owned())
-    }
-
-    fn bytes(&self) -> usize {
-        size_of_val(&*self.names)
     }
 }
 

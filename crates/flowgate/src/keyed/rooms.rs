@@ -2,30 +2,68 @@
 //!
 //! A key with a line has an entry that says so, which stays for as long. So whoever finds an entry that does not say so
 //! overtakes nobody, and needs not look here.
+//!
+//! A line goes by one quota, whoever looks after it: that of whoever came into it last. So those who wait for a key are served
+//! as if its quota had been changed when somebody came with another.
 
 use crate::primitive::Lock;
-use crate::room::Room;
+use crate::room::{Room, Supply};
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 #[derive(Debug)]
-pub(crate) struct Rooms {
+pub(crate) struct Rooms<Q> {
     /// By the slot of the key's entry. Taken before any lock of the table.
-    open: Lock<BTreeMap<usize, Open>>,
+    open: Lock<BTreeMap<usize, Open<Q>>>,
     /// How many keys may have a line.
     most: usize,
 }
 
 #[derive(Debug)]
-struct Open {
-    room: Arc<Room>,
+struct Open<Q> {
+    room: Arc<KeyRoom<Q>>,
     /// How many have entered and not left.
     guests: usize,
 }
 
-impl Rooms {
+/// Where those wait who want the same key.
+#[derive(Debug)]
+pub(crate) struct KeyRoom<Q> {
+    pub(crate) room: Room,
+    /// What its line goes by; none: what is in force for all keys.
+    own: Lock<Option<Q>>,
+}
+
+/// A key's slot, and the line for it.
+pub(crate) type Entered<Q> = (usize, Arc<KeyRoom<Q>>);
+
+impl<Q: Copy + PartialEq> KeyRoom<Q> {
+    pub(crate) fn new(own: Option<Q>) -> Self {
+        Self {
+            room: Room::new(),
+            own: Lock::new(own),
+        }
+    }
+
+    pub(crate) fn own(&self) -> Option<Q> {
+        *self.own.lock()
+    }
+
+    /// Goes by `own` from now on, and if that is another than before, has the key `restated` in it. `supply` is that of
+    /// this line.
+    pub(crate) fn go_by(&self, own: Option<Q>, supply: &dyn Supply, restated: impl FnOnce()) {
+        if self.own() == own {
+            return;
+        }
+        let _change = self.room.reconfigure(supply);
+        *self.own.lock() = own;
+        restated();
+    }
+}
+
+impl<Q: Copy + PartialEq> Rooms<Q> {
     pub(crate) fn new(most: usize) -> Self {
         Self {
             open: Lock::new(BTreeMap::new()),
@@ -33,14 +71,15 @@ impl Rooms {
         }
     }
 
-    /// Lets somebody into the line of the key whose slot `hold` tells, having announced there that somebody waits; a new line
-    /// is then `set_up`. None: there are too many.
+    /// Lets somebody into the line of the key whose slot `hold` tells, having announced there that somebody waits; a new line,
+    /// which goes by `own`, is then `set_up`. None: there are too many.
     pub(crate) fn enter(
         &self,
+        own: Option<Q>,
         hold: impl FnOnce() -> Option<usize>,
         release: impl FnOnce(),
-        set_up: impl FnOnce(&Room),
-    ) -> Option<(usize, Arc<Room>)> {
+        set_up: impl FnOnce(&KeyRoom<Q>),
+    ) -> Option<Entered<Q>> {
         let mut open = self.open.lock();
         let slot = hold()?;
         let has_space = open.len() < self.most;
@@ -55,7 +94,7 @@ impl Rooms {
                 return None;
             }
             Entry::Vacant(entry) => {
-                let room = Arc::new(Room::new());
+                let room = Arc::new(KeyRoom::new(own));
                 set_up(&room);
                 entry.insert(Open {
                     room: Arc::clone(&room),
@@ -81,7 +120,7 @@ impl Rooms {
     }
 
     /// The line of the key whose entry is in `slot`, if it has one.
-    pub(crate) fn find(&self, slot: usize) -> Option<Arc<Room>> {
+    pub(crate) fn find(&self, slot: usize) -> Option<Arc<KeyRoom<Q>>> {
         self.open
             .lock()
             .get(&slot)
@@ -89,7 +128,7 @@ impl Rooms {
     }
 
     /// All lines there are, by slot.
-    pub(crate) fn all(&self) -> Vec<(usize, Arc<Room>)> {
+    pub(crate) fn all(&self) -> Vec<Entered<Q>> {
         let open = self.open.lock();
         open.iter()
             .map(|(slot, open)| (*slot, Arc::clone(&open.room)))

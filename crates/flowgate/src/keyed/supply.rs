@@ -3,84 +3,88 @@
 use super::algorithm::KeyedAlgorithm;
 use super::keys::{Asked, Refusal, Who};
 use super::names::KeyNames;
-use super::rule::Rule;
-use super::view::KeyedView;
+use super::rooms::KeyRoom;
+use super::rule::{Rule, Terms};
+use super::{Keyed, keys};
 use crate::clock::{Clock, Timestamp};
 use crate::reservation::Receipt;
 use crate::room::{Room, Supply};
 use crate::verdict::Denied;
 
-/// A key, and the room of those who wait for it.
+/// A key, and the room of those who wait for it, by whose quota it is seen.
 pub(super) struct KeySupply<'a, A: KeyedAlgorithm, N: KeyNames> {
-    pub(super) view: KeyedView<'a, A, N>,
+    pub(super) keyed: &'a Keyed<A, N>,
     pub(super) who: Who<'a, N>,
-    pub(super) room: &'a Room,
+    pub(super) room: &'a KeyRoom<Terms>,
 }
 
 impl<A: KeyedAlgorithm, N: KeyNames> KeySupply<'_, A, N> {
-    fn asked(&self, now_ns: u64) -> Asked<'_> {
+    /// The terms that the line goes by.
+    pub(super) fn terms(&self) -> Terms {
+        self.keyed.terms(self.room.own().as_ref())
+    }
+
+    fn asked<'b>(&'b self, now_ns: u64, own: &'b Option<Terms>) -> Asked<'b> {
         Asked {
             now_ns,
-            clock: None,
-            own: self.view.own.as_ref(),
+            clock: Some(&self.keyed.clock),
+            own: own.as_ref(),
         }
-    }
-
-    /// Takes `n` units at `now_ns`, whoever waits.
-    pub(super) fn take(&self, now_ns: u64, n: Option<u64>) -> Result<(), Denied> {
-        let taken = self
-            .view
-            .keyed
-            .keys
-            .take(self.who, self.asked(now_ns), n, true);
-        taken.map_err(Refusal::denied)
-    }
-
-    /// What [`take`](Self::take) would answer.
-    pub(super) fn look(&self, now_ns: u64, n: Option<u64>) -> Result<(), Denied> {
-        self.delay_of(now_ns, 0, n)
-    }
-
-    fn delay_of(&self, now_ns: u64, ahead: u128, n: Option<u64>) -> Result<(), Denied> {
-        let now = super::keys::ticks(now_ns);
-        let (terms, state, _) = self.view.keyed.keys.look(self.who, self.asked(now_ns));
-        let n = n.unwrap_or(terms.scale);
-        let state = A::Rule::behind(state, now, ahead, &terms);
-        super::keys::judge::<A::Rule>(state, now, n, &terms).map(drop)
     }
 }
 
 impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeySupply<'_, A, N> {
     fn room(&self) -> &Room {
-        self.room
+        &self.room.room
     }
 
     fn clock(&self) -> &Clock {
-        &self.view.keyed.clock
+        &self.keyed.clock
     }
 
     fn token(&self) -> u64 {
-        self.view.keyed.terms(self.view.own.as_ref()).scale
+        self.terms().scale
     }
 
     fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
-        self.take(at.as_nanos(), Some(n))
+        let own = self.room.own();
+        let asked = self.asked(at.as_nanos(), &own);
+        let taken = self.keyed.keys.take(self.who, asked, Some(n), true);
+        taken.map(drop).map_err(Refusal::denied)
     }
 
     fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
-        self.look(at.as_nanos(), Some(n))
+        self.delay(at, 0, n)
     }
 
-    fn take_back(&self, at: Timestamp, n: u64, _: &Receipt) {
-        let now_ns = at.max(self.view.keyed.clock.latest()).as_nanos();
-        let _change = self.room.change(self);
-        self.view
-            .keyed
-            .keys
-            .give_back(self.who, self.asked(now_ns), n);
+    /// With the number of the terms that were in force before, so that it is not that of later ones.
+    fn drain(&self, at: Timestamp, n: u64, _: u128) -> Result<Option<Receipt>, Denied> {
+        let epoch = self.terms().reading.number();
+        self.grant(at, n)?;
+        Ok(Some(Receipt {
+            epoch,
+            ..Receipt::default()
+        }))
+    }
+
+    fn take_back(&self, at: Timestamp, n: u64, receipt: &Receipt) {
+        let _change = self.room.room.change(self);
+        let own = self.room.own();
+        let asked = self.asked(at.as_nanos(), &own);
+        let keys = &self.keyed.keys;
+        keys.take_back(self.who, asked, (at.as_nanos(), n), receipt.epoch);
+    }
+
+    fn has_receipts(&self) -> bool {
+        true
     }
 
     fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
-        self.delay_of(at.as_nanos(), ahead, Some(n))
+        let own = self.room.own();
+        let asked = self.asked(at.as_nanos(), &own);
+        let (terms, state, _) = self.keyed.keys.look(self.who, asked);
+        let now = keys::ticks(asked.now_ns);
+        let state = A::Rule::behind(state, now, ahead, &terms);
+        keys::judge::<A::Rule>(state, now, n, &terms).map(drop)
     }
 }

@@ -94,9 +94,9 @@ impl Table {
     }
 
     /// What a table of so many lines takes.
-    pub(crate) fn bytes(lines: usize) -> u128 {
-        let locks = lines.clamp(1, MOST_LOCKS);
-        lines as u128 * size_of::<Line>() as u128 + (locks * size_of::<Padded>()) as u128
+    pub(crate) fn bytes(lines: u128) -> u128 {
+        let locks = lines.clamp(1, MOST_LOCKS as u128);
+        lines * size_of::<Line>() as u128 + locks * size_of::<Padded>() as u128
     }
 
     pub(crate) fn lines(&self) -> usize {

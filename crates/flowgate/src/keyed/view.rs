@@ -1,6 +1,7 @@
 use super::algorithm::KeyedAlgorithm;
 use super::keys::{Asked, Refusal, Who};
 use super::names::{Hashed, KeyNames, Names};
+use super::rooms::KeyRoom;
 use super::rule::{Rule, Terms};
 use super::supply::KeySupply;
 use super::{Keyed, KeyedAcquire, KeyedError};
@@ -9,6 +10,7 @@ use crate::limiter::Snapshot;
 use crate::primitive::Ordering;
 use crate::quota::Quota;
 use crate::verdict::{Denied, duration_from_nanos};
+use alloc::sync::Arc;
 use core::fmt;
 use core::hash::Hash;
 use core::time::Duration;
@@ -104,12 +106,12 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
         n: Option<u64>,
     ) -> Result<(), Denied> {
         match self.keyed.keys.take(who, asked, n, false) {
-            Ok(()) => Ok(()),
+            Ok(_) => Ok(()),
             Err(Refusal::Denied(denied)) => Err(denied),
             Err(Refusal::Waits(slot)) => {
-                self.stand_back(who, slot, asked.now_ns, n, |supply, n| {
-                    supply.take(asked.now_ns, n)
-                })
+                self.stand_back(who, slot, asked.now_ns, n)?;
+                let taken = self.keyed.keys.take(who, asked, n, true);
+                taken.map(drop).map_err(Refusal::denied)
             }
         }
     }
@@ -144,18 +146,19 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
     {
         let who = self.keyed.who(key);
         let asked = self.asked();
-        match self.keyed.keys.peek(who, asked, n) {
+        match self.keyed.keys.peek(who, asked, n, false) {
             Ok(()) => Ok(()),
             Err(Refusal::Denied(denied)) => Err(denied),
             Err(Refusal::Waits(slot)) => {
-                self.stand_back(who, slot, asked.now_ns, n, |supply, n| {
-                    supply.look(asked.now_ns, n)
-                })
+                self.stand_back(who, slot, asked.now_ns, n)?;
+                let seen = self.keyed.keys.peek(who, asked, n, true);
+                seen.map_err(Refusal::denied)
             }
         }
     }
 
-    /// Behind those who wait for the same key, or, should they just have gone, as if nobody had.
+    /// Serves those who wait for the same key and are due, and says whether anybody is left in line whom somebody would
+    /// overtake who wants `n` units (none: a token).
     #[cold]
     fn stand_back(
         &self,
@@ -163,17 +166,30 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
         slot: usize,
         now_ns: u64,
         n: Option<u64>,
-        then: impl Fn(&KeySupply<'_, A, N>, Option<u64>) -> Result<(), Denied>,
     ) -> Result<(), Denied> {
-        let nobody = crate::room::Room::new();
-        let room = self.keyed.rooms.find(slot);
-        let supply = KeySupply {
-            view: *self,
-            who,
-            room: room.as_deref().unwrap_or(&nobody),
+        let Some(room) = self.keyed.rooms.find(slot) else {
+            return Ok(());
         };
-        supply.room.pass(&supply, now_ns, n)?;
-        then(&supply, n)
+        let supply = self.supply(who, &room);
+        let n = n.unwrap_or_else(|| self.keyed.terms(self.own.as_ref()).scale);
+        // The line may go by a quota by which it could never have as much.
+        let n = n.min(supply.terms().most);
+        room.room.pass(&supply, now_ns, Some(n))
+    }
+
+    pub(super) fn supply<'b>(
+        &self,
+        who: Who<'b, N>,
+        room: &'b KeyRoom<Terms>,
+    ) -> KeySupply<'b, A, N>
+    where
+        'a: 'b,
+    {
+        KeySupply {
+            keyed: self.keyed,
+            who,
+            room,
+        }
     }
 
     /// [`Keyed::take_up_to`].
@@ -218,27 +234,19 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
         who: Who<'_, N>,
         change: impl FnOnce(Asked<'_>) -> (T, Option<usize>),
     ) -> T {
-        let mut asked = self.asked();
-        if asked.clock.is_some() {
-            // Not an earlier one than somebody has decided by.
-            asked.now_ns = self.keyed.clock.latest().as_nanos();
-        }
+        let asked = self.asked_latest();
         let line = |slot| self.keyed.rooms.find(slot);
         let room = self.keyed.keys.look(who, asked).2.and_then(line);
-        let view = *self;
-        let supply = room.as_deref().map(|room| KeySupply { view, who, room });
-        let guard = supply.as_ref().map(|supply| supply.room.change(supply));
+        let supply = room.as_deref().map(|room| self.supply(who, room));
+        let guard = supply.as_ref().map(|line| line.room.room.change(line));
         let (changed, waits) = change(asked);
-        // Somebody may have come in between.
-        if guard.is_none()
-            && let Some(room) = waits.and_then(line)
+        // Somebody may have come in between, also to a new line after all have left that one.
+        if let Some(now) = waits.and_then(line)
+            && !room.as_ref().is_some_and(|room| Arc::ptr_eq(room, &now))
         {
-            room.serve_changed(&KeySupply {
-                view,
-                who,
-                room: &room,
-            });
+            now.room.serve_changed(&self.supply(who, &now));
         }
+        drop(guard);
         changed
     }
 
@@ -263,8 +271,7 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
         let now = super::keys::ticks(asked.now_ns);
         let (terms, state, waits) = self.keyed.keys.look(who, asked);
         if let Some(slot) = waits
-            && let Err(denied) =
-                self.stand_back(who, slot, asked.now_ns, Some(terms.most), |_, _| Ok(()))
+            && let Err(denied) = self.stand_back(who, slot, asked.now_ns, Some(terms.most))
         {
             return Snapshot {
                 limit: terms.most,
@@ -283,12 +290,24 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
     }
 
     /// [`Keyed::acquire`]. It waits by the limiter's clock, whatever instant this is a view of.
+    ///
+    /// All who wait for the key go by this view's quota from then on, until somebody comes with another: as after
+    /// [`Keyed::set_quota`], a faster one serves them earlier, and who asks for more than it ever allows is refused.
     pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> KeyedAcquire<'a, A, N>
     where
         N: Names<K>,
     {
         let now_ns = None;
         KeyedAcquire::new(Self { now_ns, ..*self }, self.keyed.who(key))
+    }
+
+    /// For a change: if the clock is asked, not at an earlier time than somebody has decided by.
+    pub(super) fn asked_latest(&self) -> Asked<'_> {
+        let mut asked = self.asked();
+        if let Some(clock) = asked.clock {
+            asked.now_ns = clock.latest().as_nanos();
+        }
+        asked
     }
 
     #[inline]

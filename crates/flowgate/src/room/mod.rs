@@ -62,7 +62,7 @@ mod model;
 mod park;
 mod queue;
 #[cfg(all(test, flowgate_shuttle))]
-mod schedules;
+pub(crate) mod schedules;
 mod settings;
 mod supply;
 mod ticks;

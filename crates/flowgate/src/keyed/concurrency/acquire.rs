@@ -3,7 +3,8 @@ use super::supply::KeySupply;
 use super::{KeyPermit, KeyedConcurrencyLimit};
 use crate::clock::Timestamp;
 use crate::keyed::place::Place;
-use crate::room::{CancelHandle, Line, Room, Turn};
+use crate::keyed::rooms::{Entered, KeyRoom};
+use crate::room::{CancelHandle, Line, Turn};
 use crate::verdict::Denied;
 use alloc::sync::Arc;
 use core::fmt;
@@ -15,7 +16,8 @@ use core::time::Duration;
 
 /// A wait for a [`KeyPermit`]: a future, and until it is first polled a builder of itself.
 ///
-/// Made by [`acquire`](KeyedConcurrencyLimit::acquire) and [`acquire_owned`](KeyedConcurrencyLimit::acquire_owned). As
+/// Made by [`acquire`](KeyedConcurrencyLimit::acquire) and [`acquire_owned`](KeyedConcurrencyLimit::acquire_owned), or by
+/// [`WithLimit::acquire`](super::WithLimit::acquire) for a key with a limit of its own. As
 /// [`AcquirePermit`](crate::AcquirePermit), but that only those who wait for the same key stand in one line, which
 /// exists for as long as somebody does. A key for which there is no slot is refused at once: nobody waits for other
 /// keys to go.
@@ -52,6 +54,8 @@ where
 {
     limit: P,
     place: Place,
+    /// Instead of the limit in force.
+    own: Option<u32>,
     turn: Turn,
     stage: Stage,
 }
@@ -59,7 +63,7 @@ where
 enum Stage {
     New,
     /// It has entered the line of its key, which is in that slot, and is to leave it.
-    InLine(usize, Arc<Room>),
+    InLine(usize, Arc<KeyRoom<u32>>),
     Over,
 }
 
@@ -67,10 +71,11 @@ impl<P> AcquireKeyPermit<P>
 where
     P: Deref<Target = KeyedConcurrencyLimit> + Clone,
 {
-    pub(super) fn new(limit: P, place: Place) -> Self {
+    pub(super) fn new(limit: P, place: Place, own: Option<u32>) -> Self {
         Self {
             limit,
             place,
+            own,
             turn: Turn::new(),
             stage: Stage::New,
         }
@@ -115,7 +120,7 @@ where
     fn poll_with(&mut self, waker: &Waker) -> Poll<Result<KeyPermit<P>, Denied>> {
         if matches!(self.stage, Stage::New) {
             let n = self.turn.units.unwrap_or(1);
-            match enter(&self.limit, &self.place, n) {
+            match enter(&self.limit, &self.place, n, self.own) {
                 Ok(Some((slot, room))) => self.stage = Stage::InLine(slot, room),
                 answer => {
                     self.stage = Stage::Over;
@@ -148,8 +153,9 @@ fn enter(
     limit: &KeyedConcurrencyLimit,
     place: &Place,
     n: u64,
-) -> Result<Option<(usize, Arc<Room>)>, Denied> {
-    match limit.admit(place, n, None, Who::Newcomer) {
+    own: Option<u32>,
+) -> Result<Option<Entered<u32>>, Denied> {
+    match limit.admit(place, n, own, Who::Newcomer) {
         Ok(()) => return Ok(None),
         Err(Refused::Waits(_)) => {}
         Err(refused) => match limit.denied(refused, n) {
@@ -164,12 +170,16 @@ fn enter(
         slot
     };
     let release = || limit.in_flight.release(place);
-    let set_up = |room: &Room| {
+    let set_up = |room: &KeyRoom<u32>| {
         let supply = KeySupply::new(limit, *place, room);
         Line::new(&supply).set_max_waiters(limit.max_waiters_per_key);
     };
-    match limit.rooms.enter(hold, release, set_up) {
-        Some(entered) => Ok(Some(entered)),
+    match limit.rooms.enter(own, hold, release, set_up) {
+        Some((slot, room)) => {
+            // What is in flight is so by any limit.
+            room.go_by(own, &KeySupply::new(limit, *place, &room), || ());
+            Ok(Some((slot, room)))
+        }
         None if has_slot => Err(Denied::queue_full(None)),
         None => Err(limit.denied(Refused::NoEntry, n)),
     }

@@ -80,17 +80,21 @@ impl KeyedConcurrencyLimitBuilder {
     ///
     /// # Errors
     ///
-    /// [`KeyedError`] if `keys` is 0 or above 2³², if there is no memory for as many, if the limit is above
-    /// 2³¹ − 1, or, without `std`, if no seed has been set.
+    /// [`KeyedError`] if `keys` is 0 or above 2³²; if the memory is not to be had, which the error names in bytes; if the
+    /// limit is above 2³¹ − 1; or, without `std`, if no seed has been set. (An operating system that promises
+    /// more memory than it has may end the process instead when it is taken, which is here and at no later time.)
     pub fn capacity(self, keys: usize) -> Result<KeyedConcurrencyLimit, KeyedError> {
         let limit = check(self.limit)?;
-        if !(1..=MOST_LINES).contains(&keys) {
+        if keys == 0 {
             return Err(KeyedError::capacity(keys, MOST_LINES as u64));
         }
         // A line each, of which a quarter is then in use: a key hardly ever finds none.
         let lines = keys;
-        let in_flight =
-            InFlight::new(lines).map_err(|_| KeyedError::memory(keys, Table::bytes(lines)))?;
+        let bytes = Table::bytes(lines as u128);
+        if lines > MOST_LINES {
+            return Err(KeyedError::size(keys, bytes, MOST_LINES as u64));
+        }
+        let in_flight = InFlight::new(lines).map_err(|_| KeyedError::memory(keys, bytes))?;
         Ok(KeyedConcurrencyLimit {
             in_flight,
             limit: AtomicU64::new(limit.into()),

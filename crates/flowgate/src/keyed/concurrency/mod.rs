@@ -113,7 +113,7 @@ pub struct KeyedConcurrencyLimit {
     limit: AtomicU64,
     seed: Seed,
     clock: Clock,
-    rooms: Rooms,
+    rooms: Rooms<u32>,
     max_waiters_per_key: usize,
     refused_for_room: AtomicU64,
 }
@@ -209,7 +209,7 @@ impl KeyedConcurrencyLimit {
     /// When awaited: [`Denied`] if as many as are asked for can never be had, or were not by the deadline, or if there
     /// is [no slot](Denied::is_table_full) for the key, or if [too many](Denied::is_queue_full) wait already.
     pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> AcquireKeyPermit<&Self> {
-        AcquireKeyPermit::new(self, self.place(key))
+        AcquireKeyPermit::new(self, self.place(key), None)
     }
 
     /// [`acquire`](Self::acquire), for a permit that keeps the limit alive, as the future does.
@@ -221,13 +221,14 @@ impl KeyedConcurrencyLimit {
         self: &Arc<Self>,
         key: &K,
     ) -> AcquireKeyPermit<Arc<Self>> {
-        AcquireKeyPermit::new(Arc::clone(self), self.place(key))
+        AcquireKeyPermit::new(Arc::clone(self), self.place(key), None)
     }
 
     /// The same by a limit of a key's own, which the caller knows.
     ///
-    /// What is in flight is counted for the key, by whichever limit it was admitted. Those who [wait](Self::acquire)
-    /// for it do so by the limit in force, and are not overtaken.
+    /// What is in flight is counted for the key, by whichever limit it was admitted. Those who wait for it are not overtaken;
+    /// they all do so by the limit with which the last of them [came](WithLimit::acquire), so ask for a key always with
+    /// the limit that is its own at the time.
     ///
     /// ```
     /// # use flowgate::KeyedConcurrencyLimit;
@@ -306,7 +307,7 @@ impl KeyedConcurrencyLimit {
         for (slot, room) in self.rooms.all() {
             let place = self.in_flight.table().place_of(slot);
             let supply = KeySupply::new(self, place, &room);
-            drop(room.reconfigure(&supply));
+            drop(room.room.reconfigure(&supply));
         }
         Ok(())
     }
@@ -339,7 +340,7 @@ impl KeyedConcurrencyLimit {
 
     /// How many bytes it takes, which never changes.
     pub fn bytes(&self) -> u64 {
-        let table = Table::bytes(self.in_flight.table().lines());
+        let table = Table::bytes(self.in_flight.table().lines() as u128);
         // It is there, so it is less than all that can be addressed.
         table as u64 + size_of::<Self>() as u64
     }
@@ -376,7 +377,9 @@ impl KeyedConcurrencyLimit {
         if let Some(room) = self.rooms.find(slot) {
             let supply = KeySupply::new(self, *place, &room);
             let now_ns = self.clock.now().as_nanos();
-            room.pass(&supply, now_ns, Some(n))?;
+            // The line may go by a limit by which it could never have as many; 0 is a pause.
+            let n = n.min(supply.limit().max(1).into());
+            room.room.pass(&supply, now_ns, Some(n))?;
         }
         let admitted = self.admit(place, n, own, Who::Next);
         admitted.map_err(|refused| self.denied(refused, n))
@@ -429,7 +432,8 @@ impl KeyedConcurrencyLimit {
     #[cold]
     fn serve(&self, place: &Place, slot: usize) {
         if let Some(room) = self.rooms.find(slot) {
-            room.serve_changed(&KeySupply::new(self, *place, &room));
+            room.room
+                .serve_changed(&KeySupply::new(self, *place, &room));
         }
     }
 }

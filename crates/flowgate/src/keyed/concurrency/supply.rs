@@ -4,6 +4,7 @@ use super::KeyedConcurrencyLimit;
 use super::in_flight::{Refused, Who};
 use crate::clock::{Clock, Timestamp};
 use crate::keyed::place::Place;
+use crate::keyed::rooms::KeyRoom;
 use crate::reservation::Receipt;
 use crate::room::{Room, Supply};
 use crate::verdict::Denied;
@@ -12,19 +13,28 @@ use crate::verdict::Denied;
 pub(super) struct KeySupply<'a> {
     all: &'a KeyedConcurrencyLimit,
     place: Place,
-    room: &'a Room,
+    room: &'a KeyRoom<u32>,
 }
 
 impl<'a> KeySupply<'a> {
-    pub(super) fn new(all: &'a KeyedConcurrencyLimit, place: Place, room: &'a Room) -> Self {
+    pub(super) fn new(
+        all: &'a KeyedConcurrencyLimit,
+        place: Place,
+        room: &'a KeyRoom<u32>,
+    ) -> Self {
         Self { all, place, room }
+    }
+
+    /// The limit that the line goes by.
+    pub(super) fn limit(&self) -> u32 {
+        self.room.own().unwrap_or_else(|| self.all.limit())
     }
 }
 
 /// No answer depends on the time.
 impl Supply for KeySupply<'_> {
     fn room(&self) -> &Room {
-        self.room
+        &self.room.room
     }
 
     fn clock(&self) -> &Clock {
@@ -32,7 +42,7 @@ impl Supply for KeySupply<'_> {
     }
 
     fn grant(&self, _: Timestamp, n: u64) -> Result<(), Denied> {
-        let admitted = self.all.admit(&self.place, n, None, Who::Next);
+        let admitted = self.all.admit(&self.place, n, self.room.own(), Who::Next);
         admitted.map_err(|refused| self.all.denied(refused, n))
     }
 
@@ -46,7 +56,7 @@ impl Supply for KeySupply<'_> {
 
     /// Nobody knows, unless there is room for all.
     fn delay(&self, _: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
-        let (limit, in_flight) = (self.all.limit(), self.all.in_flight.of(&self.place));
+        let (limit, in_flight) = (self.limit(), self.all.in_flight.of(&self.place));
         let free = u64::from(limit).saturating_sub(in_flight);
         if ahead + u128::from(n) > free.into() {
             return Err(self.all.denied(Refused::Busy(limit), n));

@@ -1,4 +1,4 @@
-use super::{KeyPermit, KeyedConcurrencyLimit, snapshot};
+use super::{AcquireKeyPermit, KeyPermit, KeyedConcurrencyLimit, snapshot};
 use crate::limiter::Snapshot;
 use crate::verdict::Denied;
 use core::hash::Hash;
@@ -40,6 +40,30 @@ where
         let place = self.all.place(key);
         self.all.take(&place, n, Some(self.limit))?;
         Ok(KeyPermit::new(self.all.clone(), place, n))
+    }
+
+    /// [`KeyedConcurrencyLimit::acquire`], or, by [`with_owned`](KeyedConcurrencyLimit::with_owned),
+    /// [`acquire_owned`](KeyedConcurrencyLimit::acquire_owned). All who wait for the key do so by this limit from then on,
+    /// until somebody comes with another: a larger one lets in as many of them as it has room for, in order, and who wants more
+    /// than it ever allows is refused.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// ```
+    /// use flowgate::KeyedConcurrencyLimit;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let limits = KeyedConcurrencyLimit::new(2, 1000)?;
+    /// let permit = limits.with(3)?.acquire("big tenant").n(3).await?;
+    /// assert_eq!(limits.in_flight("big tenant"), 3);
+    /// # drop(permit);
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> AcquireKeyPermit<P> {
+        AcquireKeyPermit::new(self.all.clone(), self.all.place(key), Some(self.limit))
     }
 
     /// [`KeyedConcurrencyLimit::available`].

@@ -63,6 +63,13 @@ impl Rule for Bucket {
         (token_bucket::give_back(state, now, amount), n)
     }
 
+    /// It may have been whole but for these.
+    fn take_back(state: u128, then: u128, now: u128, n: u64, terms: &Terms) -> u128 {
+        let taken = terms.cost(n);
+        let missing = then.saturating_add(taken).saturating_sub(now);
+        token_bucket::give_back(state, now, taken.min(missing))
+    }
+
     fn restate(state: u128, from: &Terms, to: &Terms, at: u128) -> u128 {
         if state <= at || from.unit == to.unit {
             return state;

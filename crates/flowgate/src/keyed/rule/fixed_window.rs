@@ -88,6 +88,15 @@ impl Rule for FixedWindow {
         (state - u128::from(n), n)
     }
 
+    fn take_back(state: u128, then: u128, now: u128, n: u64, terms: &Terms) -> u128 {
+        // How long a key's own window is, is not kept; and an end that was rounded up does not tell.
+        let is_of_this = then + terms.span >= fixed_window::end(state, power(terms));
+        match is_of_this && !terms.reading.is_own() {
+            true => Self::give_back(state, now, n, terms).0,
+            false => state,
+        }
+    }
+
     fn restate(state: u128, from: &Terms, to: &Terms, at: u128) -> u128 {
         if !fixed_window::is_open(state, at, power(from)) {
             return 0;

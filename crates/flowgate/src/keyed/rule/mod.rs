@@ -41,6 +41,10 @@ pub trait Rule: Debug + 'static {
     /// Gives `n` back, as far as the promise allows: the new state, and how much that was.
     fn give_back(state: u128, now: u128, n: u64, terms: &Terms) -> (u128, u64);
 
+    /// The state without `n` that were taken at `then`, as far as that is sure not to have flowed in again by `now`, nor to
+    /// have made way for anybody since.
+    fn take_back(state: u128, then: u128, now: u128, n: u64, terms: &Terms) -> u128;
+
     /// The state in terms `to` of a key that has `state` in terms `from`, seen at `at`: what has been taken stays taken.
     fn restate(state: u128, from: &Terms, to: &Terms, at: u128) -> u128;
 

@@ -177,6 +177,25 @@ impl Rule for SegmentedWindow {
         }
     }
 
+    fn take_back(state: u128, then: u128, now: u128, n: u64, terms: &Terms) -> u128 {
+        let Some(segments) = Segments::of(state, terms) else {
+            return state;
+        };
+        let [then, now] = [then, now].map(|at| at / terms.span);
+        let less = match segments.index {
+            index if index == then && index + 1 >= now => Segments {
+                newest: segments.newest.saturating_sub(n),
+                ..segments
+            },
+            index if index == then + 1 && index >= now => Segments {
+                before: segments.before.saturating_sub(n),
+                ..segments
+            },
+            _ => return state,
+        };
+        less.pack(terms)
+    }
+
     fn restate(state: u128, from: &Terms, to: &Terms, at: u128) -> u128 {
         Segments::at(state, at, from).pack(to)
     }

@@ -42,7 +42,7 @@ use std::vec::Vec;
 /// Runs `scenario` in as many orders as `FLOWGATE_SCHEDULES` says (20,000), by a coin at each step, and as many with few
 /// preemptions at random places (PCT). `FLOWGATE_SEED` chooses others; `FLOWGATE_SCHEDULE` is the one to run instead.
 #[track_caller]
-fn explore(scenario: fn()) {
+pub(crate) fn explore(scenario: fn()) {
     if let Ok(schedule) = std::env::var("FLOWGATE_SCHEDULE") {
         return shuttle::replay(scenario, &schedule);
     }
@@ -72,7 +72,7 @@ fn at(ns: u64) -> Timestamp {
 }
 
 /// Moves the clock on to each of `instants`.
-fn walk<const N: usize>(time: &ManualClock, instants: [u64; N]) {
+pub(crate) fn walk<const N: usize>(time: &ManualClock, instants: [u64; N]) {
     for instant in instants {
         time.set(at(instant));
     }
@@ -83,7 +83,7 @@ const A_WHILE_NS: u64 = 1_000_000;
 
 /// Moves the clock on by `step_ns` at a time until nobody is `left` to wait: how long that takes may depend on when they
 /// come.
-fn walk_until_none_is(left: &AtomicU64, time: &ManualClock, step_ns: u64) {
+pub(crate) fn walk_until_none_is(left: &AtomicU64, time: &ManualClock, step_ns: u64) {
     while left.load(SeqCst) > 0 {
         time.advance(Duration::from_nanos(step_ns));
         thread::yield_now();
@@ -91,7 +91,7 @@ fn walk_until_none_is(left: &AtomicU64, time: &ManualClock, step_ns: u64) {
 }
 
 /// Gets in line, or perhaps gets what it wants, and leaves in any case. Nothing wakes it.
-fn leave_early<F: Future>(wait: F) -> Option<F::Output> {
+pub(crate) fn leave_early<F: Future>(wait: F) -> Option<F::Output> {
     let mut wait = pin!(wait);
     match wait.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => Some(answer),

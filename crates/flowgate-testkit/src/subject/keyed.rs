@@ -1,0 +1,97 @@
+//! One key of a table that other keys use as well: one builder a type.
+
+use flowgate::{Keyed, KeyedAlgorithm, KeyedBuilder, ManualClock, Timestamp};
+
+use super::{Capabilities, Subject, answer};
+use crate::promise::Kind;
+use crate::script::{Op, Outcome, Setup, Step};
+
+type Test<'a> = &'a mut dyn FnMut(&mut dyn Subject);
+
+/// The key that is judged. The others are smaller.
+const KEY: u64 = 1_000;
+/// Few enough that each keeps its slot: a key that makes way for another may be refused what it has not taken.
+const OTHERS: u64 = 20;
+const CAPACITY: usize = 100;
+/// So that each run is the same.
+const SEED: [u64; 2] = [1, 2];
+
+/// Builds a [`Keyed`] token bucket: a [`Build`](super::Build). Nothing for a quota that it refuses, of which a full bucket
+/// would take centuries.
+pub fn keyed_token_bucket(setup: &Setup, test: Test<'_>) {
+    one_key(Keyed::token_bucket(setup.quota), setup, test);
+}
+
+/// Builds a [`Keyed`] leaky bucket with the quota's burst for its slack: a [`Build`](super::Build). Nothing for a
+/// quota that it refuses, of which a full bucket would take centuries.
+pub fn keyed_leaky_bucket(setup: &Setup, test: Test<'_>) {
+    one_key(Keyed::leaky_bucket(setup.quota), setup, test);
+}
+
+/// Builds a [`Keyed`] fixed window: a [`Build`](super::Build).
+pub fn keyed_fixed_window(setup: &Setup, test: Test<'_>) {
+    one_key(Keyed::fixed_window(setup.quota), setup, test);
+}
+
+/// Builds a [`Keyed`] segmented window, of one segment: a [`Build`](super::Build).
+pub fn keyed_segmented_window(setup: &Setup, test: Test<'_>) {
+    one_key(Keyed::segmented_window(setup.quota), setup, test);
+}
+
+fn one_key<A: KeyedAlgorithm>(builder: KeyedBuilder<A>, setup: &Setup, test: Test<'_>) {
+    let time = ManualClock::new();
+    let Ok(limits) = builder.clock(&time).seed(SEED).capacity(CAPACITY) else {
+        return;
+    };
+    test(&mut OneKey {
+        limits: &limits,
+        time: &time,
+        changes: setup.kind == Kind::Bucket,
+        steps: 0,
+    });
+}
+
+/// A key under test.
+struct OneKey<'a, A: KeyedAlgorithm> {
+    limits: &'a Keyed<A>,
+    /// What a change of quota is dated by; all else is asked at explicit times.
+    time: &'a ManualClock,
+    changes: bool,
+    steps: u64,
+}
+
+impl<A: KeyedAlgorithm> Subject for OneKey<'_, A> {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            costs: true,
+            take_up_to: true,
+            refund: true,
+            available: true,
+            retry_after: true,
+            set_quota: self.changes,
+            ..Capabilities::default()
+        }
+    }
+
+    fn step(&mut self, step: &Step) -> Outcome {
+        let now = Timestamp::from_nanos(step.at_ns);
+        let limits = self.limits.at(now);
+        self.steps += 1;
+        // Another key takes all that it has, at every step; nobody asks what comes of it.
+        limits.take_up_to(&(self.steps % OTHERS), u64::MAX);
+        match step.op {
+            Op::Try { n } => answer(limits.try_acquire_n(&KEY, n)),
+            Op::TakeUpTo { n } => Outcome::Took(limits.take_up_to(&KEY, n)),
+            Op::Refund { n } => Outcome::Back(limits.refund(&KEY, n)),
+            Op::Available => Outcome::Holds(limits.available(&KEY)),
+            Op::SetQuota { quota, .. } => {
+                self.time.set(now);
+                match self.limits.set_quota(quota) {
+                    Ok(()) => Outcome::Changed,
+                    Err(_) => Outcome::Skipped,
+                }
+            }
+            Op::Overdraw { .. } | Op::Reserve { .. } | Op::Cancel { .. } => Outcome::Skipped,
+        }
+    }
+}
