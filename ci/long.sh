@@ -6,6 +6,9 @@ cd "$(dirname "$0")/.."
 cargo run --release --locked -p flowgate-testkit --example oracle -- "${1:-1000000000}" "${2:-1}"
 ci/fuzz.sh 3600
 
+# How often is a limiter recognised over HTTP? Needs nginx.
+FLOWGATE_REPETITIONS=20 cargo test --release --locked -p flowgate-cli --test verify_limiters -- --include-ignored --nocapture
+
 # Does a run of ten minutes grow? What its process holds, each minute.
 cargo build --release --locked
 "${CARGO_TARGET_DIR:-target}/release/flowgate" load -q 5000 -z 10m --quiet &

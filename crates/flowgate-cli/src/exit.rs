@@ -13,10 +13,12 @@ pub(crate) enum Exit {
     CouldNotRun,
     /// The arguments make no sense.
     Usage,
-    /// It ran, and what `--fail-if` names was so.
+    /// It ran, and what `--fail-if` names was so, or what `--expect` names was not.
     GateFailed,
     /// It ran, but the rate was not held.
     NotHeld,
+    /// It ran, but whether `--expect` is so could not be told.
+    Undecided,
     /// It was stopped by Ctrl-C, or asked to end in another way.
     Interrupted,
 }
@@ -28,7 +30,7 @@ impl From<Exit> for ExitCode {
             Exit::CouldNotRun => 1,
             Exit::Usage => 2,
             Exit::GateFailed => 3,
-            Exit::NotHeld => 4,
+            Exit::NotHeld | Exit::Undecided => 4,
             // 128 + SIGINT, as a shell reports it.
             Exit::Interrupted => 130,
         })

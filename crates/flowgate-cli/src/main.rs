@@ -6,6 +6,7 @@ mod exit;
 mod figure;
 mod interrupt;
 mod reports;
+mod serve;
 mod usage;
 mod verb;
 mod watch;
@@ -30,6 +31,8 @@ fn main() -> ExitCode {
         Some(Verb::Load(load)) => verb::load::run(*load),
         Some(Verb::Pace(pace)) => verb::pace::run(pace),
         Some(Verb::Report(report)) => verb::report::run(report),
+        Some(Verb::Verify(verify)) => verb::verify::run(*verify),
+        Some(Verb::Serve(serve)) => verb::serve::run(serve),
         Some(Verb::Completions(completions)) => verb::completions::run(completions),
         Some(Verb::Man(man)) => verb::man::run(man),
         // Who types the name alone wants to know what it can do.

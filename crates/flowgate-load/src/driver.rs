@@ -13,11 +13,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowgate::{
-    FixedWindow, LeakyBucket, Limiter, ManualClock, Quota, QuotaError, SegmentedWindow,
-    SlidingWindow, Timestamp, TokenBucket,
-};
+use flowgate::{LeakyBucket, Limiter, ManualClock, Quota, QuotaError, Timestamp};
 
+use crate::named::{examples, limiter_named};
 use crate::report::Promise;
 use crate::report::nanos;
 
@@ -30,7 +28,7 @@ use crate::report::nanos;
 ///
 /// let driver = Driver::parse("token 100/s burst 20")?;
 /// assert_eq!(driver.to_string(), "token 100/s burst 20");
-/// assert_eq!(Driver::parse("100/s").unwrap_err().to_string(), "\"100/s\" names no limiter: type \"token 100/s\", \"leaky 100/s\", \"sliding 100/s\", \"segmented 100/s\" or \"fixed 100/s\"");
+/// assert_eq!(Driver::parse("100/s").unwrap_err().to_string(), "\"100/s\" names no limiter: type \"token 100/s\", \"leaky 100/s\", \"sliding 100/s\", \"segmented 100/s\", \"fixed 100/s\" or \"approximate 100/s\"");
 /// # Ok::<(), flowgate_load::DriverError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -111,7 +109,7 @@ impl Driver {
     }
 
     /// A limiter by its name and quota: `token 100/s burst 20`, `leaky 100/s`, and the windows `sliding 100/min`, `segmented
-    /// 100/min`, `fixed 100/min`. It begins full.
+    /// 100/min`, `fixed 100/min`, `approximate 100/min`. It begins full.
     ///
     /// # Errors
     ///
@@ -120,31 +118,12 @@ impl Driver {
         let text = text.trim();
         let unnamed = || DriverError::Name(text.to_owned());
         let (name, rest) = text.split_once(char::is_whitespace).ok_or_else(unnamed)?;
-        let clock = ManualClock::new();
         let quota: Quota = rest.trim().parse()?;
-        let (limiter, burst): (Arc<dyn Limiter>, _) = match name {
-            "token" => {
-                let builder = TokenBucket::builder(quota).clock(&clock);
-                (Arc::new(builder.build()?), Some(quota.max_burst()))
-            }
-            "leaky" => {
-                let builder = LeakyBucket::builder(quota).clock(&clock);
-                let burst = quota.explicit_burst().unwrap_or(1);
-                (Arc::new(builder.build()?), Some(burst))
-            }
-            "sliding" => {
-                let builder = SlidingWindow::builder(quota).clock(&clock);
-                (Arc::new(builder.build()?), None)
-            }
-            "segmented" => {
-                let builder = SegmentedWindow::builder(quota).clock(&clock);
-                (Arc::new(builder.build()?), None)
-            }
-            "fixed" => {
-                let builder = FixedWindow::builder(quota).clock(&clock);
-                (Arc::new(builder.build()?), None)
-            }
-            _ => return Err(unnamed()),
+        let limiter = limiter_named(name, quota, ManualClock::new())?.ok_or_else(unnamed)?;
+        let burst = match name {
+            "token" => Some(quota.max_burst()),
+            "leaky" => Some(quota.explicit_burst().unwrap_or(1)),
+            _ => None,
         };
         Ok(Driver {
             limiter,
@@ -236,11 +215,7 @@ impl fmt::Display for DriverError {
                 let rate = text
                     .split_once(char::is_whitespace)
                     .map_or(text.as_str(), |(_, rest)| rest.trim());
-                write!(
-                    f,
-                    "{text:?} names no limiter: type \"token {rate}\", \"leaky {rate}\", \"sliding {rate}\", \
-                     \"segmented {rate}\" or \"fixed {rate}\""
-                )
+                write!(f, "{text:?} names no limiter: type {}", examples(rate))
             }
             DriverError::Quota(error) => error.fmt(f),
         }

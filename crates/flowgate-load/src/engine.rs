@@ -327,7 +327,11 @@ fn in_words(targets: &[Target]) -> String {
 }
 
 /// The addresses of the target's host; at least one.
-fn resolve(target: &Target, limit: Duration, stop: &Stop) -> Result<Vec<SocketAddr>, RunError> {
+pub(crate) fn resolve(
+    target: &Target,
+    limit: Duration,
+    stop: &Stop,
+) -> Result<Vec<SocketAddr>, RunError> {
     let unresolved = |reason: String| RunError::Resolve {
         host: target.host().to_owned(),
         reason,

@@ -214,12 +214,12 @@ impl Default for Template {
 
 impl Template {
     /// The request in the form in which every connection takes it.
-    pub(crate) fn message(&self, target: &Target, plan: &Plan) -> Message {
+    pub(crate) fn message(&self, target: &Target, keep_alive: bool) -> Message {
         let mut request = Request::new(self.body.clone());
         *request.method_mut() = self.method.clone();
         *request.headers_mut() = self.headers(target);
         *request.uri_mut() = Uri::from(target.path().clone());
-        if !plan.keep_alive {
+        if !keep_alive {
             let close = HeaderValue::from_static("close");
             request.headers_mut().insert(CONNECTION, close);
         }

@@ -179,7 +179,7 @@ impl Part {
             messages: plan
                 .targets
                 .iter()
-                .map(|target| plan.template.message(target, plan))
+                .map(|target| plan.template.message(target, plan.keep_alive))
                 .collect(),
             timeout: plan.timeout,
             keep_alive: plan.keep_alive,

@@ -112,7 +112,7 @@ impl Target {
     }
 
     /// The host as a resolver wants it: an IPv6 address loses its brackets.
-    pub(crate) fn host(&self) -> &str {
+    pub fn host(&self) -> &str {
         self.authority
             .host()
             .trim_start_matches('[')

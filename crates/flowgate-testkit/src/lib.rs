@@ -10,6 +10,7 @@
 //! | [`interleave`] | is there a schedule of threads that breaks it? |
 //! | [`exhaustive`] | does giving back ever break the promise, in any short history? |
 //! | [`task`] | what happens if this one is polled now, and that one later? |
+//! | [`verify`] | what does a limiter look like from outside, and what does it really admit? |
 //! | [`specimens`] | how do limiters go wrong? `cargo run -p flowgate-testkit --example museum` |
 //!
 //! To test a limiter of your own, implement [`subject::Subject`] for it and hand it to
@@ -44,5 +45,6 @@ pub mod shrink;
 pub mod specimens;
 pub mod subject;
 pub mod task;
+pub mod verify;
 
 pub use rate::Rate;

@@ -27,7 +27,7 @@ pin_project! {
 
 impl<B: Body> LimitBody<B> {
     pub(crate) fn new(body: B, permit: Option<Permit>) -> Self {
-        // Nobody may ever poll it then.
+        // A body that has ended already may never be polled.
         let permit = permit.filter(|_| !body.is_end_stream());
         Self {
             from: From::Service { body },

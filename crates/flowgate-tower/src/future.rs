@@ -5,6 +5,7 @@ use crate::limits::{Limits, Permit, Wait};
 use crate::rules::{DryRun, Outcome, Rules, WouldReject};
 use crate::{RequestHead, ResponseHead};
 use bytes::Bytes;
+use flowgate::Denied;
 use http::header::HeaderValue;
 use http::{Request, Response};
 use http_body::Body;
@@ -14,6 +15,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use tower_service::Service;
 
 pin_project! {
@@ -44,37 +46,41 @@ pin_project! {
         S: Service<Request<B>>,
         L: Limits,
     {
-        Waiting {
-            rules: Arc<Rules<L>>,
-            wait: Waiter<L>,
-            cost: Option<u64>,
-            then: Option<(S, Request<B>)>,
-        },
-        Serving {
-            #[pin]
-            future: S::Future,
-            admitted: Option<Admitted<L>>,
-            dry_run: Option<(Arc<Rules<L>>, Box<WouldReject>)>,
-        },
-        Rejected {
-            response: Option<Response<Bytes>>,
-        },
+        // Apart, so that those who need not wait do not carry the room for it about.
+        Waiting { waiting: Option<Box<Waiting<S, L, B>>> },
+        Serving { #[pin] future: S::Future, then: Then<L> },
+        Rejected { response: Option<Response<Bytes>> },
     }
 }
 
+/// A request that waits, and the service that it waits for.
+struct Waiting<S, L: Limits, B> {
+    turn: Turn<L>,
+    cost: Option<u64>,
+    service: S,
+    request: Request<B>,
+}
+
 /// A wait that is counted if it is given up.
-struct Waiter<L: Limits> {
+struct Turn<L: Limits> {
     rules: Arc<Rules<L>>,
-    turn: Wait<<L as Sealed>::Key>,
+    wait: Wait<<L as Sealed>::Key>,
     is_over: bool,
 }
 
-impl<L: Limits> Drop for Waiter<L> {
+impl<L: Limits> Drop for Turn<L> {
     fn drop(&mut self) {
         if !self.is_over {
             count(&self.rules.counters().abandoned);
         }
     }
+}
+
+/// What is to be done when the response's head is there.
+enum Then<L: Limits> {
+    Nothing,
+    FollowUp(Admitted<L>),
+    Tell(Arc<Rules<L>>, Box<WouldReject>),
 }
 
 /// What a request has been let through with, until its response's head is there.
@@ -118,48 +124,53 @@ where
     L: Limits,
 {
     pub(crate) fn passed(
-        rules: Arc<Rules<L>>,
+        rules: &Arc<Rules<L>>,
         future: S::Future,
         would_reject: Option<Box<WouldReject>>,
     ) -> Self {
+        let then = match would_reject {
+            Some(would_reject) => Then::Tell(Arc::clone(rules), would_reject),
+            None => Then::Nothing,
+        };
         Self {
-            stage: Stage::Serving {
-                future,
-                admitted: None,
-                dry_run: would_reject.map(|would| (rules, would)),
-            },
+            stage: Stage::Serving { future, then },
         }
     }
 
     pub(crate) fn admitted(
-        rules: Arc<Rules<L>>,
+        rules: &Arc<Rules<L>>,
         future: S::Future,
         key: L::Key,
         cost: Option<u64>,
-        permit: Permit,
+        permit: Option<Permit>,
     ) -> Self {
+        let then = Then::of_admitted(rules, key, cost, permit);
         Self {
-            stage: Stage::serving(future, rules, key, cost, permit),
+            stage: Stage::Serving { future, then },
         }
     }
 
     pub(crate) fn waiting(
-        rules: Arc<Rules<L>>,
-        turn: Wait<L::Key>,
+        rules: &Arc<Rules<L>>,
+        key: L::Key,
         cost: Option<u64>,
-        then: (S, Request<B>),
+        patience: Duration,
+        (service, request): (S, Request<B>),
     ) -> Self {
-        let wait = Waiter {
-            rules: Arc::clone(&rules),
-            turn,
+        let turn = Turn {
+            rules: Arc::clone(rules),
+            wait: rules.limit.wait(key, cost, patience),
             is_over: false,
+        };
+        let waiting = Waiting {
+            turn,
+            cost,
+            service,
+            request,
         };
         Self {
             stage: Stage::Waiting {
-                rules,
-                wait,
-                cost,
-                then: Some(then),
+                waiting: Some(Box::new(waiting)),
             },
         }
     }
@@ -173,30 +184,23 @@ where
     }
 }
 
-impl<S, L, B> Stage<S, L, B>
-where
-    S: Service<Request<B>>,
-    L: Limits,
-{
-    fn serving(
-        future: S::Future,
-        rules: Arc<Rules<L>>,
+impl<L: Limits> Then<L> {
+    fn of_admitted(
+        rules: &Arc<Rules<L>>,
         key: L::Key,
         cost: Option<u64>,
-        permit: Permit,
+        permit: Option<Permit>,
     ) -> Self {
-        let admitted = Admitted {
-            rules,
+        if permit.is_none() && !rules.follows_up() {
+            return Self::Nothing;
+        }
+        Self::FollowUp(Admitted {
+            rules: Arc::clone(rules),
             key,
             cost,
-            permit: Some(permit),
+            permit,
             is_settled: false,
-        };
-        Self::Serving {
-            future,
-            admitted: Some(admitted),
-            dry_run: None,
-        }
+        })
     }
 }
 
@@ -212,40 +216,19 @@ where
         let mut stage = self.project().stage;
         loop {
             let next = match stage.as_mut().project() {
-                StageProjection::Waiting {
-                    rules,
-                    wait,
-                    cost,
-                    then,
-                } => {
-                    let (answer, key) = ready!(wait.turn.as_mut().poll(context));
-                    wait.is_over = true;
-                    let Some((mut service, request)) = then.take() else {
-                        polled_again();
+                StageProjection::Waiting { waiting } => {
+                    let Some(now) = waiting else { polled_again() };
+                    let (answer, key) = ready!(now.turn.wait.as_mut().poll(context));
+                    now.turn.is_over = true;
+                    let Some(over) = waiting.take() else {
+                        polled_again()
                     };
-                    match answer {
-                        Ok(permit) => {
-                            count(&rules.counters().admitted);
-                            count(&rules.counters().waited);
-                            let future = service.call(request);
-                            Stage::serving(future, Arc::clone(rules), key, *cost, permit)
-                        }
-                        Err(denied) => Stage::Rejected {
-                            response: Some(rules.reject_after_wait(
-                                denied,
-                                &key,
-                                &RequestHead::of(&request),
-                            )),
-                        },
-                    }
+                    over.go_on(answer, key)
                 }
-                StageProjection::Serving {
-                    future,
-                    admitted,
-                    dry_run,
-                } => {
+                StageProjection::Serving { future, then } => {
                     let answer = ready!(future.poll(context));
-                    return Poll::Ready(answered(answer, admitted.take(), dry_run.take()));
+                    let then = std::mem::replace(then, Then::Nothing);
+                    return Poll::Ready(answered(answer, then));
                 }
                 StageProjection::Rejected { response } => {
                     let Some(response) = response.take() else {
@@ -264,37 +247,65 @@ fn polled_again() -> ! {
     panic!("polled after it was ready")
 }
 
+impl<S, L, B> Waiting<S, L, B>
+where
+    S: Service<Request<B>>,
+    L: Limits,
+{
+    fn go_on(mut self, answer: Result<Option<Permit>, Denied>, key: L::Key) -> Stage<S, L, B> {
+        let rules = &self.turn.rules;
+        match answer {
+            Ok(permit) => {
+                count(&rules.counters().admitted);
+                count(&rules.counters().waited);
+                let future = self.service.call(self.request);
+                let then = Then::of_admitted(rules, key, self.cost, permit);
+                Stage::Serving { future, then }
+            }
+            Err(denied) => {
+                let response =
+                    rules.reject_after_wait(denied, &key, &RequestHead::of(&self.request));
+                Stage::Rejected {
+                    response: Some(response),
+                }
+            }
+        }
+    }
+}
+
 /// The service's answer, with what there is to say of the limit.
 fn answered<L: Limits, R: Body, E>(
     answer: Result<Response<R>, E>,
-    admitted: Option<Admitted<L>>,
-    dry_run: Option<(Arc<Rules<L>>, Box<WouldReject>)>,
+    then: Then<L>,
 ) -> Result<Response<LimitBody<R>>, E> {
     let mut response = match answer {
         Ok(response) => response,
         Err(error) => {
-            if let Some(mut admitted) = admitted {
+            if let Then::FollowUp(mut admitted) = then {
                 admitted.settle(Outcome::Failed);
             }
             return Err(error);
         }
     };
     let mut permit = None;
-    if let Some(mut admitted) = admitted {
-        admitted.settle(Outcome::Answered(ResponseHead::of(&response)));
-        let rules = &admitted.rules;
-        rules.put_fields(&admitted.key, response.headers_mut());
-        if !rules.releases_at_head {
-            permit = admitted.permit.take();
+    match then {
+        Then::Nothing => {}
+        Then::FollowUp(mut admitted) => {
+            admitted.settle(Outcome::Answered(ResponseHead::of(&response)));
+            let rules = &admitted.rules;
+            rules.put_fields(&admitted.key, response.headers_mut());
+            if !rules.releases_at_head {
+                permit = admitted.permit.take();
+            }
         }
-    }
-    if let Some((rules, would_reject)) = dry_run {
-        if let Some(DryRun { header: Some(name) }) = &rules.dry_run
-            && let Ok(value) = HeaderValue::try_from(&would_reject.text)
-        {
-            response.headers_mut().insert(name, value);
+        Then::Tell(rules, would_reject) => {
+            if let Some(DryRun { header: Some(name) }) = &rules.dry_run
+                && let Ok(value) = HeaderValue::try_from(&would_reject.text)
+            {
+                response.headers_mut().insert(name, value);
+            }
+            response.extensions_mut().insert(*would_reject);
         }
-        response.extensions_mut().insert(*would_reject);
     }
     Ok(response.map(|body| LimitBody::new(body, permit)))
 }

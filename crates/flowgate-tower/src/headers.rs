@@ -1,5 +1,7 @@
 use crate::limits::{Standing, Unit};
+use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -104,8 +106,8 @@ impl Default for Headers {
 /// The fields of one response, as they are put together.
 pub(crate) struct Fields {
     headers: Headers,
-    policy: String,
-    standing: String,
+    policy: Vec<u8>,
+    standing: Vec<u8>,
     tightest: Option<Tightest>,
 }
 
@@ -117,20 +119,17 @@ struct Tightest {
 
 impl Fields {
     pub(crate) fn new(headers: Headers) -> Self {
-        // Of one limit with a name that is not long.
-        let capacity = if headers.draft { 64 } else { 0 };
         Self {
             headers,
-            policy: String::with_capacity(capacity),
-            standing: String::with_capacity(capacity),
+            policy: Vec::new(),
+            standing: Vec::new(),
             tightest: None,
         }
     }
 
     pub(crate) fn add(&mut self, standing: &Standing<'_>) {
         if self.headers.draft {
-            self.add_policy(standing);
-            self.add_standing(standing);
+            self.add_draft(standing);
         }
         let snapshot = standing.snapshot;
         let is_tighter = |tightest: &Tightest| snapshot.remaining < tightest.remaining;
@@ -144,32 +143,31 @@ impl Fields {
         }
     }
 
-    fn add_policy(&mut self, standing: &Standing<'_>) {
-        let text = &mut self.policy;
-        begin_item(text, standing.name);
-        integer(text, ";q=", standing.snapshot.limit);
+    fn add_draft(&mut self, standing: &Standing<'_>) {
+        let mut parameters = Parameters::default();
+        parameters.integer(b";q=", standing.snapshot.limit);
         if standing.unit == Unit::ConcurrentRequests {
-            text.push_str(";qu=\"concurrent-requests\"");
+            parameters.push(b";qu=\"concurrent-requests\"");
         }
-        if let Some(window) = standing.window {
-            integer(text, ";w=", whole_seconds(window).max(1));
+        if let Some(seconds) = standing.window_seconds() {
+            parameters.integer(b";w=", seconds.max(1));
         }
-    }
+        let name = quoted(standing.name);
+        add_item(&mut self.policy, &name, &parameters);
 
-    fn add_standing(&mut self, standing: &Standing<'_>) {
-        let text = &mut self.standing;
-        begin_item(text, standing.name);
-        integer(text, ";r=", standing.snapshot.remaining);
+        let mut parameters = Parameters::default();
+        parameters.integer(b";r=", standing.snapshot.remaining);
         if let Some(more_after) = standing.more_after {
-            integer(text, ";t=", whole_seconds(more_after).max(1));
+            parameters.integer(b";t=", whole_seconds(more_after).max(1));
         }
+        add_item(&mut self.standing, &name, &parameters);
     }
 
     /// Puts them with those that are there: lists grow, single values of a layer further inside stand.
-    pub(crate) fn put(self, headers: &mut HeaderMap, now: SystemTime) {
+    pub(crate) fn put(self, headers: &mut HeaderMap) {
         for (name, text) in [(RATELIMIT_POLICY, self.policy), (RATELIMIT, self.standing)] {
             if !text.is_empty()
-                && let Ok(value) = HeaderValue::from_str(&text)
+                && let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(text))
             {
                 headers.append(name, value);
             }
@@ -182,7 +180,7 @@ impl Fields {
             if let Some(after) = tightest.reset_after {
                 let seconds = match reset {
                     Reset::Delay => whole_seconds(after),
-                    Reset::Epoch => epoch(now, after),
+                    Reset::Epoch => epoch(SystemTime::now(), after),
                 };
                 headers.insert(X_RESET, seconds.into());
             }
@@ -207,37 +205,56 @@ fn epoch(now: SystemTime, after: Duration) -> u64 {
     whole_seconds(since.saturating_add(after))
 }
 
-/// Another item of a list: `, "name"`.
-fn begin_item(text: &mut String, name: &str) {
-    text.push_str(if text.is_empty() { "\"" } else { ", \"" });
-    quoted(text, name);
-    text.push('"');
+/// The parameters of an item, on the stack: a field's value is then allocated once, as long as it is.
+struct Parameters {
+    /// At the most `;q=`, `;qu="concurrent-requests"` and `;w=` with two integers of 15 digits.
+    bytes: [u8; 64],
+    len: usize,
 }
 
-/// A parameter: an integer of a structured field.
-fn integer(text: &mut String, parameter: &str, value: u64) {
-    text.push_str(parameter);
-    // Without the machinery of formatting, which takes as long as all the rest together.
-    let (mut digits, mut value) = ([b'0'; 15], value.min(MOST));
-    let mut first = digits.len() - 1;
-    loop {
-        digits[first] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 || first == 0 {
-            break;
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            bytes: [0; 64],
+            len: 0,
         }
-        first -= 1;
     }
-    text.push_str(str::from_utf8(&digits[first..]).unwrap_or("0"));
+}
+
+impl Parameters {
+    fn push(&mut self, text: &[u8]) {
+        let end = self.len + text.len();
+        self.bytes[self.len..end].copy_from_slice(text);
+        self.len = end;
+    }
+
+    /// One that is an integer of a structured field.
+    fn integer(&mut self, parameter: &[u8], value: u64) {
+        self.push(parameter);
+        self.push(itoa::Buffer::new().format(value.min(MOST)).as_bytes());
+    }
+
+    fn text(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// Adds an item to a list: `, "name";parameters`.
+fn add_item(list: &mut Vec<u8>, name: &str, parameters: &Parameters) {
+    let begin: &[u8] = if list.is_empty() { b"\"" } else { b", \"" };
+    let parts = [begin, name.as_bytes(), b"\"", parameters.text()];
+    list.reserve_exact(parts.iter().map(|part| part.len()).sum());
+    parts.iter().for_each(|part| list.extend_from_slice(part));
 }
 
 /// `name` between quotes, as a structured field and JSON write it. What is not printable ASCII, they cannot both: it
 /// becomes `_`.
-pub(crate) fn quoted(text: &mut String, name: &str) {
+pub(crate) fn quoted(name: &str) -> Cow<'_, str> {
     let is_plain = |byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
     if name.bytes().all(is_plain) {
-        return text.push_str(name);
+        return Cow::Borrowed(name);
     }
+    let mut text = String::with_capacity(name.len());
     for char in name.chars() {
         match char {
             '"' | '\\' => text.extend(['\\', char]),
@@ -245,6 +262,7 @@ pub(crate) fn quoted(text: &mut String, name: &str) {
             _ => text.push('_'),
         }
     }
+    Cow::Owned(text)
 }
 
 #[cfg(test)]

@@ -127,11 +127,11 @@ impl Rejection<'_> {
             _ => "about:blank",
         };
         let mut text = format!("{{\"type\":\"{kind}\",\"title\":\"");
-        quoted(&mut text, &self.to_string());
+        text.push_str(&quoted(&self.to_string()));
         text.push_str(&format!("\",\"status\":{}", status.as_u16()));
         if self.denied().is_some() {
             text.push_str(",\"violated-policies\":[\"");
-            quoted(&mut text, self.name);
+            text.push_str(&quoted(self.name));
             text.push_str("\"]");
         }
         text.push('}');

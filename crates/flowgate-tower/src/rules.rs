@@ -10,7 +10,7 @@ use http::Response;
 use http::header::{HeaderMap, HeaderName};
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// What a layer and all its services have in common: a limit, and how to go about it.
 #[derive(Clone)]
@@ -228,13 +228,22 @@ impl<L: Sealed> Rules<L> {
 
     /// Tells how `key`'s limit stands now.
     pub(crate) fn put_fields(&self, key: &L::Key, headers: &mut HeaderMap) {
-        if self.headers.is_none() || self.dry_run.is_some() {
+        if !self.has_fields() {
             return;
         }
         let mut fields = Fields::new(self.headers);
         self.limit
-            .standings(key, &self.name, &mut |standing| fields.add(&standing));
-        fields.put(headers, SystemTime::now());
+            .standings(key, &self.name, |standing| fields.add(standing));
+        fields.put(headers);
+    }
+
+    fn has_fields(&self) -> bool {
+        !self.headers.is_none() && self.dry_run.is_none()
+    }
+
+    /// Whether there is anything to be done when a request that holds nothing has been answered.
+    pub(crate) fn follows_up(&self) -> bool {
+        self.settle.is_some() || self.has_fields()
     }
 }
 
@@ -246,7 +255,7 @@ pub(crate) enum Decision<K> {
     Admit {
         key: K,
         cost: Option<u64>,
-        permit: Permit,
+        permit: Option<Permit>,
     },
     Wait {
         key: K,

@@ -60,9 +60,8 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let decision = self.rules.decide(&RequestHead::of(&request));
-        let rules = Arc::clone(&self.rules);
-        match decision {
+        let rules = &self.rules;
+        match rules.decide(&RequestHead::of(&request)) {
             Decision::Pass { would_reject } => {
                 let future = self.inner.call(request);
                 ResponseFuture::passed(rules, future, would_reject)
@@ -79,8 +78,7 @@ where
                 // The one that is ready waits; its clone is asked again whether it is.
                 let next = self.inner.clone();
                 let ready = std::mem::replace(&mut self.inner, next);
-                let turn = rules.limit.wait(key, cost, patience);
-                ResponseFuture::waiting(rules, turn, cost, (ready, request))
+                ResponseFuture::waiting(rules, key, cost, patience, (ready, request))
             }
             Decision::Reject(response) => ResponseFuture::rejected(response),
         }

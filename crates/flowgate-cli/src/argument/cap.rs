@@ -4,13 +4,10 @@ use std::time::Duration;
 
 use clap::Args;
 use flowgate::Quota;
-use flowgate_load::{Driver, Margin};
+use flowgate_load::{Driver, LIMITERS, Margin};
 
 use super::{duration, rate};
 use crate::exit::Refusal;
-
-/// The names of limiters.
-const LIMITERS: [&str; 5] = ["token", "leaky", "sliding", "segmented", "fixed"];
 
 /// What a rate must never exceed.
 #[derive(Args, Debug)]
@@ -26,7 +23,7 @@ pub(crate) struct Cap {
     )]
     at_most: Option<Quota>,
 
-    /// Stay under what a limiter lets through: 'token 100/s burst 20'; or leaky, sliding, segmented or fixed
+    /// Stay under what a limiter lets through: 'token 100/s burst 20'; or leaky, sliding, segmented, fixed, approximate
     #[arg(
         long,
         value_name = "LIMITER",
@@ -111,7 +108,7 @@ mod tests {
         for (text, expected) in [
             (
                 "",
-                "names no limiter: type 'token 100/s', 'leaky 100/s', 'sliding 100/s', 'segmented 100/s' or 'fixed 100/s'",
+                "names no limiter: type 'token 100/s', 'leaky 100/s', 'sliding 100/s', 'segmented 100/s', 'fixed 100/s' or 'approximate 100/s'",
             ),
             ("bucket", "names no limiter: type 'token 100/s', 'leaky"),
             ("tokens 5/s", "names no limiter: type 'token 100/s', 'leaky"),

@@ -59,13 +59,8 @@ pub(crate) struct Connecting {
     #[arg(long, conflicts_with = "http2")]
     disable_keepalive: bool,
 
-    /// Accept any certificate, as with curl; connections are kept open anyway
-    #[arg(short = 'k', long)]
-    pub(crate) insecure: bool,
-
-    /// Trust the authorities in this file (PEM), and no others
-    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
-    cacert: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) certificates: Certificates,
 
     /// On how many threads to send [default: as many as the rate needs]
     #[arg(
@@ -75,6 +70,30 @@ pub(crate) struct Connecting {
         allow_hyphen_values = true,
     )]
     pub(crate) threads: Option<NonZeroUsize>,
+}
+
+/// Whose certificates are accepted.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Connections")]
+pub(crate) struct Certificates {
+    /// Accept any certificate, as with curl; connections are kept open anyway
+    #[arg(short = 'k', long)]
+    pub(crate) insecure: bool,
+
+    /// Trust the authorities in this file (PEM), and no others
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    cacert: Option<PathBuf>,
+}
+
+impl Certificates {
+    /// What they come to.
+    pub(crate) fn trust(self) -> Trust {
+        match (self.insecure, self.cacert) {
+            (true, _) => Trust::Anyone,
+            (false, Some(file)) => Trust::File(file),
+            (false, None) => Trust::System,
+        }
+    }
 }
 
 impl Connecting {
@@ -92,11 +111,7 @@ impl Connecting {
             false => HttpVersion::Http1,
         };
         plan.connect.timeout = self.timeout;
-        plan.connect.trust = match (self.insecure, self.cacert) {
-            (true, _) => Trust::Anyone,
-            (false, Some(file)) => Trust::File(file),
-            (false, None) => Trust::System,
-        };
+        plan.connect.trust = self.certificates.trust();
         plan.timeout = self.timeout;
         plan.keep_alive = !self.disable_keepalive;
         plan.threads = self.threads;

@@ -69,15 +69,20 @@ pub(crate) struct Request {
     /// The header Host [default: as in the URL]
     #[arg(long, value_name = "HOST", value_parser = header::value)]
     host: Option<HeaderValue>,
+}
 
+/// Where to, if not to one URL.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Requests")]
+pub(crate) struct Urls {
     /// Instead of a URL, those in a file in turn, one on each line; all on one server
     #[arg(long, value_name = "FILE", conflicts_with = "url")]
     urls: Option<PathBuf>,
 }
 
-impl Request {
+impl Urls {
     /// Whether there are URLs in a file.
-    pub(crate) fn has_urls(&self) -> bool {
+    pub(crate) fn is_in_use(&self) -> bool {
         self.urls.is_some()
     }
 
@@ -114,7 +119,9 @@ impl Request {
         }
         Ok(Some(targets))
     }
+}
 
+impl Request {
     /// The request that is sent over and over.
     pub(crate) fn template(self) -> Result<Template, Refusal> {
         let body = match &self.body_file {

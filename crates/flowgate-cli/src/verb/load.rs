@@ -11,7 +11,7 @@ use crate::argument::connecting::Connecting;
 use crate::argument::gate::Gate;
 use crate::argument::output::Output;
 use crate::argument::profile::Profile;
-use crate::argument::request::Request;
+use crate::argument::request::{Request, Urls};
 use crate::argument::url;
 use crate::descriptors;
 use crate::exit::{Exit, Refusal, complain, print};
@@ -46,6 +46,9 @@ Limiters (--driver), each with a rate:
              portions
   fixed      'fixed 100/min': at most 100 in each minute since the start, so up
              to 199 in some minute across two
+  approximate
+             'approximate 100/min': as many CDNs count, by two windows and the
+             share of the older one that is still in sight
 
 The report:
   pacing     gap error: by how much the time between two sends differs from what
@@ -107,6 +110,9 @@ pub(crate) struct Load {
     request: Request,
 
     #[command(flatten)]
+    urls: Urls,
+
+    #[command(flatten)]
     connecting: Connecting,
 
     #[command(flatten)]
@@ -126,7 +132,7 @@ fn carry_out(mut load: Load) -> Result<Exit, Refusal> {
         load.url,
         load.profile,
         load.cap,
-        load.request,
+        (load.request, load.urls),
         load.connecting,
     )?;
     let reports = load.output.destinations().open()?;
@@ -170,13 +176,13 @@ fn plan(
     url: Option<String>,
     profile: Profile,
     cap: Cap,
-    request: Request,
+    (request, urls): (Request, Urls),
     connecting: Connecting,
 ) -> Result<Plan, Refusal> {
-    let is_aimed = url.is_some() || request.has_urls();
+    let is_aimed = url.is_some() || urls.is_in_use();
     let pace = profile.pace(cap.driver()?, is_aimed)?;
     let parse = |url: &str| url::parse(url).map_err(Refusal::usage);
-    let targets = match (request.targets()?, &url) {
+    let targets = match (urls.targets()?, &url) {
         (Some(targets), _) => targets,
         (None, Some(url)) => vec![parse(url)?],
         (None, None) => {
@@ -186,7 +192,7 @@ fn plan(
             vec![parse(&origin.insert(started).url())?]
         }
     };
-    if connecting.insecure && !targets.iter().any(Target::is_tls) {
+    if connecting.certificates.insecure && !targets.iter().any(Target::is_tls) {
         complain(
             &"-k has no meaning without https://: connections are kept open anyway, and there is no certificate",
         );

@@ -2,9 +2,12 @@
 
 #![allow(dead_code)] // Each test file uses its own part.
 
-use std::io::{Read, Write};
+#[cfg(unix)]
+pub mod nginx;
+
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -102,4 +105,103 @@ pub fn hang_up(mut stream: TcpStream) {
         read_request(&mut stream);
         let _ = stream.shutdown(Shutdown::Both);
     });
+}
+
+/// `flowgate serve` on a free port; ended when dropped.
+pub struct Serve {
+    process: Child,
+    stderr: BufReader<ChildStderr>,
+    /// What it said when it began.
+    pub line: String,
+    pub url: String,
+}
+
+impl Serve {
+    /// With this limiter, and these arguments beside.
+    pub fn start(limiter: &str, arguments: &[&str]) -> Serve {
+        let mut process = flowgate(&["serve", "--listen", "0", "--limiter", limiter])
+            .args(arguments)
+            .spawn()
+            .expect("the binary runs");
+        let mut stderr = BufReader::new(process.stderr.take().expect("piped"));
+        let mut line = String::new();
+        stderr.read_line(&mut line).expect("UTF-8");
+        let url = line
+            .strip_prefix("listening on ")
+            .and_then(|rest| rest.split(',').next())
+            .unwrap_or_else(|| panic!("{line}"))
+            .to_owned();
+        Serve {
+            process,
+            stderr,
+            line,
+            url,
+        }
+    }
+
+    /// A connection of its own.
+    pub fn connect(&self) -> Client {
+        let address = self.url.trim_start_matches("http://").trim_end_matches('/');
+        let stream = TcpStream::connect(address).expect("it listens");
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .expect("not zero");
+        Client(stream)
+    }
+
+    /// Asks it to end, as Ctrl-C does; says its exit code and its last words.
+    #[cfg(unix)]
+    pub fn interrupt(mut self) -> (Option<i32>, String) {
+        let id = self.process.id().to_string();
+        let status = Command::new("kill").args(["-INT", &id]).status();
+        assert!(status.expect("kill runs").success());
+        let exit = self.process.wait().expect("it ends");
+        let mut rest = String::new();
+        self.stderr.read_to_string(&mut rest).expect("UTF-8");
+        (exit.code(), rest)
+    }
+}
+
+impl Drop for Serve {
+    fn drop(&mut self) {
+        // Both fail, harmlessly, when it has ended.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// An HTTP/1.1 connection.
+pub struct Client(TcpStream);
+
+impl Client {
+    /// Asks, and returns the status and the head of the answer; none if the connection is closed instead.
+    pub fn get(&mut self, fields: &str) -> Option<(u16, String)> {
+        let request = format!("GET / HTTP/1.1\r\nhost: x\r\n{fields}\r\n");
+        self.0.write_all(request.as_bytes()).ok()?;
+        let mut head = Vec::new();
+        let mut byte = [0];
+        while !head.ends_with(b"\r\n\r\n") {
+            match self.0.read(&mut byte) {
+                Ok(1) => head.push(byte[0]),
+                _ => return None,
+            }
+        }
+        let head = String::from_utf8(head).expect("ASCII").to_lowercase();
+        let status = head.split(' ').nth(1)?.parse().ok()?;
+        let mut body = vec![0; field(&head, "content-length")?.parse().ok()?];
+        self.0.read_exact(&mut body).ok()?;
+        Some((status, head))
+    }
+
+    /// The statuses of so many answers.
+    pub fn statuses(&mut self, count: usize) -> Vec<u16> {
+        let answers = (0..count).map_while(|_| self.get(""));
+        answers.map(|(status, _)| status).collect()
+    }
+}
+
+/// The value of a field in a head of small letters.
+pub fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    head.lines()
+        .find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
 }

@@ -10,8 +10,11 @@
 //!
 //! Source: RFC 9112, sections 6 and 7.
 
+use std::time::Instant;
+
 use httparse::Status;
 use hyper::StatusCode;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{Answer, MAX_HEAD_BYTES};
 use crate::failure::Failure;
@@ -27,6 +30,16 @@ pub(super) struct Reader {
     body_bytes: u64,
     keeps_alive: bool,
     stage: Stage,
+    /// What is kept of the head, where that is wanted.
+    kept: Option<Head>,
+}
+
+/// The head of an answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Head {
+    /// When it had been read.
+    pub(crate) at: Instant,
+    pub(crate) headers: HeaderMap,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +65,24 @@ impl Reader {
             body_bytes: 0,
             keeps_alive: true,
             stage: Stage::Head,
+            kept: None,
         }
+    }
+
+    /// The same, and it keeps the head.
+    pub(super) fn keeping_head(is_head: bool) -> Reader {
+        Reader {
+            kept: Some(Head {
+                at: Instant::now(),
+                headers: HeaderMap::new(),
+            }),
+            ..Reader::new(is_head)
+        }
+    }
+
+    /// The head, if it was to be kept.
+    pub(super) fn into_head(self) -> Option<Head> {
+        self.kept
     }
 
     /// Reads on, and says how much of `bytes` was read: nothing if more of them have to be there first.
@@ -171,9 +201,29 @@ impl Reader {
                 Stage::Done
             }
             100..=199 => Stage::Head,
-            _ => self.framing(&head)?,
+            _ => {
+                self.keep(&head);
+                self.framing(&head)?
+            }
         };
         Ok(length)
+    }
+
+    /// Keeps the head of a final answer, if that is wanted.
+    fn keep(&mut self, head: &httparse::Response<'_, '_>) {
+        let Some(kept) = &mut self.kept else {
+            return;
+        };
+        kept.at = Instant::now();
+        for header in head.headers.iter() {
+            // What could not be sent says nothing.
+            if let (Ok(name), Ok(value)) = (
+                HeaderName::from_bytes(header.name.as_bytes()),
+                HeaderValue::from_bytes(header.value),
+            ) {
+                kept.headers.append(name, value);
+            }
+        }
     }
 
     /// How long the body is, by the head of a final answer.

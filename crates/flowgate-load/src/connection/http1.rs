@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::Answer;
-use super::answer::Reader;
+use super::answer::{Head, Reader};
 use super::message::Message;
 use super::stamp::{Departures, Stamp};
 use super::wire::Transport;
@@ -56,25 +56,48 @@ impl Http1 {
         message: &Message,
         stamp: &Stamp,
     ) -> Result<Answer, Failure> {
+        let mut reader = Reader::new(message.wants_a_head());
+        self.exchange(message, stamp, &mut reader).await?;
+        Ok(reader.answer())
+    }
+
+    /// The same, and keeps the head of the answer.
+    pub(super) async fn ask(
+        &mut self,
+        message: &Message,
+        stamp: &Stamp,
+    ) -> Result<(Answer, Head), Failure> {
+        let mut reader = Reader::keeping_head(message.wants_a_head());
+        self.exchange(message, stamp, &mut reader).await?;
+        let answer = reader.answer();
+        let head = reader.into_head().ok_or(Failure::NotHttp)?;
+        Ok((answer, head))
+    }
+
+    async fn exchange(
+        &mut self,
+        message: &Message,
+        stamp: &Stamp,
+        reader: &mut Reader,
+    ) -> Result<(), Failure> {
         if !self.is_open() {
             return Err(Failure::Closed);
         }
         // Until the answer is complete, as it may be given up midway.
         self.is_closed = true;
-        let mut reader = Reader::new(message.wants_a_head());
         let mut writing = Writing {
             bytes: message.bytes(),
             is_flushed: false,
             failure: None,
         };
         self.departures.waits(stamp);
-        let outcome = poll_fn(|context| self.poll(context, &mut writing, &mut reader)).await;
+        let outcome = poll_fn(|context| self.poll(context, &mut writing, reader)).await;
         self.departures.forget(stamp);
         outcome?;
         // Whatever is left was not asked for, and a request that was not taken whole leaves the server waiting.
         let is_clean = self.start == self.end && writing.bytes.is_empty();
         self.is_closed = !(reader.keeps_alive() && is_clean);
-        Ok(reader.answer())
+        Ok(())
     }
 
     /// Writes and reads as far as possible.

@@ -32,6 +32,7 @@ use hyper::{StatusCode, Version};
 pub use connector::{ConnectOptions, HttpVersion};
 pub use tls::{TlsError, Trust};
 
+pub(crate) use answer::Head;
 pub(crate) use connector::Connector;
 pub(crate) use message::Message;
 pub(crate) use stamp::Stamp;
@@ -74,6 +75,18 @@ impl Connection {
         match &mut self.0 {
             Kind::Http1(connection) => connection.round_trip(message, stamp).await,
             Kind::Http2(connection) => connection.round_trip(message, stamp).await,
+        }
+    }
+
+    /// The same, and keeps the head of the answer; HTTP/1.1 only.
+    pub(crate) async fn ask(
+        &mut self,
+        message: &Message,
+        stamp: &Stamp,
+    ) -> Result<(Answer, Head), Failure> {
+        match &mut self.0 {
+            Kind::Http1(connection) => connection.ask(message, stamp).await,
+            Kind::Http2(_) => Err(Failure::NotHttp),
         }
     }
 

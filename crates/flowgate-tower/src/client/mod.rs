@@ -4,9 +4,11 @@ mod advice;
 mod error;
 mod pauses;
 mod service;
+mod told;
 
 pub use error::ClientError;
 pub use service::PoliteClient;
+pub use told::Told;
 
 use flowgate::{KeyNames, Keyed, KeyedAlgorithm, Names};
 use pauses::Pauses;

@@ -39,9 +39,7 @@ fn a_name_can_be_anything() {
         ("", ""),
     ];
     for (name, written) in table {
-        let mut text = String::new();
-        quoted(&mut text, name);
-        assert_eq!(text, written);
+        assert_eq!(quoted(name), written);
     }
 }
 
@@ -61,8 +59,31 @@ fn an_integer_has_15_digits_at_the_most() {
         u64::MAX,
     ];
     for value in values {
-        let mut text = String::new();
-        integer(&mut text, ";r=", value);
-        assert_eq!(text, format!(";r={}", value.min(MOST)));
+        let mut parameters = Parameters::default();
+        parameters.integer(b";r=", value);
+        let written = format!(";r={}", value.min(MOST));
+        assert_eq!(parameters.text(), written.as_bytes());
     }
+}
+
+#[test]
+fn the_longest_parameters_that_there_are_fit() {
+    let mut parameters = Parameters::default();
+    parameters.integer(b";q=", u64::MAX);
+    parameters.push(b";qu=\"concurrent-requests\"");
+    parameters.integer(b";w=", u64::MAX);
+    let written = format!(";q={MOST};qu=\"concurrent-requests\";w={MOST}");
+    assert_eq!(parameters.text(), written.as_bytes());
+}
+
+#[test]
+fn items_of_a_list_are_apart() {
+    let mut parameters = Parameters::default();
+    parameters.integer(b";r=", 7);
+    let mut list = Vec::new();
+    add_item(&mut list, "a", &parameters);
+    assert_eq!(list, b"\"a\";r=7");
+    assert_eq!(list.capacity(), list.len());
+    add_item(&mut list, "b", &parameters);
+    assert_eq!(list, b"\"a\";r=7, \"b\";r=7");
 }

@@ -92,16 +92,16 @@ impl Sealed for AnyLimit {
         Ok(Some(()))
     }
 
-    fn try_take(&self, (): &(), cost: Option<u64>) -> Result<Permit, Denied> {
+    fn try_take(&self, (): &(), cost: Option<u64>) -> Result<Option<Permit>, Denied> {
         match (self, cost) {
-            (Self::Rate(limiter), None) => limiter.try_acquire().map(|()| Permit::Spent),
-            (Self::Rate(limiter), Some(n)) => limiter.try_acquire_n(n).map(|()| Permit::Spent),
+            (Self::Rate(limiter), None) => limiter.try_acquire().map(|()| None),
+            (Self::Rate(limiter), Some(n)) => limiter.try_acquire_n(n).map(|()| None),
             (Self::Concurrency(limit), _) => limit
                 .try_acquire_n_owned(cost.unwrap_or(1))
-                .map(Permit::Slots),
+                .map(|permit| Some(Permit::Slots(permit))),
             (Self::Gate(gate), _) => gate
                 .try_acquire_n_owned(cost.unwrap_or(1))
-                .map(Permit::Gate),
+                .map(|permit| Some(Permit::Gate(permit))),
         }
     }
 
@@ -113,15 +113,15 @@ impl Sealed for AnyLimit {
                     Some(n) => turn.n(n),
                     None => turn,
                 };
-                (turn.await.map(|_| Permit::Spent), ())
+                (turn.await.map(|_| None), ())
             }),
             Self::Concurrency(limit) => {
                 let turn = limit.acquire_owned().n(cost.unwrap_or(1)).within(patience);
-                Box::pin(async { (turn.await.map(Permit::Slots), ()) })
+                Box::pin(async { (turn.await.map(|permit| Some(Permit::Slots(permit))), ()) })
             }
             Self::Gate(gate) => {
                 let turn = gate.acquire_owned().n(cost.unwrap_or(1)).within(patience);
-                Box::pin(async { (turn.await.map(Permit::Gate), ()) })
+                Box::pin(async { (turn.await.map(|permit| Some(Permit::Gate(permit))), ()) })
             }
         }
     }
@@ -164,14 +164,14 @@ impl Sealed for AnyLimit {
         }
     }
 
-    fn standings(&self, (): &(), name: &str, tell: &mut dyn FnMut(Standing<'_>)) {
+    fn standings(&self, (): &(), name: &str, mut tell: impl FnMut(&Standing<'_>)) {
         match self {
             Self::Rate(limiter) => {
                 let quota = rate(&**limiter).map(|limiter| limiter.quota());
                 let more = |n| limiter.peek_n_at(limiter.clock().now(), n);
-                tell(Standing::of_rate(name, limiter.snapshot(), quota, more));
+                tell(&Standing::of_rate(name, limiter.snapshot(), quota, more));
             }
-            Self::Concurrency(limit) => tell(Standing::of_slots(name, limit.snapshot())),
+            Self::Concurrency(limit) => tell(&Standing::of_slots(name, limit.snapshot())),
             Self::Gate(gate) => {
                 for name in gate.names() {
                     let of_rate = rate::inspect(gate, name, |limiter| {
@@ -184,7 +184,7 @@ impl Sealed for AnyLimit {
                         Some(Standing::of_slots(name, snapshot))
                     };
                     if let Some(standing) = of_rate.or_else(of_slots) {
-                        tell(standing);
+                        tell(&standing);
                     }
                 }
             }

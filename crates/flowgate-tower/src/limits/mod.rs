@@ -32,8 +32,8 @@ pub(crate) mod sealed {
         /// Whose request it is; `None` if no limit is meant for it.
         fn key(&self, request: &RequestHead<'_>) -> Result<Option<Self::Key>, Cause>;
 
-        /// Takes `cost` units, or one token, at once.
-        fn try_take(&self, key: &Self::Key, cost: Option<u64>) -> Result<Permit, Denied>;
+        /// Takes `cost` units, or one token, at once. What is held until the end, if it is more than tokens.
+        fn try_take(&self, key: &Self::Key, cost: Option<u64>) -> Result<Option<Permit>, Denied>;
 
         /// Takes them in turn, within `patience`.
         fn wait(&self, key: Self::Key, cost: Option<u64>, patience: Duration) -> Wait<Self::Key>;
@@ -48,7 +48,7 @@ pub(crate) mod sealed {
         fn charge(&self, key: &Self::Key, n: u64);
 
         /// How each of its limits stands now.
-        fn standings(&self, key: &Self::Key, name: &str, tell: &mut dyn FnMut(Standing<'_>));
+        fn standings(&self, key: &Self::Key, name: &str, tell: impl FnMut(&Standing<'_>));
 
         /// The name of the limit that refused, if it is not the layer's.
         fn name_of(&self, denied: &Denied) -> Option<&str>;
@@ -59,12 +59,10 @@ pub(crate) mod sealed {
 }
 
 /// A wait for a turn. It gives the key back.
-pub type Wait<K> = Pin<Box<dyn Future<Output = (Result<Permit, Denied>, K)> + Send>>;
+pub type Wait<K> = Pin<Box<dyn Future<Output = (Result<Option<Permit>, Denied>, K)> + Send>>;
 
 /// What a request holds while it lasts.
 pub enum Permit {
-    /// Tokens: nothing to give back.
-    Spent,
     Slots(OwnedPermit),
     Gate(OwnedPermit<Gate>),
     Key(OwnedKeyPermit),
@@ -74,7 +72,6 @@ impl Permit {
     /// How many slots are in use by it.
     fn slots(&self) -> u64 {
         match self {
-            Self::Spent => 0,
             Self::Slots(permit) => permit.n(),
             Self::Gate(permit) => permit.n(),
             Self::Key(permit) => permit.n(),
@@ -104,9 +101,8 @@ pub struct Standing<'a> {
     /// In tokens.
     pub snapshot: Snapshot,
     pub unit: Unit,
-    /// The time in which all of it can be used once: the period, if the burst is the count.
-    pub window: Option<Duration>,
-    /// The time until there is more; none if there is all of it, or nobody knows.
+    pub quota: Option<Quota>,
+    /// The time until there is more, exactly if it is over a second; none if there is all of it, or nobody knows.
     pub more_after: Option<Duration>,
 }
 
@@ -129,6 +125,10 @@ impl<'a> Standing<'a> {
         let snapshot = in_tokens(snapshot, token);
         let is_whole = snapshot.remaining >= snapshot.limit;
         let more_after = (!is_whole).then(|| {
+            // There is more when there is all of it, at the latest.
+            if snapshot.reset_after <= Duration::from_secs(1) {
+                return Some(snapshot.reset_after);
+            }
             let next = (snapshot.remaining + 1).saturating_mul(token);
             match more(next) {
                 // It has come in the meantime.
@@ -140,7 +140,7 @@ impl<'a> Standing<'a> {
             name,
             snapshot,
             unit: Unit::Requests,
-            window: quota.and_then(|quota| window(snapshot.limit, quota)),
+            quota,
             more_after: more_after.flatten(),
         }
     }
@@ -150,24 +150,31 @@ impl<'a> Standing<'a> {
             name,
             snapshot,
             unit: Unit::ConcurrentRequests,
-            window: None,
+            quota: None,
             more_after: None,
+        }
+    }
+
+    /// The seconds in which all of it can be used once, rounded up: the period, if the burst is the count. `None` if
+    /// there is no quota, or that is beyond what a `u64` holds.
+    pub fn window_seconds(&self) -> Option<u64> {
+        let quota = self.quota?;
+        let period_ns = quota.period().as_nanos();
+        let nanos = period_ns.checked_mul(self.snapshot.limit.into())?;
+        // So that the quotient is in seconds. At most 2⁶⁴ · 10⁹.
+        let count = u128::from(quota.count().max(1)) * 1_000_000_000;
+        match (u64::try_from(nanos), u64::try_from(count)) {
+            // Most fit, and a division of 64 bits takes a fraction of the time.
+            (Ok(nanos), Ok(count)) => Some(nanos.div_ceil(count)),
+            _ => u64::try_from(nanos.div_ceil(count)).ok(),
         }
     }
 }
 
 fn in_tokens(mut snapshot: Snapshot, token: u64) -> Snapshot {
-    snapshot.limit /= token;
-    snapshot.remaining /= token;
+    if token != 1 {
+        snapshot.limit /= token;
+        snapshot.remaining /= token;
+    }
     snapshot
-}
-
-/// How long `quota` takes for `limit` tokens, rounded up to whole nanoseconds. `None` if that is beyond what a
-/// `Duration` holds.
-fn window(limit: u64, quota: Quota) -> Option<Duration> {
-    let period_ns = quota.period().as_nanos();
-    let count = u128::from(quota.count().max(1));
-    let nanos = period_ns.checked_mul(limit.into())?.div_ceil(count);
-    let seconds = u64::try_from(nanos / 1_000_000_000).ok()?;
-    Some(Duration::new(seconds, (nanos % 1_000_000_000) as u32))
 }

@@ -96,7 +96,7 @@ impl<T: Table<S::Key>, S: KeySource> Sealed for PerKey<T, S> {
         Ok(Some(Who::Known(key, own)))
     }
 
-    fn try_take(&self, key: &Self::Key, cost: Option<u64>) -> Result<Permit, Denied> {
+    fn try_take(&self, key: &Self::Key, cost: Option<u64>) -> Result<Option<Permit>, Denied> {
         match key {
             Who::Known(key, own) => self.table.try_take(key, *own, cost),
             Who::Nobody(limit) => limit.try_take(&(), cost),
@@ -140,9 +140,9 @@ impl<T: Table<S::Key>, S: KeySource> Sealed for PerKey<T, S> {
         }
     }
 
-    fn standings(&self, key: &Self::Key, name: &str, tell: &mut dyn FnMut(Standing<'_>)) {
+    fn standings(&self, key: &Self::Key, name: &str, mut tell: impl FnMut(&Standing<'_>)) {
         match key {
-            Who::Known(key, own) => tell(self.table.standing(key, *own, name)),
+            Who::Known(key, own) => tell(&self.table.standing(key, *own, name)),
             Who::Nobody(limit) => limit.standings(&(), name, tell),
         }
     }

@@ -56,7 +56,7 @@ pub(crate) mod sealed {
             key: &K,
             own: Option<Quota>,
             cost: Option<u64>,
-        ) -> Result<Permit, Denied>;
+        ) -> Result<Option<Permit>, Denied>;
 
         fn wait(
             self: &Arc<Self>,
@@ -64,7 +64,7 @@ pub(crate) mod sealed {
             own: Option<Quota>,
             cost: Option<u64>,
             patience: Duration,
-        ) -> impl Future<Output = Result<Permit, Denied>> + Send;
+        ) -> impl Future<Output = Result<Option<Permit>, Denied>> + Send;
 
         fn token(&self, own: Option<Quota>) -> u64;
 
@@ -100,14 +100,14 @@ where
         key: &K,
         own: Option<Quota>,
         cost: Option<u64>,
-    ) -> Result<Permit, Denied> {
+    ) -> Result<Option<Permit>, Denied> {
         match (view(self, own), cost) {
             (None, None) => self.try_acquire(key),
             (None, Some(n)) => self.try_acquire_n(key, n),
             (Some(own), None) => own.try_acquire(key),
             (Some(own), Some(n)) => own.try_acquire_n(key, n),
         }
-        .map(|()| Permit::Spent)
+        .map(|()| None)
     }
 
     async fn wait(
@@ -116,7 +116,7 @@ where
         own: Option<Quota>,
         cost: Option<u64>,
         patience: Duration,
-    ) -> Result<Permit, Denied> {
+    ) -> Result<Option<Permit>, Denied> {
         let turn = match view(self, own) {
             Some(own) => own.acquire(key),
             None => self.acquire(key),
@@ -125,7 +125,7 @@ where
             Some(n) => turn.n(n),
             None => turn,
         };
-        turn.within(patience).await.map(|_| Permit::Spent)
+        turn.within(patience).await.map(|_| None)
     }
 
     fn token(&self, own: Option<Quota>) -> u64 {
@@ -170,9 +170,9 @@ where
         key: &K,
         _: Option<Quota>,
         cost: Option<u64>,
-    ) -> Result<Permit, Denied> {
+    ) -> Result<Option<Permit>, Denied> {
         self.try_acquire_n_owned(key, cost.unwrap_or(1))
-            .map(Permit::Key)
+            .map(|permit| Some(Permit::Key(permit)))
     }
 
     async fn wait(
@@ -181,9 +181,11 @@ where
         _: Option<Quota>,
         cost: Option<u64>,
         patience: Duration,
-    ) -> Result<Permit, Denied> {
+    ) -> Result<Option<Permit>, Denied> {
         let turn = self.acquire_owned(key).n(cost.unwrap_or(1));
-        turn.within(patience).await.map(Permit::Key)
+        turn.within(patience)
+            .await
+            .map(|permit| Some(Permit::Key(permit)))
     }
 
     fn token(&self, _: Option<Quota>) -> u64 {

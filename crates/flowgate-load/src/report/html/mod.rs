@@ -13,11 +13,14 @@ mod axis;
 mod chart;
 mod escape;
 mod figure;
+mod limiter;
 mod run;
 mod summary;
 mod unit;
 
 use std::borrow::Borrow;
+
+pub use limiter::limiter_page;
 
 use crate::report::Report;
 use crate::report::html::escape::Escaped;

@@ -16,13 +16,13 @@ use crate::report::html::escape::Escaped;
 use crate::report::html::run::{Key, Look, Run};
 
 /// Charts that belong together.
-struct Figure {
-    title: &'static str,
+pub(super) struct Figure {
+    pub(super) title: &'static str,
     /// What it shows and how to read it.
-    caption: &'static str,
+    pub(super) caption: &'static str,
     /// What its lines stand for: of one run what they show, of several which run.
-    keys: String,
-    charts: Vec<Chart>,
+    pub(super) keys: String,
+    pub(super) charts: Vec<Chart>,
 }
 
 impl fmt::Display for Figure {
@@ -71,7 +71,7 @@ struct Measure<T> {
 }
 
 /// A key for each of these, side by side.
-fn keys<'a>(keys: impl Iterator<Item = (Look, &'a str)>) -> String {
+pub(super) fn keys<'a>(keys: impl Iterator<Item = (Look, &'a str)>) -> String {
     let keys = keys.map(|(look, text)| {
         Key {
             look,

@@ -1,0 +1,213 @@
+//! Limits as they are typed: `sliding 100/s`, `queue 100/s burst 20`, `concurrency 10`, `none`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flowgate::{
+    Clock, ConcurrencyLimit, FixedWindow, LeakyBucket, Limiter, Quota, QuotaError, Unlimited,
+};
+use flowgate_load::{LIMITERS, limiter_named};
+use flowgate_tower::AnyLimit;
+
+/// The most slots of a concurrency limit.
+const MAX_SLOTS: u32 = 100_000;
+/// The most that a queue may hold.
+const MAX_QUEUE: u64 = 100_000;
+
+/// What guards a server.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Limit {
+    /// A limiter that refuses, by its name.
+    Refuses(&'static str, Quota),
+    /// Windows one after the other, each of which begins where the wall clock shows a whole number of them.
+    Aligned(Quota),
+    /// Those over the rate wait for their turns, up to the burst of the quota.
+    Queue(Quota),
+    /// So many at once.
+    Concurrency(u32),
+    None,
+}
+
+/// A limit in force.
+pub(crate) struct Built {
+    pub(crate) limit: AnyLimit,
+    /// The same, if it can be asked without taking.
+    pub(crate) limiter: Option<Arc<dyn Limiter>>,
+    /// How long a request may wait for its turn.
+    pub(crate) patience: Option<Duration>,
+}
+
+impl Limit {
+    /// A limit of its own, that nobody has used yet.
+    pub(crate) fn build(&self, clock: Clock) -> Result<Built, QuotaError> {
+        let refusing = |limiter: Arc<dyn Limiter>| Built {
+            limit: limiter.clone().into(),
+            limiter: Some(limiter),
+            patience: None,
+        };
+        Ok(match *self {
+            Limit::Refuses(name, quota) => {
+                refusing(limiter_named(name, quota, clock)?.unwrap_or_else(unlimited))
+            }
+            Limit::Aligned(quota) => {
+                let builder = FixedWindow::builder(quota).clock(clock).align_to_wall(0);
+                refusing(Arc::new(builder.build()?))
+            }
+            Limit::Queue(quota) => {
+                let places = quota.explicit_burst().unwrap_or(1);
+                let limiter = LeakyBucket::builder(quota.burst(1)).clock(clock).build()?;
+                let waiting = usize::try_from(places.saturating_sub(1)).unwrap_or(usize::MAX);
+                limiter.line().set_max_waiters(waiting);
+                // Nobody in the line waits longer than it is; the rest is for rounding.
+                let longest = Duration::from_secs_f64(places as f64 / per_second(quota));
+                Built {
+                    limit: limiter.into(),
+                    limiter: None,
+                    patience: Some(longest + Duration::from_secs(1)),
+                }
+            }
+            Limit::Concurrency(slots) => Built {
+                limit: ConcurrencyLimit::new(slots).into(),
+                limiter: None,
+                patience: None,
+            },
+            Limit::None => Built {
+                limit: unlimited().into(),
+                limiter: None,
+                patience: None,
+            },
+        })
+    }
+
+    /// Whether it can be asked without taking, which some faults are made of.
+    pub(crate) fn refuses_by_rate(&self) -> bool {
+        matches!(self, Limit::Refuses(..) | Limit::Aligned(_))
+    }
+}
+
+fn unlimited() -> Arc<dyn Limiter> {
+    Arc::new(Unlimited::new())
+}
+
+fn per_second(quota: Quota) -> f64 {
+    quota.count() as f64 / quota.period().as_secs_f64()
+}
+
+impl FromStr for Limit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Limit, String> {
+        let text = text.trim();
+        let (name, rest) = match text.split_once(char::is_whitespace) {
+            Some((name, rest)) => (name, rest.trim()),
+            None => (text, ""),
+        };
+        let limit = match name {
+            "none" if rest.is_empty() => return Ok(Limit::None),
+            "none" => return Err("none has no rate: type none".to_owned()),
+            "concurrency" => {
+                let slots = rest.parse().ok();
+                return slots
+                    .filter(|slots| (1..=MAX_SLOTS).contains(slots))
+                    .map(Limit::Concurrency)
+                    .ok_or_else(|| {
+                        format!("not a whole number from 1 to {MAX_SLOTS}: type 'concurrency 10'")
+                    });
+            }
+            "aligned" => Limit::Aligned(quota(name, rest)?),
+            "queue" => Limit::Queue(quota(name, rest)?),
+            _ => match LIMITERS.into_iter().find(|known| *known == name) {
+                Some(name) => Limit::Refuses(name, quota(name, rest)?),
+                None => return Err(unknown(text)),
+            },
+        };
+        if let Limit::Queue(quota) = limit
+            && quota.explicit_burst().unwrap_or(1) > MAX_QUEUE
+        {
+            return Err(format!(
+                "a queue holds at most {MAX_QUEUE}: type a smaller burst"
+            ));
+        }
+        // Whether this limiter can have this quota.
+        match limit.build(Clock::system()) {
+            Ok(_) => Ok(limit),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+fn quota(name: &str, text: &str) -> Result<Quota, String> {
+    if text.is_empty() {
+        return Err(format!("a rate is missing: type '{name} 100/s'"));
+    }
+    text.parse().map_err(|error: QuotaError| error.to_string())
+}
+
+fn unknown(text: &str) -> String {
+    match text.parse::<Quota>() {
+        Ok(_) => format!("a limiter's name is missing: type 'token {text}' or 'sliding {text}'"),
+        Err(_) => format!(
+            "names no limiter: type one of {}, aligned and queue with a rate, 'concurrency 10' or none",
+            LIMITERS.join(", ")
+        ),
+    }
+}
+
+/// As it is typed.
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Limit::Refuses(name, quota) => write!(f, "{name} {quota}"),
+            Limit::Aligned(quota) => write!(f, "aligned {quota}"),
+            Limit::Queue(quota) => write!(f, "queue {quota}"),
+            Limit::Concurrency(slots) => write!(f, "concurrency {slots}"),
+            Limit::None => f.write_str("none"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_read_as_they_are_shown() {
+        for text in [
+            "token 100/s burst 20",
+            "leaky 100/s",
+            "sliding 100/s",
+            "segmented 100/s",
+            "fixed 100/s",
+            "approximate 100/s",
+            "aligned 100/s",
+            "queue 100/s burst 20",
+            "concurrency 10",
+            "none",
+        ] {
+            assert_eq!(text.parse::<Limit>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_limit_says_what_to_type() {
+        for (text, expected) in [
+            ("", "names no limiter: type one of token, leaky"),
+            ("tokens 5/s", "names no limiter"),
+            ("100/s", "a limiter's name is missing: type 'token 100/s'"),
+            ("sliding", "a rate is missing: type 'sliding 100/s'"),
+            ("queue", "a rate is missing: type 'queue 100/s'"),
+            ("sliding 5/s burst 3", "burst"),
+            ("token many", "many"),
+            ("concurrency", "from 1 to 100000"),
+            ("concurrency 0", "from 1 to 100000"),
+            ("queue 5/s burst 1000000", "at most 100000"),
+            ("none 5/s", "type none"),
+        ] {
+            let error = text.parse::<Limit>().unwrap_err();
+            assert!(error.contains(expected), "{text:?}: {error}");
+            assert!(!error.contains('\n'), "{error}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The server itself: connections, whose limit a request meets, and what was counted.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flowgate::QuotaError;
+use hyper::body::Incoming;
+use hyper::header::HeaderName;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::spawn_local;
+
+use super::guard::{Answer, Guard, bare};
+use super::page::Dropped;
+use super::{Answering, Faults, Limit, Page};
+
+/// The most connections at once; others wait to be accepted.
+pub(crate) const MAX_CONNECTIONS: usize = 512;
+/// The most keys, each of which has a limit of its own.
+const MAX_KEYS: usize = 10_000;
+/// The longest key, in bytes.
+const MAX_KEY_BYTES: usize = 1024;
+
+/// The node that has a connection, and the key of a request.
+type Place = (usize, Vec<u8>);
+
+/// A page, guarded.
+pub(crate) struct Site {
+    limit: Limit,
+    faults: Faults,
+    answering: Answering,
+    page: Page,
+    key: Option<HeaderName>,
+    guards: RefCell<HashMap<Place, Rc<Guard>>>,
+    counts: Cell<Counts>,
+}
+
+/// What became of requests.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) admitted: u64,
+    pub(crate) refused: u64,
+    pub(crate) dropped: u64,
+}
+
+impl Site {
+    /// A site with this limit; one for each value of the header `key`, if it is named.
+    pub(crate) fn new(
+        limit: Limit,
+        faults: Faults,
+        answering: Answering,
+        page: Page,
+        key: Option<HeaderName>,
+    ) -> Site {
+        Site {
+            limit,
+            faults,
+            answering,
+            page,
+            key,
+            guards: RefCell::new(HashMap::new()),
+            counts: Cell::new(Counts::default()),
+        }
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts.get()
+    }
+
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        connection: usize,
+    ) -> Result<Answer, Dropped> {
+        let node = connection % self.faults.nodes.unwrap_or(1);
+        let key = match &self.key {
+            Some(name) => request
+                .headers()
+                .get(name)
+                .map(|key| key.as_bytes().to_vec()),
+            None => Some(Vec::new()),
+        };
+        let guard = match key.filter(|key| key.len() <= MAX_KEY_BYTES) {
+            Some(key) => self.guard(node, key),
+            None => return Ok(bare(StatusCode::BAD_REQUEST)),
+        };
+        let guard = match guard {
+            Ok(Some(guard)) => guard,
+            Ok(None) => return Ok(bare(StatusCode::INSUFFICIENT_STORAGE)),
+            Err(_) => return Ok(bare(StatusCode::INTERNAL_SERVER_ERROR)),
+        };
+        let answered = guard.answer(request).await;
+        let mut counts = self.counts.get();
+        match &answered {
+            Ok((_, true)) => counts.admitted += 1,
+            Ok((_, false)) => counts.refused += 1,
+            Err(Dropped) => counts.dropped += 1,
+        }
+        self.counts.set(counts);
+        answered.map(|(response, _)| response)
+    }
+
+    /// The guard of this key on this node, made when it is first asked for; none if there are too many.
+    fn guard(&self, node: usize, key: Vec<u8>) -> Result<Option<Rc<Guard>>, QuotaError> {
+        let mut guards = self.guards.borrow_mut();
+        let place = (node, key);
+        if let Some(guard) = guards.get(&place) {
+            return Ok(Some(guard.clone()));
+        }
+        if guards.len() >= MAX_KEYS {
+            return Ok(None);
+        }
+        let page = self.page.clone();
+        let guard = Rc::new(Guard::new(&self.limit, &self.answering, self.faults, page)?);
+        guards.insert(place, guard.clone());
+        Ok(Some(guard))
+    }
+}
+
+/// Accepts connections for as long as it is polled, within a local set.
+pub(crate) async fn serve(listener: TcpListener, site: Rc<Site>) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut connection = 0;
+    // The semaphore is never closed.
+    while let Ok(place) = places.clone().acquire_owned().await {
+        let Ok((stream, _)) = listener.accept().await else {
+            // Out of descriptors, most likely: some will be closed soon.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        if stream.set_nodelay(true).is_err() {
+            continue;
+        }
+        let site = site.clone();
+        spawn_local(async move {
+            talk(stream, site, connection).await;
+            drop(place);
+        });
+        connection += 1;
+    }
+}
+
+async fn talk(stream: TcpStream, site: Rc<Site>, connection: usize) {
+    let answer = service_fn(|request| site.answer(request, connection));
+    // A client that hangs up midway is no concern of the server's, nor is a connection that is dropped on purpose.
+    let _ = http1::Builder::new()
+        .serve_connection(TokioIo::new(stream), answer)
+        .await;
+}

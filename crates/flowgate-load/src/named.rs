@@ -1,0 +1,55 @@
+//! Limiters by their names, as a user types them.
+
+use std::sync::Arc;
+
+use flowgate::{
+    ApproximateWindow, Clock, FixedWindow, LeakyBucket, Limiter, Quota, QuotaError,
+    SegmentedWindow, SlidingWindow, TokenBucket,
+};
+
+/// The names that [`limiter_named`] knows.
+pub const LIMITERS: [&str; 6] = [
+    "token",
+    "leaky",
+    "sliding",
+    "segmented",
+    "fixed",
+    "approximate",
+];
+
+/// The limiter of this name; none if no limiter has it. It begins full.
+///
+/// ```
+/// use flowgate::{Clock, Quota};
+///
+/// let limiter = flowgate_load::limiter_named("sliding", Quota::per_second(2), Clock::system())?;
+/// let limiter = limiter.expect("there is one");
+/// assert!(limiter.try_acquire_n(2).is_ok() && limiter.try_acquire().is_err());
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+///
+/// # Errors
+///
+/// If it cannot have this quota: a window has no burst, for one.
+pub fn limiter_named(
+    name: &str,
+    quota: Quota,
+    clock: impl Into<Clock>,
+) -> Result<Option<Arc<dyn Limiter>>, QuotaError> {
+    let clock = clock.into();
+    Ok(Some(match name {
+        "token" => Arc::new(TokenBucket::builder(quota).clock(clock).build()?),
+        "leaky" => Arc::new(LeakyBucket::builder(quota).clock(clock).build()?),
+        "sliding" => Arc::new(SlidingWindow::builder(quota).clock(clock).build()?),
+        "segmented" => Arc::new(SegmentedWindow::builder(quota).clock(clock).build()?),
+        "fixed" => Arc::new(FixedWindow::builder(quota).clock(clock).build()?),
+        "approximate" => Arc::new(ApproximateWindow::builder(quota).clock(clock).build()?),
+        _ => return Ok(None),
+    }))
+}
+
+/// What to type with this rate: `"token 100/s", … or "fixed 100/s"`.
+pub(crate) fn examples(rate: &str) -> String {
+    let [others @ .., last] = LIMITERS.map(|name| format!("\"{name} {rate}\""));
+    format!("{} or {last}", others.join(", "))
+}

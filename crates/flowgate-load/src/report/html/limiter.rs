@@ -1,0 +1,281 @@
+//! What was found out of a rate limiter, as a page for a browser.
+
+use std::fmt;
+
+use flowgate_verify::{Findings, Kind, Steady, Verdict};
+
+use super::STYLE;
+use super::axis::Axis;
+use super::chart::{Chart, Layer, Point, Shape};
+use super::escape::Escaped;
+use super::figure::{Figure, keys};
+use super::run::{Key, Look};
+use super::unit::{Unit, significant};
+use crate::target::Target;
+
+/// Points of the curve of what is allowed.
+const PARTS: u32 = 96;
+/// The most dots of a chart; of more, some are left out.
+const DOTS: usize = 200;
+/// Spans shorter than this many seconds are drawn like it: what happens at once has no place on a log axis.
+const SHORTEST: f64 = 1e-6;
+const NANOS: f64 = 1e9;
+
+/// One page of HTML about the rate limiter at `target`.
+///
+/// The page is a single file that loads nothing and runs no script. It has, from the top: what the limiter looks like and
+/// whether that is as claimed, all that the text report says, and charts: the *envelope*, which is the most that was
+/// admitted in any span of so long, against what is allowed; and what became of even streams.
+///
+/// Its size is bounded: at most 150 KB, however much was asked.
+pub fn limiter_page(target: &Target, findings: &Findings) -> String {
+    let target = target.to_string();
+    let title = format!("{target}: {}", findings.likeness.kind);
+    format!(
+        "<!DOCTYPE html>\n\
+        <html lang=\"en\">\n\
+        <head>\n\
+        <meta charset=\"utf-8\"/>\n\
+        <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+        <title>{} · flowgate verify</title>\n\
+        <style>\n{STYLE}</style>\n\
+        </head>\n\
+        <body>\n\
+        <main>\n\
+        <header>\n<p class=\"product\">flowgate verify</p>\n<h1>{}</h1>\n</header>\n\
+        <div class=\"verdicts\">\n{}</div>\n\
+        <div class=\"figures\">\n{}{}</div>\n\
+        </main>\n\
+        <footer>flowgate {}</footer>\n\
+        </body>\n\
+        </html>\n",
+        Escaped(&title),
+        Escaped(&target),
+        Judged(findings),
+        envelope(findings),
+        steady(&findings.steady),
+        env!("CARGO_PKG_VERSION"),
+    )
+}
+
+/// What it looks like, whether that is as claimed, and the report.
+struct Judged<'a>(&'a Findings);
+
+impl fmt::Display for Judged<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let findings = self.0;
+        let kind = findings.likeness.kind.to_string();
+        let (class, word) = match findings.claim.as_ref().map(|claim| &claim.verdict) {
+            Some(Verdict::Consistent) => ("good", "✓ CONSISTENT"),
+            Some(Verdict::Differs(_)) => ("bad", "✗ DIFFERS"),
+            Some(Verdict::Undecided(_)) => ("plain", "– UNDECIDED"),
+            None if !findings.faults.is_empty() => ("bad", "✗ FAULTS"),
+            None => ("plain", "–"),
+        };
+        writeln!(
+            f,
+            "<article class=\"{class}\">\n<p class=\"asked\"><strong class=\"word\">{word}</strong> \
+             <span>looks like: {}</span></p>",
+            Escaped(&kind)
+        )?;
+        if let Some(judged) = &findings.claim {
+            writeln!(f, "<p>claimed: {}</p>", Escaped(&judged.claim.to_string()))?;
+            match &judged.verdict {
+                Verdict::Differs(why) => {
+                    f.write_str("<ul>\n")?;
+                    for why in why {
+                        writeln!(f, "<li>{}</li>", Escaped(why))?;
+                    }
+                    f.write_str("</ul>\n")?;
+                }
+                Verdict::Undecided(why) => writeln!(f, "<p>{}</p>", Escaped(why))?,
+                Verdict::Consistent => {}
+            }
+        }
+        writeln!(
+            f,
+            "<pre class=\"scroll\">{}</pre>\n<p class=\"limits\">{} requests in {} s: {} admitted, {} failed</p>\n</article>",
+            Escaped(&findings.to_string()),
+            findings.requests,
+            significant(findings.seconds, 3),
+            findings.admitted,
+            findings.failed,
+        )
+    }
+}
+
+/// The most that was admitted in any span, against what is allowed.
+fn envelope(findings: &Findings) -> Figure {
+    let points = thinned(&findings.envelope);
+    let allowed = Allowed::of(findings);
+    let nanos = |span: f64| span.max(SHORTEST) * NANOS;
+    let spans = points.iter().map(|point| nanos(point.span));
+    let longest = spans.clone().fold(0.0, f64::max);
+    let x = match longest > 0.0 {
+        true => Axis::log(Unit::Nanos, spans.fold(f64::INFINITY, f64::min), longest),
+        false => Axis::log(Unit::Nanos, 1e6, 1e9),
+    };
+    let most = points.iter().map(|point| point.admitted as f64);
+    let limit = allowed.map(|allowed| allowed.within(longest / NANOS));
+    let y = Axis::log(Unit::Count, 1.0, most.chain(limit).fold(10.0, f64::max));
+    let mut layers = Vec::new();
+    if let Some(allowed) = allowed.filter(|_| !points.is_empty()) {
+        let spans = x
+            .sampled(PARTS)
+            .filter(|span| *span < longest)
+            .chain([longest]);
+        layers.push(Layer {
+            look: Look::GREY,
+            name: "allowed".to_owned(),
+            shape: Shape::Area,
+            is_stepped: false,
+            pieces: vec![
+                spans
+                    .map(|span| Point::new(span, allowed.within(span / NANOS)))
+                    .collect(),
+            ],
+        });
+    }
+    let dots = points.iter().map(|point| Point {
+        x: nanos(point.span),
+        y: point.admitted as f64,
+        text: Some(format!(
+            "{} in {}",
+            Unit::Count.exact(point.admitted as f64),
+            Unit::Nanos.exact(point.span * NANOS)
+        )),
+    });
+    layers.push(Layer {
+        look: Look::BLUE,
+        name: "admitted".to_owned(),
+        shape: Shape::Dots,
+        is_stepped: false,
+        pieces: vec![dots.collect()],
+    });
+    let allowed_key = match allowed {
+        Some(_) => Key {
+            look: Look::GREY,
+            text: "allowed",
+            is_area: true,
+        }
+        .to_string(),
+        None => String::new(),
+    };
+    Figure {
+        title: "Envelope: the most admitted in any span",
+        caption: "Each dot is the most that was surely admitted in a span of that length. Shaded is burst + rate · w, \
+            by the claim or, without one, by what it looks like. A fixed window admits up to twice its limit across two.",
+        keys: format!(
+            "{} {allowed_key}",
+            keys([(Look::BLUE, "admitted")].into_iter())
+        ),
+        charts: vec![Chart {
+            id: "envelope".to_owned(),
+            title: "The most admitted in any span".to_owned(),
+            x,
+            y,
+            x_name: "length of the span",
+            y_name: "admitted",
+            layers,
+            has_bands: false,
+            is_wide: false,
+            nothing: "nothing was admitted, or too little",
+        }],
+    }
+}
+
+/// What became of even streams.
+fn steady(streams: &[Steady]) -> Figure {
+    let mut streams: Vec<_> = streams.iter().take(DOTS).collect();
+    streams.sort_by(|one, other| one.offered.total_cmp(&other.offered));
+    let x = Axis::from_zero(Unit::Rate, streams.iter().map(|stream| stream.offered));
+    let y = Axis::from_zero(Unit::Rate, streams.iter().map(|stream| stream.offered));
+    let dots = streams.iter().map(|stream| Point {
+        x: stream.offered,
+        y: stream.admitted,
+        text: Some(format!(
+            "{} of {} admitted",
+            Unit::Rate.exact(stream.admitted),
+            Unit::Rate.exact(stream.offered)
+        )),
+    });
+    let highest = streams.last().map_or(0.0, |stream| stream.offered);
+    let layers = vec![
+        Layer {
+            look: Look::GREY,
+            name: "offered".to_owned(),
+            shape: Shape::Line,
+            is_stepped: false,
+            pieces: vec![vec![Point::new(0.0, 0.0), Point::new(highest, highest)]],
+        },
+        Layer {
+            look: Look::BLUE,
+            name: "admitted".to_owned(),
+            shape: Shape::Dots,
+            is_stepped: false,
+            pieces: vec![dots.collect()],
+        },
+    ];
+    Figure {
+        title: "Even streams: what was admitted of what was offered",
+        caption: "Each dot is a stream of evenly spaced requests. Up to the rate all are admitted; beyond it a good \
+            limiter goes on admitting as many, and the dots go on level.",
+        keys: keys([(Look::BLUE, "admitted"), (Look::GREY, "offered")].into_iter()),
+        charts: vec![Chart {
+            id: "steady".to_owned(),
+            title: "What was admitted of what was offered".to_owned(),
+            x,
+            y,
+            x_name: "offered per second",
+            y_name: "admitted per second",
+            layers: if streams.is_empty() {
+                Vec::new()
+            } else {
+                layers
+            },
+            has_bands: false,
+            is_wide: false,
+            nothing: "no even streams were sent",
+        }],
+    }
+}
+
+/// So much at once, and so much per second.
+#[derive(Clone, Copy)]
+struct Allowed {
+    burst: f64,
+    per_second: f64,
+}
+
+impl Allowed {
+    fn of(findings: &Findings) -> Option<Allowed> {
+        if let Some(judged) = &findings.claim {
+            let quota = judged.claim.quota;
+            return Some(Allowed {
+                burst: quota.max_burst() as f64,
+                per_second: quota.count() as f64 / quota.period().as_secs_f64(),
+            });
+        }
+        let likeness = &findings.likeness;
+        match likeness.kind {
+            Kind::Unlimited | Kind::Unknown => None,
+            _ => Some(Allowed {
+                burst: likeness.burst?.value,
+                per_second: likeness.rate?.value,
+            }),
+        }
+    }
+
+    fn within(self, seconds: f64) -> f64 {
+        self.burst + self.per_second * seconds
+    }
+}
+
+/// No more than can be told apart, the last among them.
+fn thinned<T>(points: &[T]) -> Vec<&T> {
+    let step = points.len().div_ceil(DOTS).max(1);
+    let last = points
+        .last()
+        .filter(|_| !(points.len() - 1).is_multiple_of(step));
+    points.iter().step_by(step).chain(last).collect()
+}

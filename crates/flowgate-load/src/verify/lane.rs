@@ -1,0 +1,181 @@
+//! One connection: opened when it is needed, asked at given times, one request at a time.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant, SystemTime};
+
+use flowgate_tower::client::Told as Fields;
+use flowgate_verify::{Observation, Outcome, Shot, Told};
+use hyper::StatusCode;
+use hyper::header::LOCATION;
+use tokio::time::timeout;
+
+use super::StatusRanges;
+use crate::connection::{Answer, Connection, Connector, Head, Message, Stamp};
+use crate::failure::Failure;
+use crate::pacer::Pacer;
+
+/// What all lanes share.
+pub(super) struct Way {
+    pub(super) connector: Connector,
+    /// The first that took a connection is the first.
+    pub(super) addresses: Vec<SocketAddr>,
+    /// By key.
+    pub(super) messages: Vec<Message>,
+    pub(super) admitted: StatusRanges,
+    pub(super) refused: StatusRanges,
+    pub(super) timeout: Duration,
+    /// When the timeline began.
+    pub(super) began: Instant,
+}
+
+pub(super) struct Lane {
+    number: u32,
+    pacer: Pacer,
+    connection: Option<Connection>,
+}
+
+/// A request, and more of what became of it than an observation says.
+pub(super) struct Asked {
+    pub(super) observation: Observation,
+    pub(super) answer: Result<Status, Asking>,
+}
+
+/// What was answered.
+pub(super) struct Status {
+    pub(super) code: StatusCode,
+    pub(super) location: Option<String>,
+}
+
+/// At what it failed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Asking {
+    Connecting(SocketAddr, Failure),
+    Exchanging(Failure),
+}
+
+impl Way {
+    fn since_ns(&self, at: Instant) -> u64 {
+        let since = at.saturating_duration_since(self.began);
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn outcome(&self, status: StatusCode) -> Outcome {
+        match status {
+            status if self.admitted.contains(status) => Outcome::Admitted,
+            status if self.refused.contains(status) => Outcome::Refused,
+            _ => Outcome::Failed,
+        }
+    }
+}
+
+impl Lane {
+    /// A lane without a connection, inside the runtime.
+    pub(super) fn new(number: u32) -> io::Result<Lane> {
+        Ok(Lane {
+            number,
+            pacer: Pacer::new()?,
+            connection: None,
+        })
+    }
+
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Makes sure that there is a connection, as far as is known.
+    pub(super) async fn open(&mut self, way: &Way) -> Result<(), Asking> {
+        if let Some(connection) = &mut self.connection
+            && connection.is_open().await
+        {
+            return Ok(());
+        }
+        self.connection = None;
+        let mut failure = None;
+        for &address in &way.addresses {
+            match way.connector.open(address).await {
+                Ok(connection) => {
+                    self.connection = Some(connection);
+                    return Ok(());
+                }
+                Err(why) => failure = Some(Asking::Connecting(address, why)),
+            }
+        }
+        // A host without an address is not asked.
+        Err(failure.unwrap_or(Asking::Exchanging(Failure::Unreachable)))
+    }
+
+    /// Asks at the shot's time, or as soon as may be.
+    pub(super) async fn ask(&mut self, way: &Way, shot: Shot) -> Asked {
+        // Before it is due; and again then, as the server may have closed it while it was idle.
+        let _ = self.open(way).await;
+        if let Some(due) = way.began.checked_add(Duration::from_nanos(shot.at_ns)) {
+            self.pacer.sleep_until(due).await;
+        }
+        let tried = Instant::now();
+        let stamp = Stamp::default();
+        stamp.arm();
+        let exchanged = match self.open(way).await {
+            Ok(()) => self.exchange(way, shot.key, &stamp).await,
+            Err(failure) => Err(failure),
+        };
+        let (answered, outcome, told, answer) = match exchanged {
+            Ok((answer, head)) => {
+                let location = head.headers.get(LOCATION);
+                let location = location.and_then(|value| value.to_str().ok());
+                let status = Status {
+                    code: answer.status,
+                    location: location.map(str::to_owned),
+                };
+                let told = told(Fields::of(&head.headers, SystemTime::now()));
+                (head.at, way.outcome(answer.status), told, Ok(status))
+            }
+            Err(failure) => (
+                Instant::now(),
+                Outcome::Failed,
+                Told::default(),
+                Err(failure),
+            ),
+        };
+        let observation = Observation {
+            sent_ns: way.since_ns(stamp.sent().unwrap_or(tried)),
+            answered_ns: way.since_ns(answered),
+            lane: self.number,
+            key: shot.key,
+            outcome,
+            told,
+        };
+        Asked {
+            observation,
+            answer,
+        }
+    }
+
+    async fn exchange(
+        &mut self,
+        way: &Way,
+        key: u32,
+        stamp: &Stamp,
+    ) -> Result<(Answer, Head), Asking> {
+        let key = usize::try_from(key).unwrap_or(usize::MAX);
+        // There is one at least.
+        let message = &way.messages[key % way.messages.len()];
+        let Some(connection) = &mut self.connection else {
+            return Err(Asking::Exchanging(Failure::Closed));
+        };
+        timeout(way.timeout, connection.ask(message, stamp))
+            .await
+            .unwrap_or(Err(Failure::Timeout))
+            .map_err(Asking::Exchanging)
+    }
+}
+
+fn told(fields: Fields) -> Told {
+    Told {
+        retry_after: fields.retry_after,
+        remaining: fields.remaining,
+        more_after: fields.more_after,
+        limit: fields.limit,
+        window: fields.window,
+    }
+}

@@ -1,0 +1,293 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use flowgate_verify::{Observation, Outcome, Phase, Shot, Subject, Volley};
+use hyper::header::{HeaderName, HeaderValue};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::{LocalSet, spawn_local, yield_now};
+
+use super::lane::{self, Asked, Lane, Way};
+use super::{StatusRanges, VerifyError};
+use crate::connection::{ConnectOptions, Connector, HttpVersion};
+use crate::engine::{RunError, resolve};
+use crate::plan::Template;
+use crate::report::nanos;
+use crate::stop::Stop;
+use crate::target::Target;
+
+/// The most connections that a subject is asked over.
+pub const MAX_LANES: u32 = 1000;
+/// So many requests in a row without an answer are enough, once there have been answers.
+const TOO_MANY_UNANSWERED: usize = 100;
+
+/// How a server is asked, and how its answers are read.
+#[derive(Clone, Debug)]
+pub struct Asking {
+    /// Where.
+    pub target: Target,
+    /// What each request says.
+    pub template: Template,
+    /// A header that says whose request it is, and its values: one for each key.
+    pub keys: Option<(HeaderName, Vec<HeaderValue>)>,
+    /// Answers with these statuses were let through. Default 200 to 299.
+    pub admitted: StatusRanges,
+    /// Answers with these statuses are refusals. Default 429 and 503. All others are failures.
+    pub refused: StatusRanges,
+    /// How connections are made; always HTTP/1.1, as a connection then has one request at a time.
+    pub connect: ConnectOptions,
+    /// How long an answer may take before it counts as failed. Default 10 s.
+    pub timeout: Duration,
+}
+
+impl Asking {
+    /// With the defaults: `GET`, one key.
+    pub fn new(target: Target) -> Asking {
+        Asking {
+            target,
+            template: Template::default(),
+            keys: None,
+            admitted: StatusRanges::success(),
+            refused: StatusRanges::refusal(),
+            connect: ConnectOptions::default(),
+            timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A rate limiter on the other side of HTTP. Blocks while it asks.
+///
+/// Each lane is a connection that is kept alive; it is opened when it is first used, and opened anew when it has
+/// broken.
+/// An investigation ends early, with an error, if the first answer is neither yes nor no, or none comes any longer.
+///
+/// ```no_run
+/// use flowgate_load::verify::{Asking, HttpSubject};
+/// use flowgate_load::{Stop, Target};
+/// use flowgate_verify::Investigation;
+///
+/// let asking = Asking::new(Target::parse("http://127.0.0.1:8080/")?);
+/// let mut subject = HttpSubject::new(asking, &Stop::new())?;
+/// let findings = Investigation::new().run(&mut subject, &mut |_| {})?;
+/// println!("{findings}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct HttpSubject {
+    // Before the runtime, which they need when they are dropped.
+    lanes: BTreeMap<u32, Lane>,
+    local: LocalSet,
+    runtime: Runtime,
+    way: Rc<Way>,
+    /// Nanoseconds of the Unix epoch at which the timeline began.
+    epoch_ns: u64,
+    stop: Stop,
+    has_answered: bool,
+    unanswered: usize,
+}
+
+impl HttpSubject {
+    /// Finds the host. Nothing is sent yet. When `stop` is stopped, asking ends with an error.
+    ///
+    /// # Errors
+    ///
+    /// When the host is not found within the time limit for connecting, or what is needed for TLS cannot be read.
+    pub fn new(asking: Asking, stop: &Stop) -> Result<HttpSubject, VerifyError> {
+        let connect = ConnectOptions {
+            version: HttpVersion::Http1,
+            ..asking.connect
+        };
+        let connector = Connector::new(&asking.target, &connect).map_err(RunError::Tls)?;
+        let addresses = resolve(&asking.target, connect.timeout, stop)?;
+        let templates = match asking.keys {
+            Some((name, values)) if !values.is_empty() => values
+                .into_iter()
+                .map(|value| {
+                    let mut template = asking.template.clone();
+                    template.headers.push((name.clone(), value));
+                    template
+                })
+                .collect(),
+            _ => vec![asking.template],
+        };
+        let messages = templates
+            .iter()
+            .map(|template| template.message(&asking.target, true))
+            .collect();
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(RunError::System)?;
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+        let way = Way {
+            connector,
+            addresses,
+            messages,
+            admitted: asking.admitted,
+            refused: asking.refused,
+            timeout: asking.timeout,
+            began: Instant::now(),
+        };
+        Ok(HttpSubject {
+            lanes: BTreeMap::new(),
+            local: LocalSet::new(),
+            runtime,
+            way: Rc::new(way),
+            epoch_ns: since_epoch.map_or(0, nanos::of),
+            stop: stop.clone(),
+            has_answered: false,
+            unanswered: 0,
+        })
+    }
+
+    /// Whether it is on this machine, by each of its addresses.
+    pub fn is_local(&self) -> bool {
+        let mut addresses = self.way.addresses.iter();
+        addresses.all(|address| address.ip().to_canonical().is_loopback())
+    }
+
+    /// Carries out a volley.
+    fn fire(&mut self, shots: &[Shot]) -> Result<Vec<Asked>, VerifyError> {
+        let mut parts: BTreeMap<u32, Vec<Shot>> = BTreeMap::new();
+        for shot in shots {
+            parts.entry(shot.lane % MAX_LANES).or_default().push(*shot);
+        }
+        let mut lanes = Vec::with_capacity(parts.len());
+        {
+            let _inside = self.runtime.enter();
+            for (number, shots) in parts {
+                let lane = match self.lanes.remove(&number) {
+                    Some(lane) => lane,
+                    None => Lane::new(number).map_err(RunError::System)?,
+                };
+                lanes.push((lane, shots));
+            }
+        }
+        let (way, stop) = (self.way.clone(), self.stop.clone());
+        let fired = self.local.block_on(&self.runtime, async move {
+            tokio::select! {
+                biased;
+                () = stop.stopped() => None,
+                fired = fire(way, lanes) => Some(fired),
+            }
+        });
+        let (lanes, mut asked) = fired.ok_or(VerifyError::Stopped)?;
+        for lane in lanes {
+            self.lanes.insert(lane.number(), lane);
+        }
+        asked.sort_by_key(|asked| asked.observation.sent_ns);
+        Ok(asked)
+    }
+
+    /// Whether it makes sense to go on.
+    fn judge(&mut self, phase: Phase, asked: &[Asked]) -> Result<(), VerifyError> {
+        for asked in asked {
+            match &asked.answer {
+                Ok(status) => {
+                    let is_first = phase == Phase::Hello && !self.has_answered;
+                    if is_first && asked.observation.outcome == Outcome::Failed {
+                        return Err(self.neither(status));
+                    }
+                    self.has_answered = true;
+                    self.unanswered = 0;
+                }
+                Err(failure) => {
+                    self.unanswered += 1;
+                    if !self.has_answered || self.unanswered >= TOO_MANY_UNANSWERED {
+                        return Err(match *failure {
+                            lane::Asking::Connecting(address, failure) => {
+                                RunError::Connect { address, failure }.into()
+                            }
+                            lane::Asking::Exchanging(failure) => VerifyError::NoAnswer(failure),
+                        });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn neither(&self, status: &lane::Status) -> VerifyError {
+        match status.code.is_redirection() {
+            true => VerifyError::Redirect {
+                status: status.code,
+                location: status.location.clone(),
+            },
+            false => VerifyError::Neither {
+                status: status.code,
+                admitted: self.way.admitted.clone(),
+                refused: self.way.refused.clone(),
+            },
+        }
+    }
+}
+
+/// All lanes at once, each with its shots. All connections are open before the first is asked.
+async fn fire(way: Rc<Way>, lanes: Vec<(Lane, Vec<Shot>)>) -> (Vec<Lane>, Vec<Asked>) {
+    // What the servers did since the last volley, such as closing connections, is known after this.
+    yield_now().await;
+    let mut opening = Vec::with_capacity(lanes.len());
+    for (mut lane, shots) in lanes {
+        let way = way.clone();
+        opening.push(spawn_local(async move {
+            // Whoever asks over it finds out if it is not.
+            let _ = lane.open(&way).await;
+            (lane, shots)
+        }));
+    }
+    let mut asking = Vec::with_capacity(opening.len());
+    for opened in opening {
+        let (mut lane, shots) = joined(opened.await);
+        let way = way.clone();
+        asking.push(async move {
+            let mut asked = Vec::with_capacity(shots.len());
+            for shot in shots {
+                asked.push(lane.ask(&way, shot).await);
+            }
+            (lane, asked)
+        });
+    }
+    let asking: Vec<_> = asking.into_iter().map(spawn_local).collect();
+    let (mut lanes, mut all) = (Vec::with_capacity(asking.len()), Vec::new());
+    for task in asking {
+        let (lane, asked) = joined(task.await);
+        lanes.push(lane);
+        all.extend(asked);
+    }
+    (lanes, all)
+}
+
+/// What a task has made. None is aborted while it is waited for, and one that panics has its panic handed on.
+fn joined<T>(outcome: Result<T, tokio::task::JoinError>) -> T {
+    match outcome {
+        Ok(made) => made,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+impl Subject for HttpSubject {
+    type Error = VerifyError;
+
+    fn now_ns(&self) -> u64 {
+        nanos::of(self.way.began.elapsed())
+    }
+
+    fn epoch_ns(&self) -> Option<u64> {
+        Some(self.epoch_ns).filter(|&epoch_ns| epoch_ns > 0)
+    }
+
+    fn send(&mut self, volley: &Volley) -> Result<Vec<Observation>, VerifyError> {
+        let asked = self.fire(&volley.shots)?;
+        self.judge(volley.phase, &asked)?;
+        Ok(asked.into_iter().map(|asked| asked.observation).collect())
+    }
+}
+
+impl fmt::Debug for HttpSubject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpSubject")
+            .field("addresses", &self.way.addresses)
+            .field("lanes", &self.lanes.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,263 @@
+//! Asking servers on the loopback interface, good ones and others.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flowgate_load::verify::{Asking, HttpSubject, VerifyError};
+use flowgate_load::{Failure, RunError, Stop, Target};
+use flowgate_verify::{Outcome, Phase, Shot, Subject, Volley};
+use hyper::header::{HeaderName, HeaderValue};
+
+const YES: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+const NO: &str = "HTTP/1.1 429 Too Many Requests\r\nretry-after: 3\r\n\
+                  ratelimit-policy: \"x\";q=20;w=1\r\nratelimit: \"x\";r=0;t=2\r\ncontent-length: 0\r\n\r\n";
+
+/// A server that answers a request, by its head and the number of its connection, with this text; none closes the
+/// connection. Returns its URL.
+fn server(answer: impl Fn(&str, usize) -> Option<String> + Clone + Send + 'static) -> String {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for number in 0..1000 {
+            let Ok((stream, _)) = listener.accept() else {
+                return;
+            };
+            let answer = answer.clone();
+            thread::spawn(move || talk(stream, |head| answer(head, number)));
+        }
+    });
+    url
+}
+
+fn talk(mut stream: TcpStream, answer: impl Fn(&str) -> Option<String>) {
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while let Ok(1) = stream.read(&mut byte) {
+        head.push(byte[0]);
+        if head.ends_with(b"\r\n\r\n") {
+            let Some(answer) = answer(std::str::from_utf8(&head).unwrap()) else {
+                return;
+            };
+            if stream.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+            head.clear();
+        }
+    }
+}
+
+fn asking(url: &str) -> Asking {
+    Asking::new(Target::parse(url).unwrap())
+}
+
+fn subject(url: &str) -> HttpSubject {
+    HttpSubject::new(asking(url), &Stop::new()).unwrap()
+}
+
+/// So many shots, in turn over so many lanes, a millisecond apart from now on.
+fn volley(subject: &HttpSubject, phase: Phase, count: u32, lanes: u32) -> Volley {
+    let now_ns = subject.now_ns();
+    let shots = (0..count).map(|index| Shot {
+        at_ns: now_ns + u64::from(index) * 1_000_000,
+        lane: index % lanes,
+        key: 0,
+    });
+    Volley {
+        phase,
+        shots: shots.collect(),
+    }
+}
+
+fn hello(subject: &mut HttpSubject) -> Result<(), VerifyError> {
+    let volley = volley(subject, Phase::Hello, 1, 1);
+    subject.send(&volley).map(|_| ())
+}
+
+#[test]
+fn each_shot_goes_out_at_its_time_on_its_lane_and_its_answer_is_read() {
+    let url = server(|_, number| {
+        Some(match number {
+            0 => YES.to_owned(),
+            _ => NO.to_owned(),
+        })
+    });
+    let mut subject = subject(&url);
+    assert!(subject.is_local());
+    hello(&mut subject).unwrap();
+    let volley = volley(&subject, Phase::Steady, 20, 2);
+    let seen = subject.send(&volley).unwrap();
+    assert_eq!(seen.len(), 20);
+    for (shot, seen) in volley.shots.iter().zip(&seen) {
+        assert_eq!(seen.lane, shot.lane);
+        assert!(shot.at_ns <= seen.sent_ns && seen.sent_ns <= seen.answered_ns);
+        let expected = [Outcome::Admitted, Outcome::Refused][shot.lane as usize];
+        assert_eq!(seen.outcome, expected);
+        let told = seen.told;
+        match seen.outcome {
+            Outcome::Refused => {
+                assert_eq!(told.retry_after, Some(Duration::from_secs(3)));
+                assert_eq!((told.remaining, told.limit), (Some(0), Some(20)));
+                assert_eq!(told.more_after, Some(Duration::from_secs(2)));
+                assert_eq!(told.window, Some(Duration::from_secs(1)));
+            }
+            _ => assert_eq!(told, flowgate_verify::Told::default()),
+        }
+    }
+    assert!(seen.is_sorted_by_key(|seen| seen.sent_ns));
+    assert!(seen.last().unwrap().answered_ns <= subject.now_ns());
+}
+
+#[test]
+fn a_connection_that_is_closed_is_opened_anew() {
+    let closing = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+    let mut subject = subject(&server(move |_, _| Some(closing.to_owned())));
+    hello(&mut subject).unwrap();
+    let volley = volley(&subject, Phase::Burst, 10, 3);
+    let seen = subject.send(&volley).unwrap();
+    assert!(seen.iter().all(|seen| seen.outcome == Outcome::Admitted));
+}
+
+#[test]
+fn a_request_without_an_answer_has_failed_and_the_next_is_asked_all_the_same() {
+    // Every second connection hangs up instead of answering its second request.
+    let url = server(|head, number| {
+        let is_second = head.contains("x-key: b");
+        (!is_second || number != 0).then(|| YES.to_owned())
+    });
+    let mut asking = asking(&url);
+    let values = ["a", "b"].map(HeaderValue::from_static).to_vec();
+    asking.keys = Some((HeaderName::from_static("x-key"), values));
+    let mut subject = HttpSubject::new(asking, &Stop::new()).unwrap();
+    hello(&mut subject).unwrap();
+    let now_ns = subject.now_ns();
+    let shots = [0, 1, 0, 1].map(|key| Shot {
+        at_ns: now_ns,
+        lane: 0,
+        key,
+    });
+    let volley = Volley {
+        phase: Phase::Keys,
+        shots: shots.to_vec(),
+    };
+    let seen = subject.send(&volley).unwrap();
+    let outcomes: Vec<_> = seen.iter().map(|seen| (seen.key, seen.outcome)).collect();
+    let (yes, failed) = (Outcome::Admitted, Outcome::Failed);
+    assert_eq!(outcomes, [(0, yes), (1, failed), (0, yes), (1, yes)]);
+}
+
+#[test]
+fn an_answer_that_takes_too_long_is_none() {
+    let url = server(|head, _| {
+        // Longer than the test waits, and not for ever.
+        if head.contains("x-key: slow") {
+            thread::sleep(Duration::from_secs(5));
+        }
+        Some(YES.to_owned())
+    });
+    let mut asking = asking(&url);
+    asking.timeout = Duration::from_millis(50);
+    let values = ["quick", "slow"].map(HeaderValue::from_static).to_vec();
+    asking.keys = Some((HeaderName::from_static("x-key"), values));
+    let mut subject = HttpSubject::new(asking, &Stop::new()).unwrap();
+    hello(&mut subject).unwrap();
+    let shot = Shot {
+        at_ns: 0,
+        lane: 0,
+        key: 1,
+    };
+    let volley = Volley {
+        phase: Phase::Keys,
+        shots: vec![shot],
+    };
+    let seen = subject.send(&volley).unwrap();
+    assert_eq!(seen[0].outcome, Outcome::Failed);
+}
+
+#[test]
+fn what_cannot_be_asked_is_said() {
+    let moved = "HTTP/1.1 301 Moved\r\nlocation: https://elsewhere/\r\ncontent-length: 0\r\n\r\n";
+    let error = "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n";
+    let ssh = "SSH-2.0-OpenSSH_9.2\r\n";
+    let refusing = |answer: &'static str| {
+        let mut subject = subject(&server(move |_, _| Some(answer.to_owned())));
+        hello(&mut subject).unwrap_err()
+    };
+    let redirect = refusing(moved);
+    assert!(matches!(redirect, VerifyError::Redirect { .. }));
+    assert_eq!(
+        redirect.to_string(),
+        "it answers 301 Moved Permanently, to https://elsewhere/: type that URL"
+    );
+    let neither = refusing(error).to_string();
+    assert!(neither.starts_with(
+        "it answers 500 Internal Server Error, which is neither yes (200-299) nor no (429,503)"
+    ));
+    assert!(matches!(
+        refusing(ssh),
+        VerifyError::NoAnswer(Failure::NotHttp)
+    ));
+    let mut hanging_up = subject(&server(|_, _| None));
+    assert!(matches!(
+        hello(&mut hanging_up).unwrap_err(),
+        VerifyError::NoAnswer(Failure::Closed)
+    ));
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    drop(listener);
+    let error = hello(&mut subject(&url)).unwrap_err();
+    assert!(
+        matches!(
+            &error,
+            VerifyError::Run(RunError::Connect {
+                failure: Failure::Refused,
+                ..
+            })
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_server_that_gives_up_answering_is_given_up() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let asked = Arc::new(AtomicUsize::new(0));
+    let url =
+        server(move |_, _| (asked.fetch_add(1, Ordering::Relaxed) < 5).then(|| YES.to_owned()));
+    let mut subject = subject(&url);
+    hello(&mut subject).unwrap();
+    let begun = Instant::now();
+    let volley = volley(&subject, Phase::Burst, 300, 3);
+    assert!(matches!(
+        subject.send(&volley),
+        Err(VerifyError::NoAnswer(Failure::Closed | Failure::Reset))
+    ));
+    assert!(begun.elapsed() < Duration::from_secs(60));
+}
+
+#[test]
+fn asking_ends_when_it_is_stopped() {
+    let url = server(|_, _| Some(YES.to_owned()));
+    let stop = Stop::new();
+    let mut subject = HttpSubject::new(asking(&url), &stop).unwrap();
+    hello(&mut subject).unwrap();
+    let far = Volley {
+        phase: Phase::Steady,
+        shots: vec![Shot {
+            at_ns: u64::MAX,
+            lane: 0,
+            key: 0,
+        }],
+    };
+    let stopping = thread::spawn({
+        let stop = stop.clone();
+        move || stop.stop()
+    });
+    assert!(matches!(subject.send(&far), Err(VerifyError::Stopped)));
+    stopping.join().unwrap();
+}

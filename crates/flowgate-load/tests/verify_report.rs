@@ -1,0 +1,131 @@
+//! What was found out of a limiter, as JSON and as a page.
+
+use flowgate_load::verify::to_json;
+use flowgate_load::{Target, html};
+use flowgate_verify::{
+    Claim, Estimate, Findings, Investigation, Judgement, Kind, Point, Simulated, Steady, Verdict,
+};
+use roxmltree::{Document, ParsingOptions};
+
+fn target() -> Target {
+    Target::parse("http://127.0.0.1:8080/a?b='c'&d").unwrap()
+}
+
+fn findings() -> Findings {
+    let Ok(mut findings) =
+        Investigation::new().run(&mut Simulated::new(|_| true.into()), &mut |_| ());
+    findings.likeness.kind = Kind::TokenBucket;
+    let estimate = |value| {
+        Some(Estimate {
+            value,
+            plus_minus: 0.1,
+        })
+    };
+    findings.likeness.rate = estimate(99.8);
+    findings.likeness.burst = estimate(20.0);
+    findings.envelope = (1..=5_000_u32)
+        .map(|index| Point {
+            span: f64::from(index - 1) / 100.0,
+            admitted: u64::from(20 + index),
+        })
+        .collect();
+    findings.steady = [90.0, 100.0, 110.0, 200.0]
+        .map(|offered: f64| Steady {
+            offered,
+            admitted: offered.min(100.0),
+            requests: 500,
+        })
+        .to_vec();
+    findings.claim = Some(Judgement {
+        claim: "100/s burst 20".parse::<Claim>().unwrap(),
+        verdict: Verdict::Differs(vec!["it is <another>".to_owned()]),
+    });
+    findings
+}
+
+fn parsed(page: &str) -> Document<'_> {
+    let options = ParsingOptions {
+        allow_dtd: true,
+        ..ParsingOptions::default()
+    };
+    Document::parse_with_options(page, options).expect("well-formed")
+}
+
+#[test]
+fn the_page_says_what_was_found_and_is_not_long() {
+    let page = html::limiter_page(&target(), &findings());
+    assert!(page.len() <= 150_000, "{} bytes", page.len());
+    let document = parsed(&page);
+    let text: String = document
+        .descendants()
+        .filter_map(|node| node.text())
+        .collect();
+    for expected in [
+        "http://127.0.0.1:8080/",
+        "token bucket",
+        "DIFFERS",
+        "it is <another>",
+        "claimed: 100/s burst 20",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    let charts = document
+        .descendants()
+        .filter(|node| {
+            node.attribute("class")
+                .is_some_and(|class| class.starts_with("chart"))
+        })
+        .filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", "svg")));
+    assert_eq!(charts.count(), 2);
+    assert!(page.contains("<title>5020 in "), "the last dot is there");
+    assert!(!page.contains("<script") && !page.contains("src="));
+}
+
+#[test]
+fn a_page_of_nothing_and_of_odd_numbers_is_well_formed() {
+    let mut nothing = findings();
+    nothing.envelope.clear();
+    nothing.steady.clear();
+    nothing.claim = None;
+    nothing.likeness.rate = None;
+    parsed(&html::limiter_page(&target(), &nothing));
+
+    let mut odd = findings();
+    odd.seconds = f64::NAN;
+    odd.likeness.rate = Some(Estimate {
+        value: f64::INFINITY,
+        plus_minus: f64::NAN,
+    });
+    odd.claim = None;
+    odd.envelope = vec![
+        Point {
+            span: 0.0,
+            admitted: u64::MAX,
+        },
+        Point {
+            span: f64::MAX,
+            admitted: 0,
+        },
+    ];
+    odd.steady[0].offered = f64::NAN;
+    let page = html::limiter_page(&target(), &odd);
+    parsed(&page);
+    assert!(page.len() <= 150_000);
+    assert!(
+        !page.contains("NaN\"") && !page.contains("inf\""),
+        "a place is a number"
+    );
+}
+
+#[test]
+fn json_has_a_number_for_its_layout() {
+    let text = to_json(&target(), &findings());
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["schema"], 1);
+    assert_eq!(json["flowgate"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(json["target"], target().to_string());
+    assert_eq!(json["likeness"]["kind"], "token-bucket");
+    assert_eq!(json["likeness"]["rate"]["value"], 99.8);
+    assert_eq!(json["claim"]["claim"], "100/s burst 20");
+    assert!(text.ends_with("}\n"));
+}

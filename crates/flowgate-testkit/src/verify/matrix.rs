@@ -1,0 +1,166 @@
+//! What all limiters here look like from outside: a confusion matrix, and what is found in the specimens.
+
+use core::time::Duration;
+
+use flowgate::{
+    ApproximateWindow, DecayingBucket, FixedWindow, LeakyBucket, Limiter, ManualClock, Quota,
+    SegmentedWindow, SlidingWindow, Timestamp, TokenBucket, Unlimited, WarmUp,
+};
+
+use super::{Budget, Findings, Investigation, verify, verify_fn};
+use crate::script::{Op, Outcome, Setup, Step};
+use crate::specimens::{Checker, exhibits};
+use crate::subject::Subject;
+
+/// Rates at which each type is asked: per minute, fractions, bursts of one, windows of a second, fast ones.
+pub const QUOTAS: [&str; 6] = [
+    "1/min burst 1",
+    "5/s burst 1",
+    "7/3s burst 7",
+    "100/s burst 20",
+    "100/s burst 100",
+    "5000/s burst 100",
+];
+
+/// A limiter on a manual clock, as the catalogue of [`limiters`] has it.
+pub type Built = (Box<dyn Limiter>, ManualClock);
+
+/// A type of limiter, and how to build it for a quota; as windows, of as long as the burst takes to come back.
+pub type Entry = (&'static str, fn(Quota) -> Option<Built>);
+
+/// Every flowgate type that limits a rate.
+pub fn limiters() -> Vec<Entry> {
+    vec![
+        ("token bucket", |quota| {
+            let time = ManualClock::new();
+            let built = TokenBucket::builder(quota).clock(&time).build().ok()?;
+            Some((Box::new(built), time))
+        }),
+        ("leaky bucket", |quota| {
+            let time = ManualClock::new();
+            let built = LeakyBucket::builder(quota).clock(&time).build().ok()?;
+            Some((Box::new(built), time))
+        }),
+        ("next caller pays", |quota| {
+            let time = ManualClock::new();
+            let built = TokenBucket::builder(quota).clock(&time).build().ok()?;
+            Some((Box::new(built.pay_after()), time))
+        }),
+        ("fixed window", |quota| {
+            let time = ManualClock::new();
+            let built = FixedWindow::builder(window(quota)?)
+                .clock(&time)
+                .build()
+                .ok()?;
+            Some((Box::new(built), time))
+        }),
+        ("fixed window, aligned", |quota| {
+            let time = ManualClock::new();
+            let quota = window(quota)?;
+            let third = Timestamp::from_nanos(quota.period().as_nanos() as u64 / 3);
+            let built = FixedWindow::builder(quota)
+                .clock(&time)
+                .align(third)
+                .build()
+                .ok()?;
+            Some((Box::new(built), time))
+        }),
+        ("sliding window", |quota| {
+            let time = ManualClock::new();
+            let built = SlidingWindow::builder(window(quota)?)
+                .clock(&time)
+                .build()
+                .ok()?;
+            Some((Box::new(built), time))
+        }),
+        ("approximate window", |quota| {
+            let time = ManualClock::new();
+            let built = ApproximateWindow::builder(window(quota)?)
+                .clock(&time)
+                .build()
+                .ok()?;
+            Some((Box::new(built), time))
+        }),
+        ("segmented window, 1", |quota| segmented(quota, 1)),
+        ("segmented window, 10", |quota| segmented(quota, 10)),
+        ("warm-up", |quota| {
+            let time = ManualClock::new();
+            let longer = quota.period().checked_mul(3)?;
+            let built = WarmUp::builder(quota)
+                .clock(&time)
+                .warm_up(longer)
+                .build()
+                .ok()?;
+            Some((Box::new(built), time))
+        }),
+        ("decaying bucket", |quota| {
+            let time = ManualClock::new();
+            let half_life = window(quota)?.period();
+            let built = DecayingBucket::builder(quota.max_burst(), half_life).clock(&time);
+            Some((Box::new(built.build().ok()?), time))
+        }),
+        ("unlimited", |_| {
+            let time = ManualClock::new();
+            Some((Box::new(Unlimited::with_clock(&time)), time))
+        }),
+    ]
+}
+
+fn segmented(quota: Quota, segments: u64) -> Option<Built> {
+    let time = ManualClock::new();
+    let builder = SegmentedWindow::builder(window(quota)?)
+        .clock(&time)
+        .segments(segments);
+    Some((Box::new(builder.build().ok()?), time))
+}
+
+/// The window in which as much comes back as the burst is.
+fn window(quota: Quota) -> Option<Quota> {
+    let nanos = quota.period().as_nanos() * u128::from(quota.max_burst());
+    let period = Duration::from_nanos((nanos / u128::from(quota.count())) as u64);
+    Quota::new(quota.max_burst(), period).ok()
+}
+
+/// A budget that suffices for any rate: five minutes, or a hundred tokens' time.
+pub fn budget(quota: Quota) -> Budget {
+    let tokens = quota.period().as_secs_f64() / quota.count() as f64;
+    Budget {
+        time: Duration::from_secs_f64(60_f64.max(100.0 * tokens)),
+        ..Budget::default()
+    }
+}
+
+/// What `entry` looks like at `quota`. `None` if there is no such limiter.
+pub fn look(entry: Entry, quota: Quota, seed: u64) -> Option<Findings> {
+    let (limiter, clock) = (entry.1)(quota)?;
+    let investigation = Investigation::new().budget(budget(quota)).seed(seed);
+    Some(verify(&*limiter, &clock, &investigation))
+}
+
+/// What is found in each specimen that one caller can drive and that was caught by the conformance suite or the oracle,
+/// against the claim that it keeps its quota.
+pub fn specimens(quota: Quota) -> Vec<(&'static str, Findings)> {
+    let driven = exhibits().into_iter().filter_map(|exhibit| {
+        let build = match exhibit.checker {
+            Checker::Conformance(_, _, build) | Checker::Oracle(_, build) => build,
+            Checker::Schedules(..) => return None,
+        };
+        let mut findings = None;
+        build(&Setup::new(quota), &mut |subject| {
+            findings = Some(look_at(subject, quota));
+        });
+        Some((exhibit.name, findings?))
+    });
+    driven.collect()
+}
+
+fn look_at(subject: &mut dyn Subject, quota: Quota) -> Findings {
+    let investigation = Investigation::new().claim(quota).budget(budget(quota));
+    verify_fn(&ManualClock::new(), &investigation, |question| {
+        let step = Step {
+            at_ns: question.at_ns,
+            op: Op::Try { n: 1 },
+        };
+        matches!(subject.step(&step), Outcome::Admitted).into()
+    })
+}

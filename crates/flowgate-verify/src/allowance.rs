@@ -1,0 +1,178 @@
+//! What is allowed in a span of so long, and where most was admitted beyond it.
+
+use crate::evidence::Evidence;
+use crate::fit::Fit;
+use crate::models::Model;
+use crate::{Claim, ClaimedKind, Point, Worst};
+
+/// Spans of so many windows and less are looked at.
+const WINDOWS: u32 = 8;
+
+/// The most that may be admitted, by the length of a span. Times are in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Allowance {
+    /// burst + rate · span.
+    Bucket { burst: f64, rate: f64 },
+    /// The limit in every window.
+    Every { limit: f64, window: f64 },
+    /// The limit in each window, of which a span shorter than one touches two; and `less`.
+    Each { limit: f64, window: f64, less: f64 },
+}
+
+impl Allowance {
+    pub(crate) fn of_claim(claim: Claim) -> Self {
+        let quota = claim.quota;
+        let scale = quota.scale() as f64;
+        let window = quota.period().as_nanos() as f64;
+        let limit = quota.count() as f64;
+        match claim.kind {
+            None | Some(ClaimedKind::Token | ClaimedKind::Queue) => Self::Bucket {
+                burst: quota.max_burst() as f64,
+                rate: limit / window,
+            },
+            Some(ClaimedKind::Sliding) => Self::Every {
+                limit: limit * scale,
+                window,
+            },
+            Some(ClaimedKind::Fixed) => Self::Each {
+                limit: limit * scale,
+                window,
+                less: 0.0,
+            },
+            Some(ClaimedKind::Approximate) => Self::Each {
+                limit: limit * scale,
+                window,
+                less: 1.0,
+            },
+        }
+    }
+
+    /// What is allowed if it is what it looks like.
+    pub(crate) fn of_fit(fit: &Fit) -> Self {
+        match fit.model {
+            Model::Bucket(bucket) | Model::Queue(bucket) => Self::Bucket {
+                burst: bucket.burst,
+                rate: 1.0 / bucket.interval,
+            },
+            Model::Log(log) => Self::Every {
+                limit: log.limit,
+                window: log.window,
+            },
+            Model::OnRequest(fixed) => Self::Each {
+                limit: fixed.limit,
+                window: fixed.window,
+                less: 0.0,
+            },
+            Model::OnClock(fixed) => Self::Each {
+                limit: fixed.limit,
+                window: fixed.window,
+                less: 0.0,
+            },
+            Model::Counter(counter) => Self::Each {
+                limit: counter.limit,
+                window: counter.window,
+                less: 1.0,
+            },
+        }
+    }
+
+    /// The span in which most was surely admitted beyond what is allowed, or nearest to it.
+    pub(crate) fn worst(&self, evidence: &Evidence) -> Option<Worst> {
+        match *self {
+            Self::Bucket { burst, rate } => worst_of_bucket(evidence, burst, rate),
+            Self::Every { limit, window } => {
+                let spans = (1..=WINDOWS).map(f64::from);
+                worst_of_windows(evidence, spans.map(|n| (n * window, n * limit)))
+            }
+            Self::Each {
+                limit,
+                window,
+                less,
+            } => {
+                let spans = (1..=WINDOWS).map(f64::from);
+                worst_of_windows(
+                    evidence,
+                    spans.map(|n| (n * window, (n + 1.0) * limit - less)),
+                )
+            }
+        }
+    }
+}
+
+/// For each admission, the beginning that puts most into the span up to it.
+fn worst_of_bucket(evidence: &Evidence, burst: f64, rate: f64) -> Option<Worst> {
+    let surely = &evidence.surely;
+    let mut first = 0;
+    let mut worst: Option<(f64, Worst)> = None;
+    let height = |index: usize| rate * surely[index].from - index as f64;
+    for (last, span) in surely.iter().enumerate() {
+        if height(last) > height(first) {
+            first = last;
+        }
+        let length = span.to - surely[first].from;
+        let admitted = last - first + 1;
+        let allowed = burst + rate * length;
+        let excess = admitted as f64 - allowed;
+        if worst.is_none_or(|(most, _)| excess > most) {
+            worst = Some((excess, found(length, admitted, allowed, surely[first].from)));
+        }
+    }
+    worst.map(|(_, worst)| worst)
+}
+
+/// The most in any span shorter than each of `spans`, against what is allowed there.
+fn worst_of_windows(evidence: &Evidence, spans: impl Iterator<Item = (f64, f64)>) -> Option<Worst> {
+    let all = spans.filter_map(|(length, allowed)| {
+        let (admitted, at) = most_within(evidence, |span| span < length)?;
+        Some(found(length, admitted, allowed, at))
+    });
+    all.max_by(|a, b| {
+        let over = |worst: &Worst| worst.admitted as f64 - worst.allowed;
+        over(a).total_cmp(&over(b))
+    })
+}
+
+fn found(span: f64, admitted: usize, allowed: f64, at: f64) -> Worst {
+    Worst {
+        span: span / 1e9,
+        admitted: admitted as u64,
+        allowed,
+        at: at / 1e9,
+    }
+}
+
+/// The most that was surely admitted within a span that `fits`, and when that began.
+fn most_within(evidence: &Evidence, fits: impl Fn(f64) -> bool) -> Option<(usize, f64)> {
+    let surely = &evidence.surely;
+    let mut first = 0;
+    let mut most: Option<(usize, f64)> = None;
+    for (last, span) in surely.iter().enumerate() {
+        while first < last && !fits(span.to - surely[first].from) {
+            first += 1;
+        }
+        let admitted = last - first + 1;
+        if fits(span.to - surely[first].from) && most.is_none_or(|(most, _)| admitted > most) {
+            most = Some((admitted, surely[first].from));
+        }
+    }
+    most
+}
+
+/// The most that was surely admitted in spans of 1, 2, 5, 10, … ms, as far as the record is long.
+pub(crate) fn envelope(evidence: &Evidence) -> Vec<Point> {
+    let (Some(first), Some(last)) = (evidence.surely.first(), evidence.surely.last()) else {
+        return Vec::new();
+    };
+    let whole = last.to - first.from;
+    let decades = (0..12).map(|power| 1e6 * 10_f64.powi(power));
+    let spans = decades.flat_map(|decade| [decade, 2.0 * decade, 5.0 * decade]);
+    let spans = spans.take_while(|span| *span < whole).chain([whole]);
+    let points = spans.filter_map(|length| {
+        let (admitted, _) = most_within(evidence, |span| span <= length)?;
+        Some(Point {
+            span: length / 1e9,
+            admitted: admitted as u64,
+        })
+    });
+    points.collect()
+}

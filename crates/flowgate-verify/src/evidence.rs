@@ -1,0 +1,121 @@
+use crate::{Observation, Outcome};
+
+/// When something happened: from, to, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Span {
+    pub(crate) from: f64,
+    pub(crate) to: f64,
+}
+
+/// Answers as bounds on what the limiter did, and when.
+///
+/// A decision fell somewhere between question and answer, and those of questions that were under way together in any
+/// order. So admissions are kept twice. What they must have used up is bounded from below by `surely`, in the order
+/// of their ends, each from the earliest beginning of those that follow: any n consecutive ones did fall between the
+/// beginning of the first and the end of the last. What they can have used up is bounded from above by `possibly`,
+/// in the order of their beginnings, each to the latest end of those before.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Evidence {
+    pub(crate) surely: Vec<Span>,
+    pub(crate) possibly: Vec<Span>,
+    /// In the order of their ends.
+    pub(crate) refused: Vec<Span>,
+}
+
+impl Evidence {
+    /// A failure may or may not have used something up; it counts as possible.
+    pub(crate) fn of<'a>(seen: impl IntoIterator<Item = &'a Observation>) -> Self {
+        let mut evidence = Self::default();
+        for one in seen {
+            let span = Span {
+                from: one.sent_ns as f64,
+                to: one.answered_ns as f64,
+            };
+            match one.outcome {
+                Outcome::Admitted => {
+                    evidence.surely.push(span);
+                    evidence.possibly.push(span);
+                }
+                Outcome::Refused => evidence.refused.push(span),
+                Outcome::Failed => evidence.possibly.push(span),
+            }
+        }
+        evidence.surely.sort_by(|a, b| a.to.total_cmp(&b.to));
+        let mut earliest = f64::INFINITY;
+        for span in evidence.surely.iter_mut().rev() {
+            earliest = earliest.min(span.from);
+            span.from = earliest;
+        }
+        evidence.possibly.sort_by(|a, b| a.from.total_cmp(&b.from));
+        let mut latest = f64::NEG_INFINITY;
+        for span in &mut evidence.possibly {
+            latest = latest.max(span.to);
+            span.to = latest;
+        }
+        evidence.refused.sort_by(|a, b| a.to.total_cmp(&b.to));
+        evidence
+    }
+
+    pub(crate) fn began(&self) -> f64 {
+        self.possibly.first().map_or(0.0, |span| span.from)
+    }
+
+    pub(crate) fn ended(&self) -> f64 {
+        let last = [self.possibly.last(), self.refused.last()];
+        last.into_iter()
+            .flatten()
+            .map(|span| span.to)
+            .fold(self.began(), f64::max)
+    }
+
+    /// How many answers a model should explain.
+    pub(crate) fn len(&self) -> u64 {
+        (self.surely.len() + self.refused.len()) as u64
+    }
+
+    /// How many refusals are not explained: `note` takes in what may have been admitted, in order, and `explains` says
+    /// whether a refusal that came after can be right.
+    pub(crate) fn wasted<M>(
+        &self,
+        model: &mut M,
+        note: impl Fn(&mut M, Span),
+        explains: impl Fn(&M, Span) -> bool,
+    ) -> u64 {
+        let mut admitted = self.possibly.iter().peekable();
+        let mut wasted = 0;
+        for refused in &self.refused {
+            while let Some(span) = admitted.next_if(|span| span.from <= refused.to) {
+                note(model, *span);
+            }
+            wasted += u64::from(!explains(model, *refused));
+        }
+        wasted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Told;
+
+    fn admitted(sent_ns: u64, answered_ns: u64) -> Observation {
+        Observation {
+            sent_ns,
+            answered_ns,
+            lane: 0,
+            key: 0,
+            outcome: Outcome::Admitted,
+            told: Told::default(),
+        }
+    }
+
+    #[test]
+    fn any_consecutive_ones_fell_between_the_ends_that_are_kept() {
+        let seen = [admitted(10, 40), admitted(20, 30), admitted(0, 50)];
+        let evidence = Evidence::of(&seen);
+        let surely: Vec<_> = evidence.surely.iter().map(|s| (s.from, s.to)).collect();
+        assert_eq!(surely, [(0.0, 30.0), (0.0, 40.0), (0.0, 50.0)]);
+        let possibly: Vec<_> = evidence.possibly.iter().map(|s| (s.from, s.to)).collect();
+        assert_eq!(possibly, [(0.0, 50.0), (10.0, 50.0), (20.0, 50.0)]);
+    }
+}

@@ -1,0 +1,163 @@
+//! The numbers with which each kind explains most of what was seen.
+
+use crate::evidence::Evidence;
+use crate::models::{Bucket, Counter, Log, Model, OnClock, OnRequest};
+use crate::plateau::Plateau;
+use crate::search::{Reach, SEARCHES, Search};
+use crate::{Estimate, Kind};
+
+/// A rate is taken to be higher by this much before anything is called too much.
+const FASTER: f64 = 0.01;
+
+/// Records of more answers than this are long.
+const LONG: u64 = 300;
+
+/// Bursts beside the best that are tried thoroughly.
+const DOWNHILL: usize = 12;
+
+/// A kind with the numbers that suit it best.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fit {
+    pub(crate) model: Model,
+    pub(crate) unexplained: u64,
+    /// Of so many answers.
+    pub(crate) of: u64,
+    pub(crate) rate: Estimate,
+    pub(crate) burst: Estimate,
+    pub(crate) window: Option<Estimate>,
+}
+
+/// What the search begins with.
+#[derive(Clone, Debug)]
+pub(crate) struct Hints {
+    /// Per nanosecond, in the long run.
+    pub(crate) rate: f64,
+    /// The most at once, as far as it was seen: some candidates.
+    pub(crate) bursts: Vec<f64>,
+    /// Stretches in which a window must have begun if windows have a clock: from a refusal to the next admission.
+    pub(crate) openings: Vec<(f64, f64)>,
+    /// Burst, and rate per nanosecond, if somebody says so.
+    pub(crate) claimed: Option<(f64, f64)>,
+    /// A part that begins after a rest and in which as much was asked for at once.
+    pub(crate) volleys: Evidence,
+}
+
+impl Fit {
+    pub(crate) fn kind(&self) -> Kind {
+        self.model.kind()
+    }
+
+    fn explains_all(&self) -> bool {
+        self.unexplained * 500 <= self.of
+    }
+
+    /// The same with as much as it may be within what is uncertain, and a little more: what is over that is surely
+    /// over.
+    pub(crate) fn at_most(&self) -> Model {
+        let burst = self.burst.value + self.burst.plus_minus;
+        let faster = 1.0 + FASTER + self.rate.plus_minus / self.rate.value;
+        match self.model {
+            Model::Bucket(bucket) => Model::Bucket(Bucket {
+                burst,
+                interval: bucket.interval / faster,
+            }),
+            Model::Queue(bucket) => Model::Queue(Bucket {
+                burst,
+                interval: bucket.interval / faster,
+            }),
+            Model::OnRequest(fixed) => Model::OnRequest(OnRequest {
+                limit: burst,
+                window: fixed.window / faster,
+            }),
+            Model::OnClock(fixed) => Model::OnClock(OnClock {
+                limit: burst,
+                ..fixed
+            }),
+            Model::Log(log) => Model::Log(Log::new(burst, log.window / faster)),
+            Model::Counter(counter) => Model::Counter(Counter {
+                limit: burst + 1.0,
+                ..counter
+            }),
+        }
+    }
+}
+
+/// The best of each kind that is `wanted`, best first; of those that explain as much, the simplest first.
+pub(crate) fn fits(evidence: &Evidence, hints: &Hints, wanted: impl Fn(Kind) -> bool) -> Vec<Fit> {
+    let mut fits: Vec<Fit> = Vec::new();
+    for (kind, search) in SEARCHES.iter().filter(|(kind, _)| wanted(*kind)) {
+        // The search for two counters is long. Of a long record that a simpler kind explains it would not leave a
+        // doubt.
+        let is_clear = evidence.len() > LONG && fits.iter().any(Fit::explains_all);
+        if *kind != Kind::SlidingCounter || !is_clear {
+            fits.extend(best_burst(evidence, hints, *search));
+        }
+    }
+    fits.sort_by_key(|fit| fit.unexplained);
+    fits
+}
+
+/// Tries all candidates for a burst roughly, and the neighbours of the best thoroughly, downhill.
+fn best_burst(evidence: &Evidence, hints: &Hints, search: Search) -> Option<Fit> {
+    let rough = candidates(&hints.bursts)
+        .into_iter()
+        .map(|burst| (burst, search(evidence, hints, Reach::rough(burst)).0));
+    let (mut burst, _) = rough.min_by(|a, b| a.1.order(&b.1))?;
+    let thorough = |burst: f64| {
+        let (plateau, model) = search(evidence, hints, Reach::thorough(burst));
+        (burst, plateau, model)
+    };
+    let mut tried: Vec<(f64, Plateau, Model)> = vec![thorough(burst)];
+    if let Some((burst, rate)) = hints.claimed {
+        let claimed = Hints {
+            rate,
+            ..hints.clone()
+        };
+        let (plateau, model) = search(evidence, &claimed, Reach::near(burst));
+        tried.push((burst, plateau, model));
+    }
+    for _ in 0..DOWNHILL {
+        let next = [burst - 1.0, burst + 1.0]
+            .into_iter()
+            .find(|next| *next >= 1.0 && tried.iter().all(|(tried, _, _)| tried != next));
+        let Some(next) = next else { break };
+        tried.push(thorough(next));
+        burst = best_of(&tried)?.0;
+    }
+    let (burst, plateau, model) = *best_of(&tried)?;
+    let as_good = tried
+        .iter()
+        .filter(|(_, other, _)| other.score == plateau.score);
+    let off = as_good
+        .map(|(other, _, _)| (other - burst).abs())
+        .fold(0.0, f64::max);
+    let share =
+        plateau.half() / plateau.middle() + off / burst * f64::from(model.window().is_some());
+    let estimate = |value: f64, plus_minus: f64| Estimate { value, plus_minus };
+    Some(Fit {
+        model,
+        unexplained: plateau.score,
+        of: evidence.len(),
+        rate: estimate(model.rate(), model.rate() * share),
+        burst: estimate(burst, off),
+        window: model
+            .window()
+            .map(|window| estimate(window / 1e9, plateau.half() / 1e9)),
+    })
+}
+
+fn best_of(tried: &[(f64, Plateau, Model)]) -> Option<&(f64, Plateau, Model)> {
+    tried.iter().min_by(|a, b| a.1.order(&b.1))
+}
+
+fn candidates(bursts: &[f64]) -> Vec<f64> {
+    let around = |burst: &f64| [0.97, 0.99, 1.0, 1.01, 1.03].map(|factor| (burst * factor).round());
+    let mut all: Vec<f64> = bursts
+        .iter()
+        .flat_map(around)
+        .filter(|burst| *burst >= 1.0)
+        .collect();
+    all.sort_by(f64::total_cmp);
+    all.dedup();
+    all
+}

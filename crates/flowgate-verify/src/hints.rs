@@ -1,0 +1,89 @@
+//! First guesses at rate and burst, for the search to begin with.
+
+use crate::Observation;
+use crate::Outcome::{Admitted, Refused};
+use crate::evidence::Evidence;
+use crate::fit::Hints;
+use crate::inquiry::count;
+
+/// If more comes back while all is asked for than this part of what there is, that is no clear number.
+pub(crate) const BLURRED: f64 = 0.1;
+
+/// From the volleys that asked how much there is at once, a stream of more than the rate, and everything asked so far.
+/// `volleys` is a part that begins after a rest and in which much was asked for at once. `rough` is a rate per
+/// nanosecond for a stream too short to tell.
+pub(crate) fn hints(
+    first: &[Observation],
+    stream: &[Observation],
+    all: &[Observation],
+    volleys: &[Observation],
+    rough: f64,
+) -> Hints {
+    let rate = rate_of(stream).unwrap_or(rough);
+    let (at_once, took) = at_once(first);
+    let least = (at_once - rate * took).max(at_once / 4.0).max(1.0);
+    let mut bursts = vec![at_once, least];
+    if rate * took > BLURRED * at_once {
+        // Windows may have begun meanwhile.
+        bursts.extend([0.5, 0.6, 0.7, 0.8, 0.9].map(|part| part * at_once));
+    }
+    bursts.extend(
+        clumps(stream)
+            .into_iter()
+            .filter(|clump| (0.5 * least..at_once).contains(clump)),
+    );
+    Hints {
+        rate,
+        bursts,
+        openings: openings(all),
+        claimed: None,
+        volleys: Evidence::of(volleys),
+    }
+}
+
+/// How many were admitted before the first refusal, and in what time.
+pub(crate) fn at_once(first: &[Observation]) -> (f64, f64) {
+    let refused = first.iter().position(|seen| seen.outcome == Refused);
+    let until = &first[..refused.unwrap_or(first.len())];
+    let took = match (until.first(), until.last()) {
+        (Some(first), Some(last)) => last.answered_ns.saturating_sub(first.sent_ns) as f64,
+        _ => 0.0,
+    };
+    (count(until, Admitted).max(1) as f64, took)
+}
+
+/// What was admitted from one opening to a later one, per nanosecond.
+fn rate_of(stream: &[Observation]) -> Option<f64> {
+    let openings: Vec<usize> = (1..stream.len())
+        .filter(|index| stream[index - 1].outcome == Refused && stream[*index].outcome == Admitted)
+        .collect();
+    let (first, last) = (*openings.first()?, *openings.last()?);
+    let admitted = count(&stream[first..last], Admitted);
+    let took = stream[last].sent_ns.saturating_sub(stream[first].sent_ns);
+    (admitted > 0 && took > 0).then(|| admitted as f64 / took as f64)
+}
+
+/// The median and the largest of the numbers of admissions in a row that refusals enclose.
+fn clumps(stream: &[Observation]) -> Vec<f64> {
+    let runs = stream.split(|seen| seen.outcome == Refused).map(<[_]>::len);
+    let mut runs: Vec<usize> = runs.filter(|run| *run > 0).collect();
+    runs.sort_unstable();
+    let chosen = [runs.get(runs.len() / 2), runs.last()];
+    chosen
+        .into_iter()
+        .flatten()
+        .map(|run| *run as f64)
+        .collect()
+}
+
+/// From a refusal to the next admission, where their order is certain.
+fn openings(all: &[Observation]) -> Vec<(f64, f64)> {
+    let pairs = all.windows(2).filter_map(|pair| {
+        let [before, after] = pair else { return None };
+        let opens = before.outcome == Refused
+            && after.outcome == Admitted
+            && before.answered_ns <= after.sent_ns;
+        opens.then_some((before.sent_ns as f64, after.answered_ns as f64))
+    });
+    pairs.collect()
+}

@@ -1,0 +1,143 @@
+use fastrand::Rng;
+
+use crate::allowance::envelope;
+use crate::conclusion::{FAILURES, allowance, by_claim, seen, verdict};
+use crate::evidence::Evidence;
+use crate::forecast::{Forecast, forecast};
+use crate::identify::identify;
+use crate::inquiry::{Inquiry, count};
+use crate::likeness::likeness;
+use crate::phases::{honesty, keys, nodes, race, tell};
+use crate::{Budget, Claim, Findings, Honesty, Judgement, Kind, Outcome, Progress, Subject};
+
+/// What is to be found out, and at what cost.
+#[derive(Clone, Debug)]
+pub struct Investigation {
+    claim: Option<Claim>,
+    keys: u32,
+    lanes: u32,
+    budget: Budget,
+    seed: u64,
+}
+
+impl Default for Investigation {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Investigation {
+    /// Without a claim, with one key, 32 lanes and the default [`Budget`].
+    pub fn new() -> Self {
+        Self {
+            claim: None,
+            keys: 1,
+            lanes: 32,
+            budget: Budget::default(),
+            seed: 0,
+        }
+    }
+
+    /// What somebody says of the limiter.
+    #[must_use]
+    pub fn claim(mut self, claim: impl Into<Claim>) -> Self {
+        self.claim = Some(claim.into());
+        self
+    }
+
+    /// How many keys the subject can ask with; at least one.
+    #[must_use]
+    pub fn keys(mut self, keys: u32) -> Self {
+        self.keys = keys.max(1);
+        self
+    }
+
+    /// How many connections the subject may open; at least one.
+    #[must_use]
+    pub fn lanes(mut self, lanes: u32) -> Self {
+        self.lanes = lanes.max(1);
+        self
+    }
+
+    /// What it may cost at most.
+    #[must_use]
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    /// What the random streams are drawn from; 0 unless told.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    pub(crate) fn keys_asked(&self) -> u32 {
+        self.keys
+    }
+
+    /// What it will take if the claim is right; without a claim nobody knows, and the budget bounds it.
+    pub fn forecast(&self) -> Option<Forecast> {
+        self.claim.map(|claim| forecast(self, claim))
+    }
+
+    /// Asks, and concludes.
+    ///
+    /// # Errors
+    ///
+    /// The subject's, if it could not be asked any longer.
+    pub fn run<S: Subject>(
+        &self,
+        subject: &mut S,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Findings, S::Error> {
+        let mut inquiry = Inquiry::new(subject, self.budget, self.lanes, progress);
+        let mut rng = Rng::with_seed(self.seed);
+        let found = identify(&mut inquiry, self.claim, &mut rng)?;
+        let likeness = likeness(&found.fits, inquiry.record());
+        let best = found.fits.first();
+        let mut faults = found.faults;
+        let (mut isolation, mut truth) = (None, Honesty::default());
+        if let Some(best) =
+            best.filter(|_| !matches!(likeness.kind, Kind::Unknown | Kind::LeakyQueue))
+        {
+            // What was admitted beyond this model before, one after the other, is no matter of many at once.
+            let is_exact = best.at_most().over(&Evidence::of(inquiry.record())) == 0;
+            if is_exact {
+                faults.extend(race(&mut inquiry, best)?);
+                faults.extend(nodes(&mut inquiry, best)?);
+            }
+            isolation = keys(&mut inquiry, best, self.keys)?;
+            truth = honesty(&mut inquiry, best)?;
+        }
+        let record = inquiry.record();
+        tell(&mut truth, record);
+        let failed = count(record, Outcome::Failed);
+        let evidence = Evidence::of(record.iter().filter(|seen| seen.key == 0));
+        let worst = allowance(self.claim, best).and_then(|allowed| allowed.worst(&evidence));
+        faults.extend(seen(&truth, &found.steady, failed, record.len() as u64));
+        let claim = self.claim.map(|claim| {
+            faults.extend(by_claim(claim, &likeness, worst));
+            let failing = failed as f64 > FAILURES * record.len() as f64;
+            let trouble = failing.then(|| format!("{failed} of {} failed", record.len()));
+            let trouble = trouble.or(found.trouble);
+            let verdict = verdict(claim, &likeness, &faults, trouble.as_deref());
+            Judgement { claim, verdict }
+        });
+        Ok(Findings {
+            likeness,
+            envelope: envelope(&evidence),
+            worst,
+            steady: found.steady,
+            keys: isolation,
+            honesty: truth,
+            faults,
+            claim,
+            requests: record.len() as u64,
+            admitted: count(record, Outcome::Admitted),
+            failed,
+            seconds: inquiry.now_ns().saturating_sub(inquiry.began_ns()) as f64 / 1e9,
+        })
+    }
+}

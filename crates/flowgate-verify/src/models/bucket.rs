@@ -1,0 +1,58 @@
+//! Token bucket, GCRA, leaky bucket as a meter: the time at which the bucket is full again stands for what is in it.
+
+use super::{Decide, GRAIN};
+use crate::evidence::Evidence;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Bucket {
+    /// Between two tokens.
+    pub(crate) interval: f64,
+    pub(crate) burst: f64,
+}
+
+impl Bucket {
+    /// How far ahead of now the bucket may become full.
+    fn tolerance(&self) -> f64 {
+        self.interval * self.burst
+    }
+
+    /// Admissions that were surely more than it had.
+    pub(crate) fn over(&self, evidence: &Evidence) -> u64 {
+        let mut full_at = f64::NEG_INFINITY;
+        let mut over = 0;
+        for span in &evidence.surely {
+            full_at = full_at.max(span.from) + self.interval;
+            let most = span.to + self.tolerance();
+            if full_at > most + GRAIN {
+                over += 1;
+                full_at = most;
+            }
+        }
+        over
+    }
+
+    /// Refusals although it surely had one.
+    pub(crate) fn wasted(&self, evidence: &Evidence) -> u64 {
+        let mut full_at = f64::NEG_INFINITY;
+        evidence.wasted(
+            &mut full_at,
+            |full_at, span| {
+                let next = full_at.max(span.to) + self.interval;
+                *full_at = next.min(span.to + self.tolerance());
+            },
+            |full_at, span| full_at + self.interval > span.from + self.tolerance() - GRAIN,
+        )
+    }
+
+    pub(crate) fn start(self) -> Decide {
+        let mut full_at = f64::NEG_INFINITY;
+        Box::new(move |now| {
+            let next = full_at.max(now) + self.interval;
+            let admits = next <= now + self.tolerance() + GRAIN;
+            if admits {
+                full_at = next;
+            }
+            admits
+        })
+    }
+}

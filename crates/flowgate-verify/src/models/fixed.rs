@@ -1,0 +1,217 @@
+//! Fixed windows: the count begins anew with each.
+
+use super::{Decide, GRAIN};
+use crate::evidence::{Evidence, Span};
+
+/// One window after the other, whether or not anybody asks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct OnClock {
+    pub(crate) limit: f64,
+    pub(crate) window: f64,
+    /// When one of the windows begins.
+    pub(crate) phase: f64,
+}
+
+/// Counts of the window that was touched last and of the one before.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct TwoCounts {
+    pub(super) index: f64,
+    pub(super) before: f64,
+    pub(super) current: f64,
+}
+
+impl TwoCounts {
+    pub(super) fn new() -> Self {
+        Self {
+            index: f64::NEG_INFINITY,
+            ..Self::default()
+        }
+    }
+
+    /// Moves on to the window `index`, if it is not there yet.
+    pub(super) fn advance(&mut self, index: f64) {
+        if index > self.index {
+            self.before = if index == self.index + 1.0 {
+                self.current
+            } else {
+                0.0
+            };
+            self.current = 0.0;
+            self.index = index;
+        }
+    }
+
+    /// The count in the window `index`.
+    pub(super) fn at(&self, index: f64) -> f64 {
+        if index == self.index {
+            self.current
+        } else if index == self.index - 1.0 {
+            self.before
+        } else {
+            0.0
+        }
+    }
+
+    /// One more that may have been in any window from `first` to `last`.
+    pub(super) fn add_to(&mut self, first: f64, last: f64) {
+        self.advance(last);
+        if last >= self.index {
+            self.current += 1.0;
+        }
+        if first < self.index {
+            self.before += 1.0;
+        }
+    }
+}
+
+impl OnClock {
+    fn index(&self, at: f64) -> f64 {
+        ((at - self.phase) / self.window).floor()
+    }
+
+    /// Admissions beyond the limit of a window that they surely were in.
+    pub(crate) fn over(&self, evidence: &Evidence) -> u64 {
+        let mut counts = TwoCounts::new();
+        let mut over = 0;
+        for span in &evidence.surely {
+            let index = self.index(span.to);
+            if self.index(span.from) != index {
+                continue;
+            }
+            counts.advance(index);
+            if counts.current < self.limit {
+                counts.current += 1.0;
+            } else {
+                over += 1;
+            }
+        }
+        over
+    }
+
+    /// Refusals in windows that surely had not reached their limits.
+    pub(crate) fn wasted(&self, evidence: &Evidence) -> u64 {
+        let mut counts = TwoCounts::new();
+        evidence.wasted(
+            &mut counts,
+            |counts, span| counts.add_to(self.index(span.from), self.index(span.to)),
+            |counts, span| {
+                counts.at(self.index(span.from)) >= self.limit
+                    || counts.at(self.index(span.to)) >= self.limit
+            },
+        )
+    }
+
+    pub(crate) fn start(self) -> Decide {
+        let mut counts = TwoCounts::new();
+        Box::new(move |now| {
+            counts.advance(self.index(now));
+            let admits = counts.current < self.limit;
+            if admits {
+                counts.current += 1.0;
+            }
+            admits
+        })
+    }
+}
+
+/// A window begins with the first request after the one before has ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct OnRequest {
+    pub(crate) limit: f64,
+    pub(crate) window: f64,
+}
+
+/// What is known of the window that is open: when it began, and how many it has admitted.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    began: Span,
+    at_least: f64,
+    at_most: f64,
+}
+
+impl Open {
+    fn with(span: Span) -> Self {
+        Self {
+            began: span,
+            at_least: 1.0,
+            at_most: 1.0,
+        }
+    }
+}
+
+/// The window that was begun last, the one before, for refusals that were under way meanwhile, and how many admissions
+/// were wrong.
+#[derive(Clone, Copy, Debug, Default)]
+struct Windows {
+    open: Option<Open>,
+    before: Option<Open>,
+    over: u64,
+}
+
+impl OnRequest {
+    /// Admissions beyond the limit of a window that was surely open.
+    ///
+    /// Where it is not certain whether an admission was the first of a new window, what is known of the window gets
+    /// vaguer.
+    pub(crate) fn over(&self, evidence: &Evidence) -> u64 {
+        let mut windows = Windows::default();
+        for span in &evidence.possibly {
+            self.admit(&mut windows, *span);
+        }
+        windows.over
+    }
+
+    /// Refusals while no window can have been open that had reached its limit.
+    pub(crate) fn wasted(&self, evidence: &Evidence) -> u64 {
+        evidence.wasted(
+            &mut Windows::default(),
+            |windows, span| self.admit(windows, span),
+            |windows, span| {
+                let known = [windows.open, windows.before];
+                known.into_iter().flatten().any(|known| {
+                    let may_be_open = span.from < known.began.to + self.window + GRAIN;
+                    may_be_open && known.at_most >= self.limit
+                })
+            },
+        )
+    }
+
+    /// Takes in an admission.
+    fn admit(&self, windows: &mut Windows, span: Span) {
+        let begin = |windows: &mut Windows| {
+            windows.before = windows.open.replace(Open::with(span));
+        };
+        let Some(now) = &mut windows.open else {
+            return begin(windows);
+        };
+        let surely_open = span.to < now.began.from + self.window - GRAIN;
+        let surely_over = span.from >= now.began.to + self.window;
+        if surely_over || (!surely_open && now.at_least >= self.limit) {
+            return begin(windows);
+        }
+        now.at_most += 1.0;
+        if surely_open {
+            windows.over += u64::from(now.at_least >= self.limit);
+            now.at_least = (now.at_least + 1.0).min(self.limit);
+        } else {
+            now.began.to = span.to;
+            now.at_least = 1.0;
+        }
+    }
+
+    pub(crate) fn start(self) -> Decide {
+        let mut ends = f64::NEG_INFINITY;
+        let mut count = 0.0;
+        Box::new(move |now| {
+            if now + GRAIN >= ends {
+                ends = now + self.window;
+                count = 0.0;
+            }
+            let admits = count < self.limit;
+            if admits {
+                count += 1.0;
+            }
+            admits
+        })
+    }
+}

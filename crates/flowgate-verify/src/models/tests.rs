@@ -1,0 +1,107 @@
+//! A model explains everything that a limiter of its kind answers, whenever in between it decided; and not what another
+//! kind answers.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::*;
+use crate::{Observation, Phase, Shot, Simulated, Subject, Volley};
+
+const SECOND: f64 = 1e9;
+
+fn models(rate: f64, burst: f64) -> [Model; 5] {
+    let (limit, window) = (burst, burst / rate * SECOND);
+    let phase = window / 3.0;
+    [
+        Model::Bucket(Bucket {
+            interval: SECOND / rate,
+            burst,
+        }),
+        Model::OnRequest(OnRequest { limit, window }),
+        Model::OnClock(OnClock {
+            limit,
+            window,
+            phase,
+        }),
+        Model::Log(Log { limit, window }),
+        Model::Counter(Counter {
+            limit,
+            window,
+            phase,
+            spare: Counter::WHOLE,
+        }),
+    ]
+}
+
+/// Bursts of up to half a limit at random times, faster than the rate by half, and at once every now and then.
+fn ask(model: Model, rate: f64, burst: f64, service: Duration, seed: u64) -> Vec<Observation> {
+    let mut decide = model.start();
+    let mut subject =
+        Simulated::new(move |question| decide(question.at_ns as f64).into()).service(service, seed);
+    let mut rng = Rng::with_seed(seed);
+    let mut shots = Vec::new();
+    let mut at = 0.0;
+    while shots.len() < 1_500 {
+        let size = rng.u64(1..=(burst / 2.0) as u64 + 1);
+        for index in 0..size {
+            let at_ns = at as u64;
+            shots.push(Shot {
+                at_ns,
+                lane: (index % 8) as u32,
+                key: 0,
+            });
+        }
+        at += size as f64 / rate * SECOND * rng.f64() * 1.3;
+    }
+    let Ok(seen) = subject.send(&Volley {
+        phase: Phase::Shape,
+        shots,
+    });
+    seen
+}
+
+#[test]
+fn what_a_limiter_answers_is_explained_wherever_it_decided() {
+    for (rate, burst) in [
+        (100.0, 20.0),
+        (5.0, 1.0),
+        (5_000.0, 100.0),
+        (7.0 / 3.0, 7.0),
+    ] {
+        for seed in 0..20 {
+            let service = [0, 1, 1_000_000][seed as usize % 3];
+            for model in models(rate, burst) {
+                let seen = ask(model, rate, burst, Duration::from_nanos(service), seed);
+                let evidence = Evidence::of(&seen);
+                assert!(
+                    evidence.refused.len() > 20,
+                    "{model:?}: {}",
+                    evidence.refused.len()
+                );
+                assert_eq!(
+                    model.unexplained(&evidence),
+                    0,
+                    "{model:?} {service} {seed}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_another_kind_answers_is_not_explained() {
+    let (rate, burst) = (100.0, 20.0);
+    let kinds = models(rate, burst);
+    for is in kinds {
+        let seen = ask(is, rate, burst, Duration::from_millis(1), 7);
+        let evidence = Evidence::of(&seen);
+        for other in kinds.into_iter().filter(|other| *other != is) {
+            let unexplained = other.unexplained(&evidence);
+            assert!(
+                unexplained > 30,
+                "{is:?} as {other:?}: {unexplained} unexplained"
+            );
+        }
+    }
+}

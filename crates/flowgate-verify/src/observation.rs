@@ -1,0 +1,46 @@
+use std::time::Duration;
+
+/// A request, and what became of it. Times are nanoseconds on the [subject's](crate::Subject) timeline.
+///
+/// The limiter decided at some instant from `sent_ns` to `answered_ns`, both included; no more is known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observation {
+    /// Just before its first byte was written.
+    pub sent_ns: u64,
+    /// When the head of its answer was there; for a request that got none, when that was known.
+    pub answered_ns: u64,
+    /// The connection that it went over.
+    pub lane: u32,
+    /// Whose request it was.
+    pub key: u32,
+    /// What was answered.
+    pub outcome: Outcome,
+    /// What the answer said of the limit.
+    pub told: Told,
+}
+
+/// What was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was let through.
+    Admitted,
+    /// The limiter refused it.
+    Refused,
+    /// Neither: another status, no answer, no connection.
+    Failed,
+}
+
+/// What an answer said of the limit, as far as it did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// `Retry-After`.
+    pub retry_after: Option<Duration>,
+    /// `RateLimit`'s `r`, or `X-RateLimit-Remaining`.
+    pub remaining: Option<u64>,
+    /// `RateLimit`'s `t`, or `X-RateLimit-Reset` as a time from the answer on: until there is more.
+    pub more_after: Option<Duration>,
+    /// `RateLimit-Policy`'s `q`, or `X-RateLimit-Limit`: the most at once.
+    pub limit: Option<u64>,
+    /// `RateLimit-Policy`'s `w`: the time in which as much can be had again.
+    pub window: Option<Duration>,
+}

@@ -1,0 +1,72 @@
+//! When is there something again, once everything is used up? Asked less and less often, until something is
+//! admitted, and then how much.
+
+use crate::inquiry::{Inquiry, count};
+use crate::{Outcome, Phase, Subject};
+
+/// The shortest pause.
+const SHORTEST_NS: u64 = 1_000_000;
+
+/// Times that something has to come back.
+const TIMES: u32 = 3;
+
+/// Of the time left, what may be spent here.
+const SHARE: f64 = 0.6;
+
+/// What came back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Comeback {
+    /// So much per nanosecond, to a factor of two.
+    Rate(f64),
+    /// Nothing, for so many nanoseconds.
+    Nothing(u64),
+}
+
+/// Waits for more after a refusal, several times.
+pub(crate) fn comeback<S: Subject>(inquiry: &mut Inquiry<'_, S>) -> Result<Comeback, S::Error> {
+    let empty_ns = inquiry.now_ns();
+    let until_ns = empty_ns + (inquiry.time_left_ns() as f64 * SHARE) as u64;
+    let mut wait_ns = SHORTEST_NS.max(2 * inquiry.service_ns());
+    let (mut waited_ns, mut admitted, mut times) = (0, 0, 0);
+    let mut full_ns = empty_ns;
+    while times < TIMES {
+        let at_ns = inquiry.now_ns() + wait_ns;
+        let is_long = times > 0 && (at_ns - empty_ns) > (until_ns - empty_ns) / 4;
+        if at_ns > until_ns || is_long || inquiry.requests_left() == 0 {
+            break;
+        }
+        let answers = inquiry.ask_at(Phase::Saturate, &[at_ns as f64], 1, 0)?;
+        waited_ns += wait_ns;
+        if count(answers, Outcome::Admitted) == 0 {
+            wait_ns *= 2;
+            continue;
+        }
+        admitted += 1 + exhaust(inquiry)?;
+        full_ns = inquiry.now_ns();
+        times += 1;
+        wait_ns = (waited_ns / 4).max(SHORTEST_NS);
+        waited_ns = 0;
+    }
+    let took_ns = full_ns - empty_ns;
+    Ok(if admitted == 0 {
+        Comeback::Nothing(inquiry.now_ns() - empty_ns)
+    } else {
+        Comeback::Rate(admitted as f64 / took_ns.max(1) as f64)
+    })
+}
+
+/// Asks for 1, 2, 4, … until some are refused. How many were admitted.
+fn exhaust<S: Subject>(inquiry: &mut Inquiry<'_, S>) -> Result<u64, S::Error> {
+    let (mut size, mut admitted) = (1, 0);
+    while inquiry.requests_left() > size {
+        let lanes = u32::try_from(size / 16).unwrap_or(u32::MAX).max(1);
+        let answers = inquiry.ask_at_once(Phase::Saturate, size, lanes, 0)?;
+        let fits = count(answers, Outcome::Admitted);
+        admitted += fits;
+        if fits < size {
+            break;
+        }
+        size *= 2;
+    }
+    Ok(admitted)
+}

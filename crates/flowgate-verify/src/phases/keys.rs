@@ -1,0 +1,80 @@
+//! Do keys share a limit, and do they get alike?
+
+use crate::fit::Fit;
+use crate::inquiry::{Inquiry, count};
+use crate::{KeyIsolation, Outcome, Phase, Shot, Subject};
+
+/// Requests of each key when all ask for too much.
+const EACH: u64 = 60;
+
+/// Uses everything up as one key, asks at once as the next, and then as all of them.
+pub(crate) fn keys<S: Subject>(
+    inquiry: &mut Inquiry<'_, S>,
+    fit: &Fit,
+    keys: u32,
+) -> Result<Option<KeyIsolation>, S::Error> {
+    let model = fit.at_most();
+    let rate = model.rate() / 1e9;
+    let n = model.burst().ceil() as u64;
+    if keys < 2 || 3 * n > inquiry.requests_left() {
+        return Ok(None);
+    }
+    let lanes = inquiry.lanes_for(4.0 * rate);
+    let from_ns = inquiry.now_ns();
+    let used_up = inquiry.ask_at_once(Phase::Keys, n + n / 4 + 2, lanes, 0)?;
+    if count(used_up, Outcome::Refused) == 0 {
+        return Ok(None);
+    }
+    let answers = inquiry.ask_at_once(Phase::Keys, n, lanes, 1)?;
+    let admitted = count(answers, Outcome::Admitted) as f64;
+    let came_back = rate * (inquiry.now_ns() - from_ns) as f64;
+    let are_shared = admitted < 0.5 * n as f64 || admitted <= came_back;
+
+    let each = EACH.min(inquiry.requests_left() / u64::from(keys));
+    let gap = (1.0 / (3.0 * rate)).min(inquiry.time_left_ns() as f64 * 0.1 / each.max(1) as f64);
+    let from = inquiry.now_ns() as f64 + 1.05 * model.memory();
+    let lanes = inquiry.lanes_for(f64::from(keys) / gap);
+    let shots = (0..each).flat_map(|turn| (0..keys).map(move |key| (turn, key)));
+    let shots = shots
+        .zip((0..lanes).cycle())
+        .map(|((turn, key), lane)| Shot {
+            at_ns: (from + turn as f64 * gap) as u64,
+            lane,
+            key,
+        });
+    let answers = inquiry.ask(Phase::Keys, shots.collect())?;
+    let mut got = vec![0.0; keys as usize];
+    for seen in answers
+        .iter()
+        .filter(|seen| seen.outcome == Outcome::Admitted)
+    {
+        got[seen.key as usize] += 1.0;
+    }
+    Ok(Some(KeyIsolation {
+        keys,
+        are_shared,
+        jain: jain(&got),
+    }))
+}
+
+/// (Σx)² / n Σx²: 1 if all got alike, 1/n if one got everything; 1 if nobody got anything.
+fn jain(got: &[f64]) -> f64 {
+    let sum: f64 = got.iter().sum();
+    let squares: f64 = got.iter().map(|x| x * x).sum();
+    if squares == 0.0 {
+        return 1.0;
+    }
+    sum * sum / (got.len() as f64 * squares)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::jain;
+
+    #[test]
+    fn alike_is_one_and_all_for_one_is_one_of_so_many() {
+        assert!((jain(&[3.0, 3.0, 3.0]) - 1.0).abs() < 1e-12);
+        assert!((jain(&[0.0, 9.0, 0.0]) - 1.0 / 3.0).abs() < 1e-12);
+        assert!((jain(&[0.0, 0.0]) - 1.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,25 @@
+//! What is asked, one idea a file.
+
+mod burst;
+mod comeback;
+mod honesty;
+mod keys;
+mod nodes;
+mod queue;
+mod race;
+mod refill;
+mod saturate;
+mod shape;
+mod steady;
+
+pub(crate) use burst::{Found, burst, burst_again};
+pub(crate) use comeback::{Comeback, comeback};
+pub(crate) use honesty::{honesty, tell};
+pub(crate) use keys::keys;
+pub(crate) use nodes::nodes;
+pub(crate) use queue::queue;
+pub(crate) use race::race;
+pub(crate) use refill::refill;
+pub(crate) use saturate::saturate;
+pub(crate) use shape::shape;
+pub(crate) use steady::steady;

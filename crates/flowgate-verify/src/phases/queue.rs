@@ -1,0 +1,109 @@
+//! Do those over the rate wait? Then answers tell the rate, one after the other, and refusals how many may wait.
+
+use crate::fit::Fit;
+use crate::inquiry::{Inquiry, count, took_ns};
+use crate::models::{Bucket, Model};
+use crate::{Estimate, Observation, Outcome, Phase, Subject};
+
+/// Answers are late if they take so many times as long as an idle one, and a millisecond more.
+const TIMES_AS_LONG: u64 = 4;
+const LONGER_NS: u64 = 1_000_000;
+
+/// Distances are even if they are this part of the middle one, or less, away from it.
+const EVEN: f64 = 0.2;
+
+/// Answers that give the rate.
+const ANSWERS: u64 = 120;
+
+/// Of the time left, what measuring may take.
+const SHARE: f64 = 0.4;
+
+/// Whether the answers to a volley came late, and one after the other at even distances.
+pub(crate) fn is_queued(answers: &[Observation], idle_ns: u64) -> bool {
+    let (gaps, middle) = gaps(answers);
+    let mut took: Vec<u64> = answers.iter().map(took_ns).collect();
+    took.sort_unstable();
+    let is_late = took
+        .get(took.len() / 2)
+        .is_some_and(|took| *took > TIMES_AS_LONG * idle_ns + LONGER_NS);
+    let uneven = uneven(&gaps, middle);
+    is_late && gaps.len() >= 5 && uneven * 4 <= gaps.len()
+}
+
+/// Between the answers to those that were admitted, and the one in the middle.
+fn gaps(answers: &[Observation]) -> (Vec<f64>, f64) {
+    let admitted = answers
+        .iter()
+        .filter(|seen| seen.outcome == Outcome::Admitted);
+    let mut ends: Vec<u64> = admitted.map(|seen| seen.answered_ns).collect();
+    ends.sort_unstable();
+    let gaps: Vec<f64> = ends
+        .windows(2)
+        .map(|pair| (pair[1] - pair[0]) as f64)
+        .collect();
+    let mut sorted = gaps.clone();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.get(sorted.len() / 2).copied().unwrap_or(0.0);
+    (gaps, middle)
+}
+
+fn uneven(gaps: &[f64], middle: f64) -> usize {
+    let is_uneven = |gap: &&f64| (**gap - middle).abs() > EVEN * middle;
+    gaps.iter().filter(is_uneven).count()
+}
+
+/// How fast it moves, and how many wait: over all lanes at once, after a rest; and then for long enough.
+pub(crate) fn queue<S: Subject>(
+    inquiry: &mut Inquiry<'_, S>,
+    volley: &[Observation],
+) -> Result<Option<Fit>, S::Error> {
+    let (_, interval) = gaps(volley);
+    let lanes = inquiry.lanes();
+    let rest = f64::from(lanes) * interval;
+    let at = inquiry.now_ns() as f64 + rest;
+    let all = vec![at; lanes as usize];
+    let answers = inquiry.ask_at(Phase::Refill, &all, lanes, 0)?;
+    let admitted = count(answers, Outcome::Admitted);
+    let is_full = count(answers, Outcome::Refused) > 0;
+    if admitted < 2 {
+        return Ok(None);
+    }
+    // No more at once than there is room for, so that none is refused.
+    let busy = u32::try_from(admitted)
+        .unwrap_or(lanes)
+        .min(lanes)
+        .div_ceil(2)
+        .max(2);
+    let affordable = (inquiry.time_left_ns() as f64 * SHARE / interval) as u64;
+    let n = ANSWERS.min(affordable).max(u64::from(busy));
+    let answers = inquiry.ask_at_once(Phase::Saturate, n, busy, 0)?;
+    let (gaps, middle) = gaps(answers);
+    let took: f64 = gaps.iter().sum();
+    let mean = took / gaps.len().max(1) as f64;
+    if gaps.len() < 2 || mean <= 0.0 {
+        return Ok(None);
+    }
+    // Each end of the measured time is off by what an answer takes beside the waiting.
+    let jitter = gaps.iter().map(|gap| (gap - middle).abs()).sum::<f64>() / gaps.len() as f64;
+    let share = 2.0 * jitter / took;
+    let burst = admitted as f64;
+    let rate = 1e9 / mean;
+    Ok(Some(Fit {
+        model: Model::Queue(Bucket {
+            interval: mean,
+            burst,
+        }),
+        unexplained: uneven(&gaps, middle) as u64,
+        of: gaps.len() as u64,
+        rate: Estimate {
+            value: rate,
+            plus_minus: rate * share,
+        },
+        // If none was refused, there may be room for any number more.
+        burst: Estimate {
+            value: burst,
+            plus_minus: if is_full { 0.0 } else { f64::INFINITY },
+        },
+        window: None,
+    }))
+}

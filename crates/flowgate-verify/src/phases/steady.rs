@@ -1,0 +1,47 @@
+//! How many of an even stream, below, at and above the rate?
+
+use crate::fit::Fit;
+use crate::inquiry::{Inquiry, count};
+use crate::{Outcome, Phase, Steady, Subject};
+
+const FACTORS: [f64; 4] = [0.9, 1.0, 1.1, 2.0];
+
+/// Requests of a stream, if time and budget allow it.
+const REQUESTS: f64 = 150.0;
+
+/// Of the time left, what a stream may take.
+const SHARE: f64 = 0.08;
+
+/// Asks evenly at 0.9 to 2 times the rate, one after the other, after a rest in which everything comes back.
+pub(crate) fn steady<S: Subject>(
+    inquiry: &mut Inquiry<'_, S>,
+    fit: &Fit,
+) -> Result<Vec<Steady>, S::Error> {
+    let rate = fit.model.rate() / 1e9;
+    let longest = inquiry.time_left_ns() as f64 * SHARE;
+    let rest = fit.model.memory().min(longest);
+    let mut at = inquiry.now_ns() as f64 + rest;
+    let mut streams = Vec::new();
+    for factor in FACTORS {
+        let offered = factor * rate;
+        let wanted = (REQUESTS * factor).max(offered * fit.model.window().unwrap_or(0.0) * 1.2);
+        let n = wanted
+            .min(offered * longest)
+            .min(inquiry.requests_left() as f64 / 8.0);
+        let times: Vec<f64> = (0..n as u64).map(|k| at + k as f64 / offered).collect();
+        let lanes = inquiry.lanes_for(offered);
+        let answers = inquiry.ask_at(Phase::Steady, &times, lanes, 0)?;
+        let requests = answers.len() as u64;
+        if requests < 3 {
+            break;
+        }
+        let admitted = count(answers, Outcome::Admitted);
+        streams.push(Steady {
+            offered: offered * 1e9,
+            admitted: admitted as f64 * offered * 1e9 / requests as f64,
+            requests,
+        });
+        at = (at + n / offered).max(inquiry.now_ns() as f64);
+    }
+    Ok(streams)
+}

@@ -1,0 +1,129 @@
+//! With which numbers does a kind explain most, if the burst is given?
+
+mod clock;
+mod counter;
+
+use crate::evidence::Evidence;
+use crate::fit::Hints;
+use crate::models::{Bucket, Log, Model, OnRequest};
+use crate::plateau::Plateau;
+use crate::{Alignment, Kind};
+
+/// How far a search goes: all over, or near what was found before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reach {
+    pub(crate) burst: f64,
+    /// As parts of the guess.
+    low: f64,
+    high: f64,
+    steps: usize,
+}
+
+impl Reach {
+    pub(crate) fn rough(burst: f64) -> Self {
+        Self {
+            steps: 40,
+            ..Self::thorough(burst)
+        }
+    }
+
+    pub(crate) fn thorough(burst: f64) -> Self {
+        Self {
+            burst,
+            // A window whose period was measured may be shorter: it is not open until somebody asks.
+            low: (0.92 - 0.4 / burst).max(0.3),
+            high: 1.1,
+            steps: 160,
+        }
+    }
+
+    /// For a guess that is right if it is not all wrong.
+    pub(crate) fn near(burst: f64) -> Self {
+        Self {
+            low: 0.97,
+            high: 1.03,
+            ..Self::thorough(burst)
+        }
+    }
+
+    pub(crate) fn is_rough(&self) -> bool {
+        self.steps < 100
+    }
+}
+
+pub(crate) type Search = fn(&Evidence, &Hints, Reach) -> (Plateau, Model);
+
+/// The simplest first.
+pub(crate) const SEARCHES: [(Kind, Search); 5] = [
+    (Kind::TokenBucket, bucket),
+    (Kind::FixedWindow(Alignment::FirstRequest), on_request),
+    (Kind::FixedWindow(Alignment::Clock), clock::on_clock),
+    (Kind::SlidingLog, log),
+    (Kind::SlidingCounter, counter::counter),
+];
+
+/// Looks for the time between tokens, or the length of a window, that explains most.
+fn along(guess: f64, reach: Reach, score: impl Fn(f64) -> u64) -> Plateau {
+    Plateau::find(guess * reach.low, guess * reach.high, reach.steps, score)
+}
+
+fn bucket(evidence: &Evidence, hints: &Hints, reach: Reach) -> (Plateau, Model) {
+    let of = |interval| {
+        Model::Bucket(Bucket {
+            interval,
+            burst: reach.burst,
+        })
+    };
+    let plateau = along(1.0 / hints.rate, reach, |interval| {
+        of(interval).unexplained(evidence)
+    });
+    (plateau, of(plateau.middle()))
+}
+
+fn on_request(evidence: &Evidence, hints: &Hints, reach: Reach) -> (Plateau, Model) {
+    let limit = reach.burst;
+    let of = |window| Model::OnRequest(OnRequest { limit, window });
+    let plateau = along(limit / hints.rate, reach, |window| {
+        of(window).unexplained(evidence)
+    });
+    (plateau, of(plateau.middle()))
+}
+
+/// Each answer bounds the window from one side, so that there is nothing to try out, and no need for a good guess.
+fn log(evidence: &Evidence, hints: &Hints, reach: Reach) -> (Plateau, Model) {
+    let limit = reach.burst;
+    let (mut at_most, mut at_least) = Log::bounds(limit as u64, evidence);
+    at_most.sort_by(f64::total_cmp);
+    at_least.sort_by(f64::total_cmp);
+    let guess = limit / hints.rate;
+    // Above one of the lower bounds, up to the next upper bound.
+    let mut best = Plateau {
+        score: u64::MAX,
+        low: guess,
+        high: guess,
+    };
+    let within = guess / 2.0..guess * 2.0;
+    let lows = at_least.iter().copied().filter(|low| within.contains(low));
+    for low in lows.chain([within.start]) {
+        let over = at_most.partition_point(|most| *most <= low);
+        let right = at_least.partition_point(|least| *least <= low);
+        let wasted = at_least.len() - right;
+        let ends = [at_most.get(over), at_least.get(right), Some(&within.end)];
+        let high = ends
+            .into_iter()
+            .flatten()
+            .copied()
+            .fold(f64::INFINITY, f64::min);
+        let here = Plateau {
+            score: (over + wasted) as u64,
+            low,
+            high: high.max(low),
+        };
+        if here.order(&best).is_lt() {
+            best = here;
+        }
+    }
+    let model = Model::Log(Log::new(limit, best.middle()));
+    let score = model.unexplained(evidence);
+    (Plateau { score, ..best }, model)
+}

@@ -1,0 +1,361 @@
+//! Planted faults are named, and what leaves no verdict gets none.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use flowgate::{FixedWindow, ManualClock, Quota, SlidingWindow, Timestamp, TokenBucket};
+use flowgate_verify::{
+    Answer, Claim, Fault, Findings, Investigation, Kind, Outcome, Question, Simulated, Told,
+    Verdict,
+};
+
+const SERVICE: Duration = Duration::from_micros(500);
+
+fn bucket(text: &str) -> impl FnMut(u64) -> bool {
+    let quota: Quota = text.parse().unwrap();
+    let bucket = TokenBucket::builder(quota)
+        .clock(ManualClock::new())
+        .build()
+        .unwrap();
+    move |at_ns| {
+        bucket
+            .at(Timestamp::from_nanos(at_ns))
+            .try_acquire()
+            .is_ok()
+    }
+}
+
+fn fixed(text: &str) -> impl FnMut(u64) -> bool {
+    let quota: Quota = text.parse().unwrap();
+    let window = FixedWindow::builder(quota)
+        .clock(ManualClock::new())
+        .build()
+        .unwrap();
+    move |at_ns| {
+        window
+            .at(Timestamp::from_nanos(at_ns))
+            .try_acquire()
+            .is_ok()
+    }
+}
+
+fn investigate(claim: &str, decide: impl FnMut(Question) -> Answer) -> Findings {
+    let claim: Claim = claim.parse().unwrap();
+    let mut subject = Simulated::new(decide).service(SERVICE, 3);
+    let Ok(findings) = Investigation::new()
+        .claim(claim)
+        .run(&mut subject, &mut |_| ());
+    findings
+}
+
+fn verdict(findings: &Findings) -> &Verdict {
+    &findings.claim.as_ref().unwrap().verdict
+}
+
+#[test]
+fn what_is_as_claimed_is_consistent() {
+    let mut decide = bucket("100/s burst 20");
+    let findings = investigate("100/s burst 20", |question| decide(question.at_ns).into());
+    assert_eq!(verdict(&findings), &Verdict::Consistent, "{findings}");
+    assert_eq!(findings.faults, [], "{findings}");
+    assert!(findings.seconds <= 60.0 && findings.requests <= 20_000);
+    let text = findings.to_string();
+    assert!(
+        text.contains("token bucket / GCRA, rate 100.0/s, burst 20"),
+        "{text}"
+    );
+    assert!(text.contains("claim: CONSISTENT"), "{text}");
+}
+
+#[test]
+fn a_check_and_an_act_that_are_two_steps_are_a_race() {
+    // Whoever comes within 100 µs of the one before, over another connection, sees the same state.
+    let mut decide = bucket("100/s burst 20");
+    let mut last = (0, 0, false);
+    let findings = investigate("100/s burst 20", |question| {
+        let (at_ns, lane, admitted) = last;
+        let meets = question.at_ns - at_ns < 100_000 && question.lane != lane;
+        if !(meets && admitted) {
+            last = (question.at_ns, question.lane, decide(question.at_ns));
+        }
+        last.2.into()
+    });
+    let races = |fault: &Fault| matches!(fault, Fault::Race { .. });
+    assert!(findings.faults.iter().any(races), "{findings}");
+    assert!(
+        matches!(verdict(&findings), Verdict::Differs(_)),
+        "{findings}"
+    );
+}
+
+#[test]
+fn nodes_that_each_have_the_limit_are_counted() {
+    let mut nodes: Vec<_> = (0..3).map(|_| bucket("100/s burst 20")).collect();
+    let findings = investigate("100/s burst 20", |question| {
+        nodes[question.lane as usize % 3](question.at_ns).into()
+    });
+    assert!(
+        findings.faults.contains(&Fault::Nodes { at_least: 3 }),
+        "{findings}"
+    );
+    assert!(
+        matches!(verdict(&findings), Verdict::Differs(_)),
+        "{findings}"
+    );
+}
+
+#[test]
+fn requests_spread_over_nodes_make_a_multiple_of_the_claim() {
+    let mut nodes: Vec<_> = (0..2).map(|_| bucket("100/s burst 20")).collect();
+    let mut turn = 0;
+    let findings = investigate("100/s burst 20", |question| {
+        turn = 1 - turn;
+        nodes[turn](question.at_ns).into()
+    });
+    assert!(
+        findings.faults.contains(&Fault::TimesTheClaim { times: 2 }),
+        "{findings}"
+    );
+}
+
+#[test]
+fn a_window_that_is_longer_than_claimed_resets_late() {
+    let mut decide = fixed("50/1200ms");
+    let findings = investigate("fixed 50/s", |question| decide(question.at_ns).into());
+    let late = |fault: &Fault| match fault {
+        Fault::LateReset { by_seconds } => (by_seconds - 0.2).abs() < 0.02,
+        _ => false,
+    };
+    assert!(findings.faults.iter().any(late), "{findings}");
+}
+
+#[test]
+fn retry_after_that_is_too_early_is_named_and_by_how_much() {
+    let quota: Quota = "20/s burst 5".parse().unwrap();
+    let bucket = TokenBucket::builder(quota)
+        .clock(ManualClock::new())
+        .build()
+        .unwrap();
+    let decide = |early: bool| {
+        investigate("20/s burst 5", |question| {
+            match bucket
+                .at(Timestamp::from_nanos(question.at_ns))
+                .try_acquire()
+            {
+                Ok(()) => true.into(),
+                Err(denied) => {
+                    let after = denied.retry_after().unwrap();
+                    let retry_after = Some(if early { after / 2 } else { after });
+                    let told = Told {
+                        retry_after,
+                        ..Told::default()
+                    };
+                    Answer {
+                        told,
+                        ..false.into()
+                    }
+                }
+            }
+        })
+    };
+    let honest = decide(false).honesty;
+    assert_eq!((honest.retries, honest.too_early), (50, 0));
+    let findings = decide(true);
+    let early = |fault: &Fault| match fault {
+        Fault::EarlyRetryAfter {
+            times, by_seconds, ..
+        } => *times > 10 && *by_seconds < 0.05,
+        _ => false,
+    };
+    assert!(findings.faults.iter().any(early), "{findings}");
+}
+
+#[test]
+fn remaining_that_is_not_there_is_untrue() {
+    let mut decide = bucket("20/s burst 5");
+    let findings = investigate("20/s burst 5", |question| {
+        let told = Told {
+            remaining: Some(3),
+            ..Told::default()
+        };
+        Answer {
+            told,
+            ..decide(question.at_ns).into()
+        }
+    });
+    let untrue = |fault: &Fault| matches!(fault, Fault::UntrueRemaining { .. });
+    assert!(findings.faults.iter().any(untrue), "{findings}");
+}
+
+#[test]
+fn more_than_claimed_is_over_admission_and_is_never_consistent() {
+    let mut decide = bucket("100/s burst 40");
+    let findings = investigate("100/s burst 20", |question| decide(question.at_ns).into());
+    let over = |fault: &Fault| matches!(fault, Fault::OverAdmission { .. });
+    assert!(findings.faults.iter().any(over), "{findings}");
+    assert!(
+        matches!(verdict(&findings), Verdict::Differs(_)),
+        "{findings}"
+    );
+}
+
+#[test]
+fn the_kind_has_to_be_the_one_that_is_claimed() {
+    let quota: Quota = "50/s".parse().unwrap();
+    let window = SlidingWindow::builder(quota)
+        .clock(ManualClock::new())
+        .build()
+        .unwrap();
+    let decide = |question: Question| -> Answer {
+        window
+            .at(Timestamp::from_nanos(question.at_ns))
+            .try_acquire()
+            .is_ok()
+            .into()
+    };
+    let findings = investigate("sliding 50/s", decide);
+    assert_eq!(verdict(&findings), &Verdict::Consistent, "{findings}");
+    let mut decide = fixed("50/s");
+    let findings = investigate("sliding 50/s", |question| decide(question.at_ns).into());
+    assert!(
+        matches!(verdict(&findings), Verdict::Differs(_)),
+        "{findings}"
+    );
+}
+
+#[test]
+fn a_queue_is_known_by_answers_that_come_one_after_the_other() {
+    // One at once, 20 wait, 100 a second.
+    let (interval_ns, waiting) = (10_000_000, 20);
+    let mut next_ns = 0;
+    let findings = investigate("queue 100/s burst 21", |question| {
+        let turn_ns: u64 = question.at_ns.max(next_ns);
+        let admits = turn_ns - question.at_ns <= waiting * interval_ns;
+        if admits {
+            next_ns = turn_ns + interval_ns;
+        }
+        Answer {
+            held: Duration::from_nanos(if admits { turn_ns - question.at_ns } else { 0 }),
+            ..admits.into()
+        }
+    });
+    assert_eq!(findings.likeness.kind, Kind::LeakyQueue, "{findings}");
+    let (rate, burst) = (
+        findings.likeness.rate.unwrap(),
+        findings.likeness.burst.unwrap(),
+    );
+    assert!((rate.value - 100.0).abs() < 2.0, "{findings}");
+    assert!((burst.value - 21.0).abs() <= 1.0, "{findings}");
+    assert_eq!(verdict(&findings), &Verdict::Consistent, "{findings}");
+}
+
+#[test]
+fn who_is_banned_is_told_so_and_asks_no_longer() {
+    let mut decide = bucket("100/s burst 20");
+    let mut refusals = 0;
+    let findings = investigate("100/s burst 20", |question| {
+        let admits = refusals < 60 && decide(question.at_ns);
+        refusals += u32::from(!admits);
+        admits.into()
+    });
+    let banned =
+        |fault: &Fault| matches!(fault, Fault::Ban { after_refusals } if *after_refusals <= 60);
+    assert!(findings.faults.iter().any(banned), "{findings}");
+    assert_eq!(findings.likeness.kind, Kind::Unknown, "{findings}");
+    assert!(findings.requests < 2_000, "{findings}");
+}
+
+#[test]
+fn refusals_that_count_make_it_collapse_under_load() {
+    // Every request extends the window's count, refused or not.
+    let mut seen: Vec<u64> = Vec::new();
+    let findings = investigate("20/s", |question| {
+        seen.retain(|at_ns| at_ns + 1_000_000_000 > question.at_ns);
+        seen.push(question.at_ns);
+        (seen.len() <= 20).into()
+    });
+    let collapsed = |fault: &Fault| matches!(fault, Fault::Collapse { .. });
+    assert!(findings.faults.iter().any(collapsed), "{findings}");
+    assert_ne!(verdict(&findings), &Verdict::Consistent, "{findings}");
+}
+
+#[test]
+fn without_a_limit_there_is_none_and_a_claim_differs() {
+    let findings = investigate("100/s", |_| true.into());
+    assert_eq!(findings.likeness.kind, Kind::Unlimited);
+    assert!(
+        matches!(verdict(&findings), Verdict::Differs(_)),
+        "{findings}"
+    );
+}
+
+#[test]
+fn what_does_not_answer_gets_no_verdict() {
+    let failed = Answer {
+        outcome: Outcome::Failed,
+        ..false.into()
+    };
+    let findings = investigate("100/s", |_| failed);
+    assert_eq!(findings.likeness.kind, Kind::Unknown, "{findings}");
+    assert!(
+        matches!(verdict(&findings), Verdict::Undecided(_)),
+        "{findings}"
+    );
+    assert!(findings.requests < 10);
+
+    let mut decide = bucket("100/s burst 20");
+    let mut asked = 0_u64;
+    let findings = investigate("100/s burst 20", |question| {
+        asked += 1;
+        let fails = asked.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 61 == 0;
+        if fails {
+            failed
+        } else {
+            decide(question.at_ns).into()
+        }
+    });
+    assert!(
+        !matches!(verdict(&findings), Verdict::Consistent),
+        "{findings}"
+    );
+    let failures = |fault: &Fault| matches!(fault, Fault::Failures { .. });
+    assert!(findings.faults.iter().any(failures), "{findings}");
+}
+
+#[test]
+fn keys_are_apart_or_share() {
+    let claim: Claim = "100/s burst 20".parse().unwrap();
+    let investigation = Investigation::new().claim(claim).keys(3);
+    let mut each: HashMap<u32, _> = HashMap::new();
+    let mut subject = Simulated::new(|question: Question| {
+        let own = each
+            .entry(question.key)
+            .or_insert_with(|| bucket("100/s burst 20"));
+        own(question.at_ns).into()
+    })
+    .service(SERVICE, 5);
+    let Ok(findings) = investigation.run(&mut subject, &mut |_| ());
+    let keys = findings.keys.clone().unwrap();
+    assert!(!keys.are_shared && keys.jain > 0.99, "{findings}");
+
+    let mut one = bucket("100/s burst 20");
+    let mut subject =
+        Simulated::new(|question: Question| one(question.at_ns).into()).service(SERVICE, 5);
+    let Ok(findings) = investigation.run(&mut subject, &mut |_| ());
+    assert!(findings.keys.unwrap().are_shared);
+}
+
+#[test]
+fn a_forecast_is_what_the_claim_will_take_and_bounded_by_the_budget() {
+    let claim: Claim = "100/s burst 20".parse().unwrap();
+    let forecast = Investigation::new().claim(claim).forecast().unwrap();
+    assert!(forecast.time <= Duration::from_secs(60), "{forecast:?}");
+    assert!((500..20_000).contains(&forecast.requests), "{forecast:?}");
+    let sum: u64 = forecast
+        .phases
+        .iter()
+        .map(|(_, requests, _)| requests)
+        .sum();
+    assert_eq!(sum, forecast.requests);
+    assert_eq!(Investigation::new().forecast(), None);
+}
