@@ -10,3 +10,6 @@ cargo run --release --locked -- waiting --quick
 cargo run --release --locked -- semaphores --quick
 cargo run --release --locked -p flowgate-bench-clients -- --quick
 cargo run --release --locked -p flowgate-bench-keyed -- --quick
+cargo run --release --locked -p flowgate-bench-tower -- --quick
+cargo run --release --locked -p flowgate-bench-field -- --quick
+cargo test --release --locked -p flowgate-bench-chart -p flowgate-bench-tower -p flowgate-bench-field
