@@ -1,6 +1,7 @@
 //! What is wrong with what was found, and whether a claim is right.
 
 use crate::allowance::Allowance;
+use crate::text::four_digits;
 use crate::{Claim, Estimate, Fault, Honesty, Kind, Likeness, Steady, Verdict, Worst};
 
 /// A rate may be off by this much without being another.
@@ -153,8 +154,9 @@ pub(crate) fn verdict(
     if let (Some(rate), Some(burst)) = (likeness.rate, likeness.burst) {
         if !agrees(rate, claimed.rate, rate_off(likeness) * claimed.rate) {
             reasons.push(format!(
-                "the rate is {:.4}/s, not {:.4}/s",
-                rate.value, claimed.rate
+                "the rate is {}/s, not {}/s",
+                four_digits(rate.value),
+                four_digits(claimed.rate)
             ));
         }
         if !agrees(burst, claimed.burst, BURST_OFF * claimed.burst + 1.0) {
@@ -196,8 +198,10 @@ pub(crate) fn verdict(
 fn breach(fault: &Fault) -> Option<String> {
     match fault {
         Fault::OverAdmission { worst } => Some(format!(
-            "{} were admitted within {:.4} s, {:.1} allowed",
-            worst.admitted, worst.span, worst.allowed
+            "{} were admitted within {} s, {:.1} allowed",
+            worst.admitted,
+            four_digits(worst.span),
+            worst.allowed
         )),
         Fault::Race { admitted, allowed } => Some(format!(
             "{admitted} were admitted at once, {allowed} allowed"
@@ -211,7 +215,10 @@ fn breach(fault: &Fault) -> Option<String> {
             admitted,
             of,
         } => Some(format!(
-            "asked for {offered:.4}/s it admits {admitted:.4}/s, and {of:.4}/s otherwise"
+            "asked for {}/s it admits {}/s, and {}/s otherwise",
+            four_digits(*offered),
+            four_digits(*admitted),
+            four_digits(*of)
         )),
         Fault::Ban { after_refusals } => Some(format!(
             "after {after_refusals} refusals everything is refused"

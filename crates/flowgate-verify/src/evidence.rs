@@ -68,6 +68,14 @@ impl Evidence {
             .fold(self.began(), f64::max)
     }
 
+    /// How long half of the refusals took, in nanoseconds, and the others longer.
+    pub(crate) fn blur(&self) -> f64 {
+        let took = self.refused.iter().map(|span| span.to - span.from);
+        let mut took: Vec<f64> = took.collect();
+        took.sort_by(f64::total_cmp);
+        took.get(took.len() / 2).copied().unwrap_or(0.0)
+    }
+
     /// How many answers a model should explain.
     pub(crate) fn len(&self) -> u64 {
         (self.surely.len() + self.refused.len()) as u64

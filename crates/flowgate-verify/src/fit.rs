@@ -12,6 +12,9 @@ const FASTER: f64 = 0.01;
 /// Records of more answers than this are long.
 const LONG: u64 = 300;
 
+/// A limit has to take so many times as long to come back as an answer takes, to be seen by answers.
+const BLUR: f64 = 4.0;
+
 /// Bursts beside the best that are tried thoroughly.
 const DOWNHILL: usize = 12;
 
@@ -93,6 +96,9 @@ pub(crate) fn fits(evidence: &Evidence, hints: &Hints, wanted: impl Fn(Kind) -> 
             fits.extend(best_burst(evidence, hints, *search));
         }
     }
+    // What is over before an answer is there would explain any answer.
+    let least = BLUR * evidence.blur();
+    fits.retain(|fit| fit.burst.value * 1e9 > least * fit.rate.value && fit.rate.value > 0.0);
     fits.sort_by_key(|fit| fit.unexplained);
     fits
 }

@@ -191,7 +191,8 @@ impl fmt::Display for Fault {
                 per_second,
                 allowed,
             } => {
-                write!(f, "under-admission: {per_second:.4}/s of {allowed:.4}/s")
+                let [per_second, allowed] = [*per_second, *allowed].map(four_digits);
+                write!(f, "under-admission: {per_second}/s of {allowed}/s")
             }
             Fault::Collapse {
                 offered,
@@ -199,7 +200,10 @@ impl fmt::Display for Fault {
                 of,
             } => write!(
                 f,
-                "collapse: asked for {offered:.4}/s it admits {admitted:.4}/s, and {of:.4}/s otherwise"
+                "collapse: asked for {}/s it admits {}/s, and {}/s otherwise",
+                four_digits(*offered),
+                four_digits(*admitted),
+                four_digits(*of)
             ),
             Fault::Ban { after_refusals } => {
                 write!(
@@ -225,6 +229,13 @@ impl fmt::Display for Verdict {
             Verdict::Undecided(_) => "UNDECIDED",
         })
     }
+}
+
+/// A number with four digits that matter.
+pub(crate) fn four_digits(value: f64) -> String {
+    let before = value.abs().max(1e-9).log10().floor();
+    let digits = (3.0 - before).clamp(0.0, 9.0) as usize;
+    format!("{value:.digits$}")
 }
 
 /// A line with its name in front.
@@ -265,8 +276,9 @@ impl fmt::Display for Findings {
         }
         for stream in &self.steady {
             let text = format!(
-                "of {:.4}/s admitted {:.4}/s",
-                stream.offered, stream.admitted
+                "of {}/s admitted {}/s",
+                four_digits(stream.offered),
+                four_digits(stream.admitted)
             );
             line(f, "steady", &text)?;
         }

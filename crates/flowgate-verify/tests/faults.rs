@@ -359,3 +359,21 @@ fn a_forecast_is_what_the_claim_will_take_and_bounded_by_the_budget() {
     assert_eq!(sum, forecast.requests);
     assert_eq!(Investigation::new().forecast(), None);
 }
+
+/// Whoever was used up a moment ago, of whom something quite different is claimed.
+#[test]
+fn a_claim_that_is_far_off_leads_to_no_wrong_certainty() {
+    let mut bucket = bucket("100/s burst 20");
+    (0..20).for_each(|_| assert!(bucket(0)));
+    let findings = investigate("1/min burst 5", |question| bucket(question.at_ns).into());
+    assert!(
+        matches!(verdict(&findings), Verdict::Differs(_)),
+        "{findings}"
+    );
+    let likeness = &findings.likeness;
+    if likeness.kind != Kind::Unknown {
+        assert_eq!(likeness.kind, Kind::TokenBucket, "{findings}");
+        let rate = likeness.rate.unwrap().value;
+        assert!((rate - 100.0).abs() < 2.0, "{findings}");
+    }
+}
