@@ -4,9 +4,9 @@ use std::fmt;
 
 use flowgate_verify::{Findings, Kind, Steady, Verdict};
 
-use super::STYLE;
 use super::axis::Axis;
 use super::chart::{Chart, Layer, Point, Shape};
+use super::document;
 use super::escape::Escaped;
 use super::figure::{Figure, keys};
 use super::run::{Key, Look};
@@ -31,31 +31,16 @@ const NANOS: f64 = 1e9;
 pub fn limiter_page(target: &Target, findings: &Findings) -> String {
     let target = target.to_string();
     let title = format!("{target}: {}", findings.likeness.kind);
-    format!(
-        "<!DOCTYPE html>\n\
-        <html lang=\"en\">\n\
-        <head>\n\
-        <meta charset=\"utf-8\"/>\n\
-        <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
-        <title>{} · flowgate verify</title>\n\
-        <style>\n{STYLE}</style>\n\
-        </head>\n\
-        <body>\n\
-        <main>\n\
-        <header>\n<p class=\"product\">flowgate verify</p>\n<h1>{}</h1>\n</header>\n\
+    let content = format!(
+        "<header>\n<p class=\"product\">flowgate verify</p>\n<h1>{}</h1>\n</header>\n\
         <div class=\"verdicts\">\n{}</div>\n\
-        <div class=\"figures\">\n{}{}</div>\n\
-        </main>\n\
-        <footer>flowgate {}</footer>\n\
-        </body>\n\
-        </html>\n",
-        Escaped(&title),
+        <div class=\"figures\">\n{}{}</div>\n",
         Escaped(&target),
         Judged(findings),
         envelope(findings),
         steady(&findings.steady),
-        env!("CARGO_PKG_VERSION"),
-    )
+    );
+    document(&title, "flowgate verify", &content)
 }
 
 /// What it looks like, whether that is as claimed, and the report.

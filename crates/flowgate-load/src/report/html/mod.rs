@@ -19,6 +19,7 @@ mod summary;
 mod unit;
 
 use std::borrow::Borrow;
+use std::fmt::Display;
 
 pub use limiter::limiter_page;
 
@@ -61,24 +62,28 @@ pub fn page<L: AsRef<str>, R: Borrow<Report>>(runs: &[(L, R)]) -> String {
         [run] => format!("{}: {}", run.name, run.report.verdict()),
         [first, rest @ ..] => format!("{} and {} more", first.name, rest.len()),
     };
+    let (summary, figures) = (summary::Summary(&runs), figure::Figures(&runs));
+    document(&title, "flowgate load", &format_args!("{summary}{figures}"))
+}
+
+/// A whole page, by this verb of the command.
+fn document(title: &str, product: &str, content: &dyn Display) -> String {
     format!(
         "<!DOCTYPE html>\n\
         <html lang=\"en\">\n\
         <head>\n\
         <meta charset=\"utf-8\"/>\n\
         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
-        <title>{} · flowgate load</title>\n\
+        <title>{} · {product}</title>\n\
         <style>\n{STYLE}</style>\n\
         </head>\n\
         <body>\n\
         <main>\n\
-        {}{}</main>\n\
+        {content}</main>\n\
         <footer>flowgate {}</footer>\n\
         </body>\n\
         </html>\n",
-        Escaped(&title),
-        summary::Summary(&runs),
-        figure::Figures(&runs),
+        Escaped(title),
         env!("CARGO_PKG_VERSION"),
     )
 }
