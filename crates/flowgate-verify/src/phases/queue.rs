@@ -52,6 +52,19 @@ fn uneven(gaps: &[f64], middle: f64) -> usize {
     gaps.iter().filter(is_uneven).count()
 }
 
+/// How many answers came early, which a queue does not explain: sooner after the one before than they should, though that
+/// was not late. (Any answer may be late on its way, and the next one is then sooner behind it.)
+fn early(gaps: &[f64], middle: f64) -> usize {
+    let mut late = 0.0;
+    let mut is_early = |gap: &&f64| {
+        let off: f64 = **gap - middle;
+        let is_early = late + off < -EVEN * middle;
+        late = (late + off).max(0.0);
+        is_early
+    };
+    gaps.iter().filter(|gap| is_early(gap)).count()
+}
+
 /// How fast it moves, and how many wait: over all lanes at once, after a rest; and then for long enough.
 pub(crate) fn queue<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
@@ -93,7 +106,7 @@ pub(crate) fn queue<S: Subject>(
             interval: mean,
             burst,
         }),
-        unexplained: uneven(&gaps, middle) as u64,
+        unexplained: early(&gaps, middle) as u64,
         of: gaps.len() as u64,
         rate: Estimate {
             value: rate,
@@ -106,4 +119,22 @@ pub(crate) fn queue<S: Subject>(
         },
         window: None,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_late_excuses_who_comes_after_and_nobody_may_be_early() {
+        for (gaps, expected) in [
+            (&[10.0, 10.5, 9.0, 10.0][..], 0),
+            (&[10.0, 16.0, 4.0, 10.0], 0),
+            (&[10.0, 35.0, 0.0, 1.0, 4.0, 10.0], 0),
+            (&[10.0, 4.0, 16.0, 10.0], 1),
+            (&[10.0, 16.0, 4.0, 4.0, 10.0], 1),
+        ] {
+            assert_eq!(early(gaps, 10.0), expected, "{gaps:?}");
+        }
+    }
 }
