@@ -174,6 +174,7 @@ fn each_limiter_is_recognised() {
         ("sliding 100/s", "sliding-log", 100.0),
         ("fixed 100/s", "fixed-window first-request", 100.0),
         ("aligned 100/s", "fixed-window clock", 100.0),
+        ("queue 100/s burst 20", "leaky-queue", 20.0),
     ]
     .into_iter()
     .map(|(limiter, kind, burst)| (Serve::start(limiter, &[]), limiter, kind, burst))
