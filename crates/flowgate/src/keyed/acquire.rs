@@ -8,6 +8,7 @@ use super::view::KeyedView;
 use crate::clock::Timestamp;
 use crate::room::{CancelHandle, Grant, Granted, Line, Turn};
 use crate::verdict::Denied;
+use core::borrow::Borrow;
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
@@ -47,7 +48,7 @@ pub struct KeyedAcquire<'a, A: KeyedAlgorithm, N: KeyNames = Hashed> {
     key: N::Owned,
     turn: Turn,
     /// Where it stands, once it has to: the slot of its key, and the line.
-    room: Option<Entered<Terms>>,
+    room: Option<Entered<Terms, N::Owned>>,
     is_over: bool,
 }
 
@@ -118,22 +119,10 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedAcquire<'a, A, N> {
                 return Poll::Ready(answer);
             }
         }
-        let Self {
-            view,
-            place,
-            key,
-            turn,
-            room,
-            ..
-        } = self;
-        let Some((_, room)) = room else {
+        let Some((_, room)) = &self.room else {
             return Poll::Pending;
         };
-        let who = Who {
-            place: *place,
-            key: N::borrow(key),
-        };
-        turn.poll(&view.supply(who, room), waker)
+        self.turn.poll(&self.view.keyed.supply(room), waker)
     }
 
     /// Without a line, if that is enough; otherwise enters one.
@@ -158,15 +147,16 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedAcquire<'a, A, N> {
         }
         let hold = || keyed.keys.hold(who, asked);
         let release = || keyed.keys.release(who, asked);
-        let set_up = |room: &KeyRoom<Terms>| {
-            let supply = view.supply(who, room);
-            Line::new(&supply).set_max_waiters(keyed.max_waiters_per_key);
+        let made = || {
+            let room = KeyRoom::new(who.place, N::own(who.key), view.own);
+            Line::new(&keyed.supply(&room)).set_max_waiters(keyed.max_waiters_per_key);
+            room
         };
-        let Some((slot, room)) = keyed.rooms.enter(view.own, hold, release, set_up) else {
+        let Some((slot, room)) = keyed.rooms.enter(hold, release, made) else {
             return Poll::Ready(Err(Denied::queue_full(None)));
         };
         let restate = || keyed.keys.restate(who, view.asked_latest());
-        room.go_by(view.own, &view.supply(who, &room), restate);
+        room.go_by(view.own, &keyed.supply(&room), restate);
         self.room = Some((slot, room));
         Poll::Pending
     }
@@ -182,7 +172,7 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedAcquire<'a, A, N> {
     fn who(&self) -> Who<'_, N> {
         Who {
             place: self.place,
-            key: N::borrow(&self.key),
+            key: self.key.borrow(),
         }
     }
 }
@@ -200,20 +190,8 @@ impl<A: KeyedAlgorithm, N: KeyNames> Future for KeyedAcquire<'_, A, N> {
 
 impl<A: KeyedAlgorithm, N: KeyNames> Drop for KeyedAcquire<'_, A, N> {
     fn drop(&mut self) {
-        let Self {
-            view,
-            place,
-            key,
-            turn,
-            room,
-            ..
-        } = &mut *self;
-        if let Some((_, room)) = room {
-            let who = Who {
-                place: *place,
-                key: N::borrow(key),
-            };
-            turn.abandon(&view.supply(who, room));
+        if let Some((_, room)) = &self.room {
+            self.turn.abandon(&self.view.keyed.supply(room));
         }
         self.leave();
     }

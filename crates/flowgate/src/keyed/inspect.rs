@@ -6,6 +6,7 @@ use super::place::Place;
 use crate::limiter::Snapshot;
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
+use core::borrow::Borrow;
 use core::cmp::Reverse;
 use core::fmt;
 
@@ -92,7 +93,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
             let key = self.keys.names.name(slot)?;
             let who = Who {
                 place,
-                key: N::borrow(&key),
+                key: key.borrow(),
             };
             let snapshot = self.view().snapshot_of(who);
             let id = self.id_at(&place);

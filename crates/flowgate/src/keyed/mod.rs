@@ -50,7 +50,7 @@ use core::fmt;
 use core::hash::Hash;
 use entry::Reading;
 use keys::{Keys, Who};
-use place::{Place, Seed};
+use place::Seed;
 use rooms::{KeyRoom, Rooms};
 use rule::{Rule, Terms};
 use supply::KeySupply;
@@ -130,16 +130,9 @@ pub struct Keyed<A: KeyedAlgorithm, N: KeyNames = Hashed> {
     capacity: usize,
     seed: Seed,
     clock: Clock,
-    rooms: Rooms<Terms>,
+    rooms: Rooms<Terms, N::Owned>,
     max_waiters_per_key: usize,
 }
-
-/// A key that somebody waits for, and their line.
-type KeyLine<N> = (
-    Place,
-    <N as names::sealed::Sealed>::Owned,
-    Arc<KeyRoom<Terms>>,
-);
 
 impl Keyed<TokenBucket> {
     /// A token bucket for each key; see [`TokenBucket`].
@@ -340,37 +333,23 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     pub fn set_quota(&self, quota: Quota) -> Result<(), KeyedError> {
         let quota = A::quota(quota);
         let terms = self.terms_of(&quota)?;
-        let open = self.lines();
-        let lines: Vec<_> = open.iter().map(|line| self.supply(line)).collect();
+        let open = self.rooms.all();
+        let lines: Vec<_> = open.iter().map(|room| self.supply(room)).collect();
         let changes = lines.iter().map(|line| line.room.room.reconfigure(line));
         let changes: Vec<_> = changes.collect();
         self.keys
             .set_quota(quota, &terms, self.view().asked_latest());
         drop(changes);
         // Those of lines that have been opened meanwhile may have asked by the quota before.
-        let is_known = |line: &KeyLine<N>| open.iter().any(|known| Arc::ptr_eq(&known.2, &line.2));
-        for line in self.lines().iter().filter(|line| !is_known(line)) {
-            drop(line.2.room.reconfigure(&self.supply(line)));
+        let is_known = |room: &Arc<_>| open.iter().any(|known| Arc::ptr_eq(known, room));
+        for room in self.rooms.all().iter().filter(|room| !is_known(room)) {
+            drop(room.room.reconfigure(&self.supply(room)));
         }
         Ok(())
     }
 
-    /// All lines there are.
-    fn lines(&self) -> Vec<KeyLine<N>> {
-        let named = |(slot, room)| {
-            let name = self.keys.names.name(slot)?;
-            Some((self.keys.table.place_of(slot), name, room))
-        };
-        self.rooms.all().into_iter().filter_map(named).collect()
-    }
-
-    fn supply<'a>(&'a self, (place, name, room): &'a KeyLine<N>) -> KeySupply<'a, A, N> {
-        let (place, key) = (*place, N::borrow(name));
-        KeySupply {
-            keyed: self,
-            who: Who { place, key },
-            room,
-        }
+    fn supply<'a>(&'a self, room: &'a KeyRoom<Terms, N::Owned>) -> KeySupply<'a, A, N> {
+        KeySupply { keyed: self, room }
     }
 
     /// How many keys have taken something that still matters. Looks at every slot.

@@ -30,7 +30,7 @@ pub trait Names<K: ?Sized>: sealed::Sealed {
 }
 
 pub(crate) mod sealed {
-    use super::TryReserveError;
+    use super::{Borrow, TryReserveError};
 
     pub trait Sealed: Sized + Send + Sync + core::fmt::Debug + 'static {
         /// Whether keys are kept, and may have changed while a slot was not held.
@@ -38,9 +38,9 @@ pub(crate) mod sealed {
         /// What is kept beside each slot.
         const BYTES_PER_SLOT: usize;
         /// What is compared.
-        type Key: Sync + ?Sized;
+        type Key: Eq + Sync + ?Sized;
         /// What is kept of it by those who come back.
-        type Owned: Send + Sync;
+        type Owned: Borrow<Self::Key> + Send + Sync;
         /// A slot that is this key's for now.
         type Held<'a>
         where
@@ -49,8 +49,6 @@ pub(crate) mod sealed {
         fn new(slots: usize) -> Result<Self, TryReserveError>;
 
         fn own(key: &Self::Key) -> Self::Owned;
-
-        fn borrow(owned: &Self::Owned) -> &Self::Key;
 
         /// The slot at `index`, if it is `key`'s.
         fn hold(&self, index: usize, key: &Self::Key) -> Option<Self::Held<'_>>;
@@ -78,10 +76,6 @@ impl sealed::Sealed for Hashed {
     }
 
     fn own((): &()) {}
-
-    fn borrow((): &()) -> &() {
-        &()
-    }
 
     #[inline(always)]
     fn hold(&self, _: usize, (): &()) -> Option<()> {
@@ -127,10 +121,6 @@ where
 
     fn own(key: &Q) -> Q::Owned {
         key.to_owned()
-    }
-
-    fn borrow(owned: &Q::Owned) -> &Q {
-        owned.borrow()
     }
 
     fn hold(&self, index: usize, key: &Q) -> Option<Self::Held<'_>> {

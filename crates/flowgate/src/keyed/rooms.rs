@@ -3,48 +3,65 @@
 //! A key with a line has an entry that says so, which stays for as long. So whoever finds an entry that does not say so
 //! overtakes nobody, and needs not look here.
 //!
+//! Whoever has read of a slot, and comes here later, may find the line of the key that has that slot by now. So a line
+//! knows whose it is: it is found only by that key, and served only from what is that key's.
+//!
 //! A line goes by one quota, whoever looks after it: that of whoever came into it last. So those who wait for a key are served
 //! as if its quota had been changed when somebody came with another.
 
+use super::place::Place;
 use crate::primitive::Lock;
 use crate::room::{Room, Supply};
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::borrow::Borrow;
 
-#[derive(Debug)]
-pub(crate) struct Rooms<Q> {
+/// By quotas `Q` of keys that are kept as `O`.
+pub(crate) struct Rooms<Q, O = ()> {
     /// By the slot of the key's entry. Taken before any lock of the table.
-    open: Lock<BTreeMap<usize, Open<Q>>>,
+    open: Lock<BTreeMap<usize, Open<Q, O>>>,
     /// How many keys may have a line.
     most: usize,
 }
 
-#[derive(Debug)]
-struct Open<Q> {
-    room: Arc<KeyRoom<Q>>,
+struct Open<Q, O> {
+    room: Arc<KeyRoom<Q, O>>,
     /// How many have entered and not left.
     guests: usize,
 }
 
 /// Where those wait who want the same key.
-#[derive(Debug)]
-pub(crate) struct KeyRoom<Q> {
+pub(crate) struct KeyRoom<Q, O = ()> {
     pub(crate) room: Room,
+    /// Whose it is.
+    pub(crate) place: Place,
+    pub(crate) key: O,
     /// What its line goes by; none: what is in force for all keys.
     own: Lock<Option<Q>>,
 }
 
 /// A key's slot, and the line for it.
-pub(crate) type Entered<Q> = (usize, Arc<KeyRoom<Q>>);
+pub(crate) type Entered<Q, O = ()> = (usize, Arc<KeyRoom<Q, O>>);
 
-impl<Q: Copy + PartialEq> KeyRoom<Q> {
-    pub(crate) fn new(own: Option<Q>) -> Self {
+impl<Q: Copy + PartialEq, O> KeyRoom<Q, O> {
+    pub(crate) fn new(place: Place, key: O, own: Option<Q>) -> Self {
         Self {
             room: Room::new(),
+            place,
+            key,
             own: Lock::new(own),
         }
+    }
+
+    /// Whether it is that of the key at `place`, which may have had the same slot.
+    fn is_of<K>(&self, place: &Place, key: &K) -> bool
+    where
+        K: Eq + ?Sized,
+        O: Borrow<K>,
+    {
+        self.place.fingerprint == place.fingerprint && self.key.borrow() == key
     }
 
     pub(crate) fn own(&self) -> Option<Q> {
@@ -63,7 +80,7 @@ impl<Q: Copy + PartialEq> KeyRoom<Q> {
     }
 }
 
-impl<Q: Copy + PartialEq> Rooms<Q> {
+impl<Q: Copy + PartialEq, O> Rooms<Q, O> {
     pub(crate) fn new(most: usize) -> Self {
         Self {
             open: Lock::new(BTreeMap::new()),
@@ -71,15 +88,14 @@ impl<Q: Copy + PartialEq> Rooms<Q> {
         }
     }
 
-    /// Lets somebody into the line of the key whose slot `hold` tells, having announced there that somebody waits; a new line,
-    /// which goes by `own`, is then `set_up`. None: there are too many.
+    /// Lets somebody into the line of the key whose slot `hold` tells, having announced there that somebody waits; if
+    /// there is none yet, one is `made`. None: there are too many.
     pub(crate) fn enter(
         &self,
-        own: Option<Q>,
         hold: impl FnOnce() -> Option<usize>,
         release: impl FnOnce(),
-        set_up: impl FnOnce(&KeyRoom<Q>),
-    ) -> Option<Entered<Q>> {
+        made: impl FnOnce() -> KeyRoom<Q, O>,
+    ) -> Option<Entered<Q, O>> {
         let mut open = self.open.lock();
         let slot = hold()?;
         let has_space = open.len() < self.most;
@@ -94,8 +110,7 @@ impl<Q: Copy + PartialEq> Rooms<Q> {
                 return None;
             }
             Entry::Vacant(entry) => {
-                let room = Arc::new(KeyRoom::new(own));
-                set_up(&room);
+                let room = Arc::new(made());
                 entry.insert(Open {
                     room: Arc::clone(&room),
                     guests: 1,
@@ -119,20 +134,21 @@ impl<Q: Copy + PartialEq> Rooms<Q> {
         }
     }
 
-    /// The line of the key whose entry is in `slot`, if it has one.
-    pub(crate) fn find(&self, slot: usize) -> Option<Arc<KeyRoom<Q>>> {
-        self.open
-            .lock()
-            .get(&slot)
-            .map(|open| Arc::clone(&open.room))
+    /// The line of the key at `place`, of which the entry was in `slot`, if it has one there.
+    pub(crate) fn find<K>(&self, slot: usize, place: &Place, key: &K) -> Option<Arc<KeyRoom<Q, O>>>
+    where
+        K: Eq + ?Sized,
+        O: Borrow<K>,
+    {
+        let open = self.open.lock();
+        let room = &open.get(&slot)?.room;
+        room.is_of(place, key).then(|| Arc::clone(room))
     }
 
-    /// All lines there are, by slot.
-    pub(crate) fn all(&self) -> Vec<Entered<Q>> {
+    /// All lines there are.
+    pub(crate) fn all(&self) -> Vec<Arc<KeyRoom<Q, O>>> {
         let open = self.open.lock();
-        open.iter()
-            .map(|(slot, open)| (*slot, Arc::clone(&open.room)))
-            .collect()
+        open.values().map(|open| Arc::clone(&open.room)).collect()
     }
 
     pub(crate) fn len(&self) -> usize {

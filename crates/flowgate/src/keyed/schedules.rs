@@ -26,6 +26,8 @@ use crate::token_bucket::TokenBucket;
 use crate::verdict::Denied;
 use core::future::Future;
 use core::marker::PhantomData;
+use core::pin::pin;
+use core::task::{Context, Waker};
 use core::time::Duration;
 use shuttle::future::block_on;
 use shuttle::thread;
@@ -437,4 +439,55 @@ fn c1_c6_those_who_wait_for_a_slot_come_with_limits_of_their_own() {
         });
         assert_eq!((limits.len(), limits.waiting_keys()), (0, 0));
     });
+}
+
+/// Whoever gives back is held up until the key's slot is another key's, for which somebody waits.
+#[test]
+fn c1_c7_what_is_given_back_meets_another_key_in_the_slot() {
+    explore(|| {
+        let limits = KeyedConcurrencyLimit::builder(1).clock(ManualClock::new());
+        let limits = limits.seed([1, 2]).capacity(1).expect("in range");
+        let permit = limits.try_acquire(&A).expect("it is free");
+        thread::scope(|threads| {
+            threads.spawn(move || drop(permit));
+            threads.spawn(|| {
+                drop(block_on(limits.acquire(&A)).expect("in turn"));
+                let permit = limits.try_acquire(&B).expect("it is free");
+                assert!(stays_in_line(limits.acquire(&B)), "B is let in twice");
+                assert_eq!(limits.in_flight(&B), 1);
+                drop(permit);
+            });
+        });
+        assert_eq!((limits.len(), limits.waiting_keys()), (0, 0));
+    });
+}
+
+/// The same of a refund: each key gets what is its own.
+#[test]
+fn c1_c7_a_refund_meets_another_key_in_the_slot() {
+    explore(|| {
+        let limits = limits(1).0.crowded(1);
+        assert!(limits.try_acquire(&A).is_ok());
+        thread::scope(|threads| {
+            threads.spawn(|| limits.refund(&A, 1));
+            threads.spawn(|| {
+                stays_in_line(limits.acquire(&A));
+                if limits.try_acquire(&B).is_ok() {
+                    assert!(stays_in_line(limits.acquire(&B)), "B has none left");
+                }
+            });
+        });
+        assert_eq!(limits.waiting_keys(), 0);
+    });
+}
+
+/// Gets in line, stands there for a while, and leaves; whether it has got nothing.
+fn stays_in_line<F: Future>(wait: F) -> bool {
+    let mut wait = pin!(wait);
+    (0..2).all(|_| {
+        let mut context = Context::from_waker(Waker::noop());
+        let answer = wait.as_mut().poll(&mut context);
+        thread::yield_now();
+        answer.is_pending()
+    })
 }

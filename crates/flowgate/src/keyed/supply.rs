@@ -10,18 +10,25 @@ use crate::clock::{Clock, Timestamp};
 use crate::reservation::Receipt;
 use crate::room::{Room, Supply};
 use crate::verdict::Denied;
+use core::borrow::Borrow;
 
-/// A key, and the room of those who wait for it, by whose quota it is seen.
+/// The key whose room it is, by the quota of those who wait there.
 pub(super) struct KeySupply<'a, A: KeyedAlgorithm, N: KeyNames> {
     pub(super) keyed: &'a Keyed<A, N>,
-    pub(super) who: Who<'a, N>,
-    pub(super) room: &'a KeyRoom<Terms>,
+    pub(super) room: &'a KeyRoom<Terms, N::Owned>,
 }
 
 impl<A: KeyedAlgorithm, N: KeyNames> KeySupply<'_, A, N> {
     /// The terms that the line goes by.
     pub(super) fn terms(&self) -> Terms {
         self.keyed.terms(self.room.own().as_ref())
+    }
+
+    fn who(&self) -> Who<'_, N> {
+        Who {
+            place: self.room.place,
+            key: self.room.key.borrow(),
+        }
     }
 
     fn asked<'b>(&'b self, now_ns: u64, own: &'b Option<Terms>) -> Asked<'b> {
@@ -49,7 +56,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeySupply<'_, A, N> {
     fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
         let own = self.room.own();
         let asked = self.asked(at.as_nanos(), &own);
-        let taken = self.keyed.keys.take(self.who, asked, Some(n), true);
+        let taken = self.keyed.keys.take(self.who(), asked, Some(n), true);
         taken.map(drop).map_err(Refusal::denied)
     }
 
@@ -72,7 +79,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeySupply<'_, A, N> {
         let own = self.room.own();
         let asked = self.asked(at.as_nanos(), &own);
         let keys = &self.keyed.keys;
-        keys.take_back(self.who, asked, (at.as_nanos(), n), receipt.epoch);
+        keys.take_back(self.who(), asked, (at.as_nanos(), n), receipt.epoch);
     }
 
     fn has_receipts(&self) -> bool {
@@ -82,7 +89,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeySupply<'_, A, N> {
     fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
         let own = self.room.own();
         let asked = self.asked(at.as_nanos(), &own);
-        let (terms, state, _) = self.keyed.keys.look(self.who, asked);
+        let (terms, state, _) = self.keyed.keys.look(self.who(), asked);
         let now = keys::ticks(asked.now_ns);
         let state = A::Rule::behind(state, now, ahead, &terms);
         keys::judge::<A::Rule>(state, now, n, &terms).map(drop)

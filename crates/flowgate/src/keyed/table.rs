@@ -149,16 +149,6 @@ impl Table {
         words.map(move |(at, word)| Slot::load(word, line * SLOTS_PER_LINE + at))
     }
 
-    /// The place of the key whose entry is in the slot at `index`.
-    pub(crate) fn place_of(&self, index: usize) -> Place {
-        let line = index / SLOTS_PER_LINE;
-        let word = &self.lines[line].0[index % SLOTS_PER_LINE];
-        Place {
-            fingerprint: Slot::load(word, index).entry.fingerprint(),
-            line,
-        }
-    }
-
     /// To be held while an entry for a new key at `place` is put in. It is the same whichever line comes first.
     pub(crate) fn lock(&self, place: &Place) -> LockGuard<'_, ()> {
         let line = place.line.min(place.turned(self.lines.len()).line);

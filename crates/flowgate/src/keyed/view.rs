@@ -1,9 +1,7 @@
 use super::algorithm::KeyedAlgorithm;
 use super::keys::{Asked, Refusal, Who};
 use super::names::{Hashed, KeyNames, Names};
-use super::rooms::KeyRoom;
 use super::rule::{Rule, Terms};
-use super::supply::KeySupply;
 use super::{Keyed, KeyedAcquire, KeyedError};
 use crate::clock::Timestamp;
 use crate::limiter::Snapshot;
@@ -167,29 +165,14 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
         now_ns: u64,
         n: Option<u64>,
     ) -> Result<(), Denied> {
-        let Some(room) = self.keyed.rooms.find(slot) else {
+        let Some(room) = self.keyed.rooms.find(slot, &who.place, who.key) else {
             return Ok(());
         };
-        let supply = self.supply(who, &room);
+        let supply = self.keyed.supply(&room);
         let n = n.unwrap_or_else(|| self.keyed.terms(self.own.as_ref()).scale);
         // The line may go by a quota by which it could never have as much.
         let n = n.min(supply.terms().most);
         room.room.pass(&supply, now_ns, Some(n))
-    }
-
-    pub(super) fn supply<'b>(
-        &self,
-        who: Who<'b, N>,
-        room: &'b KeyRoom<Terms>,
-    ) -> KeySupply<'b, A, N>
-    where
-        'a: 'b,
-    {
-        KeySupply {
-            keyed: self.keyed,
-            who,
-            room,
-        }
     }
 
     /// [`Keyed::take_up_to`].
@@ -235,16 +218,16 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
         change: impl FnOnce(Asked<'_>) -> (T, Option<usize>),
     ) -> T {
         let asked = self.asked_latest();
-        let line = |slot| self.keyed.rooms.find(slot);
+        let line = |slot| self.keyed.rooms.find(slot, &who.place, who.key);
         let room = self.keyed.keys.look(who, asked).2.and_then(line);
-        let supply = room.as_deref().map(|room| self.supply(who, room));
+        let supply = room.as_deref().map(|room| self.keyed.supply(room));
         let guard = supply.as_ref().map(|line| line.room.room.change(line));
         let (changed, waits) = change(asked);
         // Somebody may have come in between, also to a new line after all have left that one.
         if let Some(now) = waits.and_then(line)
             && !room.as_ref().is_some_and(|room| Arc::ptr_eq(room, &now))
         {
-            now.room.serve_changed(&self.supply(who, &now));
+            now.room.serve_changed(&self.keyed.supply(&now));
         }
         drop(guard);
         changed

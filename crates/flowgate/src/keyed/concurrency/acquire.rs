@@ -131,7 +131,7 @@ where
         let Stage::InLine(slot, room) = &self.stage else {
             panic!("polled after it was ready");
         };
-        let supply = KeySupply::new(&self.limit, self.place, room);
+        let supply = KeySupply::new(&self.limit, room);
         let slot = *slot;
         let answer = self.turn.poll(&supply, waker);
         answer.map(|answer| {
@@ -170,14 +170,15 @@ fn enter(
         slot
     };
     let release = || limit.in_flight.release(place);
-    let set_up = |room: &KeyRoom<u32>| {
-        let supply = KeySupply::new(limit, *place, room);
-        Line::new(&supply).set_max_waiters(limit.max_waiters_per_key);
+    let made = || {
+        let room = KeyRoom::new(*place, (), own);
+        Line::new(&KeySupply::new(limit, &room)).set_max_waiters(limit.max_waiters_per_key);
+        room
     };
-    match limit.rooms.enter(own, hold, release, set_up) {
+    match limit.rooms.enter(hold, release, made) {
         Some((slot, room)) => {
             // What is in flight is so by any limit.
-            room.go_by(own, &KeySupply::new(limit, *place, &room), || ());
+            room.go_by(own, &KeySupply::new(limit, &room), || ());
             Ok(Some((slot, room)))
         }
         None if has_slot => Err(Denied::queue_full(None)),
@@ -207,8 +208,7 @@ where
 {
     fn drop(&mut self) {
         if let Stage::InLine(slot, room) = &self.stage {
-            self.turn
-                .abandon(&KeySupply::new(&self.limit, self.place, room));
+            self.turn.abandon(&KeySupply::new(&self.limit, room));
             leave(&self.limit, &self.place, *slot);
         }
     }

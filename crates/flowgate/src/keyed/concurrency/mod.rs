@@ -304,10 +304,8 @@ impl KeyedConcurrencyLimit {
     pub fn set_limit(&self, limit: u32) -> Result<(), QuotaError> {
         // Meets the second reading of the limit in `take`.
         self.limit.store(check(limit)?.into(), Ordering::SeqCst);
-        for (slot, room) in self.rooms.all() {
-            let place = self.in_flight.table().place_of(slot);
-            let supply = KeySupply::new(self, place, &room);
-            drop(room.room.reconfigure(&supply));
+        for room in self.rooms.all() {
+            drop(room.room.reconfigure(&KeySupply::new(self, &room)));
         }
         Ok(())
     }
@@ -374,8 +372,8 @@ impl KeyedConcurrencyLimit {
         n: u64,
         own: Option<u32>,
     ) -> Result<(), Denied> {
-        if let Some(room) = self.rooms.find(slot) {
-            let supply = KeySupply::new(self, *place, &room);
+        if let Some(room) = self.rooms.find(slot, place, &()) {
+            let supply = KeySupply::new(self, &room);
             let now_ns = self.clock.now().as_nanos();
             // The line may go by a limit by which it could never have as many; 0 is a pause.
             let n = n.min(supply.limit().max(1).into());
@@ -431,9 +429,8 @@ impl KeyedConcurrencyLimit {
     /// Lets those who wait for the key at `place`, which is in `slot`, have what has been given back.
     #[cold]
     fn serve(&self, place: &Place, slot: usize) {
-        if let Some(room) = self.rooms.find(slot) {
-            room.room
-                .serve_changed(&KeySupply::new(self, *place, &room));
+        if let Some(room) = self.rooms.find(slot, place, &()) {
+            room.room.serve_changed(&KeySupply::new(self, &room));
         }
     }
 }

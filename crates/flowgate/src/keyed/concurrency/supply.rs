@@ -3,26 +3,20 @@
 use super::KeyedConcurrencyLimit;
 use super::in_flight::{Refused, Who};
 use crate::clock::{Clock, Timestamp};
-use crate::keyed::place::Place;
 use crate::keyed::rooms::KeyRoom;
 use crate::reservation::Receipt;
 use crate::room::{Room, Supply};
 use crate::verdict::Denied;
 
-/// A key, and the room of those who wait for it.
+/// The key whose room it is.
 pub(super) struct KeySupply<'a> {
     all: &'a KeyedConcurrencyLimit,
-    place: Place,
     room: &'a KeyRoom<u32>,
 }
 
 impl<'a> KeySupply<'a> {
-    pub(super) fn new(
-        all: &'a KeyedConcurrencyLimit,
-        place: Place,
-        room: &'a KeyRoom<u32>,
-    ) -> Self {
-        Self { all, place, room }
+    pub(super) fn new(all: &'a KeyedConcurrencyLimit, room: &'a KeyRoom<u32>) -> Self {
+        Self { all, room }
     }
 
     /// The limit that the line goes by.
@@ -42,7 +36,9 @@ impl Supply for KeySupply<'_> {
     }
 
     fn grant(&self, _: Timestamp, n: u64) -> Result<(), Denied> {
-        let admitted = self.all.admit(&self.place, n, self.room.own(), Who::Next);
+        let admitted = self
+            .all
+            .admit(&self.room.place, n, self.room.own(), Who::Next);
         admitted.map_err(|refused| self.all.denied(refused, n))
     }
 
@@ -51,12 +47,12 @@ impl Supply for KeySupply<'_> {
     }
 
     fn take_back(&self, _: Timestamp, n: u64, _: &Receipt) {
-        self.all.give_back(&self.place, n);
+        self.all.give_back(&self.room.place, n);
     }
 
     /// Nobody knows, unless there is room for all.
     fn delay(&self, _: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
-        let (limit, in_flight) = (self.limit(), self.all.in_flight.of(&self.place));
+        let (limit, in_flight) = (self.limit(), self.all.in_flight.of(&self.room.place));
         let free = u64::from(limit).saturating_sub(in_flight);
         if ahead + u128::from(n) > free.into() {
             return Err(self.all.denied(Refused::Busy(limit), n));
