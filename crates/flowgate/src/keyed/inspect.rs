@@ -89,8 +89,8 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         }
         let debtor = |Reverse((_, line, slot, fingerprint))| {
             let place = Place { fingerprint, line };
-            // It may have become another's.
-            let key = self.keys.names.name(slot)?;
+            let is_meant = || self.keys.table.entry(slot).fingerprint() == fingerprint;
+            let key = self.keys.names.name(slot, is_meant)?;
             let who = Who {
                 place,
                 key: key.borrow(),

@@ -59,8 +59,8 @@ pub(crate) mod sealed {
         /// Makes it `name`'s.
         fn rename(held: Self::Held<'_>, name: Self::Owned);
 
-        /// Whose the slot at `index` is.
-        fn name(&self, index: usize) -> Option<Self::Owned>;
+        /// Whose the slot at `index` is, if that is still the one that is meant.
+        fn name(&self, index: usize, is_meant: impl FnOnce() -> bool) -> Option<Self::Owned>;
     }
 }
 
@@ -86,7 +86,7 @@ impl sealed::Sealed for Hashed {
 
     fn rename((): (), (): ()) {}
 
-    fn name(&self, _: usize) -> Option<()> {
+    fn name(&self, _: usize, _: impl FnOnce() -> bool) -> Option<()> {
         Some(())
     }
 }
@@ -137,9 +137,10 @@ where
         *held = Some(name);
     }
 
-    fn name(&self, index: usize) -> Option<Q::Owned> {
+    fn name(&self, index: usize, is_meant: impl FnOnce() -> bool) -> Option<Q::Owned> {
         let name = self.names[index].lock();
-        name.as_ref().map(|name| name.borrow().to_owned())
+        let name = name.as_ref().filter(|_| is_meant());
+        name.map(|name| name.borrow().to_owned())
     }
 }
 

@@ -212,6 +212,12 @@ impl Table {
         u128::from(self.forgotten_ns.load(Ordering::Acquire)) << TICK_BITS
     }
 
+    /// What is in the slot at `index`.
+    pub(crate) fn entry(&self, index: usize) -> Entry {
+        let word = &self.lines[index / SLOTS_PER_LINE].0[index % SLOTS_PER_LINE];
+        Slot::load(word, index).entry
+    }
+
     /// Every slot, with its line.
     pub(crate) fn all(&self) -> impl Iterator<Item = (usize, Slot<'_>)> {
         let lines = 0..self.lines.len();
