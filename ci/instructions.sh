@@ -30,28 +30,28 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-program=$(cargo build --release --locked --quiet --manifest-path bench/Cargo.toml \
-    -p flowgate-instructions --message-format json-render-diagnostics |
-    sed -n 's/.*"executable":"\([^"]*flowgate-instructions\)".*/\1/p')
-
-# One dump per window, holding only what ran inside it; callgrind numbers them in order from 1.
-if ! timeout 300 valgrind --tool=callgrind --callgrind-out-file="$work/window" \
-    --collect-atstart=no --toggle-collect='*counted_window*' --dump-after='*dumped_window*' \
-    "$program" >"$work/operations" 2>"$work/valgrind"; then
-    cat "$work/valgrind" >&2
-    echo "ci/instructions.sh: the program did not finish under valgrind" >&2
-    exit 1
-fi
-
-# "operation clock instructions", from the pairs of windows of N and of 2N operations: the least
-# count of each, since what is not the operation's own only adds.
-window=0
-while read -r operation clock n; do
-    once=$(awk '/^summary:/ { print $2 }' "$work/window.$((window + 1))")
-    twice=$(awk '/^summary:/ { print $2 }' "$work/window.$((window + 2))")
-    window=$((window + 2))
-    echo "$operation $clock $n $once $twice"
-done <"$work/operations" | awk '
+# Runs package $1 under callgrind with the arguments after it. Prints "operation clock instructions", from the pairs of
+# windows of N and of 2N operations: the least count of each, since what is not the operation's own only adds.
+count() {
+    local package=$1 window="$work/$1" program operation clock n once twice number=0
+    shift
+    program=$(cargo build --release --locked --quiet --manifest-path bench/Cargo.toml \
+        -p "$package" --message-format json-render-diagnostics |
+        sed -n "s/.*\"executable\":\"\([^\"]*$package\)\".*/\1/p")
+    # One dump per window, holding only what ran inside it; callgrind numbers them in order from 1.
+    if ! timeout 300 valgrind --tool=callgrind --callgrind-out-file="$window" \
+        --collect-atstart=no --toggle-collect='*counted_window*' --dump-after='*dumped_window*' \
+        "$program" "$@" >"$window.operations" 2>"$window.valgrind"; then
+        cat "$window.valgrind" >&2
+        echo "ci/instructions.sh: $package did not finish under valgrind" >&2
+        exit 1
+    fi
+    while read -r operation clock n; do
+        once=$(awk '/^summary:/ { print $2 }' "$window.$((number + 1))")
+        twice=$(awk '/^summary:/ { print $2 }' "$window.$((number + 2))")
+        number=$((number + 2))
+        echo "$operation $clock $n $once $twice"
+    done <"$window.operations" | awk '
     { key = $1 " " $2; n[key] = $3 }
     !(key in once) { order[++keys] = key; once[key] = $4; twice[key] = $5 }
     $4 < once[key] { once[key] = $4 }
@@ -62,7 +62,12 @@ done <"$work/operations" | awk '
             printf "%s %.1f\n", key, (twice[key] - once[key]) / n[key]
         }
     }
-' >"$work/measured"
+'
+}
+
+count flowgate-instructions >"$work/measured"
+# Layers, ours and others, around a service; in a program of their own, as they need more than flowgate.
+count flowgate-bench-tower --count >>"$work/measured"
 
 if [ "${1-}" = --update ]; then
     {
@@ -77,12 +82,12 @@ fi
 awk -v growth="$growth_percent" '
     FNR == NR { if ($0 !~ /^#/ && NF == 3) ceiling[$1 " " $2] = $3; next }
     FNR == 1 {
-        printf "%-26s %-8s %10s %10s %8s\n", "operation", "clock", "measured", "ceiling", "change"
+        printf "%-45s %-8s %10s %10s %8s\n", "operation", "clock", "measured", "ceiling", "change"
     }
     {
         key = $1 " " $2
         if (!(key in ceiling)) {
-            printf "%-26s %-8s %10.1f %10s %8s  NO CEILING\n", $1, $2, $3, "-", "-"
+            printf "%-45s %-8s %10.1f %10s %8s  NO CEILING\n", $1, $2, $3, "-", "-"
             bad++
             next
         }
@@ -90,7 +95,7 @@ awk -v growth="$growth_percent" '
         note = ""
         if (change > growth) { note = "  GREW"; bad++ }
         if (change < -growth) { note = "  less"; less++ }
-        printf "%-26s %-8s %10.1f %10.1f %+7.1f%%%s\n", $1, $2, $3, ceiling[key], change, note
+        printf "%-45s %-8s %10.1f %10.1f %+7.1f%%%s\n", $1, $2, $3, ceiling[key], change, note
         delete ceiling[key]
     }
     END {

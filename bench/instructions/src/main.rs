@@ -1,11 +1,10 @@
 //! Runs each operation of `TokenBucket`, and the decisions of the other limiters, N and then 2N times
-//! inside [`counted_window`], for callgrind to count; what starting up costs, and what a window costs
+//! inside a window, for callgrind to count; what starting up costs, and what a window costs
 //! besides, cancels in (Ir(2N) - Ir(N)) / N.
 //! `ci/instructions.sh` drives it and knows the ceilings.
-//!
-//! Prints one line per pair of windows, in their order: `operation clock N`.
 
 mod types;
+mod window;
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -14,10 +13,6 @@ use flowgate::{Clock, ManualClock, Quota, TokenBucket};
 
 /// N: large enough that a window's own cost is nothing beside it.
 const OPERATIONS: u64 = 10_000;
-
-/// How often each pair of windows runs. What happens once in a while (the default clock is checked
-/// each second) only ever adds instructions, so the least count of each is the operation's own.
-const PAIRS: usize = 3;
 
 const BURST: u64 = 1_000_000_000;
 
@@ -31,30 +26,8 @@ fn main() {
 
 fn count(clock: &str, operations: Vec<Operation>) {
     for operation in operations {
-        // Uncounted: what is done on first use.
-        (operation.repeat)(OPERATIONS / 10);
-        for _ in 0..PAIRS {
-            println!("{} {clock} {OPERATIONS}", operation.name);
-            dumped_window(&*operation.repeat, OPERATIONS);
-            dumped_window(&*operation.repeat, 2 * OPERATIONS);
-        }
+        window::count(operation.name, clock, OPERATIONS, &*operation.repeat);
     }
-}
-
-/// After this function callgrind writes what it has counted to a file. It is not the counted
-/// function itself, because callgrind obeys only one order per function name.
-#[inline(never)]
-fn dumped_window(repeat: &dyn Fn(u64), times: u64) {
-    counted_window(repeat, times);
-    // Work after the call keeps it from becoming a jump, which callgrind would not see return.
-    black_box(times);
-}
-
-/// The only function that is counted, with all it calls.
-#[inline(never)]
-fn counted_window(repeat: &dyn Fn(u64), times: u64) {
-    repeat(black_box(times));
-    black_box(times);
 }
 
 struct Operation {

@@ -1,10 +1,13 @@
 //! Compares what flowgate-tower adds to a request with what tower_governor does. See ../README.md.
 
+mod count;
 mod measure;
 mod report;
 #[path = "../../keyed/src/shared.rs"]
 mod shared;
 mod subject;
+#[path = "../../instructions/src/window.rs"]
+mod window;
 
 use std::process::ExitCode;
 
@@ -24,6 +27,9 @@ use crate::shared::outcome::Verdict;
 struct Arguments {
     #[command(flatten)]
     options: Options,
+    /// Does everything so often for callgrind to count, instead of taking the time; `ci/instructions.sh` drives it
+    #[arg(long)]
+    count: bool,
 }
 
 /// What `--json` writes.
@@ -36,7 +42,12 @@ struct Record {
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse().options) {
+    let arguments = Arguments::parse();
+    if arguments.count {
+        count::all();
+        return ExitCode::SUCCESS;
+    }
+    match run(&arguments.options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("flowgate-bench-tower: {message}");

@@ -29,8 +29,8 @@ pub const BARE: &str = "nobody";
 pub const GOVERNOR: &str = "tower_governor 0.8.0";
 /// What the goals are about.
 pub const FLOWGATE: &str = "flowgate-tower";
-const FLOWGATE_LEGACY: &str = "flowgate-tower, X-RateLimit";
-const TOWER: &str = "tower 0.5.3 RateLimit";
+pub const FLOWGATE_LEGACY: &str = "flowgate-tower, X-RateLimit";
+pub const TOWER: &str = "tower 0.5.3 RateLimit";
 const FIELDS_ALONE: &str = "two fields alone";
 
 /// All of them.

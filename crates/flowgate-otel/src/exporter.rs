@@ -62,6 +62,22 @@ impl<E: SpanExporter> RateLimitedExporter<E> {
     }
 
     /// Is called with how many spans of a batch have just been dropped: to raise a metric. It must not take long.
+    ///
+    /// ```
+    /// use flowgate_otel::RateLimitedExporter;
+    /// use opentelemetry::metrics::MeterProvider;
+    /// use opentelemetry_sdk::metrics::SdkMeterProvider;
+    /// use opentelemetry_sdk::trace::InMemorySpanExporter;
+    ///
+    /// let meter = SdkMeterProvider::default().meter("shop");
+    /// let dropped = meter.u64_counter("spans_dropped").build();
+    /// let exporter = RateLimitedExporter::new(InMemorySpanExporter::default(), "500/s".parse()?)
+    ///     .exempt(|span| span.name == "payment")
+    ///     .on_dropped(move |spans| dropped.add(spans, &[]))
+    ///     .annotate();
+    /// # drop(exporter);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     #[must_use]
     pub fn on_dropped(mut self, tell: impl Fn(u64) + Send + Sync + 'static) -> Self {
         self.reporting.on_dropped(Box::new(tell));

@@ -73,6 +73,17 @@ impl<P: SpanProcessor> RateLimitedProcessor<P> {
 
     /// Is called with how many spans have just been dropped, by the thread that ended them: to raise a metric. It
     /// must not take long, nor end spans.
+    ///
+    /// ```
+    /// use flowgate_otel::RateLimitedProcessor;
+    /// use opentelemetry_sdk::trace::{InMemorySpanExporter, SimpleSpanProcessor};
+    ///
+    /// let next = SimpleSpanProcessor::new(InMemorySpanExporter::default());
+    /// let reporting = RateLimitedProcessor::new(next, "500/s".parse()?)
+    ///     .on_dropped(|spans| eprintln!("{spans} more spans were dropped"));
+    /// # drop(reporting);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     #[must_use]
     pub fn on_dropped(mut self, tell: impl Fn(u64) + Send + Sync + 'static) -> Self {
         self.reporting.on_dropped(Box::new(tell));
@@ -81,6 +92,32 @@ impl<P: SpanProcessor> RateLimitedProcessor<P> {
 
     /// The next span that goes on after some were dropped says how many, in the attribute
     /// [`DROPPED_SPANS`](crate::DROPPED_SPANS). Nothing is told twice.
+    ///
+    /// ```
+    /// use flowgate::ManualClock;
+    /// use flowgate_otel::{DROPPED_SPANS, RateLimitedProcessor};
+    /// use opentelemetry::trace::{Tracer, TracerProvider};
+    /// use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SimpleSpanProcessor};
+    /// use std::time::Duration;
+    ///
+    /// let (time, exporter) = (ManualClock::new(), InMemorySpanExporter::default());
+    /// let next = SimpleSpanProcessor::new(exporter.clone());
+    /// let reporting =
+    ///     RateLimitedProcessor::new(next, "1/s".parse()?).clock(&time)?.annotate();
+    /// let provider = SdkTracerProvider::builder().with_span_processor(reporting).build();
+    /// let tracer = provider.tracer("shop");
+    /// for _ in 0..4 {
+    ///     tracer.in_span("checkout", |_context| {}); // the last three are dropped
+    /// }
+    /// time.advance(Duration::from_secs(1));
+    /// tracer.in_span("checkout", |_context| {});
+    ///
+    /// let spans = exporter.get_finished_spans()?;
+    /// assert_eq!(spans.len(), 2);
+    /// let told = spans[1].attributes.iter().find(|told| told.key.as_str() == DROPPED_SPANS);
+    /// assert_eq!(told.map(|told| told.value.clone()), Some(3.into()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn annotate(mut self) -> Self {
         self.reporting.annotate();

@@ -78,6 +78,20 @@ impl RateLimitingSampler {
 
     /// So many traces, on a clock of your own.
     ///
+    /// ```
+    /// use flowgate::ManualClock;
+    /// use flowgate_otel::RateLimitingSampler;
+    /// use opentelemetry::trace::{Span, Tracer, TracerProvider};
+    /// use opentelemetry_sdk::trace::SdkTracerProvider;
+    ///
+    /// let sampler = RateLimitingSampler::with_clock("3/s".parse()?, ManualClock::new())?;
+    /// let provider = SdkTracerProvider::builder().with_sampler(sampler).build();
+    /// let tracer = provider.tracer("shop");
+    /// let is_sampled = || tracer.start("checkout").span_context().is_sampled();
+    /// assert_eq!((0..10).filter(|_| is_sampled()).count(), 3);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`TokenBucketBuilder::build`](flowgate::TokenBucketBuilder::build), which has no reason for one here.
@@ -96,6 +110,15 @@ impl RateLimitingSampler {
 
     /// Puts another quota in force for this sampler and its clones, keeping the tokens; a burst goes without
     /// saying as it does for [`new`](Self::new).
+    ///
+    /// ```
+    /// # use flowgate_otel::RateLimitingSampler;
+    /// let sampler = RateLimitingSampler::new("10/s".parse()?);
+    /// let in_provider = sampler.clone();
+    /// sampler.set_quota("30/min".parse()?); // while an incident lasts
+    /// assert_eq!(in_provider.quota().to_string(), "30/min burst 1");
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     pub fn set_quota(&self, quota: Quota) {
         self.0.limiter.set_quota(with_burst(quota));
         let per_second = attributes::per_second(&quota).to_bits();

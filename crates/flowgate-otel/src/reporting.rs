@@ -134,6 +134,23 @@ impl fmt::Debug for Reporting {
 
 /// How many spans a limit on reporting has let through, and how many it has dropped; it can be read wherever the
 /// limit has gone to.
+///
+/// ```
+/// use flowgate::ManualClock;
+/// use flowgate_otel::RateLimitedExporter;
+/// use opentelemetry::trace::{Tracer, TracerProvider};
+/// use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider};
+///
+/// let exporter = RateLimitedExporter::new(InMemorySpanExporter::default(), "10/s burst 5".parse()?)
+///     .clock(ManualClock::new())?; // leave it out in a service
+/// let counts = exporter.counts();
+/// let provider = SdkTracerProvider::builder().with_simple_exporter(exporter).build();
+/// for _ in 0..8 {
+///     provider.tracer("shop").in_span("checkout", |_context| {});
+/// }
+/// assert_eq!((counts.reported(), counts.dropped()), (5, 3));
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ReportCounts(Arc<Counters>);
 

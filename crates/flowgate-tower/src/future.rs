@@ -34,14 +34,14 @@ pin_project! {
         L: Limits,
     {
         #[pin]
-        stage: Stage<S, L, B>,
+        pub(crate) stage: Stage<S, L, B>,
     }
 }
 
 pin_project! {
     #[project = StageProjection]
     #[project_replace = StageReplaced]
-    enum Stage<S, L, B>
+    pub(crate) enum Stage<S, L, B>
     where
         S: Service<Request<B>>,
         L: Limits,
@@ -54,7 +54,7 @@ pin_project! {
 }
 
 /// A request that waits, and the service that it waits for.
-struct Waiting<S, L: Limits, B> {
+pub(crate) struct Waiting<S, L: Limits, B> {
     turn: Turn<L>,
     cost: Option<u64>,
     service: S,
@@ -77,14 +77,14 @@ impl<L: Limits> Drop for Turn<L> {
 }
 
 /// What is to be done when the response's head is there.
-enum Then<L: Limits> {
+pub(crate) enum Then<L: Limits> {
     Nothing,
     FollowUp(Admitted<L>),
     Tell(Arc<Rules<L>>, Box<WouldReject>),
 }
 
 /// What a request has been let through with, until its response's head is there.
-struct Admitted<L: Limits> {
+pub(crate) struct Admitted<L: Limits> {
     rules: Arc<Rules<L>>,
     key: L::Key,
     cost: Option<u64>,
@@ -123,33 +123,6 @@ where
     S: Service<Request<B>>,
     L: Limits,
 {
-    pub(crate) fn passed(
-        rules: &Arc<Rules<L>>,
-        future: S::Future,
-        would_reject: Option<Box<WouldReject>>,
-    ) -> Self {
-        let then = match would_reject {
-            Some(would_reject) => Then::Tell(Arc::clone(rules), would_reject),
-            None => Then::Nothing,
-        };
-        Self {
-            stage: Stage::Serving { future, then },
-        }
-    }
-
-    pub(crate) fn admitted(
-        rules: &Arc<Rules<L>>,
-        future: S::Future,
-        key: L::Key,
-        cost: Option<u64>,
-        permit: Option<Permit>,
-    ) -> Self {
-        let then = Then::of_admitted(rules, key, cost, permit);
-        Self {
-            stage: Stage::Serving { future, then },
-        }
-    }
-
     pub(crate) fn waiting(
         rules: &Arc<Rules<L>>,
         key: L::Key,
@@ -185,7 +158,16 @@ where
 }
 
 impl<L: Limits> Then<L> {
-    fn of_admitted(
+    #[inline]
+    pub(crate) fn of_passed(rules: &Arc<Rules<L>>, would_reject: Option<Box<WouldReject>>) -> Self {
+        match would_reject {
+            Some(would_reject) => Self::Tell(Arc::clone(rules), would_reject),
+            None => Self::Nothing,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn of_admitted(
         rules: &Arc<Rules<L>>,
         key: L::Key,
         cost: Option<u64>,
@@ -201,6 +183,47 @@ impl<L: Limits> Then<L> {
             permit,
             is_settled: false,
         })
+    }
+
+    /// Settles with the service's answer, and puts in what there is to say of the limit. Not inlined, so that a
+    /// response of which there is nothing to say is not moved about as often.
+    #[inline(never)]
+    fn follow_up<R: Body, E>(
+        &mut self,
+        answer: Result<Response<R>, E>,
+    ) -> Result<Response<LimitBody<R>>, E> {
+        let mut permit = None;
+        let mut response = match answer {
+            Ok(response) => response,
+            Err(error) => {
+                if let Self::FollowUp(admitted) = self {
+                    admitted.settle(Outcome::Failed);
+                    admitted.permit = None;
+                }
+                return Err(error);
+            }
+        };
+        match self {
+            Self::Nothing => {}
+            Self::FollowUp(admitted) => {
+                admitted.settle(Outcome::Answered(ResponseHead::of(&response)));
+                let rules = &admitted.rules;
+                // As it is while the request still holds what it holds.
+                rules.put_fields(&admitted.key, response.headers_mut());
+                permit = admitted.permit.take();
+                permit = permit.filter(|_| !rules.releases_at_head);
+            }
+            Self::Tell(rules, would_reject) => {
+                if let Some(DryRun { header: Some(name) }) = &rules.dry_run
+                    && let Ok(value) = HeaderValue::try_from(&would_reject.text)
+                {
+                    response.headers_mut().insert(name, value);
+                }
+                let would_reject = WouldReject::clone(would_reject);
+                response.extensions_mut().insert(would_reject);
+            }
+        }
+        Ok(response.map(|body| LimitBody::new(body, permit)))
     }
 }
 
@@ -227,8 +250,13 @@ where
                 }
                 StageProjection::Serving { future, then } => {
                     let answer = ready!(future.poll(context));
-                    let then = std::mem::replace(then, Then::Nothing);
-                    return Poll::Ready(answered(answer, then));
+                    return Poll::Ready(match then {
+                        Then::Nothing => match answer {
+                            Ok(response) => Ok(response.map(|body| LimitBody::new(body, None))),
+                            Err(error) => Err(error),
+                        },
+                        then => then.follow_up(answer),
+                    });
                 }
                 StageProjection::Rejected { response } => {
                     let Some(response) = response.take() else {
@@ -271,43 +299,6 @@ where
             }
         }
     }
-}
-
-/// The service's answer, with what there is to say of the limit.
-fn answered<L: Limits, R: Body, E>(
-    answer: Result<Response<R>, E>,
-    then: Then<L>,
-) -> Result<Response<LimitBody<R>>, E> {
-    let mut response = match answer {
-        Ok(response) => response,
-        Err(error) => {
-            if let Then::FollowUp(mut admitted) = then {
-                admitted.settle(Outcome::Failed);
-            }
-            return Err(error);
-        }
-    };
-    let mut permit = None;
-    match then {
-        Then::Nothing => {}
-        Then::FollowUp(mut admitted) => {
-            admitted.settle(Outcome::Answered(ResponseHead::of(&response)));
-            let rules = &admitted.rules;
-            rules.put_fields(&admitted.key, response.headers_mut());
-            if !rules.releases_at_head {
-                permit = admitted.permit.take();
-            }
-        }
-        Then::Tell(rules, would_reject) => {
-            if let Some(DryRun { header: Some(name) }) = &rules.dry_run
-                && let Ok(value) = HeaderValue::try_from(&would_reject.text)
-            {
-                response.headers_mut().insert(name, value);
-            }
-            response.extensions_mut().insert(*would_reject);
-        }
-    }
-    Ok(response.map(|body| LimitBody::new(body, permit)))
 }
 
 impl<S, L, B> fmt::Debug for ResponseFuture<S, L, B>

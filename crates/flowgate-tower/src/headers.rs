@@ -1,4 +1,5 @@
-use crate::limits::{Standing, Unit};
+use crate::limits::Standing;
+use crate::policy::{self, Policies};
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use std::borrow::Cow;
@@ -104,9 +105,10 @@ impl Default for Headers {
 }
 
 /// The fields of one response, as they are put together.
-pub(crate) struct Fields {
+pub(crate) struct Fields<'a> {
     headers: Headers,
-    policy: Vec<u8>,
+    policies: &'a Policies,
+    policy: Option<HeaderValue>,
     standing: Vec<u8>,
     tightest: Option<Tightest>,
 }
@@ -117,11 +119,12 @@ struct Tightest {
     reset_after: Option<Duration>,
 }
 
-impl Fields {
-    pub(crate) fn new(headers: Headers) -> Self {
+impl<'a> Fields<'a> {
+    pub(crate) fn new(headers: Headers, policies: &'a Policies) -> Self {
         Self {
             headers,
-            policy: Vec::new(),
+            policies,
+            policy: None,
             standing: Vec::new(),
             tightest: None,
         }
@@ -145,32 +148,32 @@ impl Fields {
 
     fn add_draft(&mut self, standing: &Standing<'_>) {
         let mut parameters = Parameters::default();
-        parameters.integer(b";q=", standing.snapshot.limit);
-        if standing.unit == Unit::ConcurrentRequests {
-            parameters.push(b";qu=\"concurrent-requests\"");
-        }
-        if let Some(seconds) = standing.window_seconds() {
-            parameters.integer(b";w=", seconds.max(1));
-        }
-        let name = quoted(standing.name);
-        add_item(&mut self.policy, &name, &parameters);
-
-        let mut parameters = Parameters::default();
         parameters.integer(b";r=", standing.snapshot.remaining);
         if let Some(more_after) = standing.more_after {
             parameters.integer(b";t=", whole_seconds(more_after).max(1));
         }
-        add_item(&mut self.standing, &name, &parameters);
+        let Some(others) = &self.policy else {
+            let item = self.policies.item(standing);
+            if let Some(item) = &item {
+                add_item(&mut self.standing, item.name(), &parameters);
+            }
+            self.policy = item.map(|item| item.value);
+            return;
+        };
+        let name = quoted(standing.name);
+        add_item(&mut self.standing, name.as_bytes(), &parameters);
+        let mut list = others.as_bytes().to_vec();
+        add_item(&mut list, name.as_bytes(), &policy::parameters(standing));
+        self.policy = HeaderValue::from_maybe_shared(Bytes::from(list)).ok();
     }
 
     /// Puts them with those that are there: lists grow, single values of a layer further inside stand.
     pub(crate) fn put(self, headers: &mut HeaderMap) {
-        for (name, text) in [(RATELIMIT_POLICY, self.policy), (RATELIMIT, self.standing)] {
-            if !text.is_empty()
-                && let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(text))
-            {
-                headers.append(name, value);
-            }
+        if let Some(policy) = self.policy
+            && let Ok(standing) = HeaderValue::from_maybe_shared(Bytes::from(self.standing))
+        {
+            headers.append(RATELIMIT_POLICY, policy);
+            headers.append(RATELIMIT, standing);
         }
         if let (Some(tightest), Some(reset)) = (self.tightest, self.headers.legacy)
             && !headers.contains_key(&X_LIMIT)
@@ -206,7 +209,7 @@ fn epoch(now: SystemTime, after: Duration) -> u64 {
 }
 
 /// The parameters of an item, on the stack: a field's value is then allocated once, as long as it is.
-struct Parameters {
+pub(crate) struct Parameters {
     /// At the most `;q=`, `;qu="concurrent-requests"` and `;w=` with two integers of 15 digits.
     bytes: [u8; 64],
     len: usize,
@@ -222,14 +225,14 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    fn push(&mut self, text: &[u8]) {
+    pub(crate) fn push(&mut self, text: &[u8]) {
         let end = self.len + text.len();
         self.bytes[self.len..end].copy_from_slice(text);
         self.len = end;
     }
 
     /// One that is an integer of a structured field.
-    fn integer(&mut self, parameter: &[u8], value: u64) {
+    pub(crate) fn integer(&mut self, parameter: &[u8], value: u64) {
         self.push(parameter);
         self.push(itoa::Buffer::new().format(value.min(MOST)).as_bytes());
     }
@@ -239,17 +242,26 @@ impl Parameters {
     }
 }
 
-/// Adds an item to a list: `, "name";parameters`.
-fn add_item(list: &mut Vec<u8>, name: &str, parameters: &Parameters) {
-    let begin: &[u8] = if list.is_empty() { b"\"" } else { b", \"" };
-    let parts = [begin, name.as_bytes(), b"\"", parameters.text()];
-    list.reserve_exact(parts.iter().map(|part| part.len()).sum());
-    parts.iter().for_each(|part| list.extend_from_slice(part));
+/// Adds an item to a list, which is then as large as it has to be: `, name;parameters`.
+pub(crate) fn add_item(list: &mut Vec<u8>, name: &[u8], parameters: &Parameters) {
+    let parameters = parameters.text();
+    if list.is_empty() {
+        *list = Vec::with_capacity(name.len() + parameters.len());
+    } else {
+        list.extend_from_slice(b", ");
+    }
+    list.extend_from_slice(name);
+    list.extend_from_slice(parameters);
 }
 
-/// `name` between quotes, as a structured field and JSON write it. What is not printable ASCII, they cannot both: it
-/// becomes `_`.
-pub(crate) fn quoted(name: &str) -> Cow<'_, str> {
+/// `name` as a string of a structured field, with its quotation marks.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{}\"", escaped(name))
+}
+
+/// `name` as it is between quotation marks, in a structured field and in JSON. What is not printable ASCII, they cannot
+/// both write: it becomes `_`.
+pub(crate) fn escaped(name: &str) -> Cow<'_, str> {
     let is_plain = |byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
     if name.bytes().all(is_plain) {
         return Cow::Borrowed(name);

@@ -110,6 +110,7 @@ mod head;
 mod headers;
 mod layer;
 mod limits;
+mod policy;
 mod rejection;
 mod rules;
 mod service;

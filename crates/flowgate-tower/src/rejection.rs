@@ -1,6 +1,6 @@
 use crate::RequestHead;
 use crate::by::NoKey;
-use crate::headers::{quoted, retry_after_seconds};
+use crate::headers::{escaped, retry_after_seconds};
 use crate::limits::Cause;
 use bytes::Bytes;
 use flowgate::Denied;
@@ -127,11 +127,11 @@ impl Rejection<'_> {
             _ => "about:blank",
         };
         let mut text = format!("{{\"type\":\"{kind}\",\"title\":\"");
-        text.push_str(&quoted(&self.to_string()));
+        text.push_str(&escaped(&self.to_string()));
         text.push_str(&format!("\",\"status\":{}", status.as_u16()));
         if self.denied().is_some() {
             text.push_str(",\"violated-policies\":[\"");
-            text.push_str(&quoted(self.name));
+            text.push_str(&escaped(self.name));
             text.push_str("\"]");
         }
         text.push('}');

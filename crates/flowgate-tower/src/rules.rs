@@ -3,6 +3,7 @@ use crate::counts::{Counters, CountsHandle, count};
 use crate::headers::{Fields, Headers};
 use crate::limits::sealed::Sealed;
 use crate::limits::{Cause, Permit};
+use crate::policy::Policies;
 use crate::rejection::Rejection;
 use crate::{RequestHead, ResponseHead};
 use bytes::Bytes;
@@ -24,6 +25,7 @@ pub(crate) struct Rules<L> {
     pub(crate) cost: Option<Arc<Cost>>,
     pub(crate) settle: Option<Arc<Settle>>,
     pub(crate) headers: Headers,
+    policies: Policies,
     pub(crate) on_rejected: Option<Arc<OnRejected>>,
     pub(crate) releases_at_head: bool,
     pub(crate) counts: CountsHandle,
@@ -103,6 +105,7 @@ impl<L: Sealed> Rules<L> {
             cost: None,
             settle: None,
             headers: Headers::default(),
+            policies: Policies::default(),
             on_rejected: None,
             releases_at_head: false,
             counts: CountsHandle::default(),
@@ -231,7 +234,7 @@ impl<L: Sealed> Rules<L> {
         if !self.has_fields() {
             return;
         }
-        let mut fields = Fields::new(self.headers);
+        let mut fields = Fields::new(self.headers, &self.policies);
         self.limit
             .standings(key, &self.name, |standing| fields.add(standing));
         fields.put(headers);

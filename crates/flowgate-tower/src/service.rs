@@ -1,6 +1,6 @@
 use crate::RequestHead;
 use crate::body::LimitBody;
-use crate::future::ResponseFuture;
+use crate::future::{ResponseFuture, Stage, Then};
 use crate::limits::Limits;
 use crate::rules::{Decision, Rules};
 use bytes::Bytes;
@@ -61,15 +61,9 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let rules = &self.rules;
-        match rules.decide(&RequestHead::of(&request)) {
-            Decision::Pass { would_reject } => {
-                let future = self.inner.call(request);
-                ResponseFuture::passed(rules, future, would_reject)
-            }
-            Decision::Admit { key, cost, permit } => {
-                let future = self.inner.call(request);
-                ResponseFuture::admitted(rules, future, key, cost, permit)
-            }
+        let then = match rules.decide(&RequestHead::of(&request)) {
+            Decision::Pass { would_reject } => Then::of_passed(rules, would_reject),
+            Decision::Admit { key, cost, permit } => Then::of_admitted(rules, key, cost, permit),
             Decision::Wait {
                 key,
                 cost,
@@ -78,9 +72,16 @@ where
                 // The one that is ready waits; its clone is asked again whether it is.
                 let next = self.inner.clone();
                 let ready = std::mem::replace(&mut self.inner, next);
-                ResponseFuture::waiting(rules, key, cost, patience, (ready, request))
+                return ResponseFuture::waiting(rules, key, cost, patience, (ready, request));
             }
-            Decision::Reject(response) => ResponseFuture::rejected(response),
+            Decision::Reject(response) => return ResponseFuture::rejected(response),
+        };
+        ResponseFuture {
+            // In the place where it stays: such futures may hold whole responses.
+            stage: Stage::Serving {
+                future: self.inner.call(request),
+                then,
+            },
         }
     }
 }

@@ -4,15 +4,15 @@ mod support;
 
 use fastrand::Rng;
 use flowgate::{
-    FixedWindow, Keyed, LeakyBucket, Limiter, ManualClock, Quota, Refill, SlidingWindow, Snapshot,
-    TokenBucket,
+    FixedWindow, Gate, Keyed, LeakyBucket, Limiter, ManualClock, Quota, Refill, SlidingWindow,
+    Snapshot, TokenBucket,
 };
-use flowgate_tower::{AnyLimit, Headers, LimitLayer, Reset, by};
+use flowgate_tower::{AnyLimit, Headers, LimitLayer, Missing, Reset, by};
 use http::StatusCode;
 use sfv::{BareItem, ListEntry, Parser};
 use std::sync::Arc;
 use std::time::Duration;
-use support::{Answer, call, done, field, get};
+use support::{Answer, call, done, field, from_tenant, get};
 use tower::Layer;
 
 /// A field's only item: its name, and its parameters that are integers.
@@ -211,4 +211,40 @@ fn tokens_are_told_and_not_units() {
     assert_eq!(field(&answer, "ratelimit"), "\"default\";r=9;t=3");
     let answer = call(&mut service, get("/whole"));
     assert_eq!(field(&answer, "ratelimit"), "\"default\";r=9;t=6");
+}
+
+#[test]
+fn the_policy_told_is_that_of_the_quota_in_force_however_often_it_changes() {
+    let bucket = Arc::new(TokenBucket::new(Quota::per_second(10)));
+    let mut service = LimitLayer::new(Arc::clone(&bucket)).layer(done());
+    // More than are kept, and all of them again.
+    for _ in 0..2 {
+        for seconds in 1..20 {
+            let quota = Quota::new(10, Duration::from_secs(seconds));
+            bucket.set_quota(quota.expect("a quota"));
+            for _ in 0..2 {
+                let answer = call(&mut service, get("/"));
+                let policy = format!("\"default\";q=10;w={seconds}");
+                assert_eq!(field(&answer, "ratelimit-policy"), policy);
+            }
+        }
+    }
+}
+
+#[test]
+fn limits_that_differ_by_their_names_alone_are_told_apart() {
+    let quota = Quota::per_second(10);
+    let keyed = Keyed::token_bucket(quota).capacity(10).expect("a table");
+    let gate = Gate::builder().limit("a", TokenBucket::new(quota));
+    let gate = gate.limit("b", TokenBucket::new(quota)).build();
+    let mut service = LimitLayer::keyed(keyed, by::header("x-tenant"))
+        .missing(Missing::Share(gate.expect("a gate").into()))
+        .layer(done());
+    for _ in 0..2 {
+        let answer = call(&mut service, from_tenant("t"));
+        assert_eq!(field(&answer, "ratelimit-policy"), "\"default\";q=10;w=1");
+        let answer = call(&mut service, get("/"));
+        let both = "\"a\";q=10;w=1, \"b\";q=10;w=1";
+        assert_eq!(field(&answer, "ratelimit-policy"), both);
+    }
 }

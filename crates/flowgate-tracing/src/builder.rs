@@ -10,6 +10,29 @@ use tracing_core::Level;
 /// | [`by_field`](Self::by_field) | each callsite has a limit |
 /// | [`exempt`](Self::exempt) | no level is |
 /// | [`clock`](Self::clock) | [`Clock::system`] |
+///
+/// ```
+/// use flowgate::ManualClock;
+/// use flowgate_tracing::RateLimitFilter;
+/// use tracing_core::Level;
+/// use tracing_subscriber::prelude::*;
+///
+/// let limit = RateLimitFilter::builder("1/min".parse()?)
+///     .by_field("peer", 1000)
+///     .exempt(Level::ERROR)
+///     .clock(ManualClock::new())
+///     .build()?;
+/// let log = tracing_subscriber::registry()
+///     .with(limit.clone().over(tracing_subscriber::fmt::layer()));
+/// tracing::subscriber::with_default(log, || {
+///     for peer in ["a", "a", "b", "a"] {
+///         tracing::info!(peer, "slow"); // once for each peer
+///         tracing::error!(peer, "gone"); // always
+///     }
+/// });
+/// assert_eq!(limit.suppressed(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder builds nothing until `build` is called"]
 pub struct RateLimitFilterBuilder {

@@ -10,6 +10,28 @@ use tracing_subscriber::layer::{Context, Layer};
 /// The number comes as an event of its own, which only this layer sees. Its level, target, file and line, and the
 /// span that it belongs to, are those of the event that follows it.
 ///
+/// ```
+/// use flowgate::ManualClock;
+/// use flowgate_tracing::RateLimitFilter;
+/// use std::time::Duration;
+/// use tracing_subscriber::prelude::*;
+///
+/// let time = ManualClock::new();
+/// let limit = RateLimitFilter::builder("1/min".parse()?).clock(&time).build()?;
+/// let log = tracing_subscriber::registry()
+///     .with(limit.clone().over(tracing_subscriber::fmt::layer()));
+/// let untold = tracing::subscriber::with_default(log, || {
+///     [(); 4].map(|()| {
+///         tracing::info!("cache miss"); // the first and the last are heard
+///         time.advance(Duration::from_secs(20));
+///         limit.suppressed()
+///     })
+/// });
+/// // Before the last, the log says "similar events were suppressed suppressed=2".
+/// assert_eq!(untold, [0, 1, 2, 0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// A layer in here cannot be found by its type from outside (`downcast_ref`). One that is looked for in this way
 /// goes around this, and not into it: a layer with a filter of its own (`layer.with_filter(…)`), one that can be
 /// reloaded, or those of `tracing-error` and `tracing-opentelemetry`. What writes events (`fmt`, journald, an

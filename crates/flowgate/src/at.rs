@@ -3,15 +3,28 @@ use crate::token_bucket::TokenBucket;
 /// A limiter at an instant of the caller's: the same verbs, with that for the time.
 ///
 /// Made by the limiter's `at`, such as [`TokenBucket::at`].
+///
 /// ```
 /// use flowgate::{Timestamp, TokenBucket};
 /// use std::time::Duration;
 ///
-/// let limiter = TokenBucket::new("10/s burst 1".parse()?);
+/// let limiter = TokenBucket::new("10/s burst 3".parse()?);
 /// let then = Timestamp::from_nanos(5_000_000_000); // on the caller's own timeline
-/// limiter.at(then).try_acquire()?;
+/// let second = Duration::from_secs(1);
+/// limiter.at(then).try_acquire_n(3)?;
 /// let denied = limiter.at(then).try_acquire().unwrap_err();
 /// assert_eq!(denied.retry_after(), Some(Duration::from_millis(100)));
+///
+/// assert_eq!(limiter.at(then).refund(1), 1);
+/// assert_eq!(limiter.at(then).take_up_to(5), 1);
+/// assert_eq!(limiter.at(then).reserve()?.at(), then + Duration::from_millis(100));
+/// assert!(limiter.at(then).reserve_within(Duration::from_millis(199)).is_err());
+/// assert_eq!(limiter.at(then).snapshot().reset_after, Duration::from_millis(400));
+///
+/// limiter.at(then + second).overdraw(5)?; // two into debt
+/// assert_eq!(limiter.at(then + second).available(), 0);
+/// limiter.at(then + second).set_quota("1/s burst 3".parse()?);
+/// assert_eq!(limiter.at(then + 4 * second).available(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]

@@ -112,6 +112,16 @@ impl LeakyBucket {
 
     /// [`take`](Self::take), unless that would mean waiting for longer than `max_wait`.
     ///
+    /// ```
+    /// # use flowgate::LeakyBucket;
+    /// # use std::time::Duration;
+    /// let limiter = LeakyBucket::new("1/h".parse()?);
+    /// limiter.take()?;
+    /// let denied = limiter.take_within(Duration::from_secs(1)).unwrap_err(); // says so at once
+    /// assert!(denied.retry_after().unwrap() > Duration::from_secs(3000));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// Also if the wait would be longer; at once, if that is known.
@@ -141,7 +151,8 @@ impl Deref for LeakyBucket {
 }
 
 waits_in_line!(LeakyBucket, |bucket| &bucket.0);
-limiter_by_its_verbs!(LeakyBucket as TokenBucket, reserve_n);
+limiter_by_its_verbs!(LeakyBucket as TokenBucket, reserve_n;
+    policy: TokenBucket::policy, refund: TokenBucket::refund, charge: TokenBucket::charge);
 
 impl fmt::Debug for LeakyBucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -190,6 +201,23 @@ pub enum Drain {
 /// | [`drain`](Self::drain) | [`Drain::Constant`] |
 /// | [`refill`](Self::refill) | [`Refill::Continuous`] |
 /// | [`max_debt`](Self::max_debt) | 1 + slack |
+///
+/// ```
+/// use flowgate::{LeakyBucket, ManualClock};
+/// use std::time::Duration;
+///
+/// let time = ManualClock::new();
+/// let limiter = LeakyBucket::builder("10/s".parse()?)
+///     .clock(&time)
+///     .slack(4) // a rest earns up to four more at once,
+///     .initial_tokens(1) // but the first is alone
+///     .build()?;
+/// let at_once = || (0..9).filter(|_| limiter.try_acquire().is_ok()).count();
+/// assert_eq!(at_once(), 1);
+/// time.advance(Duration::from_secs(60));
+/// assert_eq!(at_once(), 5);
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder builds nothing until `build` is called"]
 pub struct LeakyBucketBuilder {
@@ -231,6 +259,16 @@ impl LeakyBucketBuilder {
     }
 
     /// How fast drops run out for those who wait in line.
+    ///
+    /// ```
+    /// # use flowgate::{Drain, LeakyBucket};
+    /// // A hundred who come together are gone after about five seconds, not after ten.
+    /// let queue = LeakyBucket::builder("10/s".parse()?)
+    ///     .drain(Drain::Proportional { up_to: 2 })
+    ///     .build()?;
+    /// # drop(queue);
+    /// # Ok::<_, flowgate::QuotaError>(())
+    /// ```
     pub fn drain(mut self, drain: Drain) -> Self {
         self.drain = drain;
         self

@@ -82,6 +82,7 @@ mod observed;
 #[cfg(any(feature = "futures", all(feature = "std", not(flowgate_loom))))]
 mod payer;
 mod permit;
+mod policy;
 mod primitive;
 mod quota;
 mod reservation;
@@ -123,6 +124,7 @@ pub use limiter::{Limit, Limiter, Snapshot};
 pub use metrics::MetricsPublisher;
 pub use observed::{Counts, Observed, Refusals, Waits};
 pub use permit::{AcquirePermit, OwnedPermit, Permit};
+pub use policy::Policy;
 pub use quota::{Quota, QuotaError};
 pub use reservation::Reservation;
 pub use room::{Acquire, CancelHandle, Grant, Line, Order, Precision, Spacing, Ticks};
@@ -136,3 +138,8 @@ pub use token_bucket::{Carry, PayAfter, Refill, TokenBucket, TokenBucketBuilder}
 pub use unlimited::Unlimited;
 pub use verdict::Denied;
 pub use warm_up::{WarmUp, WarmUpBuilder};
+
+/// What the README shows runs, too.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}

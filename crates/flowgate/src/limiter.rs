@@ -1,6 +1,7 @@
 //! What all limiters have in common.
 
 use crate::clock::{Clock, Timestamp};
+use crate::policy::Policy;
 use crate::reservation::Reservation;
 use crate::room::{Acquire, Line};
 use crate::verdict::Denied;
@@ -10,10 +11,30 @@ pub(crate) mod sealed {
     pub trait Sealed: core::any::Any {
         /// Itself, as its line sees it.
         fn supply(&self) -> &dyn crate::room::Supply;
+
+        /// Itself, or the one in it, if it is a limiter of rate.
+        fn limiter(&self) -> Option<&dyn crate::limiter::Limiter>;
     }
 }
 
 /// Any limit, of rate or of concurrency: what a [`Gate`](crate::Gate) is made of. Sealed.
+///
+/// ```
+/// use flowgate::{ConcurrencyLimit, Gate, GateError, Limit, TokenBucket};
+///
+/// /// The company's budget before a limit of the caller's choice.
+/// fn behind_budget(own: impl Limit) -> Result<Gate, GateError> {
+///     let budget = TokenBucket::new(flowgate::Quota::per_day(100_000));
+///     Gate::builder().limit("budget", budget).limit("own", own).build()
+/// }
+///
+/// let gate = behind_budget(ConcurrencyLimit::new(1))?;
+/// let permit = gate.try_acquire()?;
+/// let denied = gate.try_acquire().unwrap_err();
+/// assert_eq!(gate.name_of(&denied), Some("own"));
+/// # drop(permit);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Limit: sealed::Sealed + Send + Sync + core::fmt::Debug {}
 
 impl<L: sealed::Sealed + Send + Sync + core::fmt::Debug> Limit for L {}
@@ -22,6 +43,24 @@ impl<L: sealed::Sealed + Send + Sync + core::fmt::Debug> Limit for L {}
 ///
 /// The methods are those of the concrete types, which have more. Sealed: it is implemented by this
 /// crate alone, and may grow.
+///
+/// ```
+/// use flowgate::{LeakyBucket, Limiter, ManualClock};
+///
+/// let limiter = LeakyBucket::builder("10/s burst 3".parse()?).clock(ManualClock::new()).build()?;
+/// let limiter: &dyn Limiter = &limiter;
+/// limiter.peek()?; // takes nothing
+/// limiter.try_acquire_n(2)?;
+/// assert_eq!((limiter.available(), limiter.snapshot().limit), (1, 3));
+///
+/// let later = limiter.reserve_n(2).expect("this type can promise a time")?;
+/// assert_eq!(later.at().as_nanos(), 100_000_000);
+/// let now = limiter.clock().now();
+/// assert!(limiter.peek_n_at(now, 1).is_err());
+/// assert!(limiter.try_acquire_n_at(later.at() + std::time::Duration::from_millis(100), 1).is_ok());
+/// assert!(limiter.line().is_empty()); // nobody waits in `acquire()`
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// ```
 /// use flowgate::{Limiter, TokenBucket};
@@ -110,12 +149,45 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
 
     /// The clock that the limiter decides by.
     fn clock(&self) -> &Clock;
+
+    /// The quota in force, and how what was taken comes back; `None` if no quota says what this type of limiter allows.
+    fn policy(&self) -> Option<Policy> {
+        None
+    }
+
+    /// Gives `n` units back, and says how many it was: the newest admitted units count as never admitted. None where
+    /// this type of limiter cannot give back without knowing when they were taken.
+    fn refund(&self, n: u64) -> u64 {
+        let _ = n;
+        0
+    }
+
+    /// Takes `n` units for what has already been done: as a debt where there is such a thing, or else what there is
+    /// of them.
+    ///
+    /// ```
+    /// # use flowgate::{FixedWindow, Limiter, TokenBucket};
+    /// let bucket = TokenBucket::new("5/h".parse()?);
+    /// bucket.charge(7);
+    /// assert_eq!(bucket.refund(3), 3); // 7 were taken, of 5
+    /// assert_eq!(bucket.available(), 1);
+    ///
+    /// let window = FixedWindow::new("5/h".parse()?)?;
+    /// window.charge(7);
+    /// assert_eq!(window.refund(3), 3); // 5 were taken
+    /// assert_eq!(window.available(), 3);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    fn charge(&self, n: u64);
 }
 
 /// Implements [`Limiter`] by the inherent methods of the same names of the type after `as`, which the first one is or
-/// dereferences to; by `reserve_n` too if it is named.
+/// dereferences to; by `reserve_n` too if it is named; and by what is said of its quota, if it has one.
 macro_rules! limiter_by_its_verbs {
-    ($limiter:ty as $verbs:ty $(, $reserve_n:ident)?) => {
+    (
+        $limiter:ty as $verbs:ty $(, $reserve_n:ident)?;
+        $(policy: $policy:expr, refund: $refund:expr,)? charge: $charge:expr
+    ) => {
         impl crate::limiter::Limiter for $limiter {
             fn try_acquire(&self) -> Result<(), crate::Denied> {
                 <$verbs>::try_acquire(self)
@@ -146,12 +218,40 @@ macro_rules! limiter_by_its_verbs {
             fn clock(&self) -> &crate::Clock {
                 <$verbs>::clock(self)
             }
+
+            $(
+                fn policy(&self) -> Option<crate::Policy> {
+                    let policy: fn(&$verbs) -> crate::Policy = $policy;
+                    Some(policy(self))
+                }
+
+                fn refund(&self, n: u64) -> u64 {
+                    $refund(self, n)
+                }
+            )?
+
+            fn charge(&self, n: u64) {
+                // How much it was, nobody asks.
+                let _ = $charge(self, n);
+            }
         }
     };
 }
 pub(crate) use limiter_by_its_verbs;
 
 /// A limiter's state at one instant, in the terms of a `RateLimit` header.
+///
+/// ```
+/// use flowgate::{ManualClock, TokenBucket};
+/// use std::time::Duration;
+///
+/// let limiter = TokenBucket::builder("10/s burst 20".parse()?).clock(ManualClock::new()).build()?;
+/// limiter.try_acquire_n(5)?;
+/// let seen = limiter.snapshot();
+/// assert_eq!((seen.limit, seen.remaining), (20, 15));
+/// assert_eq!(seen.reset_after, Duration::from_millis(500));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Snapshot {

@@ -46,6 +46,15 @@ pub(crate) trait Revoke: Send + Sync {
 
 impl Reservation<'_> {
     /// The instant, on the limiter's clock, from which the units may be used. It never moves.
+    ///
+    /// ```
+    /// # use flowgate::{ManualClock, TokenBucket};
+    /// let limiter =
+    ///     TokenBucket::builder("10/s burst 1".parse()?).clock(ManualClock::new()).build()?;
+    /// let at_ms = [limiter.reserve()?, limiter.reserve()?].map(|turn| turn.at().as_nanos() / 1_000_000);
+    /// assert_eq!(at_ms, [0, 100]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn at(&self) -> Timestamp {
         Timestamp::from_nanos(self.at_ns)
     }
@@ -70,6 +79,17 @@ impl Reservation<'_> {
 
     /// [`cancel`](Self::cancel) at a time of the caller's, for a limiter that is used through
     /// [`TokenBucket::at`](crate::TokenBucket::at).
+    ///
+    /// ```
+    /// # use flowgate::{Timestamp, TokenBucket};
+    /// let limiter = TokenBucket::new("10/s burst 1".parse()?);
+    /// let second = |s: u64| Timestamp::from_nanos(s * 1_000_000_000);
+    /// limiter.at(second(5)).try_acquire()?;
+    /// let reservation = limiter.at(second(5)).reserve()?;
+    /// assert_eq!(reservation.units(), 1);
+    /// assert_eq!(reservation.cancel_at(second(5)), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn cancel_at(self, now: Timestamp) -> u64 {
         self.limiter.revoke(&self, Some(now))
     }

@@ -53,6 +53,15 @@ impl Unlimited {
     }
 
     /// On a clock of the caller's.
+    ///
+    /// ```
+    /// # use flowgate::{ManualClock, Unlimited};
+    /// let time = ManualClock::new();
+    /// let limiter = Unlimited::with_clock(&time);
+    /// assert_eq!(limiter.reserve_n(1_000)?.at(), time.now());
+    /// assert_eq!((limiter.take_up_to(7), limiter.available()), (7, u64::MAX));
+    /// # Ok::<(), flowgate::Denied>(())
+    /// ```
     pub fn with_clock(clock: impl Into<Clock>) -> Self {
         Self::on(clock.into())
     }
@@ -236,7 +245,7 @@ impl Supply for Unlimited {
 }
 
 waits_in_line!(Unlimited, |limiter| limiter);
-limiter_by_its_verbs!(Unlimited as Unlimited, reserve_n);
+limiter_by_its_verbs!(Unlimited as Unlimited, reserve_n; charge: Unlimited::take_up_to);
 
 impl fmt::Debug for Unlimited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

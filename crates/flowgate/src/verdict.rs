@@ -186,12 +186,30 @@ impl Denied {
     /// Whether the request can never be granted, however long one waits: it asks for more than the
     /// limit allows at once (ask for less, or [`overdraw`](crate::TokenBucket::overdraw)), or the line of
     /// reservations reaches beyond what the clock can count, which is 584 years.
+    ///
+    /// ```
+    /// # use flowgate::TokenBucket;
+    /// let limiter = TokenBucket::new("100/s burst 20".parse()?);
+    /// assert!(limiter.try_acquire_n(21).unwrap_err().is_never());
+    /// # Ok::<_, flowgate::QuotaError>(())
+    /// ```
     pub fn is_never(&self) -> bool {
         matches!(self.0, Reason::Never { .. } | Reason::TooLate)
     }
 
     /// Whether everything is in use: a concurrency limit has no slot free, and only somebody who gives one back
     /// changes that.
+    ///
+    /// ```
+    /// # use flowgate::ConcurrencyLimit;
+    /// let limit = ConcurrencyLimit::new(1);
+    /// let permit = limit.try_acquire()?;
+    /// let denied = limit.try_acquire().unwrap_err();
+    /// assert!(denied.is_busy());
+    /// assert_eq!(denied.retry_after(), None);
+    /// # drop(permit);
+    /// # Ok::<_, flowgate::Denied>(())
+    /// ```
     pub fn is_busy(&self) -> bool {
         matches!(self.0, Reason::Busy { .. })
     }
@@ -209,22 +227,59 @@ impl Denied {
 
     /// Whether the line of those who wait has reached one of the bounds that it was given; see
     /// [`Line`](crate::Line).
+    ///
+    /// ```
+    /// # use flowgate::LeakyBucket;
+    /// # use std::time::Duration;
+    /// let limiter = LeakyBucket::new("1/min".parse()?);
+    /// limiter.line().set_max_wait(Duration::from_secs(10));
+    /// limiter.acquire().block()?;
+    /// assert!(limiter.acquire().block().unwrap_err().is_queue_full());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_queue_full(&self) -> bool {
         matches!(self.0, Reason::LineFull { .. })
     }
 
     /// Whether a [`Keyed`](crate::Keyed) limiter had no room for another key; [`retry_after`](Self::retry_after) is then when
     /// the first that stands in its way stops to matter.
+    ///
+    /// ```
+    /// # use flowgate::{Keyed, WhenFull};
+    /// let limits = Keyed::token_bucket("1/h".parse()?).when_full(WhenFull::Deny).capacity(100)?;
+    /// let denied = (0..1000).find_map(|key| limits.try_acquire(&key).err());
+    /// assert!(denied.unwrap().is_table_full());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_table_full(&self) -> bool {
         matches!(self.0, Reason::TableFull { .. })
     }
 
     /// Whether the limiter has been closed, so that it grants nothing any more.
+    ///
+    /// ```
+    /// # use flowgate::TokenBucket;
+    /// let limiter = TokenBucket::new("100/s".parse()?);
+    /// limiter.line().close();
+    /// assert!(limiter.try_acquire().unwrap_err().is_closed());
+    /// # Ok::<_, flowgate::QuotaError>(())
+    /// ```
     pub fn is_closed(&self) -> bool {
         matches!(self.0, Reason::Closed)
     }
 
     /// Whether it was the caller's own [`CancelHandle`](crate::CancelHandle) that ended the wait.
+    ///
+    /// ```
+    /// use flowgate::{CancelHandle, TokenBucket};
+    ///
+    /// let limiter = TokenBucket::new("100/s".parse()?);
+    /// let shutdown = CancelHandle::new();
+    /// shutdown.cancel();
+    /// let denied = limiter.acquire().cancelled_by(&shutdown).block().unwrap_err();
+    /// assert!(denied.is_cancelled());
+    /// # Ok::<_, flowgate::QuotaError>(())
+    /// ```
     pub fn is_cancelled(&self) -> bool {
         matches!(self.0, Reason::Cancelled)
     }
@@ -289,5 +344,14 @@ mod tests {
     #[test]
     fn c9_a_refusal_is_small() {
         assert_eq!(size_of::<Result<(), Denied>>(), 32);
+    }
+
+    #[test]
+    fn a_refusal_says_what_it_is_where_it_is_printed_for_debugging() {
+        let denied = Denied::later(1_500, 1);
+        assert_eq!(
+            format!("{denied:?}"),
+            "Denied(over the limit; retry after 1.5µs)"
+        );
     }
 }

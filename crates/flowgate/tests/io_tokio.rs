@@ -2,14 +2,14 @@
 
 use flowgate::{Limiter, ManualClock, Quota, SlidingWindow, Throttled, TokenBucket};
 use flowgate_testkit::promise::{Grant, Promise};
+use flowgate_testkit::task::Task;
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
@@ -18,20 +18,7 @@ const QUOTA: &str = "1000/s burst 64";
 /// A runtime that moves the clock when nobody has anything to do.
 struct Runtime {
     time: ManualClock,
-    tasks: Vec<Task>,
-}
-
-struct Task {
-    future: Pin<Box<dyn Future<Output = ()>>>,
-    woken: Arc<Woken>,
-}
-
-struct Woken(AtomicBool);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::SeqCst);
-    }
+    tasks: Vec<Task<Pin<Box<dyn Future<Output = ()>>>>>,
 }
 
 impl Runtime {
@@ -48,29 +35,14 @@ impl Runtime {
     }
 
     fn spawn(&mut self, future: impl Future<Output = ()> + 'static) {
-        self.tasks.push(Task {
-            future: Box::pin(future),
-            woken: Arc::new(Woken(AtomicBool::new(true))),
-        });
+        self.tasks.push(Task::start(Box::pin(future)));
     }
 
     /// Runs all tasks until `time_ms`, or to their end.
     fn run_until_ms(&mut self, time_ms: u64) {
         while !self.tasks.is_empty() && self.time.now().as_nanos() < time_ms * 1_000_000 {
-            while self
-                .tasks
-                .iter()
-                .any(|task| task.woken.0.load(Ordering::SeqCst))
-            {
-                self.tasks.retain_mut(|task| {
-                    let waker = Waker::from(Arc::clone(&task.woken));
-                    !task.woken.0.swap(false, Ordering::SeqCst)
-                        || task
-                            .future
-                            .as_mut()
-                            .poll(&mut Context::from_waker(&waker))
-                            .is_pending()
-                });
+            while self.tasks.iter().any(Task::was_woken) {
+                self.tasks.retain_mut(|task| !task.run());
             }
             self.time.advance(Duration::from_millis(1));
         }

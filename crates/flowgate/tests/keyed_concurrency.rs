@@ -1,14 +1,11 @@
 //! At most so many in flight for each key, by hand-polled futures and by real threads.
 
 use flowgate::{
-    AcquireKeyPermit, CancelHandle, Denied, KeyPermit, KeyedConcurrencyLimit, ManualClock,
-    OwnedKeyPermit, Timestamp,
+    CancelHandle, Denied, KeyPermit, KeyedConcurrencyLimit, ManualClock, OwnedKeyPermit, Timestamp,
 };
-use std::future::Future;
-use std::pin::Pin;
+use flowgate_testkit::task::Task;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 const MOST: u32 = (1 << 31) - 1;
@@ -474,66 +471,10 @@ fn c1_after_the_limit_was_lowered_nobody_is_admitted_over_it() {
 
 // Waiting.
 
-/// A future that is polled by hand, and counts how often it was woken.
-struct Task<F: Future> {
-    future: Option<Pin<Box<F>>>,
-    wakes: Arc<Wakes>,
-    output: Option<F::Output>,
-}
-
-#[derive(Default)]
-struct Wakes(AtomicUsize);
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-impl<F: Future> Task<F> {
-    /// Polled once.
-    fn start(future: F) -> Self {
-        let mut task = Self {
-            future: Some(Box::pin(future)),
-            wakes: Arc::default(),
-            output: None,
-        };
-        task.poll();
-        task
-    }
-
-    /// Polls it, and says whether it is ready.
-    fn poll(&mut self) -> bool {
-        if let Some(future) = &mut self.future {
-            let waker = Waker::from(Arc::clone(&self.wakes));
-            if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-                self.output = Some(output);
-                self.future = None;
-            }
-        }
-        self.output.is_some()
-    }
-
-    /// As a runtime would: polls it if it was woken.
-    fn run(&mut self) -> bool {
-        if self.wakes.0.swap(0, Ordering::SeqCst) > 0 {
-            self.poll();
-        }
-        self.output.is_some()
-    }
-}
-
-impl<'a> Task<AcquireKeyPermit<&'a KeyedConcurrencyLimit>> {
-    #[track_caller]
-    fn permit(self) -> KeyPermit<&'a KeyedConcurrencyLimit> {
-        self.output.expect("is ready").expect("is granted")
-    }
-
-    #[track_caller]
-    fn denied(&self) -> Denied {
-        let output = self.output.as_ref().expect("is ready");
-        *output.as_ref().expect_err("is refused")
-    }
+/// Why it need not wait.
+#[track_caller]
+fn refused<T>(wait: impl Future<Output = Result<T, Denied>>) -> Denied {
+    Task::start(wait).denied().expect("it is refused at once")
 }
 
 #[test]
@@ -559,9 +500,9 @@ fn c6_each_key_has_a_line_of_its_own() {
         Task::start(limits.acquire("c")).poll(),
         "and who has nobody before them does not wait"
     );
-    drop(a2.permit());
+    drop(a2.into_granted());
     assert!(a3.run());
-    drop((a3.permit(), b2.permit()));
+    drop((a3.into_granted(), b2.into_granted()));
     assert_idle(&limits);
 }
 
@@ -585,7 +526,7 @@ fn c6_large_requests_are_served_in_their_turn() {
     assert!(!large.run() && !small.run());
     drop(permit);
     assert!(large.run() && small.run());
-    drop((large.permit(), small.permit()));
+    drop((large.into_granted(), small.into_granted()));
     assert_idle(&limits);
 }
 
@@ -599,7 +540,7 @@ fn c6_who_gives_up_costs_the_others_nothing() {
     drop(large);
     assert!(small.run(), "those behind move up");
     assert_eq!((limits.in_flight("key"), limits.waiting_keys()), (2, 0));
-    drop((permit, small.permit()));
+    drop((permit, small.into_granted()));
     assert_idle(&limits);
 }
 
@@ -610,11 +551,11 @@ fn c5_a_grant_that_was_not_seen_goes_to_the_next() {
     let first = Task::start(limits.acquire("key"));
     let mut next = Task::start(limits.acquire("key"));
     drop(permit);
-    assert_eq!(first.wakes.0.load(Ordering::SeqCst), 1);
+    assert!(first.was_woken());
     assert!(!next.run());
     drop(first);
     assert!(next.run());
-    drop(next.permit());
+    drop(next.into_granted());
     assert_idle(&limits);
 }
 
@@ -630,9 +571,9 @@ fn a_deadline_refuses_as_busy() {
     let mut by = Task::start(limits.acquire("key").by(Timestamp::from_nanos(7_000_000)));
     time.advance(Duration::from_millis(5));
     assert!(within.run() && !by.run());
-    assert!(within.denied().is_busy());
+    assert!(within.denied().unwrap().is_busy());
     time.advance(Duration::from_millis(2));
-    assert!(by.run() && by.denied().is_busy());
+    assert!(by.run() && by.denied().unwrap().is_busy());
     assert_eq!(limits.waiting_keys(), 0);
     drop(permit);
     assert_idle(&limits);
@@ -641,12 +582,15 @@ fn a_deadline_refuses_as_busy() {
 #[test]
 fn who_can_never_be_served_does_not_wait() {
     let limits = limits_of(2, 1);
-    assert!(Task::start(limits.acquire("key").n(3)).denied().is_never());
-    assert_eq!(Task::start(limits.acquire("key").n(0)).permit().n(), 0);
+    assert!(refused(limits.acquire("key").n(3)).is_never());
+    assert_eq!(
+        Task::start(limits.acquire("key").n(0)).into_granted().n(),
+        0
+    );
     let permits: Vec<_> = (0..4)
         .map(|key| limits.try_acquire(&key).unwrap())
         .collect();
-    assert!(Task::start(limits.acquire(&9)).denied().is_table_full());
+    assert!(refused(limits.acquire(&9)).is_table_full());
     assert_eq!(limits.waiting_keys(), 0);
     drop(permits);
     assert_idle(&limits);
@@ -665,15 +609,15 @@ fn another_limit_serves_those_who_wait_or_refuses_them() {
     let mut three = Task::start(limits.acquire("key").n(3));
     let mut last = Task::start(limits.acquire("key"));
     limits.set_limit(2).unwrap();
-    assert!(three.run() && three.denied().is_never());
+    assert!(three.run() && three.denied().unwrap().is_never());
     assert!(!last.run());
     limits.set_limit(0).unwrap();
-    drop((permit, one.permit(), two.permit()));
+    drop((permit, one.into_granted(), two.into_granted()));
     assert!(!last.run(), "a pause");
     assert_eq!((limits.in_flight("key"), limits.len()), (0, 1));
     limits.set_limit(1).unwrap();
     assert!(last.run());
-    drop(last.permit());
+    drop(last.into_granted());
     assert_idle(&limits);
 }
 
@@ -688,7 +632,7 @@ fn c7_a_key_that_is_waited_for_keeps_its_slot() {
     limits.set_limit(1).unwrap();
     assert!(waits.iter_mut().all(|wait| wait.run()));
     assert_eq!(limits.waiting_keys(), 0);
-    let permits: Vec<_> = waits.into_iter().map(Task::permit).collect();
+    let permits: Vec<_> = waits.into_iter().map(Task::into_granted).collect();
     assert!(limits.try_acquire(&9).unwrap_err().is_table_full());
     drop(permits);
     assert_idle(&limits);
@@ -697,7 +641,7 @@ fn c7_a_key_that_is_waited_for_keeps_its_slot() {
     let waits: Vec<_> = (0..4)
         .map(|key| Task::start(limits.acquire(&key)))
         .collect();
-    assert!(Task::start(limits.acquire(&9)).denied().is_table_full());
+    assert!(refused(limits.acquire(&9)).is_table_full());
     drop(waits);
     assert_idle(&limits);
 }
@@ -714,15 +658,9 @@ fn c7_lines_are_bounded() {
         .map(|key| limits.try_acquire(&key).unwrap())
         .collect();
     let _first = [(); 3].map(|()| Task::start(limits.acquire(&0)));
-    assert!(
-        Task::start(limits.acquire(&0)).denied().is_queue_full(),
-        "a fourth"
-    );
+    assert!(refused(limits.acquire(&0)).is_queue_full(), "a fourth");
     let second = Task::start(limits.acquire(&1));
-    assert!(
-        Task::start(limits.acquire(&2)).denied().is_queue_full(),
-        "a third key"
-    );
+    assert!(refused(limits.acquire(&2)).is_queue_full(), "a third key");
     drop(second);
     let mut third = Task::start(limits.acquire(&2));
     drop(permits);
@@ -736,7 +674,7 @@ fn a_handle_ends_a_wait() {
     let handle = CancelHandle::new();
     let mut wait = Task::start(limits.acquire("key").cancelled_by(&handle));
     handle.cancel();
-    assert!(wait.run() && wait.denied().is_cancelled());
+    assert!(wait.run() && wait.denied().unwrap().is_cancelled());
     drop(permit);
     assert_idle(&limits);
 }

@@ -1,13 +1,11 @@
 //! Keys with quotas and limits of their own: those who wait for them, and times that are not in order.
 
 use flowgate::{
-    FixedWindow, Grant, Keyed, KeyedAlgorithm, KeyedConcurrencyLimit, ManualClock, Quota,
+    Denied, FixedWindow, Grant, Keyed, KeyedAlgorithm, KeyedConcurrencyLimit, ManualClock, Quota,
     SegmentedWindow, Timestamp, TokenBucket,
 };
-use std::future::Future;
-use std::pin::Pin;
+use flowgate_testkit::task::Task;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 fn quota(text: &str) -> Quota {
@@ -27,35 +25,19 @@ fn at_ms(ms: u64) -> Timestamp {
     Timestamp::from_nanos(ms * 1_000_000)
 }
 
-/// A wait that is polled by hand.
-struct Task<'a, T>(Pin<Box<dyn Future<Output = T> + 'a>>);
-
-impl<'a, T> Task<'a, T> {
-    /// One that has to wait.
-    #[track_caller]
-    fn start(wait: impl Future<Output = T> + 'a) -> Self {
-        let mut task = Self(Box::pin(wait));
-        assert!(task.poll().is_none(), "it need not wait");
-        task
-    }
-
-    fn poll(&mut self) -> Option<T> {
-        match self
-            .0
-            .as_mut()
-            .poll(&mut Context::from_waker(Waker::noop()))
-        {
-            Poll::Ready(answer) => Some(answer),
-            Poll::Pending => None,
-        }
-    }
+/// One that has to wait.
+#[track_caller]
+fn wait<F: Future>(future: F) -> Task<F> {
+    let task = Task::start(future);
+    assert!(task.is_waiting(), "it need not wait");
+    task
 }
 
 /// When it was granted, in milliseconds.
 #[track_caller]
-fn date<E: std::fmt::Debug>(task: &mut Task<'_, Result<Grant, E>>) -> u64 {
-    let grant = task.poll().expect("its turn has come").expect("in turn");
-    grant.at().as_nanos() / 1_000_000
+fn date<F: Future<Output = Result<Grant, Denied>>>(task: &mut Task<F>) -> u64 {
+    assert!(task.poll(), "its turn has come");
+    task.granted_ns().expect("in turn") / 1_000_000
 }
 
 // Those who wait.
@@ -67,11 +49,11 @@ fn c1_c6_those_who_wait_go_by_the_quota_of_whoever_came_last() {
     let gold = limits.with(quota("100/s burst 1")).unwrap();
     limits.try_acquire("a").unwrap();
     // At 100, 200 and 300 ms, as things are.
-    let mut first = Task::start(limits.acquire("a"));
-    let mut second = Task::start(limits.acquire("a"));
+    let mut first = wait(limits.acquire("a"));
+    let mut second = wait(limits.acquire("a"));
     time.set(at_ms(50));
     // Half a token has come, and the other half comes in 5 ms; and then one each 10.
-    let mut last = Task::start(gold.acquire("a"));
+    let mut last = wait(gold.acquire("a"));
     time.set(at_ms(75));
     let dates = [&mut first, &mut second, &mut last].map(date);
     assert_eq!(dates, [55, 65, 75]);
@@ -85,7 +67,7 @@ fn c1_c3_who_looks_by_another_quota_serves_nobody_by_it() {
     let limits = buckets("1000/s burst 10", &time);
     let own = limits.with(quota("10/s burst 10")).unwrap();
     own.try_acquire_n("a", 10).unwrap();
-    let mut task = Task::start(own.acquire("a"));
+    let mut task = wait(own.acquire("a"));
     time.set(at_ms(60));
     assert!(limits.try_acquire("a").is_err(), "it would overtake");
     assert!(limits.peek("a").is_err());
@@ -93,9 +75,9 @@ fn c1_c3_who_looks_by_another_quota_serves_nobody_by_it() {
     assert_eq!(limits.refund("a", 0), 0);
     // Those who have none of their own wait no longer; this one does.
     limits.set_quota(quota("2000/s burst 10")).unwrap();
-    assert!(task.poll().is_none());
+    assert!(!task.poll());
     time.set(at_ms(99));
-    assert!(task.poll().is_none());
+    assert!(!task.poll());
     time.set(at_ms(100));
     assert_eq!(date(&mut task), 100);
 }
@@ -107,7 +89,7 @@ fn c3_who_comes_with_a_larger_quota_is_told_to_wait_and_not_never() {
     let limits = buckets("10/s burst 2", &time);
     let gold = limits.with(quota("10/s burst 100")).unwrap();
     limits.try_acquire_n("a", 2).unwrap();
-    let _task = Task::start(limits.acquire("a"));
+    let _task = wait(limits.acquire("a"));
     let denied = gold.try_acquire_n("a", 50).unwrap_err();
     assert!(
         !denied.is_never() && denied.retry_after() > Some(ms(100)),
@@ -124,14 +106,14 @@ fn who_wants_more_than_the_quota_of_whoever_comes_last_ever_allows_is_refused() 
     let limits = buckets("10/s burst 100", &time);
     let small = limits.with(quota("10/s burst 3")).unwrap();
     limits.try_acquire_n("a", 100).unwrap();
-    let mut large = Task::start(limits.acquire("a").n(50));
-    let mut other = Task::start(limits.acquire("a").n(2));
-    let mut last = Task::start(small.acquire("a"));
-    assert!(large.poll().unwrap().unwrap_err().is_never());
+    let mut large = wait(limits.acquire("a").n(50));
+    let mut other = wait(limits.acquire("a").n(2));
+    let mut last = wait(small.acquire("a"));
+    assert!(large.poll() && large.denied().unwrap().is_never());
     // A hundred tokens are owed, of which 97 have to come back before there is any.
     time.advance(ms(9_900));
     assert_eq!(date(&mut other), 9_900);
-    assert!(last.poll().is_none());
+    assert!(!last.poll());
     time.advance(ms(100));
     assert_eq!(date(&mut last), 10_000);
 }
@@ -143,10 +125,11 @@ fn a_token_is_as_many_units_as_the_line_s_quota_says() {
     let limits = buckets("10/s burst 1", &time);
     let finer = limits.with(quota("10/s burst 1 units 1000")).unwrap();
     limits.try_acquire("a").unwrap();
-    let mut first = Task::start(limits.acquire("a"));
-    let mut last = Task::start(finer.acquire("a"));
+    let mut first = wait(limits.acquire("a"));
+    let mut last = wait(finer.acquire("a"));
     time.advance(ms(250));
-    let units = [&mut first, &mut last].map(|task| task.poll().unwrap().unwrap().units());
+    assert!(first.poll() && last.poll());
+    let units = [first, last].map(|task| task.into_granted().units());
     assert_eq!(units, [1000, 1000]);
 }
 
@@ -156,23 +139,24 @@ fn c6_those_who_wait_for_a_key_go_by_the_limit_of_whoever_came_last() {
     let limits = limits.seed([1, 2]).capacity(100).unwrap();
     let (two, three) = (limits.with(2).unwrap(), limits.with(3).unwrap());
     let permit = limits.try_acquire("a").unwrap();
-    let mut first = Task::start(limits.acquire("a"));
+    let mut first = wait(limits.acquire("a"));
     // A newcomer does not overtake, and is not told that it can never be.
     assert!(three.try_acquire_n("a", 3).unwrap_err().is_busy());
-    let mut second = Task::start(two.acquire("a"));
-    let first = first.poll().expect("there is room for two").unwrap();
+    let mut second = wait(two.acquire("a"));
+    assert!(first.poll(), "there is room for two");
     // By its own limit, whatever is in force for others.
     limits.set_limit(0).unwrap();
     limits.set_limit(9).unwrap();
-    assert!(second.poll().is_none());
-    let mut whole = Task::start(three.acquire("a").n(3));
-    let second = second.poll().expect("there is room for three").unwrap();
-    let mut last = Task::start(two.acquire("a"));
-    assert!(whole.poll().unwrap().unwrap_err().is_never(), "3 of 2");
-    drop((permit, first));
-    assert_eq!(last.poll().expect("in turn").unwrap().n(), 1);
+    assert!(!second.poll());
+    let mut whole = wait(three.acquire("a").n(3));
+    assert!(second.poll(), "there is room for three");
+    let mut last = wait(two.acquire("a"));
+    assert!(whole.poll() && whole.denied().unwrap().is_never(), "3 of 2");
+    drop((permit, first.into_granted()));
+    assert!(last.poll(), "in turn");
+    assert_eq!(last.into_granted().n(), 1);
     assert_eq!((limits.in_flight("a"), limits.waiting_keys()), (1, 0));
-    drop(second);
+    drop(second.into_granted());
     assert!(limits.is_empty());
 }
 

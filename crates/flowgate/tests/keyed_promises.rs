@@ -545,3 +545,34 @@ fn c5_who_leaves_with_a_turn_that_was_not_seen_gives_it_back() {
     assert!(later.run());
     assert_eq!(later.granted_ns(), Some(1_000_000_000));
 }
+
+/// A key for which somebody waits keeps its slot; it does not keep it for ever.
+#[test]
+fn c7_a_key_for_which_nobody_waits_any_longer_gives_its_slot_away() {
+    let time = ManualClock::new();
+    let limits = buckets("1/s burst 1", &time)
+        .when_full(WhenFull::Deny)
+        .capacity(4)
+        .unwrap();
+    for key in 0..2_000_u64 {
+        limits.try_acquire(&key).expect("all others are whole");
+        let wait = Task::start(limits.acquire(&key));
+        assert!(wait.is_waiting());
+        drop(wait);
+        time.advance(ms(10_000));
+    }
+    assert_eq!(limits.counts().refused_for_room, 0);
+}
+
+#[test]
+fn c6_a_newcomer_is_granted_as_of_when_it_came() {
+    let time = ManualClock::new();
+    let limits = buckets("1/s burst 2", &time).capacity(100).unwrap();
+    time.advance(ms(5_000));
+    // Before it has an entry, and with one.
+    for _ in 0..2 {
+        let task = Task::start(limits.acquire("a"));
+        assert!(!task.is_waiting());
+        assert_eq!(task.granted_ns(), Some(5_000_000_000));
+    }
+}

@@ -206,6 +206,24 @@ fn c5_more_changes_than_are_remembered_give_nothing_back() {
 }
 
 #[test]
+fn c5_what_was_changed_and_cancelled_before_a_reservation_does_not_make_it_less() {
+    let time = ManualClock::new();
+    let bucket = on("1/s burst 10", &time);
+    bucket.set_quota(quota("1/s burst 10"));
+    bucket.try_acquire_n(10).expect("10 are there");
+    let first = bucket.reserve_n(3).expect("3 fit");
+    let second = bucket.reserve_n(2).expect("2 fit");
+    assert_eq!(first.cancel(), 3);
+    let third = bucket.reserve_n(4).expect("4 fit");
+    bucket.set_quota(quota("1/s burst 10"));
+    // Full again at 16 s: what is still missing at 12 s is all of these.
+    time.set(Timestamp::from_nanos(12_000_000_000));
+    assert_eq!(third.cancel(), 4);
+    assert_eq!(bucket.available(), 10);
+    drop(second);
+}
+
+#[test]
 fn interval_refills_at_whole_periods_and_keeps_the_remainder() {
     let time = ManualClock::new();
     let bucket = TokenBucket::builder(quota("3/s burst 5"))

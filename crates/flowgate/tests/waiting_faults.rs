@@ -1,54 +1,14 @@
 //! Faults of the waiting line that somebody found who had not written it.
 
 use flowgate::*;
+use flowgate_testkit::task::Task;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-#[derive(Default)]
-struct Wakes(AtomicUsize);
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-struct T<'a> {
-    f: Pin<Box<dyn Future<Output = Result<Grant, Denied>> + Send + 'a>>,
-    w: Arc<Wakes>,
-    out: Option<Result<Grant, Denied>>,
-}
-impl<'a> T<'a> {
-    fn start(f: impl Future<Output = Result<Grant, Denied>> + Send + 'a) -> Self {
-        let mut t = T {
-            f: Box::pin(f),
-            w: Arc::default(),
-            out: None,
-        };
-        t.poll();
-        t
-    }
-    fn poll(&mut self) -> bool {
-        if self.out.is_none() {
-            let w = Waker::from(self.w.clone());
-            if let Poll::Ready(o) = self.f.as_mut().poll(&mut Context::from_waker(&w)) {
-                self.out = Some(o);
-            }
-        }
-        self.out.is_some()
-    }
-    fn woken(&self) -> bool {
-        self.w.0.swap(0, Ordering::SeqCst) > 0
-    }
-    fn at(&self) -> Option<u64> {
-        self.out
-            .as_ref()
-            .and_then(|o| o.as_ref().ok())
-            .map(|g| g.at().as_nanos())
-    }
-}
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
@@ -68,17 +28,17 @@ fn bucket(q: &str, time: impl Into<Clock>) -> TokenBucket {
 fn deadline_alarm_is_rearmed_after_a_backward_clock() {
     let time = ManualClock::new();
     let l = bucket("1/h burst 2", &time);
-    let mut head = T::start(l.acquire());
-    let mut w = T::start(l.acquire().within(Duration::from_secs(3 * 3600)));
+    let mut head = Task::start(l.acquire());
+    let mut w = Task::start(l.acquire().within(Duration::from_secs(3 * 3600)));
     let end = Timestamp::from_nanos(3 * 3600 * 1_000_000_000);
-    assert!(w.out.is_none());
+    assert!(w.output.is_none());
     l.set_quota("1/d burst 2".parse().unwrap());
     time.set(end);
-    assert!(w.woken());
+    assert!(w.was_woken());
     time.set(Timestamp::ORIGIN);
     assert!(!w.poll());
     time.set(end);
-    assert!(w.woken(), "deadline passed, nobody woke it");
+    assert!(w.was_woken(), "deadline passed, nobody woke it");
     assert!(w.poll());
     head.poll();
 }
@@ -117,7 +77,7 @@ fn deadline_under_a_lagging_source() {
 fn a_token_stays_a_token_when_units_change() {
     let time = ManualClock::new();
     let l = bucket("10/s burst 2", &time);
-    let mut w: Vec<_> = (0..5).map(|_| T::start(l.acquire())).collect();
+    let mut w: Vec<_> = (0..5).map(|_| Task::start(l.acquire())).collect();
     l.set_quota(
         "10/s burst 2"
             .parse::<Quota>()
@@ -128,7 +88,7 @@ fn a_token_stays_a_token_when_units_change() {
     time.advance(ms(100));
     let n = w
         .iter_mut()
-        .filter_map(|w| w.poll().then(|| w.out.unwrap().is_ok()))
+        .filter_map(|w| w.poll().then(|| w.output.unwrap().is_ok()))
         .filter(|x| *x)
         .count();
     assert!(
@@ -146,8 +106,8 @@ fn at_least_is_not_dated_in_the_past() {
         .build()
         .unwrap();
     time.set(t(100));
-    let g = T::start(l.acquire().since(t(50)).spacing(Spacing::AtLeast))
-        .out
+    let g = Task::start(l.acquire().since(t(50)).spacing(Spacing::AtLeast))
+        .output
         .unwrap()
         .unwrap();
     let h = l.try_acquire();
@@ -169,7 +129,7 @@ impl Source for Marked {
 fn close_leaks_until_the_alarm_rings() {
     let mark = Arc::new(());
     let l = bucket("1/d burst 1", Clock::custom(Marked(mark.clone())));
-    let mut w = T::start(l.acquire());
+    let mut w = Task::start(l.acquire());
     l.line().close();
     assert!(w.poll());
     drop(w);
@@ -187,18 +147,18 @@ fn adaptive_turn_wakes() {
     let time = ManualClock::new();
     let l = bucket("100/s burst 10", &time);
     l.line().set_order(Order::AdaptiveLifo { after: ms(15) });
-    let mut a = T::start(l.acquire().n(10));
-    let mut b = T::start(l.acquire());
+    let mut a = Task::start(l.acquire().n(10));
+    let mut b = Task::start(l.acquire());
     let mut served = None;
     for k in 1..=100 {
         time.set(t(k));
         for x in [&mut a, &mut b] {
-            if x.woken() {
+            if x.was_woken() {
                 x.poll();
             }
         }
-        if b.out.is_some() && served.is_none() {
-            served = Some((k, b.at()));
+        if b.output.is_some() && served.is_none() {
+            served = Some((k, b.granted_ns()));
         }
     }
     assert!(
@@ -274,7 +234,7 @@ fn c1_poll_during_set_quota() {
             .unwrap();
         l.try_acquire_n(10).unwrap(); // at 0
         g.now.store(50 * sec, Ordering::SeqCst);
-        let mut w = T::start(l.acquire().n(9)); // due at 90
+        let mut w = Task::start(l.acquire().n(9)); // due at 90
         g.now.store(100 * sec, Ordering::SeqCst);
         let mut date = None;
         std::thread::scope(|s| {
@@ -289,7 +249,7 @@ fn c1_poll_during_set_quota() {
                 let date = &mut date;
                 s.spawn(move || {
                     w.poll();
-                    *date = w.at();
+                    *date = w.granted_ns();
                     let _ = done.send(());
                 });
                 let _ = polled.recv_timeout(ms(500));
@@ -300,9 +260,9 @@ fn c1_poll_during_set_quota() {
         println!(
             "calls {calls}: dated {:?} s, finally {:?}",
             date.map(|d| d as f64 / 1e9),
-            w.at().map(|d| d as f64 / 1e9)
+            w.granted_ns().map(|d| d as f64 / 1e9)
         );
-        if let Some(d) = w.at() {
+        if let Some(d) = w.granted_ns() {
             assert!(
                 10 + 9 <= 10 + d / sec / 10,
                 "19 admitted in [0, {} s] of burst 10 + t/10 s (gate {calls})",
@@ -313,15 +273,15 @@ fn c1_poll_during_set_quota() {
 }
 
 /// 11: who is due and has not looked loses its slot when somebody gives back, changes the quota, or leaves
-fn three<'a>(l: &'a TokenBucket) -> Vec<T<'a>> {
-    (0..3).map(|_| T::start(l.acquire())).collect()
+fn three<'a>(l: &'a TokenBucket) -> Vec<Task<Acquire<'a>>> {
+    (0..3).map(|_| Task::start(l.acquire())).collect()
 }
-fn dates(time: &ManualClock, w: &mut [T]) -> Vec<Option<u64>> {
+fn dates(time: &ManualClock, w: &mut [Task<Acquire<'_>>]) -> Vec<Option<u64>> {
     time.set(t(1000));
     w.iter_mut()
         .map(|w| {
             w.poll();
-            w.at().map(|a| a / 1_000_000)
+            w.granted_ns().map(|a| a / 1_000_000)
         })
         .collect()
 }
@@ -365,14 +325,14 @@ fn forgotten_at_least() {
             .is_pending()
     );
     std::mem::forget(f);
-    let mut w = T::start(l.acquire());
+    let mut w = Task::start(l.acquire());
     for k in 1..100 {
         time.set(t(k));
-        if w.woken() {
+        if w.was_woken() {
             w.poll();
         }
     }
-    assert_eq!(w.at(), Some(20_000_000));
+    assert_eq!(w.granted_ns(), Some(20_000_000));
     assert!(l.line().is_empty());
 }
 

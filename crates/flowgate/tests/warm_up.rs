@@ -281,6 +281,27 @@ fn c5_nothing_is_refunded_under_a_reservation_or_of_an_earlier_rate() {
 }
 
 #[test]
+fn c5_what_was_taken_cold_comes_back_and_of_an_empty_store_nothing() {
+    let cold = limiter("10/s burst 100", SECOND, 3);
+    let at = |ms: u64| cold.at(ns(ms * 1_000_000));
+    at(0).try_acquire_n(2).expect("it has never been used");
+    assert_eq!(at(0).refund(2), 2);
+    // To a tick.
+    assert!(at(0).snapshot().reset_after <= Duration::from_nanos(1));
+    assert!(at(1).try_acquire_n(2).is_ok());
+    assert_eq!(at(1).refund(2), 2);
+    // So much that nobody can tell how cold they found it.
+    at(2).try_acquire_n(100).expect("they have come back");
+    assert_eq!(at(2).refund(5), 0);
+    // It is always as cold as any other.
+    let flat = limiter("10/s burst 100", SECOND, 1);
+    flat.at(ns(0))
+        .try_acquire_n(100)
+        .expect("it has never been used");
+    assert_eq!(flat.at(ns(0)).refund(5), 5);
+}
+
+#[test]
 fn c8_the_stable_rate_never_drifts() {
     for count in [1, 7, 997, 1_000_003, 999_999_937, 1_000_000_000] {
         for (quota, period_ns) in [

@@ -123,6 +123,15 @@ impl TargetRateSampler {
 
     /// After this time, a load counts half; by default 500 ms. A longer one is steadier, and slower: that should be so
     /// long that some hundreds of traces are offered in it. Less than 1 ms is 1 ms, more than an hour is an hour.
+    ///
+    /// ```
+    /// # use flowgate_otel::TargetRateSampler;
+    /// # use std::time::Duration;
+    /// // About one in ten seconds, of some hundred a minute: remembered for five minutes.
+    /// let rare = TargetRateSampler::new("6/min".parse()?).half_life(Duration::from_secs(300));
+    /// assert_eq!(rare.probability(), 1.0); // nothing has come yet
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     #[must_use]
     pub fn half_life(self, half_life: Duration) -> Self {
         let half_life = half_life.clamp(Duration::from_millis(1), Duration::from_secs(3600));
@@ -138,6 +147,18 @@ impl TargetRateSampler {
     /// Probabilities are rounded down to 13 to 16 significant bits there, so that the threshold is short.
     ///
     /// Source: *TraceState: Probability Sampling* of the OpenTelemetry specification.
+    ///
+    /// ```
+    /// use flowgate_otel::TargetRateSampler;
+    /// use opentelemetry::trace::{Span, Tracer, TracerProvider};
+    /// use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
+    ///
+    /// let sampler = TargetRateSampler::new("100/s".parse()?).consistent();
+    /// let provider = SdkTracerProvider::builder().with_sampler(Sampler::parent_based(sampler)).build();
+    /// let span = provider.tracer("shop").start("checkout");
+    /// assert_eq!(span.span_context().trace_state().get("ot"), Some("th:0")); // with a probability of 1
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     #[must_use]
     pub fn consistent(self) -> Self {
         Self::with(Settings {

@@ -39,7 +39,8 @@ fn a_name_can_be_anything() {
         ("", ""),
     ];
     for (name, written) in table {
-        assert_eq!(quoted(name), written);
+        assert_eq!(escaped(name), written);
+        assert_eq!(quoted(name), format!("\"{written}\""));
     }
 }
 
@@ -81,9 +82,9 @@ fn items_of_a_list_are_apart() {
     let mut parameters = Parameters::default();
     parameters.integer(b";r=", 7);
     let mut list = Vec::new();
-    add_item(&mut list, "a", &parameters);
+    add_item(&mut list, b"\"a\"", &parameters);
     assert_eq!(list, b"\"a\";r=7");
     assert_eq!(list.capacity(), list.len());
-    add_item(&mut list, "b", &parameters);
+    add_item(&mut list, b"\"b\"", &parameters);
     assert_eq!(list, b"\"a\";r=7, \"b\";r=7");
 }

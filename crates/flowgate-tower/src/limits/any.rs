@@ -1,4 +1,3 @@
-use super::rate::{self, rate};
 use super::sealed::Sealed;
 use super::{Cause, Permit, Standing, Wait};
 use crate::RequestHead;
@@ -128,57 +127,39 @@ impl Sealed for AnyLimit {
 
     fn token(&self, (): &()) -> u64 {
         match self {
-            Self::Rate(limiter) => rate(&**limiter).map_or(1, |limiter| limiter.quota().scale()),
+            Self::Rate(limiter) => token_of(&**limiter),
             Self::Concurrency(_) | Self::Gate(_) => 1,
         }
     }
 
     fn refund(&self, (): &(), n: u64) {
         match self {
-            Self::Rate(limiter) => _ = rate(&**limiter).map(|limiter| limiter.refund(n)),
+            Self::Rate(limiter) => _ = limiter.refund(n),
             Self::Concurrency(_) => {}
-            Self::Gate(gate) => {
-                for name in gate.names() {
-                    rate::configure(gate, name, |limiter| {
-                        limiter.refund(n.saturating_mul(limiter.quota().scale()))
-                    });
-                }
-            }
+            Self::Gate(gate) => for_each_rate(gate, |limiter| {
+                limiter.refund(n.saturating_mul(token_of(limiter)));
+            }),
         }
     }
 
     fn charge(&self, (): &(), n: u64) {
         match self {
-            Self::Rate(limiter) => match rate(&**limiter) {
-                Some(limiter) => limiter.charge(n),
-                None => _ = limiter.try_acquire_n(n),
-            },
+            Self::Rate(limiter) => limiter.charge(n),
             Self::Concurrency(_) => {}
-            Self::Gate(gate) => {
-                for name in gate.names() {
-                    rate::configure(gate, name, |limiter| {
-                        limiter.charge(n.saturating_mul(limiter.quota().scale()));
-                    });
-                }
-            }
+            Self::Gate(gate) => for_each_rate(gate, |limiter| {
+                limiter.charge(n.saturating_mul(token_of(limiter)));
+            }),
         }
     }
 
     fn standings(&self, (): &(), name: &str, mut tell: impl FnMut(&Standing<'_>)) {
         match self {
-            Self::Rate(limiter) => {
-                let quota = rate(&**limiter).map(|limiter| limiter.quota());
-                let more = |n| limiter.peek_n_at(limiter.clock().now(), n);
-                tell(&Standing::of_rate(name, limiter.snapshot(), quota, more));
-            }
+            Self::Rate(limiter) => tell(&Standing::of_limiter(name, &**limiter)),
             Self::Concurrency(limit) => tell(&Standing::of_slots(name, limit.snapshot())),
             Self::Gate(gate) => {
                 for name in gate.names() {
-                    let of_rate = rate::inspect(gate, name, |limiter| {
-                        let more = |n| limiter.peek_n_at(limiter.clock().now(), n);
-                        let quota = Some(limiter.quota());
-                        Standing::of_rate(name, limiter.snapshot(), quota, more)
-                    });
+                    let of_rate =
+                        gate.inspect_limiter(name, |limiter| Standing::of_limiter(name, limiter));
                     let of_slots = || {
                         let snapshot = gate.inspect(name, ConcurrencyLimit::snapshot)?;
                         Some(Standing::of_slots(name, snapshot))
@@ -200,5 +181,17 @@ impl Sealed for AnyLimit {
 
     fn is_the_clients(&self, (): &()) -> bool {
         false
+    }
+}
+
+/// How many units one token is.
+fn token_of(limiter: &dyn Limiter) -> u64 {
+    limiter.policy().map_or(1, |policy| policy.quota.scale())
+}
+
+/// Changes the limiters of rate of `gate`.
+fn for_each_rate(gate: &Gate, change: impl Fn(&dyn Limiter)) {
+    for name in gate.names() {
+        gate.configure_limiter(name, &change);
     }
 }

@@ -2,7 +2,6 @@
 
 mod any;
 mod per_key;
-mod rate;
 mod table;
 
 pub use any::AnyLimit;
@@ -11,7 +10,7 @@ pub use table::{IntoTable, Table};
 
 use crate::RequestHead;
 use crate::by::NoKey;
-use flowgate::{Denied, Gate, KeyedError, OwnedKeyPermit, OwnedPermit, Quota, Snapshot};
+use flowgate::{Denied, Gate, KeyedError, Limiter, OwnedKeyPermit, OwnedPermit, Quota, Snapshot};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -113,11 +112,21 @@ pub enum Unit {
 }
 
 impl<'a> Standing<'a> {
+    /// Of any limiter of rate.
+    fn of_limiter(name: &'a str, limiter: &dyn Limiter) -> Self {
+        let policy = limiter.policy();
+        let quota = policy.map(|policy| policy.quota);
+        let is_steady = policy.is_some_and(|policy| policy.is_steady);
+        let more = |n| limiter.peek_n_at(limiter.clock().now(), n);
+        Self::of_rate(name, limiter.snapshot(), quota, is_steady, more)
+    }
+
     /// Of a limit of rate. `more` says when as many units as it is given can be had.
     fn of_rate(
         name: &'a str,
         snapshot: Snapshot,
         quota: Option<Quota>,
+        is_steady: bool,
         more: impl FnOnce(u64) -> Result<(), Denied>,
     ) -> Self {
         let token = quota.map_or(1, |quota| quota.scale());
@@ -128,6 +137,10 @@ impl<'a> Standing<'a> {
             // There is more when there is all of it, at the latest.
             if snapshot.reset_after <= Duration::from_secs(1) {
                 return Some(snapshot.reset_after);
+            }
+            // Nothing is owed, so the next one comes when the quota says.
+            if snapshot.remaining > 0 && is_steady && quota.is_some_and(is_one_a_second) {
+                return Some(Duration::from_secs(1));
             }
             let next = (snapshot.remaining + 1).saturating_mul(token);
             match more(next) {
@@ -169,6 +182,11 @@ impl<'a> Standing<'a> {
             _ => u64::try_from(nanos.div_ceil(count)).ok(),
         }
     }
+}
+
+/// Whether a token takes a second at the most.
+fn is_one_a_second(quota: Quota) -> bool {
+    quota.period() <= Duration::from_secs(quota.count())
 }
 
 fn in_tokens(mut snapshot: Snapshot, token: u64) -> Snapshot {

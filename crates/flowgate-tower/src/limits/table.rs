@@ -148,10 +148,15 @@ where
 
     fn standing<'a>(&self, key: &K, own: Option<Quota>, name: &'a str) -> Standing<'a> {
         match view(self, own) {
-            Some(view) => Standing::of_rate(name, view.snapshot(key), own, |n| view.peek_n(key, n)),
+            Some(view) => {
+                let more = |n| view.peek_n(key, n);
+                Standing::of_rate(name, view.snapshot(key), own, self.policy().is_steady, more)
+            }
             None => {
-                let quota = Some(self.quota());
-                Standing::of_rate(name, self.snapshot(key), quota, |n| self.peek_n(key, n))
+                let policy = self.policy();
+                let quota = Some(policy.quota);
+                let more = |n| self.peek_n(key, n);
+                Standing::of_rate(name, self.snapshot(key), quota, policy.is_steady, more)
             }
         }
     }

@@ -134,3 +134,28 @@ impl State {
 fn product(a: u64, b: u64) -> u128 {
     u128::from(a) * u128::from(b)
 }
+
+#[cfg(all(test, not(flowgate_loom)))]
+mod tests {
+    use super::*;
+
+    /// The last of the two windows that an admission is in.
+    #[test]
+    fn c3_nothing_counts_any_longer_when_its_windows_are_over() {
+        let window = Window {
+            limit: 10,
+            length_ns: 100,
+        };
+        let idle_at_ns = |previous, current| {
+            let state = State {
+                start_ns: 1_000,
+                previous,
+                current,
+            };
+            state.idle_at_ns(1_030, window)
+        };
+        assert_eq!(idle_at_ns(0, 0), 1_030);
+        assert_eq!(idle_at_ns(3, 0), 1_100);
+        assert_eq!([idle_at_ns(0, 1), idle_at_ns(3, 1)], [1_200; 2]);
+    }
+}

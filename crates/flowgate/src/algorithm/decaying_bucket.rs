@@ -129,3 +129,53 @@ impl State {
         Self { level, ..self }
     }
 }
+
+#[cfg(all(test, not(flowgate_loom)))]
+mod tests {
+    use super::*;
+
+    fn bucket(capacity: u64) -> Bucket {
+        Bucket::new(capacity, HalfLife::new(1_000), 0)
+    }
+
+    #[test]
+    fn c5_whatever_is_asked_for_back_no_more_comes_than_was_taken() {
+        for capacity in [1, 1_000, 1 << 32] {
+            let bucket = bucket(capacity);
+            let empty = State {
+                time_ns: 5,
+                level: 0,
+            };
+            let full = empty.take(5, capacity, &bucket).expect("it is empty");
+            for most in [LEVEL_END >> bucket.unit_shift, 1 << 63, u64::MAX] {
+                let (state, _) = full.give_back(5, most, 5, &bucket);
+                assert_eq!(state, empty, "{most} of {capacity}");
+            }
+            assert_eq!(full.give_back(5, capacity, 5, &bucket), (empty, capacity));
+        }
+    }
+
+    #[test]
+    fn c1_a_level_stays_what_it_is_in_other_ticks_but_for_being_rounded_up() {
+        let (coarse, fine) = (bucket(1 << 32), bucket(1));
+        let finer = fine.unit_shift - coarse.unit_shift;
+        assert!(finer > 1);
+        let state = |level| State { time_ns: 5, level };
+        let units = state(7 << coarse.unit_shift);
+        assert_eq!(
+            units.in_ticks_of(&fine, &coarse),
+            state(7 << fine.unit_shift)
+        );
+        assert_eq!(
+            units
+                .in_ticks_of(&fine, &coarse)
+                .in_ticks_of(&coarse, &fine),
+            units
+        );
+        assert_eq!(
+            state((3 << finer) + 1).in_ticks_of(&coarse, &fine),
+            state(4)
+        );
+        assert_eq!(units.in_ticks_of(&coarse, &coarse), units);
+    }
+}

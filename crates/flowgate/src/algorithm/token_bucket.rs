@@ -107,3 +107,17 @@ pub(crate) fn give_back<T: Ticks>(tat: T, now: T, amount: T) -> T {
         now
     }
 }
+
+#[cfg(all(test, not(flowgate_loom)))]
+mod tests {
+    use super::*;
+
+    /// Otherwise somebody with an older time would see what has never been there.
+    #[test]
+    fn c4_c5_a_full_bucket_is_full_from_now_on() {
+        assert_eq!(give_back(100_u128, 90, 5), 95);
+        assert_eq!(give_back(100_u128, 90, 10), 90);
+        assert_eq!(give_back(100_u128, 90, 50), 90);
+        assert_eq!(give_back(80_u128, 90, 5), 80);
+    }
+}

@@ -13,6 +13,7 @@ use crate::at::At;
 use crate::cell::Cell;
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Snapshot, limiter_by_its_verbs};
+use crate::policy::Policy;
 use crate::primitive::{AtomicU64, Lock, Ordering, const_unless_loom};
 use crate::quota::{Quota, QuotaError};
 use crate::room::{Room, waits_in_line};
@@ -161,6 +162,13 @@ impl ApproximateWindow {
     }
 
     /// Takes what there is, up to `n` units, and says how much that was.
+    ///
+    /// ```
+    /// # use flowgate::ApproximateWindow;
+    /// let limiter = ApproximateWindow::new("10/h".parse()?)?;
+    /// assert_eq!([limiter.take_up_to(7), limiter.take_up_to(7)], [7, 3]);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     pub fn take_up_to(&self, n: u64) -> u64 {
         self.at_now().take_up_to(n)
     }
@@ -170,6 +178,18 @@ impl ApproximateWindow {
     ///
     /// They count as never admitted: of all that was admitted, the newest `n` units. What was taken in an earlier
     /// window does not come back.
+    ///
+    /// ```
+    /// # use flowgate::{ApproximateWindow, ManualClock};
+    /// # use std::time::Duration;
+    /// let time = ManualClock::new();
+    /// let limiter = ApproximateWindow::builder("10/s".parse()?).clock(&time).build()?;
+    /// limiter.try_acquire_n(8)?;
+    /// assert_eq!(limiter.refund(3), 3);
+    /// time.advance(Duration::from_secs(1));
+    /// assert_eq!(limiter.refund(3), 0); // another window by now
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn refund(&self, n: u64) -> u64 {
         self.at_now().refund(n)
     }
@@ -180,6 +200,18 @@ impl ApproximateWindow {
     }
 
     /// The limit, what remains of it, and when it is whole again, seen at one instant.
+    ///
+    /// ```
+    /// # use flowgate::{ApproximateWindow, ManualClock};
+    /// # use std::time::Duration;
+    /// let limiter =
+    ///     ApproximateWindow::builder("10/s".parse()?).clock(ManualClock::new()).build()?;
+    /// limiter.try_acquire_n(4)?;
+    /// let seen = limiter.snapshot();
+    /// assert_eq!((seen.limit, seen.remaining), (10, 6));
+    /// assert!(seen.reset_after <= Duration::from_secs(2)); // two windows, and all has faded
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn snapshot(&self) -> Snapshot {
         self.at_now().snapshot()
     }
@@ -296,7 +328,9 @@ fn carried(
 }
 
 waits_in_line!(ApproximateWindow, |limiter| limiter);
-limiter_by_its_verbs!(ApproximateWindow as ApproximateWindow);
+limiter_by_its_verbs!(ApproximateWindow as ApproximateWindow;
+    policy: |window| Policy::new(window.quota(), false), refund: ApproximateWindow::refund,
+    charge: ApproximateWindow::take_up_to);
 
 impl fmt::Debug for ApproximateWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -58,11 +58,36 @@ impl ManualClock {
 
     /// Moves the clock forward, and wakes those whose time has come; it stops at [`Timestamp::MAX`]. Threads that do
     /// so at once move it by the sum.
+    ///
+    /// ```
+    /// # use flowgate::{LeakyBucket, ManualClock};
+    /// # use std::time::Duration;
+    /// let time = ManualClock::new();
+    /// let limiter = LeakyBucket::builder("10/s".parse()?).clock(&time).build()?;
+    /// limiter.try_acquire()?;
+    /// time.advance(Duration::from_millis(99));
+    /// assert!(limiter.try_acquire().is_err());
+    /// time.advance(Duration::from_millis(1));
+    /// assert!(limiter.try_acquire().is_ok());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn advance(&self, by: Duration) {
         self.change(|now| now + by);
     }
 
     /// Moves the clock to `to`, which may be earlier than now, and wakes those whose time has come.
+    ///
+    /// ```
+    /// # use flowgate::{LeakyBucket, ManualClock, Timestamp};
+    /// # use std::time::Duration;
+    /// let time = ManualClock::new();
+    /// let limiter = LeakyBucket::builder("10/s".parse()?).clock(&time).build()?;
+    /// time.set(Timestamp::from_nanos(5_000_000_000));
+    /// limiter.try_acquire()?;
+    /// time.set(Timestamp::ORIGIN); // a clock that runs backward gives nothing
+    /// assert_eq!(limiter.try_acquire().unwrap_err().retry_after(), Some(Duration::from_millis(5100)));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn set(&self, to: Timestamp) {
         self.change(|_| to);
     }

@@ -89,18 +89,54 @@ impl Clock {
     /// On one thread it does not run backward. A processor may read the counter a little before the memory
     /// accesses that precede it in the program, so what two threads read may be out of order by as long as
     /// such an access takes, under a microsecond as a rule; limiters take no harm from that.
+    ///
+    /// ```
+    /// use flowgate::{Clock, TokenBucket};
+    ///
+    /// static LIMIT: TokenBucket = TokenBucket::new(flowgate::Quota::per_second(100)); // decides by it
+    /// let began = Clock::system().now();
+    /// LIMIT.try_acquire()?;
+    /// println!("{:?}", Clock::system().now().saturating_duration_since(began));
+    /// # Ok::<_, flowgate::Denied>(())
+    /// ```
     #[cfg(feature = "std")]
     pub const fn system() -> Self {
         Self(Kind::System)
     }
 
     /// The operating system's monotonic clock, [`std::time::Instant`].
+    ///
+    /// ```
+    /// use flowgate::{Clock, TokenBucket};
+    ///
+    /// // For a machine whose time stamp counter you do not trust.
+    /// let limiter = TokenBucket::builder("100/s".parse()?).clock(Clock::os()).build()?;
+    /// limiter.try_acquire()?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     #[cfg(feature = "std")]
     pub const fn os() -> Self {
         Self(Kind::Os)
     }
 
     /// A clock of your own.
+    ///
+    /// ```
+    /// use flowgate::{Clock, Source, TokenBucket};
+    ///
+    /// struct Frames(std::sync::atomic::AtomicU64);
+    ///
+    /// impl Source for Frames {
+    ///     fn now_ns(&self) -> u64 {
+    ///         self.0.load(std::sync::atomic::Ordering::Relaxed) * 16_666_667 // of a game at 60 per second
+    ///     }
+    /// }
+    ///
+    /// let clock = Clock::custom(Frames(0.into()));
+    /// let limiter = TokenBucket::builder("5/s".parse()?).clock(clock).build()?;
+    /// limiter.try_acquire()?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn custom(source: impl Source + 'static) -> Self {
         Self(Kind::Custom(Arc::new(Custom::new(source))))
     }

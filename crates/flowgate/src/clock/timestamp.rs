@@ -38,6 +38,14 @@ impl Timestamp {
     }
 
     /// The time from `earlier` to this; zero if `earlier` is not earlier.
+    ///
+    /// ```
+    /// # use flowgate::Timestamp;
+    /// # use std::time::Duration;
+    /// let (early, late) = (Timestamp::from_nanos(3), Timestamp::from_nanos(5));
+    /// assert_eq!(late.saturating_duration_since(early), Duration::from_nanos(2));
+    /// assert_eq!(early.saturating_duration_since(late), Duration::ZERO);
+    /// ```
     pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

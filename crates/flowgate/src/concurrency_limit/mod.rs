@@ -10,7 +10,7 @@ mod supply;
 pub use builder::ConcurrencyLimitBuilder;
 
 use crate::clock::Clock;
-use crate::limiter::{Snapshot, sealed::Sealed};
+use crate::limiter::{Limiter, Snapshot, sealed::Sealed};
 use crate::permit::{AcquirePermit, Lender, OwnedPermit, Permit};
 use crate::primitive::const_unless_loom;
 use crate::quota::QuotaError;
@@ -129,6 +129,16 @@ impl ConcurrencyLimit {
     }
 
     /// A limit with settings other than the default ones.
+    ///
+    /// ```
+    /// # use flowgate::{ConcurrencyLimit, ManualClock};
+    /// let time = ManualClock::new();
+    /// let limit = ConcurrencyLimit::builder(10).clock(&time).build()?; // deadlines pass when `time` does
+    /// let error = ConcurrencyLimit::builder(3_000_000_000).build().unwrap_err();
+    /// assert_eq!(error.to_string(), "a concurrency limit of 3000000000 is out of range: 0 to 2147483647");
+    /// # drop(limit);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     pub fn builder(limit: u32) -> ConcurrencyLimitBuilder {
         ConcurrencyLimitBuilder::new(limit)
     }
@@ -167,6 +177,19 @@ impl ConcurrencyLimit {
     }
 
     /// [`try_acquire`](Self::try_acquire), for a permit that keeps the limit alive.
+    ///
+    /// ```
+    /// use flowgate::ConcurrencyLimit;
+    /// use std::sync::Arc;
+    ///
+    /// let workers = Arc::new(ConcurrencyLimit::new(2));
+    /// if let Ok(permit) = workers.try_acquire_owned() {
+    ///     std::thread::spawn(move || {
+    ///         // … work …
+    ///         drop(permit);
+    ///     });
+    /// }
+    /// ```
     ///
     /// # Errors
     ///
@@ -275,6 +298,16 @@ impl ConcurrencyLimit {
 
     /// The limit, and what remains of it, seen at one instant. When it is whole again nobody knows: unless it is,
     /// `reset_after` is [`Duration::MAX`].
+    ///
+    /// ```
+    /// # use flowgate::ConcurrencyLimit;
+    /// let limit = ConcurrencyLimit::new(10);
+    /// let permit = limit.try_acquire_n(3)?;
+    /// let seen = limit.snapshot();
+    /// assert_eq!((seen.limit, seen.remaining), (10, 7));
+    /// # drop(permit);
+    /// # Ok::<(), flowgate::Denied>(())
+    /// ```
     pub fn snapshot(&self) -> Snapshot {
         let seen = self.slots.view();
         let (limit, remaining) = (seen.limit().into(), available(seen));
@@ -400,6 +433,10 @@ impl Lender for ConcurrencyLimit {}
 impl Sealed for ConcurrencyLimit {
     fn supply(&self) -> &dyn Supply {
         self
+    }
+
+    fn limiter(&self) -> Option<&dyn Limiter> {
+        None
     }
 }
 

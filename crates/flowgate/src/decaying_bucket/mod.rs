@@ -159,6 +159,17 @@ impl DecayingBucket {
     }
 
     /// Pours in what there is room for, up to `n` units, and says how much that was.
+    ///
+    /// ```
+    /// # use flowgate::{DecayingBucket, ManualClock};
+    /// # use std::time::Duration;
+    /// let time = ManualClock::new();
+    /// let limiter = DecayingBucket::builder(100, Duration::from_secs(60)).clock(&time).build()?;
+    /// assert_eq!([limiter.take_up_to(70), limiter.take_up_to(70)], [70, 30]);
+    /// time.advance(Duration::from_secs(60));
+    /// assert_eq!(limiter.take_up_to(70), 50);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     pub fn take_up_to(&self, n: u64) -> u64 {
         self.at_now().take_up_to(n)
     }
@@ -193,6 +204,18 @@ impl DecayingBucket {
     }
 
     /// The capacity, what remains of it, and when the bucket is empty again, seen at one instant.
+    ///
+    /// ```
+    /// # use flowgate::{DecayingBucket, ManualClock};
+    /// # use std::time::Duration;
+    /// let minute = Duration::from_secs(60);
+    /// let limiter = DecayingBucket::builder(100, minute).clock(ManualClock::new()).build()?;
+    /// limiter.try_acquire_n(40)?;
+    /// let seen = limiter.snapshot();
+    /// assert_eq!((seen.limit, seen.remaining), (100, 60));
+    /// assert!(seen.reset_after > 37 * minute); // the last of it takes long
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn snapshot(&self) -> Snapshot {
         self.at_now().snapshot()
     }
@@ -232,6 +255,16 @@ impl DecayingBucket {
     }
 
     /// The same verbs at a time of your own. Use one kind of time with one limiter, the clock's or yours.
+    ///
+    /// ```
+    /// # use flowgate::{DecayingBucket, Timestamp};
+    /// # use std::time::Duration;
+    /// let limiter = DecayingBucket::new(8, Duration::from_secs(1))?;
+    /// let second = |s: u64| limiter.at(Timestamp::from_nanos(s * 1_000_000_000));
+    /// second(0).try_acquire_n(8)?;
+    /// assert_eq!([1, 2, 3].map(|s| second(s).available()), [4, 6, 7]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn at(&self, now: Timestamp) -> At<'_, Self> {
         At {
             limiter: self,
@@ -251,7 +284,7 @@ impl DecayingBucket {
 }
 
 waits_in_line!(DecayingBucket, |limiter| limiter);
-limiter_by_its_verbs!(DecayingBucket as DecayingBucket);
+limiter_by_its_verbs!(DecayingBucket as DecayingBucket; charge: DecayingBucket::take_up_to);
 
 impl fmt::Debug for DecayingBucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

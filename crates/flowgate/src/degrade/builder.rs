@@ -29,13 +29,18 @@ const MIN_WINDOW_NS: u64 = 1_000_000;
 /// use flowgate::Degrade;
 /// use std::time::Duration;
 ///
-/// // Four levels, at most one up in 500 ms and one down in 5 s.
+/// // Four levels, at most one up in a second and one down in ten.
 /// let degrade = Degrade::builder(Duration::from_millis(200))
 ///     .levels(4)
 ///     .window(Duration::from_secs(5))
+///     .buckets(25)
+///     .min_calls(100)
 ///     .enter_permille(300)
 ///     .exit_permille(50)
+///     .dwell(Duration::from_secs(1))
+///     .recovery(Duration::from_secs(10))
 ///     .build()?;
+/// assert_eq!((degrade.levels(), degrade.bucket()), (4, Duration::from_millis(200)));
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
 #[derive(Clone, Debug)]

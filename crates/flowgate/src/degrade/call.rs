@@ -61,6 +61,17 @@ impl<'a> DegradeCall<'a> {
     pub fn finish(self) {}
 
     /// [`finish`](Self::finish) at a time of the caller's, for a [`Degrade`] that is used through [`Degrade::at`].
+    ///
+    /// ```
+    /// # use flowgate::{Degrade, Timestamp};
+    /// # use std::time::Duration;
+    /// let degrade = Degrade::new(Duration::from_millis(100))?;
+    /// let call = degrade.at(Timestamp::from_nanos(60_000_000_000)).start();
+    /// let began = call.began();
+    /// call.finish_at(began + Duration::from_millis(20));
+    /// assert_eq!(degrade.at(began + Duration::from_secs(1)).slow_calls().slow, 0);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     pub fn finish_at(mut self, now: Timestamp) {
         self.end(|| now);
     }
@@ -76,6 +87,18 @@ impl<'a> DegradeCall<'a> {
     /// nothing about what is watched.
     ///
     /// A level that it had a part in stays until it is judged again.
+    ///
+    /// ```
+    /// # use flowgate::{Degrade, ManualClock};
+    /// # use std::time::Duration;
+    /// let time = ManualClock::new();
+    /// let degrade = Degrade::builder(Duration::from_millis(100)).clock(&time).build()?;
+    /// let report = degrade.start();
+    /// time.advance(Duration::from_secs(1)); // it is meant to take that long
+    /// report.ignore();
+    /// assert_eq!(degrade.slow_calls().calls, 0);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     pub fn ignore(mut self) {
         if let Some(bucket) = self.bucket.take() {
             self.degrade.record.forget(bucket);

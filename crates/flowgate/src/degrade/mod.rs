@@ -133,6 +133,21 @@ pub struct Degrade {
 }
 
 /// Of the calls in the window, how many were slow; see [`Degrade::slow_calls`].
+///
+/// ```
+/// use flowgate::{Degrade, Timestamp};
+/// use std::time::Duration;
+///
+/// let degrade = Degrade::builder(Duration::from_millis(100)).build()?;
+/// let begun = Timestamp::from_nanos(60_000_000_000);
+/// let calls = [50, 150].map(|millis| (degrade.at(begun).start(), Duration::from_millis(millis)));
+/// for (call, took) in calls {
+///     call.finish_at(begun + took);
+/// }
+/// let seen = degrade.at(begun + Duration::from_secs(1)).slow_calls();
+/// assert_eq!((seen.calls, seen.slow), (2, 1));
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct SlowCalls {
@@ -200,6 +215,21 @@ impl Degrade {
     ///
     /// Priority 0 is the least important and is the first to be left out, at level 1; priority
     /// [`levels`](Self::levels) is always done.
+    ///
+    /// ```
+    /// # use flowgate::{Degrade, Timestamp};
+    /// # use std::time::Duration;
+    /// # let degrade = Degrade::builder(Duration::from_millis(1)).levels(2).min_calls(1).build()?;
+    /// # let start = Timestamp::from_nanos(3_600_000_000_000);
+    /// # std::mem::forget(degrade.at(start).start());
+    /// # let degrade = degrade.at(start + Duration::from_secs(1));
+    /// const REFRESH: u32 = 0; // the first to be left out
+    /// const SEARCH: u32 = 1;
+    /// const CHECKOUT: u32 = 2;
+    /// // At level 1 of 2:
+    /// assert_eq!([REFRESH, SEARCH, CHECKOUT].map(|work| degrade.allows(work)), [false, true, true]);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     #[inline]
     pub fn allows(&self, priority: u32) -> bool {
         self.at_now().allows(priority)
@@ -223,6 +253,7 @@ impl Degrade {
     /// # let degrade = later;
     /// let done: Vec<bool> = (0..8).map(|_| degrade.admit()).collect();
     /// assert_eq!(done, [false, true, true, true, false, true, true, true]);
+    /// assert_eq!(degrade.share_permille(), 750);
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     #[inline]

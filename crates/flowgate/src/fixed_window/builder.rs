@@ -88,6 +88,16 @@ impl FixedWindowBuilder {
     ///
     /// The wall clock is read when the limiter is built, and after that only by
     /// [`FixedWindow::align_to_wall`]; windows go by the limiter's own clock, whatever the wall clock does.
+    ///
+    /// ```
+    /// # use flowgate::FixedWindow;
+    /// # use std::time::Duration;
+    /// // A thousand a day, anew at midnight in Zurich in winter.
+    /// let daily = FixedWindow::builder("1000/day".parse()?).align_to_wall(3600).build()?;
+    /// daily.try_acquire()?;
+    /// assert!(daily.snapshot().reset_after <= Duration::from_secs(24 * 3600));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[cfg(feature = "std")]
     pub fn align_to_wall(mut self, utc_offset_s: i32) -> Self {
         self.aligned = Aligned::ToWall { utc_offset_s };
@@ -104,6 +114,19 @@ impl FixedWindowBuilder {
     ///
     /// The verbs that report, those of [`at`](FixedWindow::at), and who [waits](FixedWindow::acquire) look at the time
     /// as always.
+    ///
+    /// ```
+    /// # use flowgate::{FixedWindow, ManualClock};
+    /// # use std::time::Duration;
+    /// let time = ManualClock::new();
+    /// let limiter = FixedWindow::builder("3/s".parse()?).clock(&time).clock_free().build()?;
+    /// limiter.try_acquire()?;
+    /// time.advance(Duration::from_secs(5));
+    /// limiter.try_acquire_n(2)?; // counted in the first window still, without a look at the clock
+    /// limiter.try_acquire_n(3)?; // no room in that one: the next
+    /// assert!(limiter.try_acquire().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn clock_free(mut self) -> Self {
         self.clock_free = true;
         self

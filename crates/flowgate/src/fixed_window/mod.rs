@@ -11,6 +11,7 @@ pub use builder::FixedWindowBuilder;
 use crate::at::At;
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Snapshot, limiter_by_its_verbs};
+use crate::policy::Policy;
 use crate::primitive::Lock;
 use crate::quota::{Quota, QuotaError};
 use crate::room::{Room, waits_in_line};
@@ -193,6 +194,19 @@ impl FixedWindow {
     }
 
     /// Limit, room that is left, and the time until the window ends (zero if nothing is counted), seen at one instant.
+    ///
+    /// ```
+    /// # use flowgate::{FixedWindow, ManualClock};
+    /// # use std::time::Duration;
+    /// let time = ManualClock::new();
+    /// let limiter = FixedWindow::builder("10/min".parse()?).clock(&time).build()?;
+    /// limiter.try_acquire_n(3)?; // the window begins
+    /// time.advance(Duration::from_secs(20));
+    /// let seen = limiter.snapshot();
+    /// assert_eq!((seen.limit, seen.remaining), (10, 7));
+    /// assert_eq!(seen.reset_after, Duration::from_secs(40));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn snapshot(&self) -> Snapshot {
         self.at_now().snapshot()
     }
@@ -210,6 +224,15 @@ impl FixedWindow {
     /// the shorter of the two periods (or all but a thousandth of it, up to a second). If a token is divided into other units than
     /// before, the count is restated in those, rounded up.
     ///
+    /// ```
+    /// # use flowgate::FixedWindow;
+    /// let limiter = FixedWindow::new("10/h".parse()?)?;
+    /// limiter.try_acquire_n(8)?;
+    /// limiter.set_quota("20/h".parse()?)?;
+    /// assert_eq!(limiter.available(), 12); // the 8 stay counted
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`new`](Self::new); nothing is then changed.
@@ -223,6 +246,17 @@ impl FixedWindow {
     /// What was counted in the last window stays counted until the first such instant after it has lasted as long as
     /// a window, or all but a thousandth of it, up to a second: a window is neither opened twice, nor
     /// pushed on by aligning again and again.
+    ///
+    /// ```
+    /// # use flowgate::{FixedWindow, ManualClock, Timestamp};
+    /// # use std::time::Duration;
+    /// let time = ManualClock::new();
+    /// let limiter = FixedWindow::builder("10/h".parse()?).clock(&time).build()?;
+    /// limiter.try_acquire_n(10)?;
+    /// limiter.align(Timestamp::from_nanos(1_800_000_000_000)); // at half past
+    /// assert_eq!(limiter.snapshot().reset_after, Duration::from_secs(5400));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn align(&self, begins: Timestamp) {
         self.align_to(i128::from(begins.as_nanos()));
     }
@@ -238,6 +272,16 @@ impl FixedWindow {
 
     /// The same verbs at a time of your own; see [`TokenBucket::at`](crate::TokenBucket::at). They always look at
     /// that time, [`clock_free`](FixedWindowBuilder::clock_free) or not.
+    ///
+    /// ```
+    /// # use flowgate::{FixedWindow, Timestamp};
+    /// let limiter = FixedWindow::new("2/s".parse()?)?;
+    /// let admitted: Vec<_> = (0..2_500)
+    ///     .filter(|&ms| limiter.at(Timestamp::from_nanos(ms * 1_000_000)).try_acquire().is_ok())
+    ///     .collect();
+    /// assert_eq!(admitted, [0, 1, 1000, 1001, 2000, 2001]);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     pub fn at(&self, now: Timestamp) -> At<'_, Self> {
         At {
             limiter: self,
@@ -265,7 +309,9 @@ impl FixedWindow {
 }
 
 waits_in_line!(FixedWindow, |window| window);
-limiter_by_its_verbs!(FixedWindow as FixedWindow);
+limiter_by_its_verbs!(FixedWindow as FixedWindow;
+    policy: |window| Policy::new(window.quota(), false), refund: FixedWindow::refund,
+    charge: FixedWindow::take_up_to);
 
 impl fmt::Debug for FixedWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -30,6 +30,19 @@ pub struct GateBuilder {
 }
 
 /// Why there can be no such gate.
+///
+/// ```
+/// use flowgate::{Gate, GateError, ManualClock, TokenBucket};
+///
+/// let elsewhere = TokenBucket::builder("10/s".parse()?).clock(ManualClock::new()).build()?;
+/// let error = Gate::builder()
+///     .limit("here", TokenBucket::new("5/s".parse()?))
+///     .limit("elsewhere", elsewhere)
+///     .build()
+///     .unwrap_err();
+/// assert_eq!(error, GateError::OtherClock("elsewhere".to_owned()));
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GateError {

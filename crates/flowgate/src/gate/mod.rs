@@ -6,7 +6,7 @@ mod supply;
 pub use builder::{GateBuilder, GateError};
 
 use crate::clock::{Clock, Timestamp};
-use crate::limiter::Limit;
+use crate::limiter::{Limit, Limiter};
 use crate::permit::{AcquirePermit, Lender, Permit};
 use crate::primitive::Lock;
 use crate::room::{Line, Room};
@@ -103,6 +103,17 @@ impl Gate {
 
     /// Lets `n` operations through, all or none.
     ///
+    /// ```
+    /// # use flowgate::{ConcurrencyLimit, Gate, TokenBucket};
+    /// let gate = Gate::builder()
+    ///     .limit("rate", TokenBucket::new("10/h".parse()?))
+    ///     .limit("slots", ConcurrencyLimit::new(3))
+    ///     .build()?;
+    /// assert!(gate.try_acquire_n(4).is_err()); // too many for the slots: no token is taken
+    /// assert_eq!(gate.inspect("rate", TokenBucket::available), Some(10));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Denied`] if any of the limits refuses; nothing is then taken from any.
@@ -111,6 +122,19 @@ impl Gate {
     }
 
     /// [`try_acquire`](Self::try_acquire) with a permit that may go anywhere.
+    ///
+    /// ```
+    /// use flowgate::{ConcurrencyLimit, Gate};
+    /// use std::sync::Arc;
+    ///
+    /// let gate = Arc::new(Gate::builder().limit("slots", ConcurrencyLimit::new(3)).build()?);
+    /// let permit = gate.try_acquire_owned()?;
+    /// std::thread::spawn(move || {
+    ///     // … work …
+    ///     drop(permit);
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -147,11 +171,37 @@ impl Gate {
     }
 
     /// [`acquire`](Self::acquire) of a permit that may go anywhere.
+    ///
+    /// ```
+    /// use flowgate::{ConcurrencyLimit, Gate};
+    /// use std::sync::Arc;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let gate = Arc::new(Gate::builder().limit("slots", ConcurrencyLimit::new(3)).build()?);
+    /// for page in 0..10 {
+    ///     let permit = gate.acquire_owned().await?;
+    ///     tokio::spawn(async move {
+    ///         // … fetch the page …
+    ///         drop((page, permit));
+    ///     });
+    /// }
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn acquire_owned(self: &Arc<Self>) -> AcquirePermit<Arc<Self>> {
         AcquirePermit::new(Arc::clone(self))
     }
 
     /// Those who wait here: how many, in what order, and how many at most. [Closing](Line::close) it closes the gate.
+    ///
+    /// ```
+    /// # use flowgate::{ConcurrencyLimit, Gate};
+    /// let gate = Gate::builder().limit("slots", ConcurrencyLimit::new(3)).build()?;
+    /// gate.line().set_max_waiters(100);
+    /// gate.line().close();
+    /// assert!(gate.try_acquire().unwrap_err().is_closed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn line(&self) -> Line<'_> {
         Line::new(self)
     }
@@ -195,6 +245,45 @@ impl Gate {
         self.inspect(name, |limit| {
             let _change = self.room.reconfigure(self);
             change(limit)
+        })
+    }
+
+    /// [`inspect`](Self::inspect) for whichever limiter of rate; one that is [observed](crate::Observed) is looked at
+    /// as it is inside. `None` also if the limit of that name is one of concurrency.
+    ///
+    /// ```
+    /// # use flowgate::{Gate, Limiter, TokenBucket};
+    /// let gate = Gate::builder().limit("rate", TokenBucket::new("5/h".parse()?)).build()?;
+    /// assert_eq!(gate.inspect_limiter("rate", |limiter| limiter.available()), Some(5));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn inspect_limiter<R>(
+        &self,
+        name: &str,
+        look: impl FnOnce(&dyn Limiter) -> R,
+    ) -> Option<R> {
+        let member = self.members.iter().find(|member| *member.name == *name)?;
+        member.limit.limiter().map(look)
+    }
+
+    /// [`configure`](Self::configure) for whichever limiter of rate that [`inspect_limiter`](Self::inspect_limiter)
+    /// finds.
+    ///
+    /// ```
+    /// # use flowgate::{Gate, Limiter, TokenBucket};
+    /// let gate = Gate::builder().limit("rate", TokenBucket::new("5/h".parse()?)).build()?;
+    /// assert!(gate.configure_limiter("rate", |limiter| limiter.charge(2)).is_some());
+    /// assert_eq!(gate.inspect_limiter("rate", |limiter| limiter.available()), Some(3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn configure_limiter<R>(
+        &self,
+        name: &str,
+        change: impl FnOnce(&dyn Limiter) -> R,
+    ) -> Option<R> {
+        self.inspect_limiter(name, |limiter| {
+            let _change = self.room.reconfigure(self);
+            change(limiter)
         })
     }
 

@@ -113,6 +113,17 @@ where
 
     /// Passes at most `bytes` in one turn, and no more than the limiter can grant at once; 0 is 1. Smaller ones share
     /// more evenly, larger ones cost less.
+    ///
+    /// ```
+    /// # use flowgate::{Throttled, TokenBucket};
+    /// # use std::io::Write;
+    /// let bandwidth = TokenBucket::new("1GB/s".parse()?);
+    /// let mut file = Throttled::new(Vec::new(), &bandwidth).chunk(1000);
+    /// assert_eq!(file.write(&[0; 4000])?, 1000); // one turn; `write_all` takes four
+    /// assert_eq!(file.get_ref().len(), 1000);
+    /// assert_eq!(file.into_inner(), [0; 1000]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn chunk(mut self, bytes: u64) -> Self {
         self.chunk = Chunk::Bytes(bytes.max(1));
@@ -135,6 +146,18 @@ where
     }
 
     /// What has been read, and waits for its turn.
+    ///
+    /// ```
+    /// # use flowgate::{Throttled, TokenBucket};
+    /// # use std::io::Read;
+    /// let bandwidth = TokenBucket::new("1GB/s".parse()?);
+    /// let mut file = Throttled::new(&b"abcdef"[..], &bandwidth);
+    /// bandwidth.line().close();
+    /// assert!(file.read(&mut [0; 4]).is_err());
+    /// assert_eq!(file.read_ahead(), b"abcd"); // nothing that was read is lost
+    /// assert_eq!(file.into_inner(), b"ef");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn read_ahead(&self) -> &[u8] {
         self.ahead.bytes()
     }

@@ -65,6 +65,14 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedAcquire<'a, A, N> {
     }
 
     /// Asks for `units`, all at once, instead of one token. 0 is granted at once.
+    ///
+    /// ```
+    /// # use flowgate::Keyed;
+    /// let limits = Keyed::token_bucket("1000/s burst 10".parse()?).capacity(100)?;
+    /// assert_eq!(limits.acquire("alice").n(10).block()?.units(), 10);
+    /// assert!(limits.acquire("alice").n(11).block().unwrap_err().is_never());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn n(mut self, units: u64) -> Self {
         self.turn.units = Some(units);
         self
@@ -77,12 +85,37 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedAcquire<'a, A, N> {
     }
 
     /// Waits until `deadline` of the limiter's clock at the longest.
+    ///
+    /// ```
+    /// # use flowgate::Keyed;
+    /// # use std::time::Duration;
+    /// let limits = Keyed::leaky_bucket("1/h".parse()?).capacity(100)?;
+    /// let deadline = limits.clock().now() + Duration::from_secs(10); // for a whole request
+    /// limits.acquire("a.example").by(deadline).block()?;
+    /// limits.acquire("b.example").by(deadline).block()?;
+    /// assert!(limits.acquire("a.example").by(deadline).block().is_err()); // told at once
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn by(mut self, deadline: Timestamp) -> Self {
         self.turn.by(deadline);
         self
     }
 
     /// Gives up when `handle` is cancelled.
+    ///
+    /// ```
+    /// use flowgate::{CancelHandle, Keyed};
+    ///
+    /// let limits = Keyed::leaky_bucket("1/h".parse()?).capacity(100)?;
+    /// limits.try_acquire("a.example")?;
+    /// let shutdown = CancelHandle::new();
+    /// std::thread::scope(|threads| {
+    ///     let waits = threads.spawn(|| limits.acquire("a.example").cancelled_by(&shutdown).block());
+    ///     shutdown.cancel();
+    ///     assert!(waits.join().unwrap().unwrap_err().is_cancelled());
+    /// });
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn cancelled_by(mut self, handle: &CancelHandle) -> Self {
         self.turn.cancelled_by(handle);
         self

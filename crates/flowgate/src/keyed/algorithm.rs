@@ -4,6 +4,22 @@ use crate::{FixedWindow, LeakyBucket, SegmentedWindow, TokenBucket};
 
 /// The limiters that there can be one of for each key: [`TokenBucket`], [`LeakyBucket`], [`FixedWindow`] and
 /// [`SegmentedWindow`] (of one segment). Sealed.
+///
+/// ```
+/// use flowgate::{Keyed, KeyedAlgorithm};
+///
+/// /// Who is nearest to the limit, of whichever kind.
+/// fn busiest<A: KeyedAlgorithm>(limits: &Keyed<A>) -> Option<String> {
+///     let debtor = limits.debtors(1).pop()?;
+///     Some(format!("{}: {} left", debtor.id, debtor.snapshot.remaining))
+/// }
+///
+/// let limits = Keyed::fixed_window("10/min".parse()?).capacity(100)?;
+/// assert_eq!(busiest(&limits), None);
+/// limits.try_acquire_n("alice", 9)?;
+/// assert!(busiest(&limits).unwrap().ends_with(": 1 left"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait KeyedAlgorithm: sealed::Sealed {}
 
 pub(crate) mod sealed {
@@ -14,6 +30,8 @@ pub(crate) mod sealed {
         type Rule: Rule;
         /// Its name, as in `Keyed<Name>`.
         const NAME: &'static str;
+        /// As [`Policy::is_steady`](crate::Policy::is_steady).
+        const IS_STEADY: bool;
 
         /// The quota as this limiter understands it.
         fn quota(quota: Quota) -> Quota {
@@ -30,11 +48,13 @@ impl KeyedAlgorithm for SegmentedWindow {}
 impl sealed::Sealed for TokenBucket {
     type Rule = rule::Bucket;
     const NAME: &'static str = "TokenBucket";
+    const IS_STEADY: bool = true;
 }
 
 impl sealed::Sealed for LeakyBucket {
     type Rule = rule::Bucket;
     const NAME: &'static str = "LeakyBucket";
+    const IS_STEADY: bool = true;
 
     /// Without a burst of its own, it has one of 1.
     fn quota(quota: Quota) -> Quota {
@@ -45,9 +65,11 @@ impl sealed::Sealed for LeakyBucket {
 impl sealed::Sealed for FixedWindow {
     type Rule = rule::FixedWindow;
     const NAME: &'static str = "FixedWindow";
+    const IS_STEADY: bool = false;
 }
 
 impl sealed::Sealed for SegmentedWindow {
     type Rule = rule::SegmentedWindow;
     const NAME: &'static str = "SegmentedWindow";
+    const IS_STEADY: bool = false;
 }

@@ -42,6 +42,24 @@ const LEAST_CELLS: u128 = 64;
 /// about twice as many keys more goes in than is paid back, and those without a slot share what little that is.
 ///
 /// `Evict` and `Deny` let nobody through whom the key's own limit would not; `Share` does, by the quota that is shared.
+///
+/// ```
+/// use flowgate::{Keyed, Quota, WhenFull};
+///
+/// // Ten a minute for each of about 100 addresses, and for all others together.
+/// let shared = Keyed::token_bucket(Quota::per_minute(10))
+///     .when_full(WhenFull::Share(Quota::per_minute(10)))
+///     .capacity(100)?;
+/// let admitted = (0..10_000).filter(|address| shared.try_acquire(address).is_ok()).count();
+/// assert!(admitted < 300);
+/// assert!(shared.counts().shared > 9_000);
+///
+/// // Each has its own, and those who make way are remembered.
+/// let evicting = Keyed::token_bucket(Quota::per_minute(10)).capacity(100)?;
+/// (0..10_000).for_each(|address| drop(evicting.try_acquire(&address)));
+/// assert!(evicting.counts().evicted > 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhenFull {
@@ -67,6 +85,24 @@ pub enum WhenFull {
 /// | [`seed`](Self::seed) | from the operating system |
 /// | [`max_waiting_keys`](Self::max_waiting_keys) | 65,536 |
 /// | [`max_waiters_per_key`](Self::max_waiters_per_key) | 1,000 |
+///
+/// ```
+/// use flowgate::{Keyed, ManualClock, WhenFull};
+/// use std::time::Duration;
+///
+/// let time = ManualClock::new();
+/// let limits = Keyed::token_bucket("1/s burst 2".parse()?)
+///     .clock(&time)
+///     .when_full(WhenFull::Deny)
+///     .max_waiters_per_key(0) // nobody waits here
+///     .seed([1, 2]) // the same in every run of a test
+///     .capacity(1000)?;
+/// limits.try_acquire_n("alice", 2)?;
+/// assert!(limits.acquire("alice").block().unwrap_err().is_queue_full());
+/// time.advance(Duration::from_secs(1));
+/// limits.try_acquire("alice")?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder builds nothing until `capacity` is called"]
 pub struct KeyedBuilder<A, N = Hashed> {
@@ -101,7 +137,7 @@ impl<A: KeyedAlgorithm> KeyedBuilder<A> {
     /// ```
     /// use flowgate::{Keyed, Quota};
     ///
-    /// let limits = Keyed::token_bucket(Quota::per_minute(100)).exact::<str>().capacity(1000)?;
+    /// let limits = Keyed::token_bucket(Quota::per_hour(100)).exact::<str>().capacity(1000)?;
     /// limits.try_acquire("alice")?;
     /// assert_eq!(limits.debtors(1)[0].key, "alice");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -183,6 +219,15 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
     /// For how many keys somebody may wait at the same time. Who would wait for one more is refused with
     /// [`is_queue_full`](crate::Denied::is_queue_full). Only then is memory taken beyond what
     /// [`Keyed::bytes`] says: for each, and for each that waits, some hundred bytes.
+    ///
+    /// ```
+    /// # use flowgate::Keyed;
+    /// let limits = Keyed::leaky_bucket("1/h".parse()?).max_waiting_keys(0).capacity(100)?;
+    /// limits.acquire("alice").block()?; // without a wait
+    /// assert!(limits.acquire("alice").block().unwrap_err().is_queue_full());
+    /// assert_eq!(limits.waiting_keys(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn max_waiting_keys(mut self, keys: usize) -> Self {
         self.max_waiting_keys = keys;
         self

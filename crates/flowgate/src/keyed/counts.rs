@@ -1,6 +1,17 @@
 use crate::primitive::{AtomicU64, Ordering};
 
 /// What a [`Keyed`](crate::Keyed) limiter has done for want of room, since it was made.
+///
+/// ```
+/// use flowgate::{Keyed, WhenFull};
+///
+/// let limits = Keyed::token_bucket("1/h".parse()?).when_full(WhenFull::Deny).capacity(100)?;
+/// let refused = (0..1000).filter(|key| limits.try_acquire(key).is_err()).count() as u64;
+/// let counts = limits.counts(); // for an alert: the table is too small
+/// assert!(counts.refused_for_room > 0);
+/// assert_eq!(counts.refused_for_room, refused);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct KeyedCounts {

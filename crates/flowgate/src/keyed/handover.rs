@@ -36,6 +36,17 @@ impl<A: KeyedAlgorithm> Keyed<A, Hashed> {
     ///
     /// Decisions go on meanwhile, and may or may not be in it: stop asking before, if none may be lost. Keys are hashed by
     /// their type's [`Hash`](core::hash::Hash), which may be another in another version of the program or of Rust.
+    ///
+    /// ```
+    /// # use flowgate::Keyed;
+    /// let limits = Keyed::token_bucket("10/h".parse()?).capacity(100)?;
+    /// limits.try_acquire("alice")?;
+    /// let kept = limits.export(); // for a file that nobody else can read
+    /// // … after the restart:
+    /// let limits = Keyed::token_bucket("10/h".parse()?).import(&kept)?;
+    /// assert_eq!(limits.available("alice"), 9);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn export(&self) -> Vec<u8> {
         let now_ns = self.clock.now().as_nanos();
         let terms = self.keys.force.terms();

@@ -13,6 +13,18 @@ use core::fmt;
 /// By what a [`Keyed`] limiter knows a key: part of its secret hash, and where it is kept.
 ///
 /// The key itself is not kept; [`Keyed::id_of`] tells whether one that you have in mind is it.
+///
+/// ```
+/// use flowgate::Keyed;
+///
+/// let limits = Keyed::token_bucket("10/h".parse()?).capacity(100)?;
+/// limits.try_acquire("alice")?;
+/// let somebody = limits.debtors(1)[0].id;
+/// assert_eq!(somebody, limits.id_of("alice"));
+/// assert_ne!(somebody, limits.id_of("bob"));
+/// println!("{somebody} asks for a lot"); // for logs where names must not be
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId {
     line: usize,
@@ -20,6 +32,19 @@ pub struct KeyId {
 }
 
 /// A key that has taken something, and how much is left of its limit.
+///
+/// ```
+/// use flowgate::Keyed;
+///
+/// let limits = Keyed::token_bucket("10/h".parse()?).exact::<str>().capacity(100)?;
+/// limits.try_acquire_n("alice", 9)?;
+/// limits.try_acquire_n("bob", 2)?;
+/// for debtor in limits.debtors(10) {
+///     println!("{} has {} left", debtor.key, debtor.snapshot.remaining); // alice first
+/// }
+/// assert_eq!(limits.debtors(10)[0].key, "alice");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Debtor<K = ()> {
@@ -65,7 +90,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     ///
     /// ```
     /// # use flowgate::Keyed;
-    /// let limits = Keyed::token_bucket("10/min".parse()?).capacity(100)?;
+    /// let limits = Keyed::token_bucket("10/h".parse()?).capacity(100)?;
     /// limits.try_acquire_n("alice", 9)?;
     /// limits.try_acquire_n("bob", 2)?;
     /// let top = limits.debtors(1);

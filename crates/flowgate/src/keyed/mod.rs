@@ -143,6 +143,18 @@ impl Keyed<TokenBucket> {
 
 impl Keyed<LeakyBucket> {
     /// A leaky bucket for each key; see [`LeakyBucket`].
+    ///
+    /// ```
+    /// # use flowgate::{Keyed, ManualClock};
+    /// # use std::time::Duration;
+    /// // No host is asked twice within half a second.
+    /// let hosts = Keyed::leaky_bucket("2/s".parse()?).clock(ManualClock::new()).capacity(1000)?;
+    /// hosts.try_acquire("a.example")?;
+    /// hosts.try_acquire("b.example")?;
+    /// let denied = hosts.try_acquire("a.example").unwrap_err();
+    /// assert_eq!(denied.retry_after(), Some(Duration::from_millis(500)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn leaky_bucket(quota: Quota) -> KeyedBuilder<LeakyBucket> {
         KeyedBuilder::new(quota)
     }
@@ -150,6 +162,18 @@ impl Keyed<LeakyBucket> {
 
 impl Keyed<FixedWindow> {
     /// A fixed window for each key, which begins with its first operation; see [`FixedWindow`].
+    ///
+    /// ```
+    /// # use flowgate::{Keyed, ManualClock};
+    /// # use std::time::Duration;
+    /// let time = ManualClock::new();
+    /// let trials = Keyed::fixed_window("3/h".parse()?).clock(&time).capacity(1000)?;
+    /// trials.try_acquire_n("alice", 2)?;
+    /// time.advance(Duration::from_secs(600));
+    /// let seen = trials.snapshot("alice");
+    /// assert_eq!((seen.remaining, seen.reset_after.as_secs()), (1, 3000));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn fixed_window(quota: Quota) -> KeyedBuilder<FixedWindow> {
         KeyedBuilder::new(quota)
     }
@@ -157,6 +181,17 @@ impl Keyed<FixedWindow> {
 
 impl Keyed<SegmentedWindow> {
     /// A segmented window of one segment for each key; see [`SegmentedWindow`].
+    ///
+    /// ```
+    /// # use flowgate::{Keyed, ManualClock};
+    /// # use std::time::Duration;
+    /// let time = ManualClock::new();
+    /// let limits = Keyed::segmented_window("3/h".parse()?).clock(&time).capacity(1000)?;
+    /// limits.try_acquire_n("alice", 3)?; // never more than 3 in any hour, whenever it begins
+    /// time.advance(Duration::from_secs(3599));
+    /// assert!(limits.try_acquire("alice").is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn segmented_window(quota: Quota) -> KeyedBuilder<SegmentedWindow> {
         KeyedBuilder::new(quota)
     }
@@ -191,6 +226,22 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
 
     /// What [`try_acquire`](Self::try_acquire) would answer now. Takes nothing.
     ///
+    /// ```
+    /// # use flowgate::Keyed;
+    /// // Only attempts that fail count, but who has none left may not try.
+    /// let failures = Keyed::token_bucket("3/h".parse()?).capacity(1000)?;
+    /// let log_in = |user: &str, is_right: bool| {
+    ///     failures.peek(user)?;
+    ///     if !is_right {
+    ///         failures.try_acquire(user)?;
+    ///     }
+    ///     Ok::<_, flowgate::Denied>(is_right)
+    /// };
+    /// let tries = [false, false, false, true].map(|is_right| log_in("alice", is_right).is_ok());
+    /// assert_eq!(tries, [true, true, true, false]);
+    /// # Ok::<(), flowgate::KeyedError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As there, but for want of room.
@@ -214,6 +265,13 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     }
 
     /// Takes what there is of `key`, up to `n` units, and says how much that was.
+    ///
+    /// ```
+    /// # use flowgate::Keyed;
+    /// let limits = Keyed::token_bucket("10/h".parse()?).capacity(100)?;
+    /// assert_eq!([limits.take_up_to("alice", 7), limits.take_up_to("alice", 7)], [7, 3]);
+    /// # Ok::<(), flowgate::KeyedError>(())
+    /// ```
     pub fn take_up_to<K: Hash + ?Sized>(&self, key: &K, n: u64) -> u64
     where
         N: Names<K>,
@@ -241,6 +299,15 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
 
     /// Forgets what `key` has taken: it can take everything at once. Of a key that has made way for another, as long as
     /// there is a vacant slot to remember that in.
+    ///
+    /// ```
+    /// # use flowgate::Keyed;
+    /// let failures = Keyed::token_bucket("3/h".parse()?).capacity(1000)?;
+    /// failures.try_acquire_n("alice", 3)?;
+    /// failures.reset("alice"); // she has proved who she is
+    /// assert_eq!(failures.available("alice"), 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn reset<K: Hash + ?Sized>(&self, key: &K)
     where
         N: Names<K>,
@@ -267,6 +334,21 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// Waits for one token of `key`, in turn; see [`KeyedAcquire`].
     ///
     /// Those who wait for the same key stand in a line, as they would at one limiter; other keys have nothing to do with it.
+    ///
+    /// ```
+    /// use flowgate::Keyed;
+    /// use std::time::Duration;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let hosts = Keyed::leaky_bucket("1000/s".parse()?).capacity(1000)?;
+    /// for page in ["a.example/1", "b.example/1", "a.example/2"] {
+    ///     let host = page.split('/').next().unwrap_or(page);
+    ///     hosts.acquire(host).within(Duration::from_secs(30)).await?;
+    ///     // … fetch the page …
+    /// }
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> KeyedAcquire<'_, A, N>
     where
         N: Names<K>,
@@ -277,6 +359,16 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// The same verbs at a time of your own; see [`TokenBucket::at`].
     ///
     /// A time that is later than others use forgets what has stopped to matter by then.
+    ///
+    /// ```
+    /// # use flowgate::{Keyed, Timestamp};
+    /// let limits = Keyed::token_bucket("2/s burst 1".parse()?).capacity(1000)?;
+    /// let admitted: Vec<_> = (0..2_000)
+    ///     .filter(|&ms| limits.at(Timestamp::from_nanos(ms * 1_000_000)).try_acquire("alice").is_ok())
+    ///     .collect();
+    /// assert_eq!(admitted, [0, 500, 1000, 1500]);
+    /// # Ok::<(), flowgate::KeyedError>(())
+    /// ```
     pub fn at(&self, now: Timestamp) -> KeyedView<'_, A, N> {
         self.view().at(now)
     }
@@ -324,6 +416,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// limits.try_acquire_n("alice", 7)?;
     /// limits.set_quota(Quota::per_day(15))?;
     /// assert_eq!(limits.available("alice"), 8);
+    /// assert_eq!(limits.quota(), Quota::per_day(15));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -353,6 +446,19 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     }
 
     /// How many keys have taken something that still matters. Looks at every slot.
+    ///
+    /// ```
+    /// # use flowgate::{Keyed, ManualClock};
+    /// # use std::time::Duration;
+    /// let time = ManualClock::new();
+    /// let limits = Keyed::token_bucket("1/min".parse()?).clock(&time).capacity(1000)?;
+    /// limits.try_acquire("alice")?;
+    /// limits.try_acquire("bob")?;
+    /// assert_eq!(limits.len(), 2);
+    /// time.advance(Duration::from_secs(60));
+    /// assert!(limits.is_empty()); // both are whole again, and forgotten
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn len(&self) -> usize {
         self.keys.len(self.clock.now().as_nanos())
     }
@@ -380,6 +486,14 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     }
 
     /// What has been done for want of room.
+    ///
+    /// ```
+    /// # use flowgate::Keyed;
+    /// let limits = Keyed::token_bucket("10/h".parse()?).capacity(100)?;
+    /// (0..1000).for_each(|key| drop(limits.try_acquire(&key)));
+    /// println!("{} keys made way", limits.counts().evicted); // more than a few: make it larger
+    /// # Ok::<(), flowgate::KeyedError>(())
+    /// ```
     pub fn counts(&self) -> KeyedCounts {
         self.keys.counters.counts()
     }

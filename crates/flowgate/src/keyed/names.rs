@@ -8,22 +8,77 @@ use core::fmt;
 use core::hash::Hash;
 
 /// Keys are known by their hashes, and not kept: any type, and different ones in one limiter.
+///
+/// ```
+/// use flowgate::{Hashed, Keyed, TokenBucket};
+///
+/// let limits: Keyed<TokenBucket, Hashed> = Keyed::token_bucket("10/h".parse()?).capacity(100)?;
+/// limits.try_acquire("alice")?;
+/// limits.try_acquire(&("alice", 443))?; // another key
+/// assert_eq!(limits.available("alice"), 9);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Hashed;
 
 /// Keys are kept and compared, so that no two ever share a limit: `Q`, such as `str`, `u64` or `IpAddr`, of which the owned
 /// form is kept.
+///
+/// ```
+/// use flowgate::{Exact, Keyed, TokenBucket};
+///
+/// struct Api {
+///     per_user: Keyed<TokenBucket, Exact<str>>,
+/// }
+///
+/// let per_user = Keyed::token_bucket("10/h".parse()?).exact::<str>().capacity(100)?;
+/// let api = Api { per_user };
+/// api.per_user.try_acquire("alice")?;
+/// assert_eq!(api.per_user.debtors(1)[0].key, "alice");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Exact<Q: ToOwned + ?Sized> {
     /// By slot. Whoever changes a slot, or decides by it, holds its lock.
     names: Box<[Lock<Option<Q::Owned>>]>,
 }
 
 /// How a [`Keyed`](super::Keyed) limiter tells keys apart: [`Hashed`] or [`Exact`]. Sealed.
+///
+/// ```
+/// use flowgate::{KeyNames, Keyed, KeyedAlgorithm};
+///
+/// /// For a health page, whatever the limiter is and however it tells keys apart.
+/// fn fullness<A: KeyedAlgorithm, N: KeyNames>(limits: &Keyed<A, N>) -> f64 {
+///     limits.len() as f64 / limits.capacity() as f64
+/// }
+///
+/// let limits = Keyed::leaky_bucket("1/h".parse()?).exact::<u64>().capacity(200)?;
+/// limits.try_acquire(&7)?;
+/// assert_eq!(fullness(&limits), 0.005);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait KeyNames: sealed::Sealed {}
 
 impl<N: sealed::Sealed> KeyNames for N {}
 
 /// Keys of the type `K` can be told apart by it. Sealed.
+///
+/// ```
+/// use flowgate::{Denied, KeyNames, Keyed, Names, TokenBucket};
+///
+/// /// By name, whether names are kept or not.
+/// fn admit<N>(limits: &Keyed<TokenBucket, N>, user: &str) -> Result<(), Denied>
+/// where
+///     N: KeyNames + Names<str>,
+/// {
+///     limits.try_acquire(user)
+/// }
+///
+/// let quota = "10/h".parse()?;
+/// admit(&Keyed::token_bucket(quota).capacity(100)?, "alice")?;
+/// admit(&Keyed::token_bucket(quota).exact::<str>().capacity(100)?, "alice")?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Names<K: ?Sized>: sealed::Sealed {
     #[doc(hidden)]
     fn key(key: &K) -> &Self::Key;

@@ -16,6 +16,27 @@ use core::time::Duration;
 /// A [`Keyed`] limiter at an instant of the caller's, or by a key's own quota: the same verbs.
 ///
 /// Made by [`Keyed::at`] and [`Keyed::with`]; it may be kept, and is `Copy`.
+///
+/// ```
+/// use flowgate::{Keyed, Quota, Timestamp};
+/// use std::time::Duration;
+///
+/// let limits = Keyed::token_bucket("10/s burst 2".parse()?).capacity(1000)?;
+/// let gold = limits.with(Quota::per_second(100))?;
+/// assert_eq!((limits.available("bob"), gold.available("ann")), (2, 100));
+/// assert_eq!(gold.take_up_to("ann", 120), 100);
+/// assert!(gold.refund("ann", 30) <= 30); // some may have flowed in again by itself
+/// gold.acquire("ann").block()?;
+///
+/// let then = Timestamp::from_nanos(5_000_000_000); // a simulation's time
+/// let replayed = Keyed::token_bucket("10/s burst 2".parse()?).capacity(1000)?;
+/// replayed.at(then).try_acquire_n("bob", 2)?;
+/// let denied = replayed.at(then).peek("bob").unwrap_err();
+/// assert_eq!(denied.retry_after(), Some(Duration::from_millis(100)));
+/// replayed.at(then).reset("bob");
+/// assert_eq!(replayed.at(then).snapshot("bob").remaining, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct KeyedView<'a, A: KeyedAlgorithm, N: KeyNames = Hashed> {
     pub(super) keyed: &'a Keyed<A, N>,
     pub(super) now_ns: Option<u64>,

@@ -34,6 +34,18 @@ pub struct Counts {
 }
 
 /// Why operations were refused, and how many for each reason.
+///
+/// ```
+/// use flowgate::{Observed, TokenBucket};
+///
+/// let limiter = Observed::new(TokenBucket::new("5/h".parse()?));
+/// let _ = [1, 2, 3, 4, 50].map(|n| limiter.try_acquire_n(n).is_ok());
+/// let refused = limiter.counts().refused;
+/// assert_eq!((refused.over_limit, refused.never), (2, 1));
+/// assert_eq!(refused.total(), 3);
+/// assert_eq!(refused.to_string(), "2 over the limit, 1 never possible");
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Refusals {

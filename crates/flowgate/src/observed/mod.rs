@@ -26,6 +26,7 @@ pub use waits::Waits;
 
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Limiter, Snapshot};
+use crate::policy::Policy;
 use crate::primitive::const_unless_loom;
 use crate::reservation::Reservation;
 use crate::room::{Acquire, Line, Supply};
@@ -85,6 +86,7 @@ use supply::Observable;
 /// | `acquire` | when it is ready or dropped |
 /// | [`Limiter::try_acquire_n_at`], [`Limiter::reserve_n`] | at once; a reservation that is cancelled stays admitted |
 /// | whatever is called on [`get_ref`](Self::get_ref) | not; what is refunded there stays admitted |
+/// | [`Limiter::refund`], [`Limiter::charge`] | as there |
 /// | whatever a [`Gate`](crate::Gate) that it is in does | not; observe the gate |
 ///
 /// # Cost
@@ -119,11 +121,30 @@ impl<L> Observed<L> {
     }
 
     /// The limiter itself, for its other verbs and settings. What is called there is not counted.
+    ///
+    /// ```
+    /// # use flowgate::{Observed, TokenBucket};
+    /// let limiter = Observed::new(TokenBucket::new("100/h".parse()?));
+    /// limiter.get_ref().set_burst(5)?;
+    /// assert_eq!((limiter.available(), limiter.counts().asked()), (5, 0));
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     pub fn get_ref(&self) -> &L {
         &self.limiter
     }
 
     /// The limiter, no longer observed.
+    ///
+    /// ```
+    /// # use flowgate::{Observed, TokenBucket};
+    /// let observed = Observed::new(TokenBucket::new("100/h".parse()?));
+    /// observed.try_acquire_n(40)?;
+    /// assert!(observed.line().is_empty());
+    /// assert_eq!(observed.snapshot().remaining, 60);
+    /// let limiter: TokenBucket = observed.into_inner();
+    /// assert_eq!(limiter.available(), 60);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn into_inner(self) -> L {
         self.limiter
     }
@@ -239,6 +260,18 @@ impl<L: Limiter> Limiter for Observed<L> {
 
     fn clock(&self) -> &Clock {
         self.limiter.clock()
+    }
+
+    fn policy(&self) -> Option<Policy> {
+        self.limiter.policy()
+    }
+
+    fn refund(&self, n: u64) -> u64 {
+        self.limiter.refund(n)
+    }
+
+    fn charge(&self, n: u64) {
+        self.limiter.charge(n);
     }
 }
 

@@ -34,6 +34,18 @@ macro_rules! counts_permits {
 
             /// [`try_acquire`](Self::try_acquire) with a permit that may go anywhere.
             ///
+            /// ```
+            /// use flowgate::{ConcurrencyLimit, Observed};
+            /// use std::sync::Arc;
+            ///
+            /// let workers = Arc::new(Observed::new(ConcurrencyLimit::new(1)));
+            /// let permit = workers.try_acquire_owned()?;
+            /// let worker = std::thread::spawn(move || drop(permit)); // … after its work
+            /// assert!(worker.join().is_ok());
+            /// assert_eq!(workers.counts().admitted, 1);
+            /// # Ok::<(), flowgate::Denied>(())
+            /// ```
+            ///
             /// # Errors
             ///
             /// As there.

@@ -3,7 +3,7 @@
 use super::Observed;
 use crate::clock::{Clock, Timestamp};
 use crate::gate::Gate;
-use crate::limiter::sealed::Sealed;
+use crate::limiter::{Limiter, sealed::Sealed};
 use crate::reservation::Receipt;
 use crate::room::{Grant, Granted, Room, Supply};
 use crate::verdict::Denied;
@@ -103,5 +103,9 @@ impl<L: Observable + Send + Sync> Supply for Observed<L> {
 impl<L: Sealed + Send + Sync> Sealed for Observed<L> {
     fn supply(&self) -> &dyn Supply {
         self
+    }
+
+    fn limiter(&self) -> Option<&dyn Limiter> {
+        self.limiter.limiter()
     }
 }

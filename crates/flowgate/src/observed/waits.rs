@@ -72,6 +72,19 @@ impl Waits {
 
     /// The cumulative distribution, for exporters: each length that ends a bucket with waits in it, and how many were
     /// no longer.
+    ///
+    /// ```
+    /// # use flowgate::{LeakyBucket, Observed};
+    /// let limiter = Observed::new(LeakyBucket::new("1000/s".parse()?));
+    /// for _ in 0..3 {
+    ///     limiter.acquire().block()?;
+    /// }
+    /// for (at_most, so_far) in limiter.waits().buckets() {
+    ///     println!("{so_far} waits took {at_most:?} or less");
+    /// }
+    /// assert_eq!(limiter.waits().buckets().last().unwrap().1, 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         let mut so_far = 0_u64;
         let buckets = self.buckets.iter().enumerate();
@@ -84,6 +97,16 @@ impl Waits {
 
     /// Those since `earlier`, another copy of the same histogram. The longest of them is known as a quantile is:
     /// rounded up to the end of its bucket.
+    ///
+    /// ```
+    /// # use flowgate::{Observed, TokenBucket};
+    /// let limiter = Observed::new(TokenBucket::new("1000/s".parse()?));
+    /// limiter.acquire().block()?;
+    /// let minute_ago = limiter.waits();
+    /// limiter.acquire().block()?;
+    /// assert_eq!(limiter.waits().since(&minute_ago).count(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let pairs = self.buckets.iter().zip(&earlier.buckets);

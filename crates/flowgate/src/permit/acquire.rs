@@ -78,18 +78,52 @@ where
     }
 
     /// Waits for `patience` at the longest, counted from the first poll.
+    ///
+    /// ```
+    /// # use flowgate::ConcurrencyLimit;
+    /// # use std::time::Duration;
+    /// let limit = ConcurrencyLimit::new(1);
+    /// let permit = limit.acquire().block()?;
+    /// let denied = limit.acquire().within(Duration::from_millis(5)).block().unwrap_err();
+    /// assert!(denied.is_busy());
+    /// # drop(permit);
+    /// # Ok::<(), flowgate::Denied>(())
+    /// ```
     pub fn within(mut self, patience: Duration) -> Self {
         self.turn.within(patience);
         self
     }
 
     /// Waits until `deadline` of the limit's clock at the longest.
+    ///
+    /// ```
+    /// # use flowgate::ConcurrencyLimit;
+    /// # use std::time::Duration;
+    /// let limit = ConcurrencyLimit::new(10);
+    /// let deadline = limit.clock().now() + Duration::from_secs(10); // for a whole request
+    /// let first = limit.acquire().by(deadline).block()?;
+    /// let second = limit.acquire().by(deadline).block()?;
+    /// # drop((first, second));
+    /// # Ok::<(), flowgate::Denied>(())
+    /// ```
     pub fn by(mut self, deadline: Timestamp) -> Self {
         self.turn.by(deadline);
         self
     }
 
     /// Gives up when `handle` is cancelled.
+    ///
+    /// ```
+    /// use flowgate::{CancelHandle, ConcurrencyLimit};
+    ///
+    /// let paused = ConcurrencyLimit::new(0);
+    /// let shutdown = CancelHandle::new();
+    /// std::thread::scope(|threads| {
+    ///     let waits = threads.spawn(|| paused.acquire().cancelled_by(&shutdown).block().map(drop));
+    ///     shutdown.cancel();
+    ///     assert!(waits.join().unwrap().unwrap_err().is_cancelled());
+    /// });
+    /// ```
     pub fn cancelled_by(mut self, handle: &CancelHandle) -> Self {
         self.turn.cancelled_by(handle);
         self

@@ -84,6 +84,16 @@ where
     }
 
     /// Hands `n` of its operations to another permit; `None` if it has fewer.
+    ///
+    /// ```
+    /// # use flowgate::ConcurrencyLimit;
+    /// let limit = ConcurrencyLimit::new(10);
+    /// let mut permit = limit.try_acquire_n(5)?;
+    /// let half = permit.split(2).expect("it has 5");
+    /// drop(half);
+    /// assert_eq!((permit.n(), limit.in_flight()), (3, 3));
+    /// # Ok::<(), flowgate::Denied>(())
+    /// ```
     pub fn split(&mut self, n: u64) -> Option<Self>
     where
         P: Clone,
@@ -93,6 +103,18 @@ where
     }
 
     /// Takes over all operations of `other`.
+    ///
+    /// ```
+    /// # use flowgate::ConcurrencyLimit;
+    /// let [limit, elsewhere] = [(); 2].map(|()| ConcurrencyLimit::new(10));
+    /// let mut permit = limit.try_acquire_n(5)?;
+    /// assert!(permit.merge(limit.try_acquire_n(3)?).is_ok());
+    /// assert_eq!(permit.n(), 8);
+    ///
+    /// let other = permit.merge(elsewhere.try_acquire()?).unwrap_err(); // unchanged
+    /// assert_eq!(other.limiter().in_flight(), 1);
+    /// # Ok::<(), flowgate::Denied>(())
+    /// ```
     ///
     /// # Errors
     ///

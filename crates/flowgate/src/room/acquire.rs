@@ -25,9 +25,11 @@ use core::time::Duration;
 /// let granted = limiter.acquire().n(10).within(Duration::from_millis(20)).await?;
 /// assert!(granted.waited() <= Duration::from_millis(1));
 ///
-/// // 10 tokens take 10 ms: hopeless, and told so at once.
-/// let denied = limiter.acquire().n(10).within(Duration::from_millis(2)).await.unwrap_err();
-/// assert!(denied.retry_after().unwrap() <= Duration::from_millis(8));
+/// // 10 of those tokens take an hour: hopeless, and told so at once.
+/// let hourly = TokenBucket::new("10/h".parse()?);
+/// hourly.acquire().n(10).await?;
+/// let denied = hourly.acquire().n(10).within(Duration::from_secs(60)).await.unwrap_err();
+/// assert!(denied.retry_after().unwrap() > Duration::from_secs(3000));
 /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
@@ -59,6 +61,19 @@ pub struct Acquire<'a> {
 }
 
 /// A turn that has come.
+///
+/// ```
+/// use flowgate::LeakyBucket;
+/// use std::time::Duration;
+///
+/// let limiter = LeakyBucket::new("1000/s".parse()?);
+/// let first = limiter.acquire().block()?;
+/// let second = limiter.acquire().block()?;
+/// assert_eq!(second.at().saturating_duration_since(first.at()), Duration::from_millis(1));
+/// assert!(second.waited() <= Duration::from_millis(1));
+/// assert_eq!(second.units(), 1);
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Grant {
     units: u64,
@@ -76,18 +91,47 @@ impl<'a> Acquire<'a> {
 
     /// Asks for `units`, all at once, instead of one token. 0 is granted at once. Units are those of the quota when it is
     /// granted; a token stays one, however a later quota divides it.
+    ///
+    /// ```
+    /// # use flowgate::TokenBucket;
+    /// let limiter = TokenBucket::new("1000/s burst 10".parse()?);
+    /// assert_eq!(limiter.acquire().n(10).block()?.units(), 10);
+    /// assert!(limiter.acquire().n(11).block().unwrap_err().is_never());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn n(mut self, units: u64) -> Self {
         self.turn.units = Some(units);
         self
     }
 
     /// Waits for `patience` at the longest, counted from the first poll.
+    ///
+    /// ```
+    /// # use flowgate::LeakyBucket;
+    /// # use std::time::Duration;
+    /// let limiter = LeakyBucket::new("1/h".parse()?);
+    /// limiter.try_acquire()?;
+    /// // Told at once, and not a second later.
+    /// let denied = limiter.acquire().within(Duration::from_secs(1)).block().unwrap_err();
+    /// assert!(denied.retry_after().unwrap() > Duration::from_secs(3000));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn within(mut self, patience: Duration) -> Self {
         self.turn.within(patience);
         self
     }
 
     /// Waits until `deadline` of the limiter's clock at the longest.
+    ///
+    /// ```
+    /// # use flowgate::LeakyBucket;
+    /// # use std::time::Duration;
+    /// let limiter = LeakyBucket::new("1000/s".parse()?);
+    /// let deadline = limiter.clock().now() + Duration::from_secs(10); // for a whole request
+    /// limiter.acquire().by(deadline).block()?;
+    /// limiter.acquire().by(deadline).block()?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn by(mut self, deadline: Timestamp) -> Self {
         self.turn.by(deadline);
         self
@@ -97,18 +141,55 @@ impl<'a> Acquire<'a> {
     ///
     /// For work by a schedule that must not shift when its owner is late: pass
     /// [`Grant::at`] of the turn before.
+    ///
+    /// ```
+    /// # use flowgate::LeakyBucket;
+    /// # use std::time::Duration;
+    /// let limiter = LeakyBucket::new("1000/s".parse()?);
+    /// let first = limiter.acquire().block()?;
+    /// std::thread::sleep(Duration::from_millis(3)); // work that takes too long
+    /// let second = limiter.acquire().since(first.at()).block()?;
+    /// assert_eq!(second.at(), first.at() + Duration::from_millis(1)); // due long since
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn since(mut self, then: Timestamp) -> Self {
         self.turn.since_ns = Some(then.as_nanos());
         self
     }
 
     /// Counts the distance to the next grant from when it was due, or from when its owner knew.
+    ///
+    /// ```
+    /// use flowgate::{LeakyBucket, Spacing};
+    /// use std::time::Duration;
+    ///
+    /// // However late this thread is woken: never two within a millisecond.
+    /// let limiter = LeakyBucket::new("1000/s".parse()?);
+    /// let first = limiter.acquire().spacing(Spacing::AtLeast).block()?;
+    /// let second = limiter.acquire().spacing(Spacing::AtLeast).block()?;
+    /// assert!(second.at() >= first.at() + Duration::from_millis(1));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn spacing(mut self, spacing: Spacing) -> Self {
         self.turn.spacing = spacing;
         self
     }
 
     /// Gives up when `handle` is cancelled.
+    ///
+    /// ```
+    /// use flowgate::{CancelHandle, LeakyBucket};
+    ///
+    /// let limiter = LeakyBucket::new("1/h".parse()?);
+    /// limiter.try_acquire()?;
+    /// let shutdown = CancelHandle::new();
+    /// std::thread::scope(|threads| {
+    ///     let waits = threads.spawn(|| limiter.acquire().cancelled_by(&shutdown).block());
+    ///     shutdown.cancel();
+    ///     assert!(waits.join().unwrap().unwrap_err().is_cancelled());
+    /// });
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn cancelled_by(mut self, handle: &CancelHandle) -> Self {
         self.turn.cancelled_by(handle);
         self

@@ -35,6 +35,22 @@ impl<'a> Line<'a> {
     }
 
     /// How many wait.
+    ///
+    /// ```
+    /// # use flowgate::LeakyBucket;
+    /// # use std::task::{Context, Waker};
+    /// # use std::{future::Future, pin::pin};
+    /// let limiter = LeakyBucket::new("1/min".parse()?);
+    /// limiter.try_acquire()?;
+    /// let mut wait = pin!(limiter.acquire());
+    /// # let poll = |wait: std::pin::Pin<&mut flowgate::Acquire<'_>>| {
+    /// #     wait.poll(&mut Context::from_waker(Waker::noop()))
+    /// # };
+    /// assert_eq!(limiter.line().len(), 0); // nobody has polled it
+    /// assert!(poll(wait.as_mut()).is_pending());
+    /// assert_eq!((limiter.line().len(), limiter.line().units()), (1, 1));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn len(self) -> usize {
         self.line().lock().queue.waiters() as usize
     }
@@ -55,18 +71,45 @@ impl<'a> Line<'a> {
     }
 
     /// How punctual a wait is.
+    ///
+    /// ```
+    /// use flowgate::{LeakyBucket, Precision};
+    ///
+    /// let metronome = LeakyBucket::new("1000/s".parse()?);
+    /// metronome.line().set_precision(Precision::Strict);
+    /// metronome.acquire().block()?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn set_precision(self, precision: Precision) -> Self {
         self.change(|rules| rules.precision = precision)
     }
 
     /// How many may wait: 0 and more, 4,294,967,294 at the most. Who would be one too many is refused with
     /// [`is_queue_full`](crate::Denied::is_queue_full); under [`Order::Lifo`], the oldest is. Those in line stay.
+    ///
+    /// ```
+    /// # use flowgate::LeakyBucket;
+    /// let limiter = LeakyBucket::new("1/min".parse()?);
+    /// limiter.line().set_max_waiters(0); // as if there were no line
+    /// limiter.acquire().block()?;
+    /// assert!(limiter.acquire().block().unwrap_err().is_queue_full());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn set_max_waiters(self, waiters: usize) -> Self {
         let waiters = u32::try_from(waiters).unwrap_or(u32::MAX);
         self.change(|rules| rules.max_waiters = waiters)
     }
 
     /// How many units those who wait may ask for together. Otherwise as [`set_max_waiters`](Self::set_max_waiters).
+    ///
+    /// ```
+    /// # use flowgate::TokenBucket;
+    /// let bandwidth = TokenBucket::new("1GB/day".parse()?);
+    /// bandwidth.line().set_max_units(500_000); // of what is in memory until its turn comes
+    /// bandwidth.acquire().n(1_000_000_000).block()?;
+    /// assert!(bandwidth.acquire().n(600_000).block().unwrap_err().is_queue_full());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn set_max_units(self, units: u64) -> Self {
         self.change(|rules| rules.max_units = Some(units))
     }
@@ -80,6 +123,16 @@ impl<'a> Line<'a> {
 
     /// Ends the limiter's service for good: whoever waits is refused, and whoever comes, by whichever verb that takes
     /// something, with [`is_closed`](crate::Denied::is_closed). What was granted can still be given back.
+    ///
+    /// ```
+    /// # use flowgate::TokenBucket;
+    /// let limiter = TokenBucket::new("100/s".parse()?);
+    /// limiter.line().close(); // the service shuts down
+    /// assert!(limiter.line().is_closed());
+    /// assert!(limiter.try_acquire().unwrap_err().is_closed());
+    /// assert!(limiter.acquire().block().unwrap_err().is_closed());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn close(self) {
         let line = self.line();
         let mut state = line.lock();

@@ -519,6 +519,84 @@ mod tests {
         assert_eq!(queue.number_that_says_all(one.place), None);
     }
 
+    /// Whoever serves the line looks at a clock while there is such a one, and not after.
+    #[test]
+    fn a_line_needs_the_time_while_somebody_in_it_does() {
+        let mut queue = Queue::new();
+        let timeless = Request {
+            deadline_ns: u64::MAX,
+            ..asking(1)
+        };
+        let wants_date = Request {
+            wants_date: true,
+            ..timeless
+        };
+        let needs_time = |queue: &mut Queue, request| {
+            let ticket = queue
+                .enter(request, Waker::noop().clone())
+                .expect("there is room");
+            let needs_time = queue.needs_time();
+            queue.remove(ticket.place);
+            assert!(!queue.needs_time());
+            needs_time
+        };
+        assert!(!needs_time(&mut queue, timeless));
+        assert!(needs_time(&mut queue, wants_date));
+        assert!(needs_time(&mut queue, asking(1)));
+        // The first to leave is not the last who needs it.
+        let tickets =
+            [asking(1), asking(2)].map(|request| queue.enter(request, Waker::noop().clone()));
+        let [one, other] = tickets.map(|ticket| ticket.expect("there is room").place);
+        queue.tell(one, GRANTED);
+        assert!(queue.needs_time());
+        queue.remove(other);
+        assert!(!queue.needs_time());
+    }
+
+    #[test]
+    fn the_waker_that_was_given_last_is_woken() {
+        struct Woken(core::sync::atomic::AtomicU32);
+        impl alloc::task::Wake for Woken {
+            fn wake(self: alloc::sync::Arc<Self>) {
+                self.0.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+            }
+        }
+        let [first, second] = [0, 0].map(|n| alloc::sync::Arc::new(Woken(n.into())));
+        let wakers = [&first, &second].map(|woken| Waker::from(woken.clone()));
+        let count = |woken: &Woken| woken.0.load(core::sync::atomic::Ordering::Relaxed);
+        let mut queue = Queue::new();
+        let ticket = queue
+            .enter(asking(1), wakers[0].clone())
+            .expect("there is room");
+        assert!(
+            queue.remember(ticket.place, &wakers[0]).is_none(),
+            "it is the same"
+        );
+        let before = queue.remember(ticket.place, &wakers[1]).expect("another");
+        assert!(before.will_wake(&wakers[0]));
+        queue
+            .tell(ticket.place, GRANTED)
+            .expect("it has one")
+            .wake();
+        assert_eq!((count(&first), count(&second)), (0, 1));
+    }
+
+    #[test]
+    fn receipts_are_those_that_were_kept_last() {
+        let mut queue = Queue::new();
+        let places = [1, 2].map(|n| enter(&mut queue, n).place);
+        assert!(!queue.has_receipts());
+        let receipt = |epoch| Receipt {
+            epoch,
+            ..Receipt::default()
+        };
+        queue.keep(places[1], receipt(7));
+        assert!(queue.has_receipts());
+        assert_eq!(places.map(|place| queue.receipt(place).epoch), [0, 7]);
+        queue.keep(places[1], receipt(8));
+        assert_eq!(queue.receipt(places[1]).epoch, 8);
+    }
+
     #[test]
     fn somebody_who_waits_takes_one_cache_line() {
         assert_eq!(size_of::<Entry>(), 64);

@@ -109,6 +109,10 @@ macro_rules! waits_in_line {
                 let $this = self;
                 $supply
             }
+
+            fn limiter(&self) -> Option<&dyn crate::Limiter> {
+                Some(self)
+            }
         }
 
         impl $limiter {
@@ -116,6 +120,20 @@ macro_rules! waits_in_line {
             /// ([`.block()`](crate::Acquire::block)).
             ///
             /// See [`Acquire`](crate::Acquire) for amounts, deadlines, and what happens when it is dropped.
+            ///
+            /// ```
+            /// use flowgate::{Denied, Limiter};
+            /// use std::time::Duration;
+            ///
+            /// async fn send(limiter: &impl Limiter) -> Result<(), Denied> {
+            ///     limiter.acquire().within(Duration::from_secs(1)).await?;
+            ///     Ok(()) // … and send
+            /// }
+            /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+            /// # send(&flowgate::Unlimited::new()).await
+            /// # })?;
+            /// # Ok::<_, Box<dyn std::error::Error>>(())
+            /// ```
             ///
             /// # Errors
             ///
@@ -126,6 +144,17 @@ macro_rules! waits_in_line {
             }
 
             /// Those who wait here: how many, in what order, and how many at most.
+            ///
+            /// ```
+            /// use flowgate::Limiter;
+            /// use std::time::Duration;
+            ///
+            /// /// Before a server begins to take requests.
+            /// fn bound(limiter: &impl Limiter) {
+            ///     limiter.line().set_max_waiters(100).set_max_wait(Duration::from_secs(2));
+            /// }
+            /// # bound(&flowgate::Unlimited::new());
+            /// ```
             pub fn line(&self) -> crate::Line<'_> {
                 crate::Line::new(crate::limiter::sealed::Sealed::supply(self))
             }

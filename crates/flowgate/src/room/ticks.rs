@@ -42,6 +42,20 @@ impl<'a> Ticks<'a> {
     }
 
     /// The next instant, once it has come; none when the limiter refuses. Dropping the future loses no tick.
+    ///
+    /// ```
+    /// # use flowgate::LeakyBucket;
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let limiter = LeakyBucket::new("1000/s".parse()?);
+    /// let mut ticks = limiter.ticks();
+    /// let first = ticks.tick().await.expect("it is not closed");
+    /// let second = ticks.tick().await.expect("it is not closed");
+    /// assert_eq!(second.as_nanos() - first.as_nanos(), 1_000_000);
+    /// limiter.line().close();
+    /// assert_eq!(ticks.tick().await, None);
+    /// # Ok::<_, flowgate::QuotaError>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub async fn tick(&mut self) -> Option<Timestamp> {
         poll_fn(|context| self.poll_tick(context)).await
     }

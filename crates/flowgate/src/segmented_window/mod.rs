@@ -13,6 +13,7 @@ pub use builder::SegmentedWindowBuilder;
 use crate::at::At;
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Snapshot, limiter_by_its_verbs};
+use crate::policy::Policy;
 use crate::quota::{Quota, QuotaError};
 use crate::room::{Room, waits_in_line};
 use crate::verdict::Denied;
@@ -317,7 +318,9 @@ impl SegmentedWindow {
 }
 
 waits_in_line!(SegmentedWindow, |window| window);
-limiter_by_its_verbs!(SegmentedWindow as SegmentedWindow);
+limiter_by_its_verbs!(SegmentedWindow as SegmentedWindow;
+    policy: |window| Policy::new(window.quota(), false), refund: SegmentedWindow::refund,
+    charge: SegmentedWindow::take_up_to);
 
 impl fmt::Debug for SegmentedWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -13,6 +13,7 @@ pub use builder::SlidingWindowBuilder;
 use crate::at::At;
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Snapshot, limiter_by_its_verbs};
+use crate::policy::Policy;
 use crate::quota::{Quota, QuotaError};
 use crate::room::{Room, waits_in_line};
 use crate::verdict::Denied;
@@ -254,6 +255,14 @@ impl SlidingWindow {
     }
 
     /// The largest limit, in units, that [`set_quota`](Self::set_quota) takes.
+    ///
+    /// ```
+    /// # use flowgate::SlidingWindow;
+    /// let limiter = SlidingWindow::builder("10/s".parse()?).max_limit(1000).build()?;
+    /// assert!(limiter.max_limit() >= 1000);
+    /// limiter.set_quota("1000/s".parse()?)?;
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     pub fn max_limit(&self) -> u64 {
         self.log.max_limit()
     }
@@ -319,7 +328,9 @@ impl SlidingWindow {
 }
 
 waits_in_line!(SlidingWindow, |window| window);
-limiter_by_its_verbs!(SlidingWindow as SlidingWindow);
+limiter_by_its_verbs!(SlidingWindow as SlidingWindow;
+    policy: |window| Policy::new(window.quota(), false), refund: SlidingWindow::refund,
+    charge: SlidingWindow::take_up_to);
 
 impl fmt::Debug for SlidingWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

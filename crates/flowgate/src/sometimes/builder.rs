@@ -87,6 +87,16 @@ impl SometimesBuilder {
 
     /// For each value apart, in a table of `slots` slots.
     ///
+    /// ```
+    /// # use flowgate::Sometimes;
+    /// let slow_hosts = Sometimes::builder().every(100).by_value(4096)?;
+    /// for host in ["a.example", "a.example", "b.example"] {
+    ///     slow_hosts.run(host, |suppressed| println!("{host} is slow ({suppressed} not shown)"));
+    /// }
+    /// assert_eq!(slow_hosts.suppressed("a.example"), 1);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`QuotaError`] if `slots` is 0 or over 65,536.
@@ -97,6 +107,17 @@ impl SometimesBuilder {
 
     /// [`by_value`](SometimesBuilder::by_value) with another hash function. With one that can be foreseen,
     /// whoever chooses the values can make them share a slot.
+    ///
+    /// ```
+    /// # use flowgate::Sometimes;
+    /// use std::hash::{BuildHasherDefault, DefaultHasher};
+    ///
+    /// // The same slots in every run, for a test.
+    /// let hasher = BuildHasherDefault::<DefaultHasher>::default();
+    /// let complaints = Sometimes::builder().first(1).by_value_with_hasher(1024, hasher)?;
+    /// assert_eq!(complaints.check("/etc/passwd"), Some(0));
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -66,6 +66,20 @@ impl<S: BuildHasher> SometimesBy<S> {
     }
 
     /// The same verbs at a time of your own.
+    ///
+    /// ```
+    /// # use flowgate::{Sometimes, Timestamp};
+    /// # use std::time::Duration;
+    /// let slow = Sometimes::builder().interval(Duration::from_secs(10)).by_value(1024)?;
+    /// let spoke: Vec<_> = (0..25)
+    ///     .filter(|s| {
+    ///         let now = slow.at(Timestamp::from_nanos(s * 1_000_000_000));
+    ///         now.run("a.example", |suppressed| println!("{suppressed} not shown")).is_some()
+    ///     })
+    ///     .collect();
+    /// assert_eq!(spoke, [0, 10, 20]);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     pub fn at(&self, now: Timestamp) -> At<'_, Self> {
         At {
             limiter: self,

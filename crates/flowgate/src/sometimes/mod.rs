@@ -109,6 +109,16 @@ impl Sometimes {
     }
 
     /// The same verbs at a time of your own.
+    ///
+    /// ```
+    /// # use flowgate::{Sometimes, Timestamp};
+    /// # use std::time::Duration;
+    /// let sometimes = Sometimes::builder().interval(Duration::from_secs(10)).build();
+    /// let spoke: Vec<_> = (0..25)
+    ///     .filter(|s| sometimes.at(Timestamp::from_nanos(s * 1_000_000_000)).check().is_some())
+    ///     .collect();
+    /// assert_eq!(spoke, [0, 10, 20]);
+    /// ```
     pub fn at(&self, now: Timestamp) -> At<'_, Self> {
         At {
             limiter: self,

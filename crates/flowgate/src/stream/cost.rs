@@ -12,6 +12,17 @@ pub trait Cost<Item> {
 }
 
 /// One token for each item, however many units of the quota that is.
+///
+/// ```
+/// use flowgate::{OneToken, RateLimited, TokenBucket};
+/// use futures_core::Stream;
+/// use std::sync::Arc;
+///
+/// /// For a task of its own: the stream with its limiter, by name.
+/// struct Feed<S: Stream> {
+///     events: RateLimited<S, Arc<TokenBucket>, OneToken>,
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct OneToken;
 

@@ -120,6 +120,29 @@ where
     }
 
     /// Why it ended, if that was the limiter's doing.
+    ///
+    /// ```
+    /// # use flowgate::{StreamExt as _, TokenBucket};
+    /// # use std::pin::Pin;
+    /// # use std::task::{Context, Poll, Waker};
+    /// # struct Words;
+    /// # impl futures_core::Stream for Words {
+    /// #     type Item = &'static str;
+    /// #     fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<&'static str>> {
+    /// #         Poll::Ready(Some("word"))
+    /// #     }
+    /// # }
+    /// # use futures_core::Stream as _;
+    /// let limiter = TokenBucket::new("1/s".parse()?);
+    /// let mut words = Words.rate_limited(&limiter);
+    /// limiter.line().close();
+    /// let next = Pin::new(&mut words).poll_next(&mut Context::from_waker(Waker::noop()));
+    /// assert_eq!(next, Poll::Ready(None));
+    /// assert!(words.denied().is_some_and(flowgate::Denied::is_closed));
+    /// let (_words, fetched) = words.into_parts(); // what was not let out is not lost
+    /// assert_eq!(fetched, Some("word"));
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     pub fn denied(&self) -> Option<&Denied> {
         self.denied.as_ref()
     }

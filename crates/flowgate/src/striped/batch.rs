@@ -75,6 +75,17 @@ where
 
     /// Takes `n` units, all or none: units as they were when the batch was last filled.
     ///
+    /// ```
+    /// # use flowgate::{Batch, TokenBucket};
+    /// let limiter = TokenBucket::new("100/h".parse()?);
+    /// let mut batch = Batch::new(&limiter, 64);
+    /// batch.try_acquire_n(10)?;
+    /// assert_eq!((batch.left(), limiter.available()), (54, 36));
+    /// batch.try_acquire_n(70)?; // with what the limiter has
+    /// assert!(batch.try_acquire_n(50).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Denied`] if the batch has fewer, and the limiter does not have what is missing; nothing is then taken.

@@ -7,6 +7,22 @@ use crate::token_bucket::TokenBucket;
 use crate::verdict::Denied;
 
 /// Where tokens come from by the handful: between so many and so many now, or when. Sealed.
+///
+/// ```
+/// use flowgate::{Batch, Denied, Draw, TokenBucket};
+///
+/// /// Sends all of `lines`, as far as the limit allows, asking it for up to 64 at a time.
+/// fn send(lines: &[&str], limit: &impl Draw) -> Result<(), Denied> {
+///     let mut batch = Batch::new(limit, 64);
+///     lines.iter().try_for_each(|_line| batch.try_acquire())
+/// }
+///
+/// let plain = TokenBucket::new("100/h".parse()?);
+/// send(&["a"; 80], &plain)?;
+/// let striped = TokenBucket::new("100/h".parse()?).striped();
+/// assert!(send(&["a"; 101], &striped).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Draw: Limiter {
     /// Takes at least `min` units, and up to `max` if there are as many. Says how many it was.
     ///

@@ -10,6 +10,7 @@ pub use one_word::OneWord;
 
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Limiter, Snapshot, sealed};
+use crate::policy::Policy;
 use crate::reservation::Reservation;
 use crate::room::Supply;
 use crate::thread_number::thread_number;
@@ -149,6 +150,14 @@ impl<L: OneWord> Striped<L> {
     }
 
     /// Takes what there is, up to `n` units, and says how much that was.
+    ///
+    /// ```
+    /// # use flowgate::TokenBucket;
+    /// let hot = TokenBucket::new("1000/h".parse()?).striped();
+    /// let taken = hot.take_up_to(600) + hot.take_up_to(600);
+    /// assert_eq!(taken, 1000);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     pub fn take_up_to(&self, n: u64) -> u64 {
         match self.own(thread_number()).take(n) {
             true => n,
@@ -162,11 +171,27 @@ impl<L: OneWord> Striped<L> {
     }
 
     /// Whether there is enough to share. If not, stripes stay empty.
+    ///
+    /// ```
+    /// # use flowgate::TokenBucket;
+    /// assert!(TokenBucket::new("1000000/s".parse()?).striped().is_shared());
+    /// assert!(!TokenBucket::new("3/s".parse()?).striped().is_shared()); // as if it were not striped
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     pub fn is_shared(&self) -> bool {
         self.limiter.centre().is_shared()
     }
 
     /// The limiter, with what the stripes had.
+    ///
+    /// ```
+    /// # use flowgate::TokenBucket;
+    /// let hot = TokenBucket::new("1000000/day".parse()?).striped();
+    /// hot.try_acquire_n(10)?;
+    /// let calm = hot.into_inner();
+    /// assert_eq!(calm.available(), 999_990);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn into_inner(mut self) -> L {
         self.limiter.unshare();
         self.limiter
@@ -220,6 +245,10 @@ impl<L: OneWord> sealed::Sealed for Striped<L> {
     fn supply(&self) -> &dyn Supply {
         self.limiter.supply()
     }
+
+    fn limiter(&self) -> Option<&dyn Limiter> {
+        Some(self)
+    }
 }
 
 impl<L: OneWord> Limiter for Striped<L> {
@@ -249,6 +278,18 @@ impl<L: OneWord> Limiter for Striped<L> {
 
     fn clock(&self) -> &Clock {
         self.limiter.clock()
+    }
+
+    fn policy(&self) -> Option<Policy> {
+        self.limiter.policy()
+    }
+
+    fn refund(&self, n: u64) -> u64 {
+        self.limiter.refund(n)
+    }
+
+    fn charge(&self, n: u64) {
+        self.limiter.charge(n);
     }
 }
 

@@ -6,6 +6,20 @@ use crate::word::{Centre, Stripe};
 use alloc::sync::Arc;
 
 /// A limiter whose state is one word, which can be [`Striped`]. Sealed.
+///
+/// ```
+/// use flowgate::{FixedWindow, Limiter, OneWord, Striped, TokenBucket};
+/// use std::sync::Arc;
+///
+/// /// For a limit that every thread asks all the time, whichever kind it is.
+/// fn for_all_threads(limiter: impl OneWord + 'static) -> Arc<dyn Limiter> {
+///     Arc::new(Striped::new(limiter))
+/// }
+///
+/// for_all_threads(TokenBucket::new("5000000/s".parse()?)).try_acquire()?;
+/// for_all_threads(FixedWindow::new("5000000/s".parse()?)?).try_acquire()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait OneWord: Draw {
     /// What stripes are filled from.
     #[doc(hidden)]
@@ -43,6 +57,17 @@ macro_rules! one_word {
         impl $limiter {
             /// The same promise at the cost of a local counter, for limits that many threads ask millions of times a
             /// second: see [`Striped`].
+            ///
+            /// ```
+            /// use flowgate::{Quota, TokenBucket};
+            ///
+            /// let hot = TokenBucket::new(Quota::per_second(5_000_000)).striped();
+            /// std::thread::scope(|threads| {
+            ///     for _ in 0..4 {
+            ///         threads.spawn(|| assert!((0..1000).all(|_| hot.try_acquire().is_ok())));
+            ///     }
+            /// });
+            /// ```
             #[must_use]
             pub fn striped(self) -> Striped<Self> {
                 Striped::new(self)

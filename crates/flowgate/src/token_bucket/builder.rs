@@ -97,6 +97,14 @@ impl TokenBucketBuilder {
     }
 
     /// How far [`overdraw`](TokenBucket::overdraw) may go below zero, in units.
+    ///
+    /// ```
+    /// # use flowgate::TokenBucket;
+    /// let limiter = TokenBucket::builder("10/h".parse()?).max_debt(100).build()?;
+    /// assert!(limiter.overdraw(111).unwrap_err().is_never());
+    /// limiter.overdraw(110)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn max_debt(mut self, units: u64) -> Self {
         self.max_debt = Some(units);
         self

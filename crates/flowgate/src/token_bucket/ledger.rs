@@ -178,3 +178,20 @@ impl Ledger {
         (epoch == current).then(|| full_at.saturating_sub_unsigned(since))
     }
 }
+
+#[cfg(all(test, not(flowgate_loom)))]
+mod tests {
+    use super::*;
+
+    /// Whoever goes at that instant and a newcomer at the same one are held to one burst.
+    #[test]
+    fn c5_a_hole_counts_up_to_and_at_the_last_time_that_was_told() {
+        let mut ledger = Ledger::new(Quota::per_second(1), None);
+        ledger.leave_hole(0, 3, 9);
+        assert_eq!([0, 9, 10].map(|now_ns| ledger.holes_at(now_ns)), [3, 3, 0]);
+        ledger.leave_hole(9, 2, 20);
+        assert_eq!([20, 21].map(|now_ns| ledger.holes_at(now_ns)), [5, 0]);
+        ledger.leave_hole(21, 1, 30);
+        assert_eq!(ledger.holes_at(30), 1);
+    }
+}

@@ -16,6 +16,7 @@ pub use pay_after::PayAfter;
 use crate::at::At;
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Snapshot, limiter_by_its_verbs};
+use crate::policy::Policy;
 use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering, const_unless_loom};
 use crate::quota::{Quota, QuotaError};
 use crate::reservation::Reservation;
@@ -329,6 +330,14 @@ impl TokenBucket {
     }
 
     /// The instants of its turns, one after the other: an iterator for threads, a stream for tasks.
+    ///
+    /// ```
+    /// # use flowgate::TokenBucket;
+    /// let limiter = TokenBucket::new("1000/s burst 2".parse()?);
+    /// let at: Vec<_> = limiter.ticks().take(4).collect();
+    /// assert!(at[3].as_nanos() - at[1].as_nanos() >= 1_000_000); // two at once, then one each millisecond
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     pub fn ticks(&self) -> Ticks<'_> {
         Ticks::new(self)
     }
@@ -380,6 +389,18 @@ impl TokenBucket {
         self.ledger.lock().quota
     }
 
+    pub(crate) fn policy(&self) -> Policy {
+        let ledger = self.ledger.lock();
+        Policy::new(ledger.quota, ledger.refill == Refill::Continuous)
+    }
+
+    /// All of it as a debt; if that is more than the bucket may owe, as much as there is.
+    pub(crate) fn charge(&self, n: u64) {
+        if self.overdraw(n).is_err() {
+            self.take_up_to(n);
+        }
+    }
+
     /// Puts another quota in force, keeping the tokens: [`set_quota_with`](Self::set_quota_with)
     /// and [`Carry::Kept`].
     ///
@@ -410,6 +431,22 @@ impl TokenBucket {
     /// in force. `max_debt` stays
     /// where it was set, and follows the burst where it was not. A [`Refill::Interval`] of
     /// another length begins at the change.
+    ///
+    /// ```
+    /// # use flowgate::{Carry, ManualClock, TokenBucket};
+    /// let half_full = || {
+    ///     TokenBucket::builder("10/s".parse()?).clock(ManualClock::new()).initial_tokens(5).build()
+    /// };
+    /// let after = |carry| {
+    ///     let limiter = half_full()?;
+    ///     limiter.set_quota_with("100/s".parse()?, carry);
+    ///     Ok::<_, flowgate::QuotaError>(limiter.available())
+    /// };
+    /// assert_eq!(after(Carry::Kept), Ok(5));
+    /// assert_eq!(after(Carry::Proportional), Ok(50));
+    /// assert_eq!(after(Carry::Reset), Ok(100));
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     pub fn set_quota_with(&self, quota: Quota, carry: Carry) {
         let unchanged = |_| Ok::<_, QuotaError>(quota);
         // An infallible change.
@@ -418,6 +455,18 @@ impl TokenBucket {
     }
 
     /// Puts `count` per `period` in force, keeping burst and tokens.
+    ///
+    /// ```
+    /// # use flowgate::{ManualClock, TokenBucket};
+    /// # use std::time::Duration;
+    /// let time = ManualClock::new();
+    /// let limiter = TokenBucket::builder("10/s burst 50".parse()?).clock(&time).initial_tokens(0).build()?;
+    /// limiter.set_rate(5, Duration::from_secs(1))?; // the server behind is slow today
+    /// time.advance(Duration::from_secs(2));
+    /// assert_eq!(limiter.available(), 10);
+    /// assert_eq!(limiter.quota().to_string(), "5/s burst 50");
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -431,6 +480,15 @@ impl TokenBucket {
     }
 
     /// Puts another burst in force, keeping rate and tokens; tokens above it are lost.
+    ///
+    /// ```
+    /// # use flowgate::TokenBucket;
+    /// let limiter = TokenBucket::new("10/h burst 50".parse()?);
+    /// limiter.set_burst(20)?;
+    /// assert_eq!((limiter.available(), limiter.snapshot().limit), (20, 20));
+    /// assert!(limiter.set_burst(0).is_err());
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -474,6 +532,15 @@ impl TokenBucket {
     ///
     /// `false` where the processor has no 128-bit compare-and-swap: the quotas that need one are then
     /// served as exactly, under a lock.
+    ///
+    /// ```
+    /// use flowgate::{Quota, TokenBucket};
+    ///
+    /// static LIMIT: TokenBucket = TokenBucket::new(Quota::per_second(100));
+    /// if !LIMIT.is_lock_free() {
+    ///     eprintln!("decisions take a lock on this machine");
+    /// }
+    /// ```
     pub fn is_lock_free(&self) -> bool {
         crate::primitive::AtomicU128::is_lock_free()
     }
@@ -493,7 +560,8 @@ impl TokenBucket {
 }
 
 waits_in_line!(TokenBucket, |bucket| bucket);
-limiter_by_its_verbs!(TokenBucket as TokenBucket, reserve_n);
+limiter_by_its_verbs!(TokenBucket as TokenBucket, reserve_n;
+    policy: TokenBucket::policy, refund: TokenBucket::refund, charge: TokenBucket::charge);
 
 impl fmt::Debug for TokenBucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

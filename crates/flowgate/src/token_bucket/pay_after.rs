@@ -2,6 +2,7 @@ use super::{At, TokenBucket};
 use crate::algorithm::token_bucket;
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Snapshot, limiter_by_its_verbs};
+use crate::policy::Policy;
 use crate::primitive::Ordering;
 use crate::quota::Quota;
 use crate::reservation::{Receipt, Reservation, Revoke};
@@ -91,6 +92,18 @@ impl PayAfter {
     ///
     /// [`Reservation::cancel`] gives back only the last reservation, and only while nobody has taken anything after it.
     ///
+    /// ```
+    /// # use flowgate::{ManualClock, TokenBucket};
+    /// let limiter = TokenBucket::builder("10/s burst 1".parse()?)
+    ///     .clock(ManualClock::new())
+    ///     .max_debt(100)
+    ///     .build()?
+    ///     .pay_after();
+    /// assert_eq!(limiter.reserve_n(51)?.at().as_nanos(), 0); // at once,
+    /// assert_eq!(limiter.reserve()?.at().as_nanos(), 5_000_000_000); // and this one pays for it
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Denied::is_never`] if `n` is above burst + `max_debt`, or if its turn would come after
@@ -101,6 +114,17 @@ impl PayAfter {
 
     /// [`reserve`](Self::reserve), unless that would mean waiting for longer than `max_wait`: Guava's `tryAcquire` with a
     /// timeout.
+    ///
+    /// ```
+    /// # use flowgate::{ManualClock, TokenBucket};
+    /// # use std::time::Duration;
+    /// let limiter =
+    ///     TokenBucket::builder("10/s".parse()?).clock(ManualClock::new()).build()?.pay_after();
+    /// limiter.try_acquire_n(20)?; // 10 that were there, and a debt of a second
+    /// assert!(limiter.reserve_within(Duration::from_millis(500)).is_err());
+    /// assert!(limiter.reserve_within(Duration::from_secs(1)).is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -126,6 +150,16 @@ impl PayAfter {
 
     /// How many units the bucket holds; 0 while in debt, and also where the next operation would still
     /// go at once, into debt.
+    ///
+    /// ```
+    /// # use flowgate::{ManualClock, TokenBucket};
+    /// let limiter =
+    ///     TokenBucket::builder("10/s".parse()?).clock(ManualClock::new()).build()?.pay_after();
+    /// limiter.try_acquire_n(10)?;
+    /// assert_eq!(limiter.available(), 0);
+    /// assert!(limiter.try_acquire_n(3).is_ok()); // into debt
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn available(&self) -> u64 {
         self.0.available()
     }
@@ -141,6 +175,20 @@ impl PayAfter {
     }
 
     /// [`TokenBucket::set_quota`].
+    ///
+    /// ```
+    /// # use flowgate::{ManualClock, TokenBucket};
+    /// # use std::time::Duration;
+    /// let limiter =
+    ///     TokenBucket::builder("10/s".parse()?).clock(ManualClock::new()).build()?.pay_after();
+    /// limiter.try_acquire_n(20)?; // a debt of 10
+    /// limiter.set_quota("1/s burst 10".parse()?);
+    /// assert_eq!(limiter.quota().to_string(), "1/s burst 10");
+    /// assert_eq!(limiter.try_acquire().unwrap_err().retry_after(), Some(Duration::from_secs(10)));
+    /// assert_eq!(limiter.refund(4), 4);
+    /// assert_eq!(limiter.try_acquire().unwrap_err().retry_after(), Some(Duration::from_secs(6)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn set_quota(&self, quota: Quota) {
         self.0.set_quota(quota);
     }
@@ -331,7 +379,10 @@ impl TokenBucket {
 }
 
 waits_in_line!(PayAfter, |limiter| &limiter.0);
-limiter_by_its_verbs!(PayAfter as PayAfter, reserve_n);
+// The next one pays, so it has to be let through first: there is no debt after the fact.
+limiter_by_its_verbs!(PayAfter as PayAfter, reserve_n;
+    policy: |bucket| Policy::new(bucket.quota(), false), refund: PayAfter::refund,
+    charge: PayAfter::try_acquire_n);
 
 impl fmt::Debug for PayAfter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

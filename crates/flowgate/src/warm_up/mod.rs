@@ -14,6 +14,7 @@ use crate::at::At;
 use crate::cell::{Cell, Step};
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Snapshot, limiter_by_its_verbs};
+use crate::policy::Policy;
 use crate::primitive::{AtomicU64, Lock, Ordering};
 use crate::quota::{Quota, QuotaError};
 use crate::reservation::{Reservation, Revoke};
@@ -244,6 +245,16 @@ impl WarmUp {
 
     /// [`reserve`](Self::reserve), unless that would mean waiting for longer than `max_wait`.
     ///
+    /// ```
+    /// # use flowgate::{ManualClock, WarmUp};
+    /// # use std::time::Duration;
+    /// let limiter = WarmUp::builder("10/s".parse()?).clock(ManualClock::new()).build()?;
+    /// limiter.try_acquire_n(5)?; // paid for in 500 ms
+    /// assert!(limiter.reserve_within(Duration::from_millis(499)).is_err());
+    /// assert!(limiter.reserve_within(Duration::from_millis(500)).is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`reserve_n_within`](Self::reserve_n_within).
@@ -263,6 +274,13 @@ impl WarmUp {
 
     /// Takes up to `n` units and says how many: none while the grants before are not paid, otherwise as many as go at
     /// once, which is up to the quota's burst.
+    ///
+    /// ```
+    /// # use flowgate::{ManualClock, WarmUp};
+    /// let limiter = WarmUp::builder("5/s burst 8".parse()?).clock(ManualClock::new()).build()?;
+    /// assert_eq!([limiter.take_up_to(100), limiter.take_up_to(100)], [8, 0]);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     pub fn take_up_to(&self, n: u64) -> u64 {
         self.at_now().take_up_to(n)
     }
@@ -298,6 +316,17 @@ impl WarmUp {
     }
 
     /// The most at once, what of it would go now, and when the grants before are paid, seen at one instant.
+    ///
+    /// ```
+    /// # use flowgate::{ManualClock, WarmUp};
+    /// # use std::time::Duration;
+    /// let limiter = WarmUp::builder("5/s burst 8".parse()?).clock(ManualClock::new()).build()?;
+    /// limiter.try_acquire_n(2)?;
+    /// let seen = limiter.snapshot();
+    /// assert_eq!((seen.limit, seen.remaining, limiter.available()), (8, 0, 0));
+    /// assert_eq!(seen.reset_after, Duration::from_millis(400));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn snapshot(&self) -> Snapshot {
         self.at_now().snapshot()
     }
@@ -432,7 +461,9 @@ impl WarmUp {
 }
 
 waits_in_line!(WarmUp, |limiter| limiter);
-limiter_by_its_verbs!(WarmUp as WarmUp, reserve_n);
+limiter_by_its_verbs!(WarmUp as WarmUp, reserve_n;
+    policy: |bucket| Policy::new(bucket.quota(), false), refund: WarmUp::refund,
+    charge: WarmUp::take_up_to);
 
 impl Revoke for WarmUp {
     fn revoke(&self, reservation: &Reservation<'_>, _: Option<Timestamp>) -> u64 {

@@ -251,3 +251,34 @@ impl Parameters {
         self.ticks_in(self.limiter_ns(now_ns))
     }
 }
+
+#[cfg(all(test, not(flowgate_loom)))]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+
+    fn handful(quota: Quota, stripes: usize) -> u64 {
+        let debt = quota.burst_units();
+        Parameters::new(&quota, debt)
+            .shared(stripes, 0)
+            .handful_units
+    }
+
+    #[test]
+    fn c2_stripes_share_an_eighth_of_the_burst_in_handfuls_of_a_token_at_least() {
+        let burst = |n| Quota::per_second(1_000).burst(n);
+        assert_eq!(
+            [127, 128, 255, 256].map(|n| handful(burst(n), 1)),
+            [0, 1, 1, 2]
+        );
+        assert_eq!([511, 512].map(|n| handful(burst(n), 4)), [0, 1]);
+    }
+
+    /// What fills and what is owed, twice, has to fit beside the last instant of the clock, in 88 bits.
+    #[test]
+    fn c4_stripes_share_nothing_where_a_state_would_not_fit() {
+        let every = Quota::new(1, Duration::from_nanos(1 << 60)).unwrap();
+        assert_ne!(handful(every.burst((1 << 26) - 8), 1), 0);
+        assert_eq!(handful(every.burst(1 << 26), 1), 0);
+    }
+}

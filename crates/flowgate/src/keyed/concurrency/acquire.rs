@@ -94,12 +94,37 @@ where
     }
 
     /// Waits until `deadline` of the limit's clock at the longest.
+    ///
+    /// ```
+    /// # use flowgate::KeyedConcurrencyLimit;
+    /// # use std::time::Duration;
+    /// let limits = KeyedConcurrencyLimit::new(1, 1000)?;
+    /// let deadline = limits.clock().now() + Duration::from_millis(5); // for a whole request
+    /// let permit = limits.acquire("tenant").by(deadline).block()?;
+    /// assert!(limits.acquire("tenant").by(deadline).block().is_err());
+    /// # drop(permit);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn by(mut self, deadline: Timestamp) -> Self {
         self.turn.by(deadline);
         self
     }
 
     /// Gives up when `handle` is cancelled.
+    ///
+    /// ```
+    /// use flowgate::{CancelHandle, KeyedConcurrencyLimit};
+    ///
+    /// let paused = KeyedConcurrencyLimit::new(0, 1000)?;
+    /// let shutdown = CancelHandle::new();
+    /// std::thread::scope(|threads| {
+    ///     let wait = || paused.acquire("tenant").cancelled_by(&shutdown).block().map(drop);
+    ///     let waits = threads.spawn(wait);
+    ///     shutdown.cancel();
+    ///     assert!(waits.join().unwrap().unwrap_err().is_cancelled());
+    /// });
+    /// # Ok::<(), flowgate::KeyedError>(())
+    /// ```
     pub fn cancelled_by(mut self, handle: &CancelHandle) -> Self {
         self.turn.cancelled_by(handle);
         self

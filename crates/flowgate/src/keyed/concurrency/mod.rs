@@ -130,6 +130,17 @@ impl KeyedConcurrencyLimit {
     }
 
     /// A limit with settings other than the default ones.
+    ///
+    /// ```
+    /// # use flowgate::{KeyedConcurrencyLimit, ManualClock};
+    /// let limits = KeyedConcurrencyLimit::builder(2)
+    ///     .clock(ManualClock::new()) // deadlines pass when a test says so
+    ///     .max_waiting_keys(100)
+    ///     .max_waiters_per_key(10)
+    ///     .capacity(1000)?;
+    /// assert_eq!((limits.limit(), limits.capacity()), (2, 1000));
+    /// # Ok::<(), flowgate::KeyedError>(())
+    /// ```
     pub fn builder(limit: u32) -> KeyedConcurrencyLimitBuilder {
         KeyedConcurrencyLimitBuilder::new(limit)
     }
@@ -187,6 +198,18 @@ impl KeyedConcurrencyLimit {
 
     /// [`try_acquire_n`](Self::try_acquire_n), for a permit that keeps the limit alive.
     ///
+    /// ```
+    /// use flowgate::KeyedConcurrencyLimit;
+    /// use std::sync::Arc;
+    ///
+    /// let limits = Arc::new(KeyedConcurrencyLimit::new(5, 1000)?);
+    /// let permit = limits.try_acquire_n_owned("tenant", 3)?;
+    /// let worker = std::thread::spawn(move || drop(permit)); // … after its work
+    /// assert!(worker.join().is_ok());
+    /// assert!(limits.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As there.
@@ -204,6 +227,18 @@ impl KeyedConcurrencyLimit {
     /// Waits until one operation may start for `key`, in turn with the others who wait for that key: a future that is
     /// also a builder, for tasks (`.await`) and threads ([`.block()`](AcquireKeyPermit::block)).
     ///
+    /// ```
+    /// # use flowgate::KeyedConcurrencyLimit;
+    /// # use std::time::Duration;
+    /// let limits = KeyedConcurrencyLimit::new(1, 1000)?;
+    /// let permit = limits.acquire("tenant").within(Duration::from_secs(1)).block()?;
+    /// let denied = limits.acquire("tenant").within(Duration::ZERO).block().unwrap_err();
+    /// assert!(denied.is_busy());
+    /// let other = limits.acquire("another").block()?;
+    /// # drop((permit, other));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// When awaited: [`Denied`] if as many as are asked for can never be had, or were not by the deadline, or if there
@@ -213,6 +248,23 @@ impl KeyedConcurrencyLimit {
     }
 
     /// [`acquire`](Self::acquire), for a permit that keeps the limit alive, as the future does.
+    ///
+    /// ```
+    /// use flowgate::KeyedConcurrencyLimit;
+    /// use std::sync::Arc;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let limits = Arc::new(KeyedConcurrencyLimit::new(2, 1000)?);
+    /// for page in 0..10 {
+    ///     let permit = limits.acquire_owned("a.example").await?;
+    ///     tokio::spawn(async move {
+    ///         // … fetch the page …
+    ///         drop((page, permit));
+    ///     });
+    /// }
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -250,6 +302,19 @@ impl KeyedConcurrencyLimit {
 
     /// [`with`](Self::with), for permits that keep the limit alive.
     ///
+    /// ```
+    /// use flowgate::KeyedConcurrencyLimit;
+    /// use std::sync::Arc;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let limits = Arc::new(KeyedConcurrencyLimit::new(2, 1000)?);
+    /// let permit = limits.with_owned(50)?.acquire("big tenant").n(3).await?;
+    /// let work = tokio::spawn(async move { drop(permit) }); // … after its work
+    /// work.await?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As there.
@@ -270,6 +335,17 @@ impl KeyedConcurrencyLimit {
 
     /// The limit, and what remains of it for `key`. When it is whole again nobody knows: unless it is,
     /// `reset_after` is [`Duration::MAX`].
+    ///
+    /// ```
+    /// # use flowgate::KeyedConcurrencyLimit;
+    /// let limits = KeyedConcurrencyLimit::new(5, 1000)?;
+    /// let permit = limits.try_acquire_n("tenant", 3)?;
+    /// let seen = limits.snapshot("tenant");
+    /// assert_eq!((seen.limit, seen.remaining), (5, 2));
+    /// assert_eq!((limits.len(), limits.waiting_keys()), (1, 0)); // of all tenants
+    /// # drop(permit);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn snapshot<K: Hash + ?Sized>(&self, key: &K) -> Snapshot {
         snapshot(self.in_flight(key), self.limit())
     }
@@ -337,6 +413,14 @@ impl KeyedConcurrencyLimit {
     }
 
     /// How many bytes it takes, which never changes.
+    ///
+    /// ```
+    /// # use flowgate::KeyedConcurrencyLimit;
+    /// let limits = KeyedConcurrencyLimit::new(5, 1_000_000)?;
+    /// println!("{} bytes", limits.bytes());
+    /// assert!(limits.bytes() < 100 * limits.capacity() as u64);
+    /// # Ok::<(), flowgate::KeyedError>(())
+    /// ```
     pub fn bytes(&self) -> u64 {
         let table = Table::bytes(self.in_flight.table().lines() as u128);
         // It is there, so it is less than all that can be addressed.
@@ -345,6 +429,14 @@ impl KeyedConcurrencyLimit {
 
     /// How often a key was refused since the limit was made because there was no slot for it: a sign that it should
     /// have been made for more.
+    ///
+    /// ```
+    /// # use flowgate::KeyedConcurrencyLimit;
+    /// let limits = KeyedConcurrencyLimit::new(5, 10)?;
+    /// let permits: Vec<_> = (0..1000).filter_map(|key| limits.try_acquire(&key).ok()).collect();
+    /// assert_eq!(limits.refused_for_room(), 1000 - permits.len() as u64);
+    /// # Ok::<(), flowgate::KeyedError>(())
+    /// ```
     pub fn refused_for_room(&self) -> u64 {
         self.refused_for_room.load(Ordering::Relaxed)
     }

@@ -83,6 +83,18 @@ where
 
     /// Takes over all operations of `other`.
     ///
+    /// ```
+    /// # use flowgate::KeyedConcurrencyLimit;
+    /// let limits = KeyedConcurrencyLimit::new(5, 1000)?;
+    /// let mut permit = limits.try_acquire("tenant")?;
+    /// assert!(permit.merge(limits.try_acquire_n("tenant", 2)?).is_ok());
+    /// assert_eq!(permit.n(), 3);
+    ///
+    /// let other = permit.merge(limits.try_acquire("another")?).unwrap_err(); // unchanged
+    /// assert_eq!(other.limiter().in_flight("another"), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// `other` itself, unchanged, if it is of another limit or for another key.

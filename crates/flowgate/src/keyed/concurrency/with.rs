@@ -6,6 +6,20 @@ use core::ops::Deref;
 
 /// A [`KeyedConcurrencyLimit`] by another limit than its own; made by [`with`](KeyedConcurrencyLimit::with) and
 /// [`with_owned`](KeyedConcurrencyLimit::with_owned).
+///
+/// ```
+/// use flowgate::KeyedConcurrencyLimit;
+/// use std::sync::Arc;
+///
+/// let limits = Arc::new(KeyedConcurrencyLimit::new(2, 1000)?);
+/// let big = limits.with_owned(50)?; // may be kept beside the tenant's other settings
+/// let permits: Vec<_> = (0..10).map_while(|_| big.try_acquire("big tenant").ok()).collect();
+/// assert_eq!((permits.len(), big.limit()), (10, 50));
+/// assert_eq!(big.available("big tenant"), 40);
+/// assert_eq!(big.snapshot("big tenant").limit, 50);
+/// assert!(big.try_acquire_n("big tenant", 41).unwrap_err().is_busy());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct WithLimit<P> {
     all: P,

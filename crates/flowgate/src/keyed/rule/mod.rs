@@ -85,3 +85,6 @@ pub trait Rule: Debug + 'static {
     /// What the cell becomes when the table goes from terms `from` to `to` at `at`.
     fn restate_cell(cell: u64, from: &Terms, to: &Terms, at: u128) -> u64;
 }
+
+#[cfg(all(test, not(flowgate_loom)))]
+mod tests;
