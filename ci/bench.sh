@@ -12,4 +12,6 @@ cargo run --release --locked -p flowgate-bench-clients -- --quick
 cargo run --release --locked -p flowgate-bench-keyed -- --quick
 cargo run --release --locked -p flowgate-bench-tower -- --quick
 cargo run --release --locked -p flowgate-bench-field -- --quick
-cargo test --release --locked -p flowgate-bench-chart -p flowgate-bench-tower -p flowgate-bench-field
+cargo run --release --locked -p flowgate-bench-verify -- --quick
+cargo test --release --locked -p flowgate-bench-chart -p flowgate-bench-tower -p flowgate-bench-field \
+    -p flowgate-bench-verify

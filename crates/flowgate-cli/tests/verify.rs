@@ -4,6 +4,10 @@ mod support;
 
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use support::{Serve, answer_with, hang_up, read_request, run, server};
 
@@ -27,6 +31,11 @@ fn what_cannot_be_asked_is_said_in_one_line() {
     let moved = answering(
         b"HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n",
     );
+    let moved_within =
+        answering(b"HTTP/1.1 302 Found\r\nlocation: /login\r\ncontent-length: 0\r\n\r\n");
+    let in_a_circle = answering(b"HTTP/1.1 302 Found\r\nlocation: /\r\ncontent-length: 0\r\n\r\n");
+    let nowhere = answering(b"HTTP/1.1 302 Found\r\ncontent-length: 0\r\n\r\n");
+    let wants_a_name = answering(b"HTTP/1.1 401 Who\r\ncontent-length: 0\r\n\r\n");
     let failing = answering(b"HTTP/1.1 500 Oh\r\ncontent-length: 0\r\n\r\n");
     let not_http = answering(b"220 mail.example ESMTP\r\n");
     let hanging_up = server(|stream, _| {
@@ -47,6 +56,16 @@ fn what_cannot_be_asked_is_said_in_one_line() {
             "it answers 302 Found, to http://127.0.0.1:1/: type that URL",
         ),
         (
+            &moved_within,
+            &format!("it answers 302 Found, to {moved_within}login: type that URL"),
+        ),
+        (
+            &in_a_circle,
+            "it answers 302 Found, to this same URL: type another",
+        ),
+        (&nowhere, "it answers 302 Found and does not say where to"),
+        (&wants_a_name, "say who asks with -a or -H"),
+        (
             &failing,
             "it answers 500 Internal Server Error, which is neither yes (200-299) nor no (429,503)",
         ),
@@ -62,6 +81,56 @@ fn what_cannot_be_asked_is_said_in_one_line() {
         assert!(err.contains(expected), "{url}: {err}");
         assert_eq!(err.lines().count(), 1, "{err}");
     }
+}
+
+/// Answers so many times like this, over all connections, and then as `then` says: like that, or not at all.
+fn at_first(count: u64, answer: &'static [u8], then: Option<&'static [u8]>) -> String {
+    let asked = Arc::new(AtomicU64::new(0));
+    server(move |mut stream, _| {
+        let asked = asked.clone();
+        thread::spawn(move || {
+            while read_request(&mut stream) {
+                let is_first = asked.fetch_add(1, Ordering::Relaxed) < count;
+                let answer = if is_first { Some(answer) } else { then };
+                if answer.is_some_and(|answer| stream.write_all(answer).is_err()) {
+                    return;
+                }
+            }
+        });
+        true
+    })
+}
+
+#[test]
+fn what_was_neither_yes_nor_no_is_said_with_what_to_type() {
+    let url = at_first(
+        20,
+        b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
+        Some(b"HTTP/1.1 403 No\r\ncontent-length: 0\r\n\r\n"),
+    );
+    let (_, out, err) = verify(&[&url, "--quiet", "--max-requests", "50", "--max-time", "5s"]);
+    assert!(
+        err.contains("got neither yes nor no: 403 Forbidden ("),
+        "{out}{err}"
+    );
+    assert!(
+        err.contains("say what a status is with --admitted or --refused"),
+        "{err}"
+    );
+}
+
+/// Not so many times the time limit as there are requests planned.
+#[test]
+fn a_server_that_answers_no_longer_is_left_alone() {
+    let url = at_first(40, b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", None);
+    let began = Instant::now();
+    let (exit, out, err) = verify(&[&url, "--quiet", "-t", "500ms"]);
+    assert_eq!(exit, 1, "{out}{err}");
+    assert!(
+        err.contains("no answer: timed out; -t gives it longer"),
+        "{err}"
+    );
+    assert!(began.elapsed() < Duration::from_secs(20), "{err}");
 }
 
 #[test]
@@ -122,13 +191,12 @@ fn a_server_without_a_limiter_has_none() {
 
 #[test]
 fn no_more_is_asked_than_may_be() {
-    let asked = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let asked = Arc::new(AtomicU64::new(0));
     let url = server({
         let asked = asked.clone();
         move |mut stream, _| {
             let asked = asked.clone();
-            std::thread::spawn(move || {
-                use std::sync::atomic::Ordering;
+            thread::spawn(move || {
                 while read_request(&mut stream) {
                     let answer: &[u8] = match asked.fetch_add(1, Ordering::Relaxed) % 3 {
                         0 => b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
@@ -144,8 +212,5 @@ fn no_more_is_asked_than_may_be() {
     });
     let (exit, out, err) = verify(&[&url, "--max-requests", "300", "--max-time", "5s"]);
     assert_eq!(exit, 0, "{out}{err}");
-    assert!(
-        asked.load(std::sync::atomic::Ordering::Relaxed) <= 300,
-        "{out}"
-    );
+    assert!(asked.load(Ordering::Relaxed) <= 300, "{out}");
 }

@@ -80,6 +80,19 @@ impl Contract {
 }
 
 /// A contract that a subject breaks.
+///
+/// ```
+/// use flowgate_testkit::conformance::{self, Contract};
+/// use flowgate_testkit::promise::Kind;
+/// use flowgate_testkit::specimens::minting_clock::MintingClock;
+/// use flowgate_testkit::subject::Build;
+///
+/// let build: Build<'_> = &|setup, test| test(&mut MintingClock::new(setup.quota));
+/// let found = conformance::check_contract(Kind::Bucket, build, Contract::C4, 100);
+/// let finding = found.unwrap_err();
+/// assert_eq!(finding.contract.title(), "any clock");
+/// println!("{finding}"); // the contract, what is wrong, and the shortest history that shows it
+/// ```
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// Which.

@@ -130,6 +130,17 @@ fn differs(setup: &Setup, steps: &[Step]) -> bool {
 }
 
 /// Another bucket's answer that is not the oracle's, in the shortest history that shows it.
+///
+/// ```
+/// use flowgate::Refill;
+/// use flowgate_testkit::differential::against_oracle;
+/// use flowgate_testkit::specimens::rising_remaining::RisingRemaining;
+/// use flowgate_testkit::subject::{self, Build};
+///
+/// assert!(against_oracle(&subject::token_bucket, Refill::Continuous, 100).is_ok());
+/// let wrong: Build<'_> = &|setup, test| test(&mut RisingRemaining::new(setup.quota));
+/// println!("{}", against_oracle(wrong, Refill::Continuous, 100).unwrap_err());
+/// ```
 #[derive(Clone, Debug)]
 pub struct Deviation {
     /// The bucket.

@@ -13,6 +13,18 @@ use crate::script::{Op, Outcome, Setup, Step, Trace, write_trace};
 use crate::subject::{Build, Subject};
 
 /// How far to go.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::exhaustive::{Bounds, cancellations};
+/// use flowgate_testkit::script::Setup;
+/// use flowgate_testkit::subject;
+///
+/// let setup = Setup::new(Quota::per_second(1_000_000_000).burst(2)); // one per ns
+/// let bounds = Bounds { steps: 3, last_ns: 2, end_ns: 10, backward: false };
+/// let tried = cancellations(&subject::token_bucket, &setup, &bounds);
+/// assert!(tried.is_ok_and(|histories| histories > 500)); // and none gives back more than it may
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Reservations and cancellations, together.

@@ -8,6 +8,51 @@
 use crate::promise::{Grant, Promise};
 
 /// Some threads at work on shared state, one atomic access a step.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::interleave::{Machine, explore};
+/// use flowgate_testkit::promise::{Grant, Kind, Promise};
+///
+/// /// One an hour: two threads that look first and count afterwards.
+/// #[derive(Clone, Default)]
+/// struct LookThenCount {
+///     count: u64,
+///     seen: [Option<u64>; 2],
+///     has_counted: [bool; 2],
+///     grants: Vec<Grant>,
+/// }
+///
+/// impl Machine for LookThenCount {
+///     fn threads(&self) -> usize {
+///         2
+///     }
+///
+///     fn step(&mut self, thread: usize) -> Option<String> {
+///         match self.seen[thread] {
+///             None => {
+///                 self.seen[thread] = Some(self.count);
+///                 Some(format!("thread {thread} sees {}", self.count))
+///             }
+///             Some(0) if !self.has_counted[thread] => {
+///                 self.has_counted[thread] = true;
+///                 self.count += 1;
+///                 self.grants.push(Grant::new(0, 1));
+///                 Some(format!("thread {thread} counts, and goes ahead"))
+///             }
+///             Some(_) => None,
+///         }
+///     }
+///
+///     fn grants(&self) -> &[Grant] {
+///         &self.grants
+///     }
+/// }
+///
+/// let promise = Promise::new(Kind::Sliding, Quota::per_hour(1));
+/// let race = explore(&LookThenCount::default(), &promise, 4).unwrap_err();
+/// assert_eq!(race.steps.len(), 4); // both look before either counts
+/// ```
 pub trait Machine: Clone {
     /// How many threads there are; the clock may be one of them.
     fn threads(&self) -> usize;

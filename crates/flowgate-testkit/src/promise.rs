@@ -98,6 +98,17 @@ impl fmt::Display for Kind {
 }
 
 /// What a limiter promises about its grants.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::promise::{Grant, Kind, Promise};
+///
+/// let two_per_second = Promise::new(Kind::Sliding, Quota::per_second(2));
+/// let at_ms = |ms: u64| Grant::new(ms * 1_000_000, 1);
+/// assert!(two_per_second.check(&[at_ms(0), at_ms(900), at_ms(1000)]).is_ok());
+/// let broken = two_per_second.check(&[at_ms(0), at_ms(900), at_ms(950)]).unwrap_err();
+/// assert_eq!((broken.admitted, broken.allowed), (3, 2));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Promise {
     /// The inequality.

@@ -76,6 +76,22 @@ fn each_type_looks_like_what_it_is_at_its_rate_and_burst() {
     }
 }
 
+/// Wherever its windows begin, and however long answers take.
+#[test]
+fn a_window_of_two_counters_is_recognised_though_nobody_sees_its_windows() {
+    let approximate = limiters()
+        .into_iter()
+        .find(|entry| entry.0 == "approximate window");
+    let mut others = Vec::new();
+    for seed in 0..3 {
+        let findings = look(approximate.unwrap(), "7/3s burst 7".parse().unwrap(), seed).unwrap();
+        if findings.likeness.kind != Kind::SlidingCounter {
+            others.push(format!("{seed}: {}", findings.likeness));
+        }
+    }
+    assert!(others.is_empty(), "{others:#?}");
+}
+
 /// Retries that are told wrongly, races and quotas that change do not show in what a single caller is admitted; no
 /// more do drifts of a billionth, and states that take years.
 const NOT_SEEN: [&str; 14] = [

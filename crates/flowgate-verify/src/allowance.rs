@@ -63,10 +63,15 @@ impl Allowance {
                 window: fixed.window,
                 less: 0.0,
             },
-            Model::OnClock(fixed) => Self::Each {
+            Model::Segments(fixed) if fixed.count == 1 => Self::Each {
                 limit: fixed.limit,
                 window: fixed.window,
                 less: 0.0,
+            },
+            // The oldest segment may have been filled at its end.
+            Model::Segments(segments) => Self::Every {
+                limit: segments.limit,
+                window: segments.window - segments.length(),
             },
             Model::Counter(counter) => Self::Each {
                 limit: counter.limit,

@@ -86,7 +86,7 @@ impl ClaimedKind {
                     Self::Fixed,
                     Kind::FixedWindow(Alignment::FirstRequest | Alignment::Clock)
                 )
-                | (Self::Sliding, Kind::SlidingLog)
+                | (Self::Sliding, Kind::SlidingLog | Kind::SegmentedWindow(_))
                 | (Self::Approximate, Kind::SlidingCounter)
         )
     }

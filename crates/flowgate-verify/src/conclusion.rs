@@ -5,11 +5,11 @@ use crate::text::four_digits;
 use crate::{Claim, Estimate, Fault, Honesty, Kind, Likeness, Steady, Verdict, Worst};
 
 /// A rate may be off by this much without being another.
-const RATE_OFF: f64 = 0.02;
+pub(crate) const RATE_OFF: f64 = 0.02;
 const RATE_OFF_IF_VAGUE: f64 = 0.1;
 
 /// A burst may be off by this much, and by one.
-const BURST_OFF: f64 = 0.02;
+pub(crate) const BURST_OFF: f64 = 0.02;
 
 /// More failures than this part leave no verdict.
 pub(crate) const FAILURES: f64 = 0.03;
@@ -62,7 +62,7 @@ fn rate_off(likeness: &Likeness) -> f64 {
 }
 
 /// Whether the two are the same number, give or take what is uncertain and `off`.
-fn agrees(found: Estimate, claimed: f64, off: f64) -> bool {
+pub(crate) fn agrees(found: Estimate, claimed: f64, off: f64) -> bool {
     (found.value - claimed).abs() <= found.plus_minus + off
 }
 

@@ -20,6 +20,14 @@ pub(crate) struct Evidence {
     pub(crate) possibly: Vec<Span>,
     /// In the order of their ends.
     pub(crate) refused: Vec<Span>,
+    blur: f64,
+}
+
+/// How long half of them took.
+fn median_length(spans: &[Span]) -> f64 {
+    let mut took: Vec<f64> = spans.iter().map(|span| span.to - span.from).collect();
+    took.sort_by(f64::total_cmp);
+    took.get(took.len() / 2).copied().unwrap_or(0.0)
 }
 
 impl Evidence {
@@ -40,6 +48,8 @@ impl Evidence {
                 Outcome::Failed => evidence.possibly.push(span),
             }
         }
+        // Before they are widened.
+        evidence.blur = median_length(&evidence.refused).max(median_length(&evidence.surely));
         evidence.surely.sort_by(|a, b| a.to.total_cmp(&b.to));
         let mut earliest = f64::INFINITY;
         for span in evidence.surely.iter_mut().rev() {
@@ -68,12 +78,9 @@ impl Evidence {
             .fold(self.began(), f64::max)
     }
 
-    /// How long half of the refusals took, in nanoseconds, and the others longer.
+    /// How long half of the refusals took, or half of what was admitted, whichever is longer, in nanoseconds.
     pub(crate) fn blur(&self) -> f64 {
-        let took = self.refused.iter().map(|span| span.to - span.from);
-        let mut took: Vec<f64> = took.collect();
-        took.sort_by(f64::total_cmp);
-        took.get(took.len() / 2).copied().unwrap_or(0.0)
+        self.blur
     }
 
     /// How many answers a model should explain.

@@ -74,6 +74,9 @@ pub enum Kind {
     FixedWindow(Alignment),
     /// At most the limit in every window.
     SlidingLog,
+    /// At most the limit in the segment that it is now and those before it, so many in all. Windows are as long as
+    /// these, or, as others see it, a segment shorter.
+    SegmentedWindow(u32),
     /// The window before counts with the share of it that is still in sight.
     SlidingCounter,
     /// Nobody is refused.
@@ -155,6 +158,21 @@ pub struct Honesty {
     pub remaining_checked: u64,
     /// How often that was refused.
     pub remaining_untrue: u64,
+    /// What it said the limit is, if it did.
+    pub quota: Option<ToldQuota>,
+}
+
+/// A limit as answers told it, and whether it is the one that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ToldQuota {
+    /// The most at once: `RateLimit-Policy`'s `q`, or `X-RateLimit-Limit`.
+    pub limit: u64,
+    /// `RateLimit-Policy`'s `w`: the time in which as much can be had again, in seconds.
+    pub window: Option<f64>,
+    /// How many answers said this. If some said something else, this is what most said.
+    pub answers: u64,
+    /// Whether that was found. `None` if nothing was found that it could be compared with.
+    pub agrees: Option<bool>,
 }
 
 /// What can be wrong with a limiter.

@@ -1,7 +1,7 @@
 //! The numbers with which each kind explains most of what was seen.
 
 use crate::evidence::Evidence;
-use crate::models::{Bucket, Counter, Log, Model, OnClock, OnRequest};
+use crate::models::{Bucket, Counter, Log, Model, OnRequest, Segments};
 use crate::plateau::Plateau;
 use crate::search::{Reach, SEARCHES, Search};
 use crate::{Estimate, Kind};
@@ -13,7 +13,10 @@ const FASTER: f64 = 0.01;
 const LONG: u64 = 300;
 
 /// A limit has to take so many times as long to come back as an answer takes, to be seen by answers.
-const BLUR: f64 = 4.0;
+pub(crate) const BLUR: f64 = 4.0;
+
+/// Multiples of what was seen at once that are tried. Searches for what is on a clock are long, and try it as it is.
+const AROUND: [f64; 5] = [0.97, 0.99, 1.0, 1.01, 1.03];
 
 /// Bursts beside the best that are tried thoroughly.
 const DOWNHILL: usize = 12;
@@ -37,21 +40,30 @@ pub(crate) struct Hints {
     pub(crate) rate: f64,
     /// The most at once, as far as it was seen: some candidates.
     pub(crate) bursts: Vec<f64>,
-    /// Stretches in which a window must have begun if windows have a clock: from a refusal to the next admission.
-    pub(crate) openings: Vec<(f64, f64)>,
     /// Burst, and rate per nanosecond, if somebody says so.
     pub(crate) claimed: Option<(f64, f64)>,
-    /// A part that begins after a rest and in which as much was asked for at once.
-    pub(crate) volleys: Evidence,
+    /// Longer and longer parts, at least one, that begin after a rest, with as much asked for at once; in the end
+    /// everything.
+    pub(crate) parts: Vec<Evidence>,
+    /// The same from the first answer on.
+    pub(crate) all_parts: Vec<Evidence>,
+    /// So many of them, at least one, are short enough to try a lot on.
+    pub(crate) short: usize,
+}
+
+impl Hints {
+    fn sample(&self) -> &Evidence {
+        &self.parts[self.short - 1]
+    }
 }
 
 impl Fit {
-    pub(crate) fn kind(&self) -> Kind {
-        self.model.kind()
-    }
-
     fn explains_all(&self) -> bool {
         self.unexplained * 500 <= self.of
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.model.kind()
     }
 
     /// The same with as much as it may be within what is uncertain, and a little more: what is over that is surely
@@ -72,11 +84,16 @@ impl Fit {
                 limit: burst,
                 window: fixed.window / faster,
             }),
-            Model::OnClock(fixed) => Model::OnClock(OnClock {
-                limit: burst,
-                ..fixed
-            }),
             Model::Log(log) => Model::Log(Log::new(burst, log.window / faster)),
+            Model::Segments(segments) if segments.count == 1 => Model::Segments(Segments {
+                limit: burst,
+                ..segments
+            }),
+            // Whenever segments begin.
+            Model::Segments(segments) => {
+                let window = segments.window - segments.length();
+                Model::Log(Log::new(burst, window / faster))
+            }
             Model::Counter(counter) => Model::Counter(Counter {
                 limit: burst + 1.0,
                 ..counter
@@ -85,15 +102,25 @@ impl Fit {
     }
 }
 
+/// A kind at a first look.
+struct Rough {
+    search: Search,
+    burst: f64,
+    plateau: Plateau,
+}
+
 /// The best of each kind that is `wanted`, best first; of those that explain as much, the simplest first.
 pub(crate) fn fits(evidence: &Evidence, hints: &Hints, wanted: impl Fn(Kind) -> bool) -> Vec<Fit> {
     let mut fits: Vec<Fit> = Vec::new();
     for (kind, search) in SEARCHES.iter().filter(|(kind, _)| wanted(*kind)) {
-        // The search for two counters is long. Of a long record that a simpler kind explains it would not leave a
-        // doubt.
+        // The search for two counters and for segments is long. Of a long record that a simpler kind explains they would
+        // not leave a doubt.
         let is_clear = evidence.len() > LONG && fits.iter().any(Fit::explains_all);
-        if *kind != Kind::SlidingCounter || !is_clear {
-            fits.extend(best_burst(evidence, hints, *search));
+        let is_long = matches!(kind, Kind::SegmentedWindow(_) | Kind::SlidingCounter);
+        if !is_long || !is_clear {
+            let around: &[f64] = if kind.is_on_clock() { &[1.0] } else { &AROUND };
+            let rough = rough(hints, *search, &candidates(&hints.bursts, around));
+            fits.extend(rough.and_then(|rough| best_burst(evidence, hints, &rough)));
         }
     }
     // What is over before an answer is there would explain any answer.
@@ -103,31 +130,41 @@ pub(crate) fn fits(evidence: &Evidence, hints: &Hints, wanted: impl Fn(Kind) -> 
     fits
 }
 
-/// Tries all candidates for a burst roughly, and the neighbours of the best thoroughly, downhill.
-fn best_burst(evidence: &Evidence, hints: &Hints, search: Search) -> Option<Fit> {
-    let rough = candidates(&hints.bursts)
-        .into_iter()
-        .map(|burst| (burst, search(evidence, hints, Reach::rough(burst)).0));
-    let (mut burst, _) = rough.min_by(|a, b| a.1.order(&b.1))?;
+/// Tries all candidates for a burst on a sample.
+fn rough(hints: &Hints, search: Search, candidates: &[f64]) -> Option<Rough> {
+    let roughs = candidates.iter().filter_map(|&burst| {
+        let (plateau, _) = search(hints.sample(), hints, Reach::rough(burst))?;
+        Some(Rough {
+            search,
+            burst,
+            plateau,
+        })
+    });
+    roughs.min_by(|a, b| a.plateau.order(&b.plateau))
+}
+
+/// Looks closely at what was found roughly, and at the neighbours of the best burst, downhill.
+fn best_burst(evidence: &Evidence, hints: &Hints, rough: &Rough) -> Option<Fit> {
+    let mut burst = rough.burst;
     let thorough = |burst: f64| {
-        let (plateau, model) = search(evidence, hints, Reach::thorough(burst));
-        (burst, plateau, model)
+        let (plateau, model) = (rough.search)(evidence, hints, Reach::thorough(burst))?;
+        Some((burst, plateau, model))
     };
-    let mut tried: Vec<(f64, Plateau, Model)> = vec![thorough(burst)];
+    let mut tried: Vec<(f64, Plateau, Model)> = thorough(burst).into_iter().collect();
     if let Some((burst, rate)) = hints.claimed {
         let claimed = Hints {
             rate,
             ..hints.clone()
         };
-        let (plateau, model) = search(evidence, &claimed, Reach::near(burst));
-        tried.push((burst, plateau, model));
+        let found = (rough.search)(evidence, &claimed, Reach::near(burst));
+        tried.extend(found.map(|(plateau, model)| (burst, plateau, model)));
     }
     for _ in 0..DOWNHILL {
         let next = [burst - 1.0, burst + 1.0]
             .into_iter()
             .find(|next| *next >= 1.0 && tried.iter().all(|(tried, _, _)| tried != next));
         let Some(next) = next else { break };
-        tried.push(thorough(next));
+        tried.extend(thorough(next));
         burst = best_of(&tried)?.0;
     }
     let (burst, plateau, model) = *best_of(&tried)?;
@@ -156,13 +193,12 @@ fn best_of(tried: &[(f64, Plateau, Model)]) -> Option<&(f64, Plateau, Model)> {
     tried.iter().min_by(|a, b| a.1.order(&b.1))
 }
 
-fn candidates(bursts: &[f64]) -> Vec<f64> {
-    let around = |burst: &f64| [0.97, 0.99, 1.0, 1.01, 1.03].map(|factor| (burst * factor).round());
-    let mut all: Vec<f64> = bursts
+/// Whole numbers at these multiples of `bursts`.
+fn candidates(bursts: &[f64], multiples: &[f64]) -> Vec<f64> {
+    let all = bursts
         .iter()
-        .flat_map(around)
-        .filter(|burst| *burst >= 1.0)
-        .collect();
+        .flat_map(|burst| multiples.iter().map(move |factor| (burst * factor).round()));
+    let mut all: Vec<f64> = all.filter(|burst| *burst >= 1.0).collect();
     all.sort_by(f64::total_cmp);
     all.dedup();
     all

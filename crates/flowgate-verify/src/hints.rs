@@ -9,14 +9,23 @@ use crate::inquiry::count;
 /// If more comes back while all is asked for than this part of what there is, that is no clear number.
 pub(crate) const BLURRED: f64 = 0.1;
 
-/// From the volleys that asked how much there is at once, a stream of more than the rate, and everything asked so far.
-/// `volleys` is a part that begins after a rest and in which much was asked for at once. `rough` is a rate per
+/// Time in which so many bursts come back shows where windows begin.
+const FIRST_BURSTS: f64 = 4.0;
+
+/// Of at least so many answers.
+const LEAST: usize = 60;
+
+/// Parts of so many answers are short.
+const SHORT: u64 = 1_500;
+
+/// From the volleys that asked how much there is at once, and a stream of more than the rate.
+/// `rest` is where in `all` of it there was a rest, after which much was asked for at once. `rough` is a rate per
 /// nanosecond for a stream too short to tell.
 pub(crate) fn hints(
     first: &[Observation],
     stream: &[Observation],
     all: &[Observation],
-    volleys: &[Observation],
+    rest: usize,
     rough: f64,
 ) -> Hints {
     let rate = rate_of(stream).unwrap_or(rough);
@@ -32,13 +41,38 @@ pub(crate) fn hints(
             .into_iter()
             .filter(|clump| (0.5 * least..at_once).contains(clump)),
     );
+    let first_ns = FIRST_BURSTS * at_once / rate;
+    let all_parts = parts(all, first_ns);
+    let mut parts = parts(&all[rest..], first_ns);
+    let short = parts.iter().filter(|part| part.len() <= SHORT).count();
+    if rest > 0 {
+        parts.extend(all_parts.last().cloned());
+    }
     Hints {
         rate,
         bursts,
-        openings: openings(all),
         claimed: None,
-        volleys: Evidence::of(volleys),
+        parts,
+        all_parts,
+        short: short.max(1),
     }
+}
+
+/// Parts from the beginning, the first of about this length, and each of the next twice as long as the one before.
+fn parts(seen: &[Observation], first_ns: f64) -> Vec<Evidence> {
+    let until = seen
+        .first()
+        .map_or(0.0, |first| first.sent_ns as f64 + first_ns);
+    let mut size = seen
+        .partition_point(|seen| (seen.sent_ns as f64) < until)
+        .max(LEAST);
+    let mut parts = Vec::new();
+    while size < seen.len() {
+        parts.push(Evidence::of(&seen[..size]));
+        size *= 2;
+    }
+    parts.push(Evidence::of(seen));
+    parts
 }
 
 /// How many were admitted before the first refusal, and in what time.
@@ -74,16 +108,4 @@ fn clumps(stream: &[Observation]) -> Vec<f64> {
         .flatten()
         .map(|run| *run as f64)
         .collect()
-}
-
-/// From a refusal to the next admission, where their order is certain.
-fn openings(all: &[Observation]) -> Vec<(f64, f64)> {
-    let pairs = all.windows(2).filter_map(|pair| {
-        let [before, after] = pair else { return None };
-        let opens = before.outcome == Refused
-            && after.outcome == Admitted
-            && before.answered_ns <= after.sent_ns;
-        opens.then_some((before.sent_ns as f64, after.answered_ns as f64))
-    });
-    pairs.collect()
 }

@@ -80,7 +80,7 @@ pub(crate) fn identify<S: Subject>(
         return Ok(found);
     }
     let mut course = Course {
-        volleys: 0..stream.from,
+        volleys: 0,
         stream: stream.from..inquiry.record().len(),
         first,
         rough: rate,
@@ -103,7 +103,7 @@ pub(crate) fn identify<S: Subject>(
     let from = inquiry.record().len();
     refill(inquiry, &best)?;
     if inquiry.record().len() > from {
-        course.volleys = from..usize::MAX;
+        course.volleys = from;
     }
     found.fits = course.fit(inquiry, |_| true);
     for _ in 0..PROBES {
@@ -112,7 +112,8 @@ pub(crate) fn identify<S: Subject>(
             break;
         }
         let kinds: Vec<Kind> = left.iter().map(Fit::kind).collect();
-        found.fits = course.fit(inquiry, |kind| kinds.contains(&kind));
+        let is_left = |kind: Kind| kinds.iter().any(|left| left.is_of_a_sort_with(kind));
+        found.fits = course.fit(inquiry, is_left);
     }
     if inquiry
         .guess
@@ -131,8 +132,8 @@ struct Course {
     first: Range<usize>,
     /// More than the rate.
     stream: Range<usize>,
-    /// As much at once, from a rest on.
-    volleys: Range<usize>,
+    /// From here on as much at once, after a rest.
+    volleys: usize,
     /// Per nanosecond, to a factor of two.
     rough: f64,
     /// Burst, and rate per nanosecond, as somebody says.
@@ -145,7 +146,7 @@ impl Course {
             &record[self.first.clone()],
             &record[self.stream.clone()],
             record,
-            &record[self.volleys.start..self.volleys.end.min(record.len())],
+            self.volleys,
             self.rough,
         );
         Hints {
@@ -160,7 +161,8 @@ impl Course {
         wanted: impl Fn(Kind) -> bool,
     ) -> Vec<Fit> {
         let record = inquiry.record();
-        let fits = fits(&Evidence::of(record), &self.hints(record), wanted);
+        let hints = self.hints(record);
+        let fits = fits(&Evidence::of(record), &hints, wanted);
         inquiry.guess = Some(likeness(&fits, record));
         fits
     }

@@ -7,8 +7,10 @@ use crate::forecast::{Forecast, forecast};
 use crate::identify::identify;
 use crate::inquiry::{Inquiry, count};
 use crate::likeness::likeness;
-use crate::phases::{honesty, keys, nodes, race, tell};
-use crate::{Budget, Claim, Findings, Honesty, Judgement, Kind, Outcome, Progress, Subject};
+use crate::phases::{honesty, keys, keys_of_queue, nodes, race, tell};
+use crate::{
+    Budget, Claim, Findings, Honesty, Judgement, Kind, Outcome, Progress, Subject, ToldQuota,
+};
 
 /// What is to be found out, and at what cost.
 #[derive(Clone, Debug)]
@@ -111,8 +113,12 @@ impl Investigation {
             isolation = keys(&mut inquiry, best, self.keys)?;
             truth = honesty(&mut inquiry, best)?;
         }
+        if let Some(queue) = best.filter(|_| likeness.kind == Kind::LeakyQueue) {
+            isolation = keys_of_queue(&mut inquiry, queue, self.keys)?;
+        }
         let record = inquiry.record();
         tell(&mut truth, record);
+        truth.quota = ToldQuota::of(record, &likeness);
         let failed = count(record, Outcome::Failed);
         let evidence = Evidence::of(record.iter().filter(|seen| seen.key == 0));
         let worst = allowance(self.claim, best).and_then(|allowed| allowed.worst(&evidence));

@@ -32,12 +32,13 @@ mod search;
 mod simulated;
 mod subject;
 mod text;
+mod told_quota;
 
 pub use budget::Budget;
 pub use claim::{Claim, ClaimError, ClaimedKind};
 pub use findings::{
     Alignment, Estimate, Fault, Findings, Honesty, Judgement, KeyIsolation, Kind, Likeness, Point,
-    Steady, Verdict, Worst,
+    Steady, ToldQuota, Verdict, Worst,
 };
 pub use forecast::Forecast;
 pub use investigation::Investigation;

@@ -3,12 +3,16 @@
 use std::fmt;
 
 use crate::{
-    Alignment, Estimate, Fault, Findings, Honesty, KeyIsolation, Kind, Likeness, Verdict, Worst,
+    Alignment, Estimate, Fault, Findings, Honesty, KeyIsolation, Kind, Likeness, ToldQuota,
+    Verdict, Worst,
 };
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+        let name = match self {
+            Kind::SegmentedWindow(segments) => {
+                return f.pad(&format!("sliding window in {segments} segments"));
+            }
             Kind::TokenBucket => "token bucket / GCRA",
             Kind::LeakyQueue => "leaky queue",
             Kind::FixedWindow(Alignment::FirstRequest) => "fixed window from the first request",
@@ -17,7 +21,8 @@ impl fmt::Display for Kind {
             Kind::SlidingCounter => "sliding window of two counters",
             Kind::Unlimited => "no limit",
             Kind::Unknown => "none of the kinds known",
-        })
+        };
+        f.pad(name)
     }
 }
 
@@ -137,6 +142,20 @@ impl fmt::Display for Honesty {
                 self.remaining_checked
             ),
         }
+    }
+}
+
+impl fmt::Display for ToldQuota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.limit)?;
+        if let Some(window) = self.window {
+            write!(f, " in {window} s")?;
+        }
+        f.write_str(match self.agrees {
+            Some(true) => ", as found",
+            Some(false) => ", which is not what was found",
+            None => "",
+        })
     }
 }
 
@@ -284,6 +303,9 @@ impl fmt::Display for Findings {
         }
         if self.honesty.refusals > 0 {
             line(f, "Retry-After", &self.honesty)?;
+        }
+        if let Some(told) = &self.honesty.quota {
+            line(f, "limit told", told)?;
         }
         if let Some(keys) = &self.keys {
             line(f, "keys", keys)?;

@@ -132,11 +132,12 @@ fn a_window_that_is_longer_than_claimed_resets_late() {
 #[test]
 fn retry_after_that_is_too_early_is_named_and_by_how_much() {
     let quota: Quota = "20/s burst 5".parse().unwrap();
-    let bucket = TokenBucket::builder(quota)
-        .clock(ManualClock::new())
-        .build()
-        .unwrap();
     let decide = |early: bool| {
+        // Each investigation begins at 0, so each has a bucket that nobody has used later.
+        let bucket = TokenBucket::builder(quota)
+            .clock(ManualClock::new())
+            .build()
+            .unwrap();
         investigate("20/s burst 5", |question| {
             match bucket
                 .at(Timestamp::from_nanos(question.at_ns))

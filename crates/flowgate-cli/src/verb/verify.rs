@@ -1,11 +1,14 @@
 //! `flowgate verify`: ask a server until it is known what its rate limiter admits.
 
+use std::collections::BTreeMap;
 use std::io::{Write, stderr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use flowgate_load::verify::{Asking, HttpSubject, MAX_LANES, StatusRanges, VerifyError, to_json};
+use flowgate_load::verify::{
+    Asking, HttpSubject, MAX_LANES, Neither, StatusRanges, VerifyError, to_json,
+};
 use flowgate_load::{Stop, Target, html};
 use flowgate_verify::{Budget, Claim, Findings, Investigation, Phase, Progress, Verdict};
 use hyper::header::{HeaderName, HeaderValue};
@@ -49,7 +52,8 @@ What is asked, as far as it takes to know, and within the budget:
 
 Nobody else should use the limit meanwhile: what others take is missing here.
 An answer with a status of --admitted was let through, one of --refused was not,
-and all else, with requests that got no answer, has failed.
+and all else, with requests that got no answer, has failed. A server that lets
+--timeout pass three times over one connection is asked no more.
 
 Expectations (--expect):
   '100/s burst 20'      at most 20 + 100 per second in any time
@@ -243,7 +247,13 @@ fn investigate(verify: Verify) -> Result<Exit, Refusal> {
         }
     });
     match outcome {
-        Ok(findings) => conclude(&target, &findings, reports, is_quiet),
+        Ok(findings) => {
+            let exit = conclude(&target, &findings, reports, is_quiet);
+            if let Some(unclear) = unclear(subject.neither()) {
+                complain(&unclear);
+            }
+            exit
+        }
         Err(VerifyError::Stopped) => {
             complain(&"stopped before anything was known");
             Ok(Exit::Interrupted)
@@ -381,6 +391,24 @@ fn conclude(
             Exit::Undecided
         }
     })
+}
+
+/// What came that was neither yes nor no, and what to do about it.
+fn unclear(neither: &BTreeMap<Neither, u64>) -> Option<String> {
+    let all: u64 = neither.values().sum();
+    let each = neither
+        .iter()
+        .map(|(what, times)| format!("{what} ({times})"));
+    let each = each.collect::<Vec<_>>().join(", ");
+    let are_answers = neither
+        .keys()
+        .any(|what| matches!(what, Neither::Answer(_)));
+    let advice = if are_answers {
+        "; say what a status is with --admitted or --refused"
+    } else {
+        ""
+    };
+    (all > 0).then(|| format!("{all} got neither yes nor no: {each}{advice}"))
 }
 
 /// `X-Api-Key=a,b,c`.

@@ -19,8 +19,13 @@ pub enum VerifyError {
     Redirect {
         /// What it answered.
         status: StatusCode,
-        /// Where to, if it says so.
+        /// Where to, if it says so: a whole URL, if it is not beside the path that was asked for.
         location: Option<String>,
+    },
+    /// It sends those who ask to where they are.
+    RedirectLoop {
+        /// What it answered.
+        status: StatusCode,
     },
     /// What it answers is neither yes nor no.
     Neither {
@@ -52,6 +57,7 @@ impl fmt::Display for VerifyError {
                 write!(f, "no answer: {failure}")?;
                 match failure.advice() {
                     Some(advice) => write!(f, "; {advice}"),
+                    None if *failure == Failure::Timeout => f.write_str("; -t gives it longer"),
                     None => Ok(()),
                 }
             }
@@ -62,15 +68,24 @@ impl fmt::Display for VerifyError {
                     None => f.write_str(" and does not say where to: type another URL"),
                 }
             }
+            VerifyError::RedirectLoop { status } => write!(
+                f,
+                "it answers {status}, to this same URL: type another, or say with -H what it wants to see"
+            ),
             VerifyError::Neither {
                 status,
                 admitted,
                 refused,
-            } => write!(
-                f,
-                "it answers {status}, which is neither yes ({admitted}) nor no ({refused}): \
-                 type another URL, or say what it is with --admitted or --refused"
-            ),
+            } => {
+                write!(
+                    f,
+                    "it answers {status}, which is neither yes ({admitted}) nor no ({refused}): "
+                )?;
+                if matches!(*status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+                    f.write_str("say who asks with -a or -H, ")?;
+                }
+                f.write_str("type another URL, or say what it is with --admitted or --refused")
+            }
             VerifyError::Stopped => f.write_str("stopped"),
         }
     }

@@ -10,7 +10,7 @@ use hyper::StatusCode;
 use hyper::header::LOCATION;
 use tokio::time::timeout;
 
-use super::StatusRanges;
+use super::{Neither, StatusRanges};
 use crate::connection::{Answer, Connection, Connector, Head, Message, Stamp};
 use crate::failure::Failure;
 use crate::pacer::Pacer;
@@ -52,6 +52,26 @@ pub(super) struct Status {
 pub(super) enum Asking {
     Connecting(SocketAddr, Failure),
     Exchanging(Failure),
+}
+
+impl Asked {
+    /// What came, if that was neither yes nor no.
+    pub(super) fn neither(&self) -> Neither {
+        match &self.answer {
+            Ok(status) => Neither::Answer(status.code),
+            Err(Asking::Connecting(_, failure) | Asking::Exchanging(failure)) => {
+                Neither::Failure(*failure)
+            }
+        }
+    }
+
+    /// Whether it took all the time that it had.
+    pub(super) fn has_timed_out(&self) -> bool {
+        matches!(
+            self.answer,
+            Err(Asking::Connecting(_, Failure::Timeout) | Asking::Exchanging(Failure::Timeout))
+        )
+    }
 }
 
 impl Way {

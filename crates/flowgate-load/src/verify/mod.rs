@@ -10,10 +10,12 @@
 mod error;
 mod json;
 mod lane;
+mod neither;
 mod statuses;
 mod subject;
 
 pub use error::VerifyError;
 pub use json::to_json;
+pub use neither::Neither;
 pub use statuses::{StatusRanges, StatusRangesError};
 pub use subject::{Asking, HttpSubject, MAX_LANES};

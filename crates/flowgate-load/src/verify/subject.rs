@@ -9,9 +9,10 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::{LocalSet, spawn_local, yield_now};
 
 use super::lane::{self, Asked, Lane, Way};
-use super::{StatusRanges, VerifyError};
+use super::{Neither, StatusRanges, VerifyError};
 use crate::connection::{ConnectOptions, Connector, HttpVersion};
 use crate::engine::{RunError, resolve};
+use crate::failure::Failure;
 use crate::plan::Template;
 use crate::report::nanos;
 use crate::stop::Stop;
@@ -21,6 +22,8 @@ use crate::target::Target;
 pub const MAX_LANES: u32 = 1000;
 /// So many requests in a row without an answer are enough, once there have been answers.
 const TOO_MANY_UNANSWERED: usize = 100;
+/// So many requests of a volley over one connection without an answer in time are enough: each takes all of that time.
+const TOO_MANY_TIMEOUTS: usize = 3;
 
 /// How a server is asked, and how its answers are read.
 #[derive(Clone, Debug)]
@@ -79,11 +82,13 @@ pub struct HttpSubject {
     local: LocalSet,
     runtime: Runtime,
     way: Rc<Way>,
+    target: Target,
     /// Nanoseconds of the Unix epoch at which the timeline began.
     epoch_ns: u64,
     stop: Stop,
     has_answered: bool,
     unanswered: usize,
+    neither: BTreeMap<Neither, u64>,
 }
 
 impl HttpSubject {
@@ -133,10 +138,12 @@ impl HttpSubject {
             local: LocalSet::new(),
             runtime,
             way: Rc::new(way),
+            target: asking.target,
             epoch_ns: since_epoch.map_or(0, nanos::of),
             stop: stop.clone(),
             has_answered: false,
             unanswered: 0,
+            neither: BTreeMap::new(),
         })
     }
 
@@ -144,6 +151,11 @@ impl HttpSubject {
     pub fn is_local(&self) -> bool {
         let mut addresses = self.way.addresses.iter();
         addresses.all(|address| address.ip().to_canonical().is_loopback())
+    }
+
+    /// What came that was neither yes nor no, and how often.
+    pub fn neither(&self) -> &BTreeMap<Neither, u64> {
+        &self.neither
     }
 
     /// Carries out a volley.
@@ -182,11 +194,15 @@ impl HttpSubject {
     /// Whether it makes sense to go on.
     fn judge(&mut self, phase: Phase, asked: &[Asked]) -> Result<(), VerifyError> {
         for asked in asked {
+            let has_failed = asked.observation.outcome == Outcome::Failed;
+            if has_failed {
+                *self.neither.entry(asked.neither()).or_default() += 1;
+            }
             match &asked.answer {
                 Ok(status) => {
                     let is_first = phase == Phase::Hello && !self.has_answered;
-                    if is_first && asked.observation.outcome == Outcome::Failed {
-                        return Err(self.neither(status));
+                    if is_first && has_failed {
+                        return Err(self.useless(status));
                     }
                     self.has_answered = true;
                     self.unanswered = 0;
@@ -207,18 +223,34 @@ impl HttpSubject {
         Ok(())
     }
 
-    fn neither(&self, status: &lane::Status) -> VerifyError {
-        match status.code.is_redirection() {
-            true => VerifyError::Redirect {
-                status: status.code,
-                location: status.location.clone(),
-            },
-            false => VerifyError::Neither {
-                status: status.code,
+    fn useless(&self, answered: &lane::Status) -> VerifyError {
+        let status = answered.code;
+        if !status.is_redirection() {
+            return VerifyError::Neither {
+                status,
                 admitted: self.way.admitted.clone(),
                 refused: self.way.refused.clone(),
-            },
+            };
         }
+        let location = answered.location.as_deref();
+        let location = location.map(|location| absolute(location, &self.target));
+        let leads_to = location.as_deref().map(Target::parse);
+        match leads_to {
+            Some(Ok(there)) if there == self.target => VerifyError::RedirectLoop { status },
+            _ => VerifyError::Redirect { status, location },
+        }
+    }
+}
+
+/// A `Location` as a URL that can be typed, if it is one or begins at the root.
+fn absolute(location: &str, base: &Target) -> String {
+    let scheme = if base.is_tls() { "https" } else { "http" };
+    if location.starts_with("//") {
+        format!("{scheme}:{location}")
+    } else if location.starts_with('/') {
+        format!("{scheme}://{}{location}", base.authority())
+    } else {
+        location.to_owned()
     }
 }
 
@@ -241,8 +273,14 @@ async fn fire(way: Rc<Way>, lanes: Vec<(Lane, Vec<Shot>)>) -> (Vec<Lane>, Vec<As
         let way = way.clone();
         asking.push(async move {
             let mut asked = Vec::with_capacity(shots.len());
+            let mut timeouts = 0;
             for shot in shots {
-                asked.push(lane.ask(&way, shot).await);
+                let one = lane.ask(&way, shot).await;
+                timeouts += usize::from(one.has_timed_out());
+                asked.push(one);
+                if timeouts == TOO_MANY_TIMEOUTS {
+                    break;
+                }
             }
             (lane, asked)
         });
@@ -279,6 +317,9 @@ impl Subject for HttpSubject {
     fn send(&mut self, volley: &Volley) -> Result<Vec<Observation>, VerifyError> {
         let asked = self.fire(&volley.shots)?;
         self.judge(volley.phase, &asked)?;
+        if asked.len() < volley.shots.len() {
+            return Err(VerifyError::NoAnswer(Failure::Timeout));
+        }
         Ok(asked.into_iter().map(|asked| asked.observation).collect())
     }
 }

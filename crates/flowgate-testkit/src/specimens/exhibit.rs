@@ -49,6 +49,17 @@ impl fmt::Debug for Checker {
 }
 
 /// One page of the museum.
+///
+/// ```
+/// use flowgate_testkit::specimens::exhibits;
+///
+/// let exhibits = exhibits();
+/// let exhibit = exhibits.iter().find(|exhibit| exhibit.name == "starts_empty").expect("there is one");
+/// println!("{}; take {} instead", exhibit.fault, exhibit.instead);
+/// let conviction = exhibit.convict()?;
+/// assert!(conviction.what.contains(exhibit.finding));
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Exhibit {
     /// The specimen's module.

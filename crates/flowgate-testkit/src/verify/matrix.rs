@@ -2,12 +2,13 @@
 
 use core::time::Duration;
 
+use fastrand::Rng;
 use flowgate::{
     ApproximateWindow, DecayingBucket, FixedWindow, LeakyBucket, Limiter, ManualClock, Quota,
     SegmentedWindow, SlidingWindow, Timestamp, TokenBucket, Unlimited, WarmUp,
 };
 
-use super::{Budget, Findings, Investigation, verify, verify_fn};
+use super::{Budget, Findings, Investigation, verify_at, verify_fn};
 use crate::script::{Op, Outcome, Setup, Step};
 use crate::specimens::{Checker, exhibits};
 use crate::subject::Subject;
@@ -82,6 +83,8 @@ pub fn limiters() -> Vec<Entry> {
             Some((Box::new(built), time))
         }),
         ("segmented window, 1", |quota| segmented(quota, 1)),
+        ("segmented window, 2", |quota| segmented(quota, 2)),
+        ("segmented window, 6", |quota| segmented(quota, 6)),
         ("segmented window, 10", |quota| segmented(quota, 10)),
         ("warm-up", |quota| {
             let time = ManualClock::new();
@@ -131,11 +134,29 @@ pub fn budget(quota: Quota) -> Budget {
 }
 
 /// What `entry` looks like at `quota`. `None` if there is no such limiter.
+///
+/// From `seed` are drawn what is asked, how long answers take, and when on the limiter's clock it begins.
 pub fn look(entry: Entry, quota: Quota, seed: u64) -> Option<Findings> {
     let (limiter, clock) = (entry.1)(quota)?;
+    clock.set(Timestamp::from_nanos(
+        Rng::with_seed(seed).u64(0..LATEST_NS),
+    ));
     let investigation = Investigation::new().budget(budget(quota)).seed(seed);
-    Some(verify(&*limiter, &clock, &investigation))
+    let service = SERVICES[seed as usize % SERVICES.len()];
+    Some(verify_at(&clock, &investigation, service, seed, |_| {
+        limiter.try_acquire().is_ok().into()
+    }))
 }
+
+/// How long answers take at most.
+const SERVICES: [Duration; 3] = [
+    Duration::from_millis(1),
+    Duration::from_micros(100),
+    Duration::from_millis(3),
+];
+
+/// Investigations begin before that.
+const LATEST_NS: u64 = 1_000_000_000_000;
 
 /// What is found in each specimen that one caller can drive and that was caught by the conformance suite or the oracle,
 /// against the claim that it keeps its quota.

@@ -2,8 +2,7 @@
 //!
 //! Some admit while the estimate is below the limit, others if one more still fits.
 
-use super::Decide;
-use super::fixed::TwoCounts;
+use super::{Decide, GRAIN};
 use crate::evidence::Evidence;
 
 /// By so much an estimate may be off, for what is lost in fractions.
@@ -17,6 +16,58 @@ pub(crate) struct Counter {
     pub(crate) phase: f64,
     /// How much must be free for one more: 1, or next to nothing.
     pub(crate) spare: f64,
+}
+
+/// Counts of the window that was touched last and of the one before.
+#[derive(Clone, Copy, Debug, Default)]
+struct TwoCounts {
+    index: f64,
+    before: f64,
+    current: f64,
+}
+
+impl TwoCounts {
+    fn new() -> Self {
+        Self {
+            index: f64::NEG_INFINITY,
+            ..Self::default()
+        }
+    }
+
+    /// Moves on to the window `index`, if it is not there yet.
+    fn advance(&mut self, index: f64) {
+        if index > self.index {
+            self.before = if index == self.index + 1.0 {
+                self.current
+            } else {
+                0.0
+            };
+            self.current = 0.0;
+            self.index = index;
+        }
+    }
+
+    /// The count in the window `index`.
+    fn at(&self, index: f64) -> f64 {
+        if index == self.index {
+            self.current
+        } else if index == self.index - 1.0 {
+            self.before
+        } else {
+            0.0
+        }
+    }
+
+    /// One more that may have been in any window from `first` to `last`.
+    fn add_to(&mut self, first: f64, last: f64) {
+        self.advance(last);
+        if last >= self.index {
+            self.current += 1.0;
+        }
+        if first < self.index {
+            self.before += 1.0;
+        }
+    }
 }
 
 impl Counter {
@@ -43,8 +94,10 @@ impl Counter {
         for span in &evidence.surely {
             let index = self.index(span.to);
             counts.advance(index);
-            let straddles = self.index(span.from) != index;
-            if straddles {
+            let earliest = self.index(span.from);
+            if earliest != index {
+                // It has at least the weight of one in the window before.
+                counts.before += f64::from(u8::from(earliest == index - 1.0));
                 continue;
             }
             if self.estimate(&counts, span.to) + self.spare <= self.limit + SLACK {
@@ -63,9 +116,16 @@ impl Counter {
             &mut counts,
             |counts, span| counts.add_to(self.index(span.from), self.index(span.to)),
             |counts, span| {
-                let index = self.index(span.from);
+                let from = span.from - GRAIN;
+                let index = self.index(from);
                 let straddles = self.index(span.to) != index || counts.index > index;
-                straddles || self.estimate(counts, span.from) + self.spare > self.limit - SLACK
+                // A whole count is exact, and a limit that it just reaches is not passed.
+                let slack = if counts.at(index - 1.0) > 0.0 {
+                    SLACK
+                } else {
+                    -SLACK
+                };
+                straddles || self.estimate(counts, from) + self.spare > self.limit - slack
             },
         )
     }

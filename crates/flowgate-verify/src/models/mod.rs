@@ -7,11 +7,13 @@ mod bucket;
 mod counter;
 mod fixed;
 mod log;
+mod segments;
 
 pub(crate) use bucket::Bucket;
 pub(crate) use counter::Counter;
-pub(crate) use fixed::{OnClock, OnRequest};
+pub(crate) use fixed::OnRequest;
 pub(crate) use log::Log;
+pub(crate) use segments::Segments;
 
 use crate::evidence::Evidence;
 use crate::{Alignment, Kind};
@@ -26,8 +28,8 @@ pub(crate) enum Model {
     /// Admits as a bucket does, and answers when the turn comes.
     Queue(Bucket),
     OnRequest(OnRequest),
-    OnClock(OnClock),
     Log(Log),
+    Segments(Segments),
     Counter(Counter),
 }
 
@@ -40,44 +42,75 @@ impl Model {
             Self::Bucket(_) => Kind::TokenBucket,
             Self::Queue(_) => Kind::LeakyQueue,
             Self::OnRequest(_) => Kind::FixedWindow(Alignment::FirstRequest),
-            Self::OnClock(_) => Kind::FixedWindow(Alignment::Clock),
             Self::Log(_) => Kind::SlidingLog,
+            Self::Segments(model) if model.count == 1 => Kind::FixedWindow(Alignment::Clock),
+            Self::Segments(model) => Kind::SegmentedWindow(model.count),
             Self::Counter(_) => Kind::SlidingCounter,
         }
     }
 
     /// How many answers cannot be right.
     pub(crate) fn unexplained(&self, evidence: &Evidence) -> u64 {
-        self.over(evidence) + self.wasted(evidence)
+        self.unexplained_within(evidence, u64::MAX)
+    }
+
+    /// The same if it is at most `most`, and otherwise something that is more.
+    pub(crate) fn unexplained_within(&self, evidence: &Evidence, most: u64) -> u64 {
+        let over = self.own_over(evidence);
+        if over > most {
+            return over;
+        }
+        let wasted = self.own_wasted(evidence);
+        if over + wasted > most {
+            return over + wasted;
+        }
+        over.max(self.windows_over(evidence)) + wasted.max(self.windows_wasted(evidence))
     }
 
     /// How many were admitted that should not have been.
     pub(crate) fn over(&self, evidence: &Evidence) -> u64 {
-        let (over, log) = match *self {
-            Self::Bucket(model) | Self::Queue(model) => return model.over(evidence),
-            Self::Log(model) => return model.over(evidence),
-            Self::OnRequest(model) => (model.over(evidence), Log::new(model.limit, model.window)),
-            Self::OnClock(model) => (model.over(evidence), Log::new(model.limit, model.window)),
-            Self::Counter(model) => (model.over(evidence), Log::new(model.limit, model.window)),
-        };
-        over.max(log.surely_over(evidence))
+        self.own_over(evidence).max(self.windows_over(evidence))
+    }
+
+    fn own_over(&self, evidence: &Evidence) -> u64 {
+        match self {
+            Self::Bucket(model) | Self::Queue(model) => model.over(evidence),
+            Self::OnRequest(model) => model.over(evidence),
+            Self::Log(model) => model.over(evidence),
+            Self::Segments(model) => model.over(evidence),
+            Self::Counter(model) => model.over(evidence),
+        }
     }
 
     /// How many were refused that should not have been.
-    pub(crate) fn wasted(&self, evidence: &Evidence) -> u64 {
-        // A window refuses if it has admitted the limit, which is then also in the last window's length; two
-        // counters, if all but one are in the last two.
-        let (wasted, log) = match *self {
-            Self::Bucket(model) | Self::Queue(model) => return model.wasted(evidence),
-            Self::Log(model) => return model.wasted(evidence),
-            Self::OnRequest(model) => (model.wasted(evidence), Log::new(model.limit, model.window)),
-            Self::OnClock(model) => (model.wasted(evidence), Log::new(model.limit, model.window)),
+    fn own_wasted(&self, evidence: &Evidence) -> u64 {
+        match self {
+            Self::Bucket(model) | Self::Queue(model) => model.wasted(evidence),
+            Self::OnRequest(model) => model.wasted(evidence),
+            Self::Log(model) => model.wasted(evidence),
+            Self::Segments(model) => model.wasted(evidence),
+            Self::Counter(model) => model.wasted(evidence),
+        }
+    }
+
+    /// What no window allows that keeps its limit.
+    fn windows_over(&self, evidence: &Evidence) -> u64 {
+        match *self {
+            Self::Bucket(_) | Self::Queue(_) | Self::Log(_) => 0,
+            _ => Log::new(self.burst(), self.window().unwrap_or(0.0)).surely_over(evidence),
+        }
+    }
+
+    /// A window refuses if it has admitted the limit, which is then also in the last window's length; two counters, if
+    /// all but one are in the last two.
+    fn windows_wasted(&self, evidence: &Evidence) -> u64 {
+        match *self {
+            Self::Bucket(_) | Self::Queue(_) | Self::Log(_) => 0,
             Self::Counter(model) => {
-                let log = Log::new(model.limit - 1.0, 2.0 * model.window);
-                (model.wasted(evidence), log)
+                Log::new(model.limit - 1.0, 2.0 * model.window).wasted(evidence)
             }
-        };
-        wasted.max(log.wasted(evidence))
+            _ => Log::new(self.burst(), self.window().unwrap_or(0.0)).wasted(evidence),
+        }
     }
 
     /// The limiter itself, which nobody has asked yet.
@@ -85,8 +118,8 @@ impl Model {
         match *self {
             Self::Bucket(model) | Self::Queue(model) => model.start(),
             Self::OnRequest(model) => model.start(),
-            Self::OnClock(model) => model.start(),
             Self::Log(model) => model.start(),
+            Self::Segments(model) => model.start(),
             Self::Counter(model) => model.start(),
         }
     }
@@ -96,8 +129,8 @@ impl Model {
         match self {
             Self::Bucket(model) | Self::Queue(model) => model.burst,
             Self::OnRequest(model) => model.limit,
-            Self::OnClock(model) => model.limit,
             Self::Log(model) => model.limit,
+            Self::Segments(model) => model.limit,
             Self::Counter(model) => model.limit,
         }
     }
@@ -107,8 +140,8 @@ impl Model {
         match self {
             Self::Bucket(_) | Self::Queue(_) => None,
             Self::OnRequest(model) => Some(model.window),
-            Self::OnClock(model) => Some(model.window),
             Self::Log(model) => Some(model.window),
+            Self::Segments(model) => Some(model.window),
             Self::Counter(model) => Some(model.window),
         }
     }

@@ -10,21 +10,27 @@ use crate::{Observation, Phase, Shot, Simulated, Subject, Volley};
 
 const SECOND: f64 = 1e9;
 
-fn models(rate: f64, burst: f64) -> [Model; 5] {
+fn models(rate: f64, burst: f64) -> [Model; 7] {
     let (limit, window) = (burst, burst / rate * SECOND);
     let phase = window / 3.0;
+    let segments = |count| {
+        Model::Segments(Segments {
+            limit,
+            window,
+            phase,
+            count,
+        })
+    };
     [
         Model::Bucket(Bucket {
             interval: SECOND / rate,
             burst,
         }),
         Model::OnRequest(OnRequest { limit, window }),
-        Model::OnClock(OnClock {
-            limit,
-            window,
-            phase,
-        }),
+        segments(1),
         Model::Log(Log { limit, window }),
+        segments(2),
+        segments(6),
         Model::Counter(Counter {
             limit,
             window,

@@ -22,11 +22,14 @@ pub(crate) enum Found {
 
 /// Asks for 1, 2, 4, … at once until some are refused, or have to wait.
 pub(crate) fn burst<S: Subject>(inquiry: &mut Inquiry<'_, S>) -> Result<Found, S::Error> {
-    let idle_ns = inquiry.record().iter().map(took_ns).min().unwrap_or(0);
     let mut size = 1;
     while size <= LARGEST && inquiry.requests_left() > 0 && inquiry.time_left_ns() > 0 {
         let lanes = u32::try_from(size / ON_ONE_LANE * 8).unwrap_or(u32::MAX);
-        let answers = inquiry.ask_at_once(Phase::Burst, size, lanes.max(1), 0)?;
+        let from = inquiry.record().len();
+        inquiry.ask_at_once(Phase::Burst, size, lanes.max(1), 0)?;
+        // The first of a volley does not wait.
+        let idle_ns = inquiry.record().iter().map(took_ns).min().unwrap_or(0);
+        let answers = &inquiry.record()[from..];
         if is_queued(answers, idle_ns) {
             return Ok(Found::Queue(answers.to_vec()));
         }

@@ -7,6 +7,9 @@ use crate::{KeyIsolation, Outcome, Phase, Shot, Subject};
 /// Requests of each key when all ask for too much.
 const EACH: u64 = 60;
 
+/// Requests of each key that show whether two of them are in one queue.
+const FEWEST: u32 = 4;
+
 /// Uses everything up as one key, asks at once as the next, and then as all of them.
 pub(crate) fn keys<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
@@ -53,6 +56,45 @@ pub(crate) fn keys<S: Subject>(
     Ok(Some(KeyIsolation {
         keys,
         are_shared,
+        jain: jain(&got),
+    }))
+}
+
+/// The same of a queue, where two keys ask at once: queues of their own move side by side, and one for both takes twice as
+/// long.
+pub(crate) fn keys_of_queue<S: Subject>(
+    inquiry: &mut Inquiry<'_, S>,
+    fit: &Fit,
+    keys: u32,
+) -> Result<Option<KeyIsolation>, S::Error> {
+    let interval = 1e9 / fit.model.rate();
+    let each = (inquiry.lanes() / 2).min(fit.model.burst() as u32);
+    let alone = f64::from(each) * interval;
+    let is_affordable = u64::from(2 * each) <= inquiry.requests_left()
+        && 5.0 * alone < inquiry.time_left_ns() as f64;
+    if keys < 2 || each < FEWEST || !is_affordable {
+        return Ok(None);
+    }
+    let at = inquiry.now_ns() as f64 + 2.0 * alone;
+    let shots = (0..2 * each).map(|lane| Shot {
+        at_ns: at as u64,
+        lane,
+        key: lane % 2,
+    });
+    let answers = inquiry.ask(Phase::Keys, shots.collect())?;
+    let admitted = answers
+        .iter()
+        .filter(|seen| seen.outcome == Outcome::Admitted);
+    let mut got = [0.0; 2];
+    let mut last_ns = 0;
+    for seen in admitted {
+        got[seen.key as usize] += 1.0;
+        last_ns = last_ns.max(seen.answered_ns);
+    }
+    let is_full = count(answers, Outcome::Refused) > 0;
+    Ok(Some(KeyIsolation {
+        keys: 2,
+        are_shared: is_full || last_ns as f64 - at > 1.5 * alone,
         jain: jain(&got),
     }))
 }

@@ -15,7 +15,7 @@ mod steady;
 pub(crate) use burst::{Found, burst, burst_again};
 pub(crate) use comeback::{Comeback, comeback};
 pub(crate) use honesty::{honesty, tell};
-pub(crate) use keys::keys;
+pub(crate) use keys::{keys, keys_of_queue};
 pub(crate) use nodes::nodes;
 pub(crate) use queue::queue;
 pub(crate) use race::race;

@@ -27,7 +27,9 @@ pub(crate) fn is_queued(answers: &[Observation], idle_ns: u64) -> bool {
         .get(took.len() / 2)
         .is_some_and(|took| *took > TIMES_AS_LONG * idle_ns + LONGER_NS);
     let uneven = uneven(&gaps, middle);
-    is_late && gaps.len() >= 5 && uneven * 4 <= gaps.len()
+    // A server that is busy answers one after the other, too, as fast as it can.
+    let is_held = middle > (TIMES_AS_LONG * idle_ns) as f64;
+    is_late && is_held && gaps.len() >= 5 && uneven * 4 <= gaps.len()
 }
 
 /// Between the answers to those that were admitted, and the one in the middle.

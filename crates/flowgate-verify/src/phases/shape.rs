@@ -4,7 +4,7 @@ use fastrand::Rng;
 
 use crate::fit::Fit;
 use crate::inquiry::Inquiry;
-use crate::models::Model;
+use crate::models::{Model, Segments};
 use crate::{Phase, Subject};
 
 /// Times of requests that those who are left are put to, from a beginning at which they have forgotten everything.
@@ -82,9 +82,12 @@ fn probes(models: &[Model], from: f64, rng: &mut Rng) -> Vec<Probe> {
             &[(0.0, limit), (0.5, limit), (1.05, limit), (1.5, limit)],
             window,
         ));
-        if let Model::OnClock(clock) = model {
+        if let Model::Segments(Segments {
+            count: 1, phase, ..
+        }) = *model
+        {
             // Everything just before a boundary, and everything just after it.
-            let boundary = clock.phase + ((from - clock.phase) / window).ceil() * window;
+            let boundary = phase + ((from - phase) / window).ceil() * window;
             let around = [(-0.1, limit), (0.05, limit)];
             let from = boundary
                 + if boundary - from < 0.1 * window {

@@ -1,7 +1,8 @@
 //! With which numbers does a kind explain most, if the burst is given?
 
-mod clock;
 mod counter;
+mod segments;
+mod track;
 
 use crate::evidence::Evidence;
 use crate::fit::Hints;
@@ -20,20 +21,22 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
+    /// For a rate that was measured.
     pub(crate) fn rough(burst: f64) -> Self {
-        Self {
-            steps: 40,
-            ..Self::thorough(burst)
-        }
-    }
-
-    pub(crate) fn thorough(burst: f64) -> Self {
         Self {
             burst,
             // A window whose period was measured may be shorter: it is not open until somebody asks.
             low: (0.92 - 0.4 / burst).max(0.3),
             high: 1.1,
+            steps: 40,
+        }
+    }
+
+    /// As far, but more closely.
+    pub(crate) fn thorough(burst: f64) -> Self {
+        Self {
             steps: 160,
+            ..Self::rough(burst)
         }
     }
 
@@ -46,19 +49,43 @@ impl Reach {
         }
     }
 
-    pub(crate) fn is_rough(&self) -> bool {
-        self.steps < 100
+    /// For a rate that was measured well.
+    fn narrow(self) -> Self {
+        Self {
+            low: self.low.max(0.96),
+            high: self.high.min(1.04),
+            ..self
+        }
+    }
+
+    fn is_rough(&self) -> bool {
+        self.steps < 160
     }
 }
 
-pub(crate) type Search = fn(&Evidence, &Hints, Reach) -> (Plateau, Model);
+/// Longer and longer parts that a search looks at, in the end everything, and others if these lead astray; for a rough
+/// look only a sample.
+fn parts_for(hints: &Hints, reach: Reach) -> Vec<&[Evidence]> {
+    if reach.is_rough() {
+        return vec![&hints.parts[..hints.short]];
+    }
+    let mut starts: Vec<&[Evidence]> = vec![&hints.parts, &hints.all_parts];
+    for parts in [&hints.parts, &hints.all_parts] {
+        starts.extend((parts.len() > 2).then(|| &parts[1..]));
+    }
+    starts
+}
 
-/// The simplest first.
-pub(crate) const SEARCHES: [(Kind, Search); 5] = [
+/// `None` if there is nothing to be tried.
+pub(crate) type Search = fn(&Evidence, &Hints, Reach) -> Option<(Plateau, Model)>;
+
+/// The simplest first. A kind stands for all numbers of segments.
+pub(crate) const SEARCHES: [(Kind, Search); 6] = [
     (Kind::TokenBucket, bucket),
     (Kind::FixedWindow(Alignment::FirstRequest), on_request),
-    (Kind::FixedWindow(Alignment::Clock), clock::on_clock),
+    (Kind::FixedWindow(Alignment::Clock), segments::on_clock),
     (Kind::SlidingLog, log),
+    (Kind::SegmentedWindow(2), segments::in_segments),
     (Kind::SlidingCounter, counter::counter),
 ];
 
@@ -67,7 +94,7 @@ fn along(guess: f64, reach: Reach, score: impl Fn(f64) -> u64) -> Plateau {
     Plateau::find(guess * reach.low, guess * reach.high, reach.steps, score)
 }
 
-fn bucket(evidence: &Evidence, hints: &Hints, reach: Reach) -> (Plateau, Model) {
+fn bucket(evidence: &Evidence, hints: &Hints, reach: Reach) -> Option<(Plateau, Model)> {
     let of = |interval| {
         Model::Bucket(Bucket {
             interval,
@@ -77,20 +104,20 @@ fn bucket(evidence: &Evidence, hints: &Hints, reach: Reach) -> (Plateau, Model) 
     let plateau = along(1.0 / hints.rate, reach, |interval| {
         of(interval).unexplained(evidence)
     });
-    (plateau, of(plateau.middle()))
+    Some((plateau, of(plateau.middle())))
 }
 
-fn on_request(evidence: &Evidence, hints: &Hints, reach: Reach) -> (Plateau, Model) {
+fn on_request(evidence: &Evidence, hints: &Hints, reach: Reach) -> Option<(Plateau, Model)> {
     let limit = reach.burst;
     let of = |window| Model::OnRequest(OnRequest { limit, window });
     let plateau = along(limit / hints.rate, reach, |window| {
         of(window).unexplained(evidence)
     });
-    (plateau, of(plateau.middle()))
+    Some((plateau, of(plateau.middle())))
 }
 
 /// Each answer bounds the window from one side, so that there is nothing to try out, and no need for a good guess.
-fn log(evidence: &Evidence, hints: &Hints, reach: Reach) -> (Plateau, Model) {
+fn log(evidence: &Evidence, hints: &Hints, reach: Reach) -> Option<(Plateau, Model)> {
     let limit = reach.burst;
     let (mut at_most, mut at_least) = Log::bounds(limit as u64, evidence);
     at_most.sort_by(f64::total_cmp);
@@ -125,5 +152,8 @@ fn log(evidence: &Evidence, hints: &Hints, reach: Reach) -> (Plateau, Model) {
     }
     let model = Model::Log(Log::new(limit, best.middle()));
     let score = model.unexplained(evidence);
-    (Plateau { score, ..best }, model)
+    Some((Plateau { score, ..best }, model))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! `flowgate verify`, and what it found.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::client::{Program, Programs};
+use crate::running::Running;
+
+/// Beyond what it may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What one run found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// A word, and what sort of it: `fixed-window clock`.
+    pub kind: String,
+    /// Others that explain the answers as well.
+    pub or: Vec<String>,
+    /// Per second.
+    pub rate: Option<f64>,
+    pub burst: Option<f64>,
+    /// What is said to be wrong: each a map with one entry, its name.
+    pub faults: Vec<Value>,
+    pub requests: u64,
+    pub seconds: f64,
+}
+
+impl Outcome {
+    /// Asks once, for no longer than `time`, which is a minute by default; otherwise with the defaults.
+    ///
+    /// # Errors
+    ///
+    /// A message if flowgate could not ask, or does not say what it found.
+    pub fn of(programs: &Programs, url: &str, time: Duration) -> Result<Outcome, String> {
+        let path = programs.path(Program::Flowgate);
+        let path = path.ok_or("flowgate is missing")?;
+        let most = humantime::format_duration(time).to_string();
+        let arguments = ["verify", url, "--quiet", "--json", "-", "--max-time", &most];
+        let mut process = Running::start(path, &arguments.map(str::to_owned))?;
+        let status = process.wait(time + PATIENCE)?;
+        let printed = process.printed();
+        if !status.success() {
+            return Err(format!("flowgate verify: {status}: {printed}"));
+        }
+        let found = serde_json::from_str(&printed).map_err(|error| error.to_string());
+        found
+            .and_then(|found| Outcome::read(&found).ok_or("a field is missing".to_owned()))
+            .map_err(|error| format!("flowgate verify's report: {error}"))
+    }
+
+    /// Whether anything but this is said to be wrong.
+    pub fn accuses_beyond(&self, fault: Option<&str>) -> bool {
+        let is_known = |found: &Value| fault.is_some_and(|fault| !found[fault].is_null());
+        !self.faults.iter().all(is_known)
+    }
+
+    fn read(found: &Value) -> Option<Outcome> {
+        let likeness = &found["likeness"];
+        Some(Outcome {
+            kind: kind(&likeness["kind"])?,
+            or: likeness["or"]
+                .as_array()?
+                .iter()
+                .map(kind)
+                .collect::<Option<_>>()?,
+            rate: likeness["rate"]["value"].as_f64(),
+            burst: likeness["burst"]["value"].as_f64(),
+            faults: found["faults"].as_array()?.clone(),
+            requests: found["requests"].as_u64()?,
+            seconds: found["seconds"].as_f64()?,
+        })
+    }
+}
+
+fn kind(value: &Value) -> Option<String> {
+    match value {
+        Value::String(word) => Some(word.clone()),
+        Value::Object(map) => {
+            let (word, more) = map.iter().next()?;
+            let more = more
+                .as_str()
+                .map_or_else(|| more.to_string(), str::to_owned);
+            Some(format!("{word} {more}"))
+        }
+        _ => None,
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Outcome { kind, or, .. } = self;
+        write!(f, "{kind}")?;
+        for other in or {
+            write!(f, " or {other}")?;
+        }
+        if let (Some(rate), Some(burst)) = (self.rate, self.burst) {
+            write!(f, ", {rate:.2}/s, {burst} at once")?;
+        }
+        write!(f, ", {} requests in {:.1} s", self.requests, self.seconds)?;
+        for fault in &self.faults {
+            write!(f, ", fault {fault}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_report_is_read() {
+        let found = json!({
+            "likeness": {
+                "kind": { "fixed-window": "clock" },
+                "or": ["sliding-log"],
+                "rate": { "value": 99.5, "plus_minus": 0.5 },
+                "burst": null,
+            },
+            "faults": [],
+            "requests": 900,
+            "seconds": 12.5,
+        });
+        let outcome = Outcome::read(&found).expect("nothing is missing");
+        assert_eq!(outcome.kind, "fixed-window clock");
+        assert_eq!((outcome.rate, outcome.burst), (Some(99.5), None));
+        assert_eq!(
+            outcome.to_string(),
+            "fixed-window clock or sliding-log, 900 requests in 12.5 s"
+        );
+    }
+}

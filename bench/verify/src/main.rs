@@ -1,0 +1,190 @@
+//! Counts how often `flowgate verify` recognises the limiter of a real server: axum behind tower_governor, nginx, and
+//! `flowgate serve` with each of ours. See ../README.md.
+
+mod asked;
+#[path = "../../clients/src/client.rs"]
+#[allow(dead_code)] // Of the programs only flowgate and nginx are run here.
+mod client;
+#[path = "../../clients/src/directory.rs"]
+mod directory;
+mod governed;
+#[path = "../../clients/src/nginx.rs"]
+#[allow(dead_code)]
+mod nginx;
+mod report;
+#[path = "../../clients/src/running.rs"]
+mod running;
+mod served;
+mod shared;
+mod subject;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use clap::Parser;
+use serde::Serialize;
+
+use crate::asked::Outcome;
+use crate::client::{Program, Programs};
+use crate::report::Row;
+use crate::shared::machine::Machine;
+use crate::shared::options::Options;
+use crate::shared::outcome::Verdict;
+use crate::subject::{SUBJECTS, Server, Subject};
+
+/// What a run may take, as by default, and in a quick run.
+const TIME: Duration = Duration::from_secs(60);
+const QUICK_TIME: Duration = Duration::from_secs(20);
+
+/// Before each run, so that it begins with a limiter of which nothing is used up.
+const REST: Duration = Duration::from_secs(2);
+
+#[derive(Parser)]
+#[command(
+    name = "flowgate-bench-verify",
+    about = "Counts how often flowgate verify recognises servers' limiters"
+)]
+struct Arguments {
+    #[command(flatten)]
+    options: Options,
+    /// Ask each server so often [default: 3, or 1 if quick]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repetitions: Option<u32>,
+    /// Ask so many servers at a time; each wants a processor at the instant at which it is asked
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=64))]
+    together: u32,
+    /// Measure this flowgate, instead of building it
+    #[arg(long, value_name = "PATH")]
+    flowgate: Option<PathBuf>,
+}
+
+/// How a server is asked.
+#[derive(Clone, Copy)]
+struct Plan {
+    repetitions: u32,
+    /// Each.
+    time: Duration,
+}
+
+/// What `--json` writes.
+#[derive(Serialize)]
+struct Record {
+    machine: Machine,
+    quick: bool,
+    rows: Vec<Row>,
+    goals: Vec<Verdict>,
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("flowgate-bench-verify: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Asks all, prints the table and the goals, and writes them where the options say.
+///
+/// # Errors
+///
+/// A message if the arguments cannot be followed, or if a server or flowgate failed.
+fn run(arguments: Arguments) -> Result<(), String> {
+    let options = &arguments.options;
+    let names: Vec<_> = SUBJECTS.iter().map(|subject| subject.name).collect();
+    options.check_only(&names)?;
+    let destination = options.destination()?;
+    let quick = options.quick;
+    let plan = Plan {
+        repetitions: arguments.repetitions.unwrap_or(if quick { 1 } else { 3 }),
+        time: if quick { QUICK_TIME } else { TIME },
+    };
+    let programs = Programs::find(arguments.flowgate)?;
+    let has_nginx = programs.has(Program::Nginx);
+    let is_asked = |subject: &&Subject| match options.only.as_deref() {
+        Some(text) => subject.name.contains(text),
+        None => !quick || subject.is_quick,
+    };
+    let is_there = |subject: &Subject| has_nginx || !matches!(subject.server, Server::Nginx(_));
+    let asked = SUBJECTS.iter().filter(is_asked);
+    let (subjects, missing): (Vec<_>, Vec<_>) = asked.partition(|subject| is_there(subject));
+
+    let machine = Machine::describe();
+    println!("{machine}");
+    for subject in missing {
+        println!("{}: left out, as there is no nginx", subject.name);
+    }
+    let (mut rows, mut failures) = (Vec::new(), Vec::new());
+    for asked in ask_all(&subjects, plan, arguments.together, &programs) {
+        match asked {
+            Ok(row) => rows.push(row),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    print!("{}", report::table(&rows));
+    println!();
+    let goals = report::verdicts(&rows);
+    goals.iter().for_each(|goal| println!("{goal}"));
+    if quick {
+        println!("quick run: too few repetitions to quote");
+    }
+    destination.write(&Record {
+        machine,
+        quick,
+        rows,
+        goals,
+    })?;
+    match failures.as_slice() {
+        [] => Ok(()),
+        failures => Err(failures.join("; ")),
+    }
+}
+
+/// Each of `subjects`, so many at a time, in their order.
+fn ask_all(
+    subjects: &[&'static Subject],
+    plan: Plan,
+    together: u32,
+    programs: &Programs,
+) -> Vec<Result<Row, String>> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut asked = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(subject) = subjects.get(index) else {
+                return asked;
+            };
+            asked.push((index, ask(subject, plan, programs)));
+        }
+    };
+    let mut asked = thread::scope(|scope| {
+        let workers: Vec<_> = (0..together).map(|_| scope.spawn(work)).collect();
+        let done = workers.into_iter().map(|worker| {
+            let done = worker.join();
+            done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        done.collect::<Vec<_>>().concat()
+    });
+    asked.sort_by_key(|(index, _)| *index);
+    asked.into_iter().map(|(_, asked)| asked).collect()
+}
+
+/// One server, again and again.
+fn ask(subject: &Subject, plan: Plan, programs: &Programs) -> Result<Row, String> {
+    let server = subject.start(programs)?;
+    let mut outcomes = Vec::new();
+    let Plan { repetitions, time } = plan;
+    for number in 1..=repetitions {
+        thread::sleep(REST);
+        let outcome = Outcome::of(programs, &server.url(), time)
+            .map_err(|error| format!("{}: {error}", subject.name))?;
+        eprintln!("{} {number}/{repetitions}: {outcome}", subject.name);
+        outcomes.push(outcome);
+    }
+    Ok(Row::of(subject, &outcomes))
+}

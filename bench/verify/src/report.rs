@@ -1,0 +1,188 @@
+//! What came out: a line for each server, and the goals.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::asked::Outcome;
+use crate::shared::outcome::Verdict;
+use crate::subject::{Expected, Subject};
+
+/// How many of all repetitions have to find the kind.
+const LEAST: f64 = 0.95;
+
+/// By how much a rate may be off, as a part of it.
+const RATE_OFF: f64 = 0.02;
+
+/// By how much a burst may be off: by one, or as a part of it.
+const BURST_OFF: f64 = 0.02;
+
+/// One server.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    pub subject: &'static str,
+    pub kind_right: usize,
+    /// As parts of what is right; none where nothing was found, or there is no such number.
+    pub worst_rate_error: Option<f64>,
+    /// In requests.
+    pub worst_burst_error: Option<f64>,
+    pub rate_right: usize,
+    pub burst_right: usize,
+    /// Repetitions that say something is wrong that is not.
+    pub accused: usize,
+    pub median_seconds: f64,
+    pub outcomes: Vec<Outcome>,
+}
+
+impl Row {
+    pub fn of(subject: &Subject, outcomes: &[Outcome]) -> Row {
+        let Expected { kind, numbers } = subject.expected;
+        // A number that was not found is not near.
+        let off = |found: Option<f64>, expected: f64| {
+            found.map_or(f64::INFINITY, |found| (found - expected).abs())
+        };
+        let rates: Vec<f64> = numbers.map_or(vec![], |(rate, _)| {
+            let rates = outcomes
+                .iter()
+                .map(|outcome| off(outcome.rate, rate) / rate);
+            rates.collect()
+        });
+        let (bursts, burst_off): (Vec<f64>, f64) = numbers.map_or((vec![], 0.0), |(_, burst)| {
+            let bursts = outcomes.iter().map(|outcome| off(outcome.burst, burst));
+            (bursts.collect(), (BURST_OFF * burst).max(1.0))
+        });
+        let count = |errors: &[f64], most: f64| match numbers {
+            Some(_) => errors.iter().filter(|error| **error <= most).count(),
+            None => outcomes.len(),
+        };
+        let worst = |errors: &[f64]| {
+            let worst = errors.iter().copied().reduce(f64::max);
+            worst.filter(|worst| worst.is_finite())
+        };
+        // A limit of one at a time is the same whatever its kind.
+        let is_one = numbers.is_some_and(|(_, burst)| burst == 1.0);
+        let is_kind = |outcome: &&Outcome| {
+            let or_this = outcome.or.iter().any(|other| other == kind);
+            outcome.kind == kind || (is_one && outcome.kind != "unknown" && or_this)
+        };
+        let mut seconds: Vec<f64> = outcomes.iter().map(|outcome| outcome.seconds).collect();
+        seconds.sort_by(f64::total_cmp);
+        Row {
+            subject: subject.name,
+            kind_right: outcomes.iter().filter(is_kind).count(),
+            worst_rate_error: worst(&rates),
+            worst_burst_error: worst(&bursts),
+            rate_right: count(&rates, RATE_OFF),
+            burst_right: count(&bursts, burst_off),
+            accused: outcomes
+                .iter()
+                .filter(|outcome| outcome.accuses_beyond(subject.fault))
+                .count(),
+            median_seconds: seconds.get(seconds.len() / 2).copied().unwrap_or(0.0),
+            outcomes: outcomes.to_vec(),
+        }
+    }
+}
+
+pub fn table(rows: &[Row]) -> String {
+    let mut text = format!(
+        "\n{:<28} {:>11} {:>17} {:>18} {:>8} {:>8}\n",
+        "server", "kind right", "rate, worst error", "burst, worst error", "accused", "seconds"
+    );
+    for row in rows {
+        let of = row.outcomes.len();
+        let error = |right: usize, worst: Option<String>| {
+            let worst = worst.unwrap_or_else(|| "-".to_owned());
+            format!("{right}/{of}, {worst:>7}")
+        };
+        let rate = row.worst_rate_error;
+        let burst = row.worst_burst_error;
+        let _ = writeln!(
+            text,
+            "{:<28} {:>11} {:>17} {:>18} {:>8} {:>8.1}",
+            row.subject,
+            format!("{}/{of}", row.kind_right),
+            error(
+                row.rate_right,
+                rate.map(|error| format!("{:.2} %", 100.0 * error))
+            ),
+            error(row.burst_right, burst.map(|error| format!("{error}"))),
+            row.accused,
+            row.median_seconds,
+        );
+    }
+    text
+}
+
+/// Three for each server.
+pub fn verdicts(rows: &[Row]) -> Vec<Verdict> {
+    let verdicts = rows.iter().flat_map(|row| {
+        let of = row.outcomes.len();
+        let share = |right: usize| Some(right as f64 / of as f64);
+        let goal = |what: &str| format!("at least {LEAST:.2} of {of}: {what}; {}", row.subject);
+        [
+            Verdict::at_least(goal("the kind is right"), share(row.kind_right), LEAST, ""),
+            Verdict::at_least(
+                goal("rate within 2 % and burst within 1 or 2 %"),
+                share(row.rate_right.min(row.burst_right)),
+                LEAST,
+                "",
+            ),
+            Verdict::at_least(
+                goal("nobody is accused wrongly"),
+                share(of - row.accused),
+                LEAST,
+                "",
+            ),
+        ]
+    });
+    verdicts.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subject::SUBJECTS;
+
+    fn outcome(kind: &str, rate: Option<f64>, burst: Option<f64>) -> Outcome {
+        Outcome {
+            kind: kind.to_owned(),
+            or: Vec::new(),
+            rate,
+            burst,
+            faults: Vec::new(),
+            requests: 1000,
+            seconds: 20.0,
+        }
+    }
+
+    #[test]
+    fn what_is_off_or_was_not_found_is_not_right() {
+        let token = &SUBJECTS[1];
+        let row = Row::of(
+            token,
+            &[
+                outcome("token-bucket", Some(101.0), Some(20.0)),
+                outcome("token-bucket", Some(97.0), Some(22.0)),
+                outcome("unknown", None, None),
+            ],
+        );
+        assert_eq!((row.kind_right, row.rate_right, row.burst_right), (2, 1, 1));
+        assert_eq!(row.worst_rate_error, None, "one was not found at all");
+        let goals = verdicts(&[row]);
+        assert_eq!(
+            goals.iter().map(|goal| goal.met).collect::<Vec<_>>(),
+            [false, false, true]
+        );
+    }
+
+    #[test]
+    fn where_there_is_no_limit_no_number_is_asked() {
+        let none = SUBJECTS.iter().find(|subject| subject.name == "none");
+        let row = Row::of(
+            none.expect("it is there"),
+            &[outcome("unlimited", None, None)],
+        );
+        assert!(verdicts(&[row]).iter().all(|goal| goal.met));
+    }
+}
