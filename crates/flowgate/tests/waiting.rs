@@ -1,6 +1,8 @@
 //! Waiting in line, on a clock that only moves when told to.
 
-use flowgate::{CancelHandle, Grant, LeakyBucket, ManualClock, Order, TokenBucket};
+use flowgate::{
+    CancelHandle, ConcurrencyLimit, Grant, LeakyBucket, ManualClock, Order, Timestamp, TokenBucket,
+};
 use flowgate_testkit::task::Task;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
@@ -315,6 +317,29 @@ fn adaptive_lifo_turns_when_the_line_stays() {
         }
     }
     assert_eq!(order, [0, 3, 2, 1]);
+}
+
+/// On slots, which no clock gives back: only the order depends on the time.
+#[test]
+fn adaptive_lifo_turns_only_after_its_time_and_for_more_than_one() {
+    let order = |came_ms: [u64; 2], freed_ns: u64| {
+        let time = ManualClock::new();
+        let limit = ConcurrencyLimit::builder(1).clock(&time).build().unwrap();
+        let after = ms(10);
+        limit.line().set_order(Order::AdaptiveLifo { after });
+        let held = limit.try_acquire().unwrap();
+        let [mut first, mut second] = came_ms.map(|came_ms| {
+            time.set(Timestamp::from_nanos(came_ms * 1_000_000));
+            Task::start(limit.acquire())
+        });
+        time.set(Timestamp::from_nanos(freed_ns));
+        drop(held);
+        [first.run(), second.run()]
+    };
+    assert_eq!(order([0, 3], 10_000_000), [true, false]);
+    assert_eq!(order([0, 3], 10_000_001), [false, true]);
+    // Also if there was nobody to overtake at that time.
+    assert_eq!(order([0, 20], 20_000_000), [false, true]);
 }
 
 #[test]
