@@ -107,7 +107,8 @@ fn may_limit_what_is_under_way(record: &[Observation]) -> bool {
     sent.sort_unstable();
     answered.sort_unstable();
     let under_way = |from_ns: u64, to_ns: u64| {
-        let begun = sent.partition_point(|sent| *sent < to_ns);
+        // An instant, too, is as long as those that begin and end at it.
+        let begun = sent.partition_point(|sent| *sent < to_ns.max(from_ns + 1));
         begun - answered.partition_point(|answered| *answered <= from_ns)
     };
     let refused = record.iter();
@@ -117,7 +118,7 @@ fn may_limit_what_is_under_way(record: &[Observation]) -> bool {
         .collect();
     beside.sort_unstable();
     let few = beside.get(beside.len() / OUTLIERS).copied().unwrap_or(0);
-    let most = sent.iter().map(|at| under_way(*at, at + 1)).max();
+    let most = sent.iter().map(|at| under_way(*at, *at)).max();
     few > 0 && most.is_some_and(|most| most <= 2 * few)
 }
 
@@ -152,5 +153,7 @@ mod tests {
         assert!(!may_limit_what_is_under_way(&fewer), "refused beside two");
         let alone = [volley(0, 1), vec![seen(20, 21, Outcome::Refused)]].concat();
         assert!(!may_limit_what_is_under_way(&alone));
+        let no_time = [seen(7, 7, Outcome::Admitted), seen(7, 7, Outcome::Refused)];
+        assert!(!may_limit_what_is_under_way(&no_time), "beside none");
     }
 }
