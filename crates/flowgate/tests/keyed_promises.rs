@@ -564,6 +564,37 @@ fn c7_a_key_for_which_nobody_waits_any_longer_gives_its_slot_away() {
     assert_eq!(limits.counts().refused_for_room, 0);
 }
 
+/// Whoever waits for a key that has made way for others gets a slot in place of one of them.
+#[test]
+fn c6_a_key_that_made_way_can_be_waited_for() {
+    let time = ManualClock::new();
+    let limits = buckets("1/s burst 10", &time).capacity(12).unwrap();
+    let has_slot = |key: u64| {
+        let id = limits.id_of(&key);
+        let all = limits.debtors(usize::MAX);
+        all.iter().any(|debtor| debtor.id == id)
+    };
+    for key in 0..50 {
+        limits.try_acquire_n(&key, 5).unwrap();
+    }
+    // They make way for those that owe more.
+    for key in 50..1_000_u64 {
+        let _ = limits.try_acquire_n(&key, 10);
+    }
+    let gone = (0..50).find(|key| !has_slot(*key)).expect("few slots");
+    let evicted = limits.counts().evicted;
+    let mut task = Task::start(limits.acquire(&gone).n(10));
+    assert!(task.is_waiting() && has_slot(gone));
+    assert_eq!(limits.counts().evicted, evicted + 1);
+    // What it owes has not been forgotten, and is at most what any of the others does.
+    time.advance(ms(4_999));
+    assert!(!task.run());
+    time.advance(ms(5_001));
+    assert!(task.run());
+    assert_eq!(task.granted().map(|grant| grant.units()), Some(10));
+    assert_eq!(limits.waiting_keys(), 0);
+}
+
 #[test]
 fn c6_a_newcomer_is_granted_as_of_when_it_came() {
     let time = ManualClock::new();
