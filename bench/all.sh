@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything that COMPARE.md quotes, in one command: tables as they come, and in bench/out/ the same as text, JSON and a chart
-# for each group. bench/all.sh takes about 50 minutes, bench/all.sh --quick some two (to see that it runs; not to be quoted).
+# for each group. bench/all.sh takes about 75 minutes, bench/all.sh --quick some two (to see that it runs; not to be quoted).
 set -euo pipefail
 cd "$(dirname "$0")"
 . ../ci/tools.sh
@@ -40,6 +40,7 @@ group keyed flowgate-bench-keyed
 group tower flowgate-bench-tower
 group clients flowgate-bench-clients
 group field flowgate-bench-field
+group verify flowgate-bench-verify
 
 "$built/flowgate-bench-chart" out/{single,types,striped,semaphores,waiting,keyed,tower,clients}.json
 
