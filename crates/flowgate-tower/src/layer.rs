@@ -92,6 +92,21 @@ impl<L: Limits> LimitLayer<L> {
 
     /// What the limit is called in `RateLimit` fields and rejections; `default` without it. A gate's limits have
     /// names of their own.
+    ///
+    /// ```
+    /// use flowgate::TokenBucket;
+    /// use flowgate_tower::LimitLayer;
+    /// use http::{Request, Response};
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let layer = LimitLayer::new(TokenBucket::new("10/s".parse()?)).name("writes");
+    /// let response = layer.layer(service_fn(answer)).oneshot(Request::new(String::new())).await?;
+    /// assert_eq!(response.headers()["ratelimit"], "\"writes\";r=9;t=1");
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn name(self, name: &str) -> Self {
         self.with(|rules| rules.name = Arc::from(name))
@@ -106,6 +121,16 @@ impl<L: Limits> LimitLayer<L> {
     /// Has a request wait for its turn, for `patience` at the longest. It is rejected at once if that will not be
     /// enough, as far as is known ([`Acquire`](flowgate::Acquire) says how far), or if [too
     /// many](flowgate::Line::set_max_waiters) wait already.
+    ///
+    /// ```
+    /// use flowgate::LeakyBucket;
+    /// use flowgate_tower::LimitLayer;
+    /// use std::time::Duration;
+    ///
+    /// // One each 10 ms. Of 100 that come at once, 50 wait in turn, and the others are told to come back later.
+    /// let layer = LimitLayer::new(LeakyBucket::new("100/s".parse()?)).wait(Duration::from_millis(500));
+    /// # Ok::<_, flowgate::QuotaError>(())
+    /// ```
     #[must_use]
     pub fn wait(self, patience: Duration) -> Self {
         self.with(|rules| rules.patience = Some(patience))
@@ -117,6 +142,28 @@ impl<L: Limits> LimitLayer<L> {
     ///
     /// What is let through takes what it would have taken otherwise; what would have been rejected takes nothing, nor
     /// does what would have waited, so that with [`wait`](Self::wait) it counts too few.
+    ///
+    /// ```
+    /// use flowgate::TokenBucket;
+    /// use flowgate_tower::{LimitLayer, WouldReject};
+    /// use http::{Request, Response};
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let layer = LimitLayer::new(TokenBucket::new("1/h".parse()?)).dry_run();
+    /// let counts = layer.counts();
+    /// let service = layer.layer(service_fn(answer));
+    /// service.clone().oneshot(Request::new(String::new())).await?;
+    /// let response = service.oneshot(Request::new(String::new())).await?;
+    ///
+    /// assert!(response.status().is_success());
+    /// let would = response.extensions().get::<WouldReject>().expect("the second one in an hour");
+    /// assert_eq!(would.status, 429);
+    /// assert_eq!((counts.get().admitted, counts.get().would_refuse), (1, 1));
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn dry_run(self) -> Self {
         self.with(|rules| {
@@ -126,12 +173,32 @@ impl<L: Limits> LimitLayer<L> {
 
     /// [`dry_run`](Self::dry_run), which also writes into a header field of the response why it would have been
     /// rejected.
+    ///
+    /// ```
+    /// use flowgate::TokenBucket;
+    /// use flowgate_tower::LimitLayer;
+    /// use http::header::HeaderName;
+    ///
+    /// let layer = LimitLayer::new(TokenBucket::new("100/s".parse()?))
+    ///     .dry_run_header(HeaderName::from_static("x-would-be-limited"));
+    /// # Ok::<_, flowgate::QuotaError>(())
+    /// ```
     #[must_use]
     pub fn dry_run_header(self, name: HeaderName) -> Self {
         self.with(|rules| rules.dry_run = Some(DryRun { header: Some(name) }))
     }
 
     /// Lets a request through for which `exempt` holds, without asking the limit.
+    ///
+    /// ```
+    /// use flowgate::TokenBucket;
+    /// use flowgate_tower::LimitLayer;
+    /// use http::Method;
+    ///
+    /// let layer = LimitLayer::new(TokenBucket::new("10/s".parse()?))
+    ///     .exempt(|request| request.method == Method::OPTIONS);
+    /// # Ok::<_, flowgate::QuotaError>(())
+    /// ```
     #[must_use]
     pub fn exempt(self, exempt: impl Fn(&RequestHead<'_>) -> bool + Send + Sync + 'static) -> Self {
         self.with(|rules| rules.exempt.push(Exempt::When(Arc::new(exempt))))
@@ -139,6 +206,26 @@ impl<L: Limits> LimitLayer<L> {
 
     /// Lets requests for these paths through. One that ends in `/*` stands for all that are below it. They are
     /// compared as the client writes them, `%` and `..` and all.
+    ///
+    /// ```
+    /// use flowgate::ConcurrencyLimit;
+    /// use flowgate_tower::LimitLayer;
+    /// use http::{Request, Response};
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// // Closed, but for these.
+    /// let layer = LimitLayer::new(ConcurrencyLimit::new(0)).exempt_paths(["/health", "/static/*"]);
+    /// let service = layer.layer(service_fn(answer));
+    /// for (path, is_free) in [("/health", true), ("/static/a/b.css", true), ("/healthy", false), ("/static", false)] {
+    ///     let request = Request::get(path).body(String::new())?;
+    ///     let response = service.clone().oneshot(request).await?;
+    ///     assert_eq!(response.status().is_success(), is_free, "{path}");
+    /// }
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn exempt_paths<'a>(self, paths: impl IntoIterator<Item = &'a str>) -> Self {
         let paths = paths.into_iter().map(|path| Exempt::Path(path.into()));
@@ -171,6 +258,18 @@ impl<L: Limits> LimitLayer<L> {
     }
 
     /// How many units a request takes, instead of one token. 0 goes ahead for free.
+    ///
+    /// ```
+    /// use flowgate::TokenBucket;
+    /// use flowgate_tower::LimitLayer;
+    ///
+    /// // 1000 rows per second, however many requests that is.
+    /// let layer = LimitLayer::new(TokenBucket::new("1000/s".parse()?)).cost(|request| {
+    ///     let rows = request.headers.get("x-rows").and_then(|rows| rows.to_str().ok());
+    ///     rows.and_then(|rows| rows.parse().ok()).unwrap_or(1)
+    /// });
+    /// # Ok::<_, flowgate::QuotaError>(())
+    /// ```
     #[must_use]
     pub fn cost(self, cost: impl Fn(&RequestHead<'_>) -> u64 + Send + Sync + 'static) -> Self {
         self.with(|rules| rules.cost = Some(Arc::new(cost)))
@@ -201,6 +300,21 @@ impl<L: Limits> LimitLayer<L> {
     }
 
     /// [`settle`](Self::settle) by the response alone; a request without one costs what it took.
+    ///
+    /// ```
+    /// use flowgate::TokenBucket;
+    /// use flowgate_tower::LimitLayer;
+    ///
+    /// /// What a handler puts into its response's extensions.
+    /// #[derive(Clone)]
+    /// struct Rows(u64);
+    ///
+    /// // Ten are taken beforehand; what it really was is known afterwards.
+    /// let layer = LimitLayer::new(TokenBucket::new("1000/s".parse()?))
+    ///     .cost(|_| 10)
+    ///     .settle_by_response(|taken, response| response.extensions.get().map_or(taken, |Rows(rows)| *rows));
+    /// # Ok::<_, flowgate::QuotaError>(())
+    /// ```
     #[must_use]
     pub fn settle_by_response(
         self,
@@ -213,6 +327,24 @@ impl<L: Limits> LimitLayer<L> {
     }
 
     /// Which header fields tell how the limit stands; [`Headers::draft`] without it.
+    ///
+    /// ```
+    /// use flowgate::TokenBucket;
+    /// use flowgate_tower::{Headers, LimitLayer, Reset};
+    /// use http::{Request, Response};
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let layer = LimitLayer::new(TokenBucket::new("10/s".parse()?)).headers(Headers::legacy(Reset::Delay));
+    /// let response = layer.layer(service_fn(answer)).oneshot(Request::new(String::new())).await?;
+    /// let field = |name| response.headers().get(name).map(|value| value.to_str().unwrap());
+    /// assert_eq!(field("x-ratelimit-limit"), Some("10"));
+    /// assert_eq!(field("x-ratelimit-remaining"), Some("9"));
+    /// assert_eq!(field("ratelimit"), None);
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn headers(self, headers: Headers) -> Self {
         self.with(|rules| rules.headers = headers)
@@ -244,12 +376,39 @@ impl<L: Limits> LimitLayer<L> {
     }
 
     /// Gives a concurrency limit's slots back when the response's head is there, instead of when its body has ended.
+    ///
+    /// ```
+    /// use flowgate::ConcurrencyLimit;
+    /// use flowgate_tower::LimitLayer;
+    ///
+    /// // 20 that are being worked on; how long clients take to read the answers is not its affair.
+    /// let layer = LimitLayer::new(ConcurrencyLimit::new(20)).release_at_head();
+    /// ```
     #[must_use]
     pub fn release_at_head(self) -> Self {
         self.with(|rules| rules.releases_at_head = true)
     }
 
     /// What has been done so far, to be read at any time.
+    ///
+    /// ```
+    /// use flowgate::TokenBucket;
+    /// use flowgate_tower::LimitLayer;
+    /// use http::{Request, Response};
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let layer = LimitLayer::new(TokenBucket::new("2/h".parse()?));
+    /// let counts = layer.counts(); // for whoever publishes them
+    /// let service = layer.layer(service_fn(answer));
+    /// for _ in 0..5 {
+    ///     service.clone().oneshot(Request::new(String::new())).await?;
+    /// }
+    /// assert_eq!((counts.get().admitted, counts.get().refused), (2, 3));
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn counts(&self) -> CountsHandle {
         self.rules.counts.clone()
     }
@@ -261,6 +420,17 @@ where
     PerKey<T, S>: Limits,
 {
     /// What becomes of a request without a key; [`Missing::Reject`] without it.
+    ///
+    /// ```
+    /// use flowgate::{Keyed, TokenBucket};
+    /// use flowgate_tower::{LimitLayer, Missing, by};
+    ///
+    /// // A limit for each API key, and one for all who have none.
+    /// let limits = Keyed::token_bucket("100/min".parse()?).capacity(10_000)?;
+    /// let nobody = TokenBucket::new("10/min".parse()?);
+    /// let layer = LimitLayer::keyed(limits, by::header("x-api-key")).missing(Missing::Share(nobody.into()));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn missing(self, missing: Missing) -> Self {
         self.with(|rules| rules.limit.set_missing(missing))
