@@ -226,8 +226,7 @@ impl Gate {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn inspect<L: Any, R>(&self, name: &str, look: impl FnOnce(&L) -> R) -> Option<R> {
-        let member = self.members.iter().find(|member| *member.name == *name)?;
-        let limit: &dyn Any = &*member.limit;
+        let limit: &dyn Any = &*self.member(name)?.limit;
         limit.downcast_ref().map(look)
     }
 
@@ -262,8 +261,11 @@ impl Gate {
         name: &str,
         look: impl FnOnce(&dyn Limiter) -> R,
     ) -> Option<R> {
-        let member = self.members.iter().find(|member| *member.name == *name)?;
-        member.limit.limiter().map(look)
+        self.member(name)?.limit.limiter().map(look)
+    }
+
+    fn member(&self, name: &str) -> Option<&Member> {
+        self.members.iter().find(|member| *member.name == *name)
     }
 
     /// [`configure`](Self::configure) for whichever limiter of rate that [`inspect_limiter`](Self::inspect_limiter)
