@@ -58,14 +58,17 @@ fn what_comes_in_lots_is_not_steady() {
 fn c5_any_limiter_is_charged_for_what_has_been_done_and_gives_back_what_it_can() {
     let time = ManualClock::new();
     let bucket = TokenBucket::builder(quota()).clock(&time).build();
+    let strict = TokenBucket::builder(quota()).max_debt(1).clock(&time);
     let window = SlidingWindow::builder("5/h".parse().expect("a quota"));
     let window = window.clock(&time).build().expect("a window");
     let decaying = DecayingBucket::builder(5, Duration::from_secs(1)).clock(&time);
     // What is charged, what then comes back of 3, and what is there after that.
-    let table: [(Box<dyn Limiter>, u64, u64, u64); 5] = [
+    let table: [(Box<dyn Limiter>, u64, u64, u64); 6] = [
         // A debt of 2.
         (Box::new(bucket.expect("a bucket")), 7, 3, 1),
-        // No debt: what there was of them.
+        // That would be more than it may owe: what there was of them.
+        (Box::new(strict.build().expect("a bucket")), 7, 3, 3),
+        // No debt: the same.
         (Box::new(window), 7, 3, 3),
         // Nobody says when they were taken.
         (Box::new(decaying.build().expect("a bucket")), 7, 0, 0),
