@@ -248,7 +248,7 @@ impl Reason {
             Self::ScaleOutOfRange { scale } => write!(
                 f,
                 "a token cannot be divided into {scale} units; it must be 1 to {}",
-                super::MAX_SCALE
+                super::range::MAX_SCALE
             ),
             Self::BurstOnWindow { burst } => write!(
                 f,

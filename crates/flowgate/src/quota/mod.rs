@@ -5,14 +5,17 @@ mod error;
 mod excerpt;
 mod number;
 mod parse;
+mod range;
 mod ratio;
 mod scan;
 #[cfg(feature = "serde")]
 mod serde;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod unit;
 
+use self::range::whole_nanos;
 use core::time::Duration;
 
 pub use self::error::QuotaError;
@@ -23,9 +26,6 @@ const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
-
-/// The most units that a token can be divided into.
-const MAX_SCALE: u64 = 1 << 32;
 
 /// How much is allowed: a count per period, and how much of it at once.
 ///
@@ -504,144 +504,4 @@ impl Quota {
         }
         Some(Duration::new(secs as u64, (ns % SECOND as u128) as u32))
     }
-
-    /// The rate in lowest terms: `units` per `nanos`.
-    pub(crate) const fn ratio(&self) -> Ratio {
-        let (units, nanos) =
-            ratio::lowest_terms(self.count as u128 * self.scale as u128, self.period_ns);
-        // `checked` let no more than 2³¹ units through.
-        Ratio {
-            units: units as u64,
-            nanos,
-        }
-    }
-
-    /// The burst in units.
-    pub(crate) const fn burst_units(&self) -> u64 {
-        // `checked` let no product over 64 bits through.
-        self.burst.tokens() * self.scale
-    }
-
-    /// `count` per `period` with this quota's burst, units and measure.
-    pub(crate) const fn with_rate(self, count: u64, period: Duration) -> Result<Self, QuotaError> {
-        let period_ns = match whole_nanos(period) {
-            Ok(ns) => ns,
-            Err(reason) => return Err(QuotaError::new(reason)),
-        };
-        QuotaError::wrap(Self::checked(
-            count,
-            period_ns,
-            Burst::Set(self.burst.tokens()),
-            self.scale,
-            self.measure,
-        ))
-    }
-
-    /// This quota with a burst of `tokens`, if none was set and that can be kept.
-    pub(crate) const fn with_default_burst(self, tokens: Option<u64>) -> Self {
-        match (self.burst, tokens) {
-            (Burst::Implied(_), Some(tokens)) => match self.with_burst(Burst::Set(tokens)) {
-                Ok(quota) => quota,
-                Err(_) => self,
-            },
-            _ => self,
-        }
-    }
-
-    /// Limit in units and length in nanoseconds of the window that this quota stands for.
-    ///
-    /// # Errors
-    ///
-    /// If a burst was set, or the limit in units is over 64 bits.
-    pub(crate) const fn window(&self) -> Result<(u64, u64), QuotaError> {
-        if let Burst::Set(burst) = self.burst {
-            return Err(QuotaError::burst_on_window(burst));
-        }
-        match self.count.checked_mul(self.scale) {
-            Some(limit) => Ok((limit, self.period_ns)),
-            None => Err(QuotaError::out_of_range(
-                "a limit in units per token",
-                self.scale,
-                1,
-                u64::MAX / self.count,
-            )),
-        }
-    }
-
-    const fn with_burst(self, burst: Burst) -> Result<Self, Reason> {
-        Self::checked(self.count, self.period_ns, burst, self.scale, self.measure)
-    }
-
-    /// The largest burst accepted at this rate, in tokens.
-    const fn greatest_burst(&self) -> u64 {
-        greatest_burst(self.ratio().nanos, self.scale)
-    }
-
-    /// Every quota is made here, so every quota is in range.
-    const fn checked(
-        count: u64,
-        period_ns: u64,
-        burst: Burst,
-        scale: u64,
-        measure: Measure,
-    ) -> Result<Self, Reason> {
-        if count == 0 {
-            return Err(Reason::CountZero);
-        }
-        if period_ns == 0 {
-            return Err(Reason::PeriodZero);
-        }
-        if scale == 0 || scale > MAX_SCALE {
-            return Err(Reason::ScaleOutOfRange { scale });
-        }
-        let (units, nanos) = ratio::lowest_terms(count as u128 * scale as u128, period_ns);
-        if units > ratio::MAX_UNITS as u128 {
-            return Err(Reason::RateTooFine {
-                count,
-                period_ns,
-                scale,
-            });
-        }
-        if nanos > ratio::MAX_NANOS {
-            return Err(Reason::RateTooSlow { count, period_ns });
-        }
-        if burst.tokens() == 0 {
-            return Err(Reason::BurstZero);
-        }
-        let max = greatest_burst(nanos, scale);
-        if burst.tokens() > max {
-            return Err(Reason::BurstTooLarge {
-                burst: burst.tokens() as u128,
-                max,
-            });
-        }
-        Ok(Self {
-            count,
-            period_ns,
-            burst,
-            scale,
-            measure,
-        })
-    }
-}
-
-/// The most tokens whose price in ticks, and whose number in units, are in range.
-const fn greatest_burst(nanos: u64, scale: u64) -> u64 {
-    let units = (TICKS_END - 1) / nanos as u128;
-    let units = if units > u64::MAX as u128 {
-        u64::MAX
-    } else {
-        units as u64
-    };
-    units / scale
-}
-
-const fn whole_nanos(period: Duration) -> Result<u64, Reason> {
-    let ns = period.as_nanos();
-    if ns > u64::MAX as u128 {
-        return Err(Reason::PeriodTooLong {
-            secs: period.as_secs(),
-        });
-    }
-    Ok(ns as u64)
 }

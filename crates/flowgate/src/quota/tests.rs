@@ -3,8 +3,9 @@
 use alloc::string::ToString;
 use core::time::Duration;
 
+use super::range::MAX_SCALE;
 use super::ratio::{MAX_NANOS, MAX_UNITS, TICKS_END, gcd, lowest_terms};
-use super::{MAX_SCALE, Quota, QuotaError, Ratio};
+use super::{Quota, QuotaError, Ratio};
 
 #[test]
 fn ratio_is_in_lowest_terms() {
