@@ -31,7 +31,7 @@
 //!
 //! A generation is told by 7 bits in the narrow word and by 14 in the wide one. A decision that is
 //! suspended between its last look at the tag and its swap, while exactly a multiple of 128 changes
-//! happen that leave the very same state, would commit with its old parameters: one operation.
+//! happen, would commit with its old parameters: one operation.
 
 mod layout;
 #[cfg(all(test, flowgate_loom))]
@@ -107,6 +107,27 @@ pub(crate) enum Step<R> {
     Stay(R),
     /// This in its place.
     Move(u128, R),
+}
+
+/// What the 64-bit step goes by, as long as the word has these flags.
+struct Terms {
+    flags: u64,
+    now: u64,
+    cost: u64,
+    burst: u64,
+    ticks_per_ns: u64,
+}
+
+impl Terms {
+    #[inline(always)]
+    fn take<R: Rule>(&self, word: u64) -> Option<Result<u64, u64>> {
+        let state = word & !Narrow::FLAGS;
+        R::take_narrow(state, self.now, self.cost, self.burst, self.ticks_per_ns)
+    }
+
+    fn denied(&self, missing: u64) -> Denied {
+        Denied::later(u128::from(missing), self.ticks_per_ns)
+    }
 }
 
 impl<R: Rule> Word<R> {
@@ -188,43 +209,80 @@ impl<R: Rule> Word<R> {
     ) -> Result<(), Denied> {
         // Acquire: pairs with the Release of the change that put this generation in force, through
         // the relaxed swaps of later decisions, which continue its release sequence.
-        let mut word = self.narrow.load(Ordering::Acquire);
+        let word = self.narrow.load(Ordering::Acquire);
+        let Some(terms) = self.terms(word, now_ns, &cost) else {
+            return self.take_slowly(now_ns, units, door);
+        };
+        match terms.take::<R>(word) {
+            None => self.take_slowly(now_ns, units, door),
+            Some(Err(missing)) => Err(terms.denied(missing)),
+            Some(Ok(state)) => match self.put(word, state | terms.flags) {
+                Ok(()) => Ok(()),
+                Err(word) => self.take_among_others(word, now_ns, cost, units, door),
+            },
+        }
+    }
+
+    /// [`take`](Self::take) after somebody else came first, and left `word`.
+    #[cold]
+    #[inline(never)]
+    fn take_among_others(
+        &self,
+        mut word: u64,
+        now_ns: u64,
+        cost: impl Fn(&Hot) -> Option<u64>,
+        units: impl Fn(&Parameters) -> u64,
+        door: impl Fn() -> Result<(), Denied>,
+    ) -> Result<(), Denied> {
         loop {
-            let hot = &self.hot[Narrow::slot(word)];
-            let elapsed_ns = now_ns.wrapping_sub(hot.base_ns.load(Ordering::Acquire));
-            let span_ns = hot.span_ns.load(Ordering::Acquire);
-            let burst = hot.burst_ticks.load(Ordering::Acquire);
-            let cost = cost(hot);
-            let ticks_per_ns = hot.ticks_per_ns.load(Ordering::Acquire);
-            // Last, see `slot`: equal flags mean that all of the above is of the word's generation,
-            // and that newcomers are not held.
-            let flags = word & Narrow::FLAGS;
-            if hot.tag.load(Ordering::Acquire) & Narrow::FLAGS != flags || elapsed_ns >= span_ns {
-                return self.take_slowly(now_ns, units, door);
-            }
-            let Some(cost) = cost.filter(|&cost| cost <= burst) else {
+            let Some(terms) = self.terms(word, now_ns, &cost) else {
                 return self.take_slowly(now_ns, units, door);
             };
-            // Less than the span keeps the product, and every sum in the step, within 64 bits.
-            let now = elapsed_ns * ticks_per_ns;
-            match R::take_narrow(word & !Narrow::FLAGS, now, cost, burst, ticks_per_ns) {
-                None => return self.take_slowly(now_ns, units, door),
-                Some(Ok(state)) => {
-                    match self.narrow.compare_exchange_weak(
-                        word,
-                        state | flags,
-                        Ordering::Relaxed,
-                        Ordering::Acquire,
-                    ) {
-                        Ok(_) => return Ok(()),
+            // They are not fetched again from a cache line that others are writing to.
+            while word & Narrow::FLAGS == terms.flags {
+                match terms.take::<R>(word) {
+                    None => return self.take_slowly(now_ns, units, door),
+                    Some(Err(missing)) => return Err(terms.denied(missing)),
+                    Some(Ok(state)) => match self.put(word, state | terms.flags) {
+                        Ok(()) => return Ok(()),
                         Err(current) => word = current,
-                    }
-                }
-                Some(Err(missing)) => {
-                    return Err(Denied::later(u128::from(missing), ticks_per_ns));
+                    },
                 }
             }
         }
+    }
+
+    /// Those that belong to `word`; none if the 64-bit step is not for this.
+    #[inline(always)]
+    fn terms(&self, word: u64, now_ns: u64, cost: impl Fn(&Hot) -> Option<u64>) -> Option<Terms> {
+        let hot = &self.hot[Narrow::slot(word)];
+        let elapsed_ns = now_ns.wrapping_sub(hot.base_ns.load(Ordering::Acquire));
+        let span_ns = hot.span_ns.load(Ordering::Acquire);
+        let burst = hot.burst_ticks.load(Ordering::Acquire);
+        let cost = cost(hot);
+        let ticks_per_ns = hot.ticks_per_ns.load(Ordering::Acquire);
+        // Last, see `slot`: equal flags mean that all of the above is of the word's generation,
+        // and that newcomers are not held.
+        let flags = word & Narrow::FLAGS;
+        if hot.tag.load(Ordering::Acquire) & Narrow::FLAGS != flags || elapsed_ns >= span_ns {
+            return None;
+        }
+        Some(Terms {
+            flags,
+            // Less than the span keeps the product, and every sum in the step, within 64 bits.
+            now: elapsed_ns * ticks_per_ns,
+            cost: cost.filter(|&cost| cost <= burst)?,
+            burst,
+            ticks_per_ns,
+        })
+    }
+
+    /// Puts `new` in the place of `word`; the word that is there, if that is another.
+    #[inline(always)]
+    fn put(&self, word: u64, new: u64) -> Result<(), u64> {
+        self.narrow
+            .compare_exchange_weak(word, new, Ordering::Relaxed, Ordering::Acquire)
+            .map(|_| ())
     }
 
     #[cold]
