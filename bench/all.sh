@@ -1,21 +1,45 @@
 #!/usr/bin/env bash
 # Everything that COMPARE.md quotes, in one command: tables as they come, and in bench/out/ the same as text, JSON and a chart
-# for each group. bench/all.sh takes about 75 minutes, bench/all.sh --quick some two (to see that it runs; not to be quoted).
+# for each group. bench/all.sh takes about an hour, bench/all.sh --quick some two minutes (to see that it runs; not to be
+# quoted); with names of groups, bench/all.sh keyed tower, only these.
 set -euo pipefail
 cd "$(dirname "$0")"
 . ../ci/tools.sh
 
-need_command cargo "the Rust toolchain, from https://rustup.rs"
-quick=()
-case "${1:-}" in
-    "") ;;
-    --quick) quick=(--quick) ;;
-    *)
-        echo "usage: bench/all.sh [--quick]" >&2
-        exit 2
-        ;;
-esac
+# What is measured, by which program.
+groups=(
+    "single flowgate-bench single"
+    "types flowgate-bench types"
+    "striped flowgate-bench striped"
+    "semaphores flowgate-bench semaphores"
+    "waiting flowgate-bench waiting"
+    "keyed flowgate-bench-keyed"
+    "tower flowgate-bench-tower"
+    "clients flowgate-bench-clients"
+    "field flowgate-bench-field"
+    "verify flowgate-bench-verify"
+)
+# These have verdicts and no speeds: there is nothing to draw.
+without_chart=" field verify "
 
+usage() {
+    echo "usage: bench/all.sh [--quick] [GROUP…]; groups: ${groups[*]%% *}" >&2
+    exit 2
+}
+
+quick=()
+wanted=()
+for word in "$@"; do
+    case $word in
+        --quick) quick=(--quick) ;;
+        *)
+            [[ " ${groups[*]%% *} " == *" $word "* ]] || usage
+            wanted+=("$word")
+            ;;
+    esac
+done
+
+need_command cargo "the Rust toolchain, from https://rustup.rs"
 # oha, hey, wrk and nginx; a client that is missing is left out, and the table says so.
 ./setup.sh
 cargo build --release --locked --workspace
@@ -23,29 +47,25 @@ built=${CARGO_TARGET_DIR:-target}/release
 mkdir -p out
 
 failed=""
-# group NAME PROGRAM [WORD…]
-group() {
-    local name=$1 program=$2
-    shift 2
+texts=()
+charts=()
+for group in "${groups[@]}"; do
+    read -r name program words <<<"$group"
+    [[ ${#wanted[@]} -eq 0 || " ${wanted[*]} " == *" $name "* ]] || continue
     printf '\n=== %s\n' "$name"
-    "$built/$program" "$@" "${quick[@]}" --json "out/$name.json" | tee "out/$name.txt" || failed+=" $name"
-}
+    # Words of an option each.
+    # shellcheck disable=SC2086
+    "$built/$program" $words "${quick[@]}" --json "out/$name.json" | tee "out/$name.txt" || failed+=" $name"
+    texts+=("out/$name.txt")
+    [[ $without_chart == *" $name "* ]] || charts+=("out/$name.json")
+done
 
-group single flowgate-bench single
-group types flowgate-bench types
-group striped flowgate-bench striped
-group semaphores flowgate-bench semaphores
-group waiting flowgate-bench waiting
-group keyed flowgate-bench-keyed
-group tower flowgate-bench-tower
-group clients flowgate-bench-clients
-group field flowgate-bench-field
-group verify flowgate-bench-verify
-
-"$built/flowgate-bench-chart" out/{single,types,striped,semaphores,waiting,keyed,tower,clients}.json
+if [ ${#charts[@]} -gt 0 ]; then
+    "$built/flowgate-bench-chart" "${charts[@]}"
+fi
 
 printf '\nGoals that were missed, or could not be judged:\n'
-grep -H -E '^goal (MISSED|INVALID)|^DISTURBED' out/*.txt || echo "none"
+grep -H -E '^goal (MISSED|INVALID)|^DISTURBED' "${texts[@]}" || echo "none"
 if [ -n "$failed" ]; then
     echo "failed:$failed" >&2
     exit 1

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flowgate_testkit::script::{Op, Outcome, Retry, Setup, Step};
+use flowgate_testkit::script::{Op, Outcome, Retry, Step};
 use flowgate_testkit::subject::{Capabilities, Subject};
 
 use crate::peers::Test;
@@ -81,6 +81,7 @@ mod tests {
     use flowgate::Quota;
     use flowgate_testkit::conformance::{Contract, check_contract};
     use flowgate_testkit::promise::Kind;
+    use flowgate_testkit::script::Setup;
     use flowgate_testkit::subject::{self, Build};
 
     use super::*;
