@@ -10,6 +10,27 @@ pin_project! {
     /// The body of a limited service's response: that of the service, or that of a rejection.
     ///
     /// It holds what the request has of a limit of concurrency until it ends, fails, or is dropped.
+    ///
+    /// ```
+    /// use flowgate::ConcurrencyLimit;
+    /// use flowgate_tower::{LimitBody, LimitLayer};
+    /// use http::{Request, Response};
+    /// use http_body_util::BodyExt;
+    /// use std::sync::Arc;
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new("hello".to_owned())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let limit = Arc::new(ConcurrencyLimit::new(20));
+    /// let service = LimitLayer::new(Arc::clone(&limit)).layer(service_fn(answer));
+    /// let response: Response<LimitBody<String>> = service.oneshot(Request::new(String::new())).await?;
+    /// assert_eq!(limit.in_flight(), 1); // its body has still to be read
+    ///
+    /// assert_eq!(response.into_body().collect().await?.to_bytes(), "hello");
+    /// assert_eq!(limit.in_flight(), 0);
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub struct LimitBody<B> {
         #[pin]
         from: From<B>,

@@ -2,6 +2,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a layer, with all its clones and services, has done so far.
+///
+/// ```
+/// use flowgate::ConcurrencyLimit;
+/// use flowgate_tower::{Counts, LimitLayer};
+/// use http::{Request, Response};
+/// # use std::convert::Infallible;
+/// # use tower::{Layer, ServiceExt, service_fn};
+/// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let layer = LimitLayer::new(ConcurrencyLimit::new(0)).exempt_paths(["/health"]);
+/// let counts = layer.counts();
+/// assert_eq!(counts.get(), Counts::default());
+///
+/// let service = layer.layer(service_fn(answer));
+/// for path in ["/health", "/", "/"] {
+///     service.clone().oneshot(Request::get(path).body(String::new())?).await?;
+/// }
+/// let Counts { admitted, refused, exempt, .. } = counts.get();
+/// assert_eq!((admitted, refused, exempt), (0, 2, 1));
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Counts {
@@ -22,6 +44,23 @@ pub struct Counts {
 }
 
 /// Reads a layer's [`Counts`] wherever it has gone to; made by [`LimitLayer::counts`](crate::LimitLayer::counts).
+///
+/// ```
+/// use flowgate::TokenBucket;
+/// use flowgate_tower::{CountsHandle, LimitLayer};
+/// use http::{Request, Response};
+/// # use std::convert::Infallible;
+/// # use tower::{Layer, ServiceExt, service_fn};
+/// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let layer = LimitLayer::new(TokenBucket::new("100/s".parse()?));
+/// let counts: CountsHandle = layer.counts();
+/// let publisher = counts.clone(); // to be kept by whoever publishes them
+/// layer.layer(service_fn(answer)).oneshot(Request::new(String::new())).await?;
+/// assert_eq!(publisher.get().admitted, 1);
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct CountsHandle(pub(crate) Arc<Counters>);
 

@@ -21,6 +21,22 @@ use tower_service::Service;
 pin_project! {
     /// A response of a [`Limited`](crate::Limited) service, to be: after a wait for its turn, if there has to be one.
     ///
+    /// ```
+    /// use flowgate::ConcurrencyLimit;
+    /// use flowgate_tower::{LimitLayer, ResponseFuture};
+    /// use http::{Request, Response};
+    /// use std::time::Duration;
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, Service, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// let layer = LimitLayer::new(ConcurrencyLimit::new(0)).wait(Duration::from_secs(60));
+    /// let counts = layer.counts();
+    /// let mut service = layer.layer(service_fn(answer));
+    /// let response: ResponseFuture<_, _, _> = service.call(Request::new(String::new()));
+    /// drop(response); // the client has gone away
+    /// assert_eq!(counts.get().abandoned, 1);
+    /// ```
+    ///
     /// # Cancel safety
     ///
     /// Dropping it while it waits leaves the line, and what had been granted is given back. Dropped while the service
@@ -49,7 +65,7 @@ pin_project! {
         // Apart, so that those who need not wait do not carry the room for it about.
         Waiting { waiting: Option<Box<Waiting<S, L, B>>> },
         Serving { #[pin] future: S::Future, then: Then<L> },
-        Rejected { response: Option<Response<Bytes>> },
+        Rejected { response: Option<Box<Response<Bytes>>> },
     }
 }
 
@@ -148,7 +164,7 @@ where
         }
     }
 
-    pub(crate) fn rejected(response: Response<Bytes>) -> Self {
+    pub(crate) fn rejected(response: Box<Response<Bytes>>) -> Self {
         Self {
             stage: Stage::Rejected {
                 response: Some(response),
@@ -294,7 +310,7 @@ where
                 let response =
                     rules.reject_after_wait(denied, &key, &RequestHead::of(&self.request));
                 Stage::Rejected {
-                    response: Some(response),
+                    response: Some(Box::new(response)),
                 }
             }
         }

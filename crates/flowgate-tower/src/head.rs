@@ -1,6 +1,21 @@
 use http::{Extensions, HeaderMap, Method, Request, Response, StatusCode, Uri, Version};
 
 /// What a request says before its body.
+///
+/// ```
+/// use flowgate::TokenBucket;
+/// use flowgate_tower::{LimitLayer, RequestHead};
+/// use http::Method;
+///
+/// /// What is read costs one, what is written ten.
+/// fn cost(request: &RequestHead<'_>) -> u64 {
+///     if request.method == Method::GET { 1 } else { 10 }
+/// }
+///
+/// let layer = LimitLayer::new(TokenBucket::new("1000/s".parse()?)).cost(cost);
+/// assert_eq!(cost(&RequestHead::of(&http::Request::post("/orders").body("…")?)), 10);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RequestHead<'a> {
@@ -30,6 +45,20 @@ impl<'a> RequestHead<'a> {
 }
 
 /// What a response says before its body.
+///
+/// ```
+/// use flowgate::TokenBucket;
+/// use flowgate_tower::{LimitLayer, ResponseHead};
+///
+/// /// What is answered from the cache is for free.
+/// fn cost(taken: u64, response: ResponseHead<'_>) -> u64 {
+///     if response.headers.contains_key("age") { 0 } else { taken }
+/// }
+///
+/// let layer = LimitLayer::new(TokenBucket::new("100/s".parse()?)).settle_by_response(cost);
+/// assert_eq!(cost(1, ResponseHead::of(&http::Response::builder().header("age", "7").body(())?)), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ResponseHead<'a> {

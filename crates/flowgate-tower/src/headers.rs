@@ -39,6 +39,24 @@ const MOST: u64 = 999_999_999_999_999;
 /// [none](Self::none) of the fields.
 ///
 /// Source: draft-ietf-httpapi-ratelimit-headers-11; structured fields (RFC 9651).
+///
+/// ```
+/// use flowgate::TokenBucket;
+/// use flowgate_tower::{Headers, LimitLayer, Reset};
+/// use http::{Request, Response};
+/// # use std::convert::Infallible;
+/// # use tower::{Layer, ServiceExt, service_fn};
+/// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let headers = Headers::draft().and_legacy(Reset::Delay);
+/// let layer = LimitLayer::new(TokenBucket::new("100/min".parse()?)).headers(headers);
+/// let response = layer.layer(service_fn(answer)).oneshot(Request::new(String::new())).await?;
+/// assert_eq!(response.headers()["ratelimit-policy"], "\"default\";q=100;w=60");
+/// assert_eq!(response.headers()["ratelimit"], "\"default\";r=99;t=1");
+/// assert_eq!(response.headers()["x-ratelimit-remaining"], "99");
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
     draft: bool,
@@ -46,6 +64,26 @@ pub struct Headers {
 }
 
 /// What `X-RateLimit-Reset` counts. There is no standard; both are in use.
+///
+/// ```
+/// use flowgate::{ManualClock, TokenBucket};
+/// use flowgate_tower::{Headers, LimitLayer, Reset};
+/// use http::{Request, Response};
+/// # use std::convert::Infallible;
+/// # use tower::{Layer, ServiceExt, service_fn};
+/// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// for (reset, is_told) in [(Reset::Delay, 60..=60), (Reset::Epoch, 1_700_000_000..=u64::MAX)] {
+///     // One each minute: after the first request, all three can be had again in a minute.
+///     let limit = TokenBucket::builder("1/min burst 3".parse()?).clock(ManualClock::new()).build()?;
+///     let service = LimitLayer::new(limit).headers(Headers::legacy(reset)).layer(service_fn(answer));
+///     let response = service.oneshot(Request::new(String::new())).await?;
+///     let told: u64 = response.headers()["x-ratelimit-reset"].to_str()?.parse()?;
+///     assert!(is_told.contains(&told), "{reset:?}: {told}");
+/// }
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reset {
@@ -57,6 +95,11 @@ pub enum Reset {
 
 impl Headers {
     /// `RateLimit-Policy` and `RateLimit`, of the current draft: the default.
+    ///
+    /// ```
+    /// # use flowgate_tower::Headers;
+    /// assert_eq!(Headers::draft(), Headers::default());
+    /// ```
     #[must_use]
     pub const fn draft() -> Self {
         Self {
@@ -67,6 +110,26 @@ impl Headers {
 
     /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`: when all of it can be had again. Of
     /// several limits the one with the least remaining.
+    ///
+    /// ```
+    /// use flowgate::{ConcurrencyLimit, Gate, TokenBucket};
+    /// use flowgate_tower::{Headers, LimitLayer, Reset};
+    /// use http::{Request, Response};
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let gate = Gate::builder()
+    ///     .limit("rate", TokenBucket::new("100/min".parse()?))
+    ///     .limit("at once", ConcurrencyLimit::new(5))
+    ///     .build()?;
+    /// let layer = LimitLayer::new(gate).headers(Headers::legacy(Reset::Delay));
+    /// let response = layer.layer(service_fn(answer)).oneshot(Request::new(String::new())).await?;
+    /// assert_eq!(response.headers()["x-ratelimit-limit"], "5"); // which has less left than 100
+    /// assert!(!response.headers().contains_key("ratelimit"));
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub const fn legacy(reset: Reset) -> Self {
         Self {
@@ -76,6 +139,25 @@ impl Headers {
     }
 
     /// No such fields.
+    ///
+    /// ```
+    /// use flowgate::{ManualClock, TokenBucket};
+    /// use flowgate_tower::{Headers, LimitLayer};
+    /// use http::{Request, Response};
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let limit = TokenBucket::builder("1/h".parse()?).clock(ManualClock::new()).build()?;
+    /// let service = LimitLayer::new(limit).headers(Headers::none()).layer(service_fn(answer));
+    /// let response = service.clone().oneshot(Request::new(String::new())).await?;
+    /// assert!(response.headers().is_empty());
+    /// // Who is rejected is told when to come back all the same.
+    /// let rejected = service.oneshot(Request::new(String::new())).await?;
+    /// assert_eq!(rejected.headers()["retry-after"], "3600");
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub const fn none() -> Self {
         Self {
@@ -85,6 +167,13 @@ impl Headers {
     }
 
     /// The [legacy](Self::legacy) ones, too.
+    ///
+    /// ```
+    /// # use flowgate_tower::{Headers, Reset};
+    /// let both = Headers::draft().and_legacy(Reset::Epoch);
+    /// assert_ne!(both, Headers::draft());
+    /// assert_eq!(Headers::none().and_legacy(Reset::Epoch), Headers::legacy(Reset::Epoch));
+    /// ```
     #[must_use]
     pub const fn and_legacy(self, reset: Reset) -> Self {
         Self {

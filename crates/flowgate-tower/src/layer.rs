@@ -53,6 +53,29 @@ pub struct LimitLayer<L = AnyLimit> {
 impl LimitLayer {
     /// A limit that all requests share: any [`Limiter`](flowgate::Limiter), also as `Arc<dyn Limiter>`, a
     /// [`ConcurrencyLimit`](flowgate::ConcurrencyLimit) or a [`Gate`](flowgate::Gate), by itself or in an [`Arc`].
+    ///
+    /// ```
+    /// use flowgate::{Limiter, TokenBucket};
+    /// use flowgate_tower::LimitLayer;
+    /// use http::{Request, Response};
+    /// use std::sync::Arc;
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let limit = Arc::new(TokenBucket::new("1/h".parse()?));
+    /// let layer = LimitLayer::new(Arc::clone(&limit));
+    /// layer.layer(service_fn(answer)).oneshot(Request::new(String::new())).await?;
+    /// // The same limit, elsewhere in the program.
+    /// assert_eq!(limit.available(), 0);
+    /// limit.set_quota("1000/s".parse()?);
+    ///
+    /// // One that is chosen when the program runs.
+    /// let limit: Arc<dyn Limiter> = Arc::new(TokenBucket::new("10/s".parse()?));
+    /// let layer = LimitLayer::new(limit);
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new(limit: impl Into<AnyLimit>) -> Self {
         Self {
             rules: Arc::new(Rules::new(limit.into())),
@@ -65,13 +88,24 @@ impl LimitLayer {
     /// ```
     /// use flowgate::Keyed;
     /// use flowgate_tower::{LimitLayer, by};
+    /// use http::{Request, Response};
     /// use std::sync::Arc;
-    ///
-    /// let limits = Arc::new(Keyed::token_bucket("100/min".parse()?).capacity(10_000)?);
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let limits = Arc::new(Keyed::token_bucket("1/h".parse()?).capacity(10_000)?);
     /// let layer = LimitLayer::keyed(Arc::clone(&limits), by::header("x-api-key"));
+    /// let service = layer.layer(service_fn(answer));
+    /// let ask = |key: &str| Request::get("/").header("x-api-key", key).body(String::new());
+    /// assert_eq!(service.clone().oneshot(ask("k-17")?).await?.status(), 200);
+    /// assert_eq!(service.clone().oneshot(ask("k-17")?).await?.status(), 429);
+    /// assert_eq!(service.clone().oneshot(ask("k-18")?).await?.status(), 200);
     /// // The same table, elsewhere in the program.
     /// limits.reset("k-17");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// assert_eq!(service.oneshot(ask("k-17")?).await?.status(), 200);
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn keyed<T, S>(table: T, by: S) -> LimitLayer<PerKey<T::Table, S>>
     where
@@ -113,6 +147,24 @@ impl<L: Limits> LimitLayer<L> {
     }
 
     /// Rejects at once what cannot go ahead at once: the default.
+    ///
+    /// ```
+    /// use flowgate::ConcurrencyLimit;
+    /// use flowgate_tower::LimitLayer;
+    /// use http::{Request, Response};
+    /// use std::time::Duration;
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// // What a program waits for in general, one of its routes does not.
+    /// let patient = LimitLayer::new(ConcurrencyLimit::new(0)).wait(Duration::from_secs(60));
+    /// let service = patient.clone().reject().layer(service_fn(answer));
+    /// let response = service.oneshot(Request::new(String::new())).await?;
+    /// assert_eq!(response.status(), 503); // at once
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn reject(self) -> Self {
         self.with(|rules| rules.patience = None)
@@ -125,11 +177,22 @@ impl<L: Limits> LimitLayer<L> {
     /// ```
     /// use flowgate::LeakyBucket;
     /// use flowgate_tower::LimitLayer;
+    /// use http::{Request, Response};
     /// use std::time::Duration;
-    ///
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
     /// // One each 10 ms. Of 100 that come at once, 50 wait in turn, and the others are told to come back later.
     /// let layer = LimitLayer::new(LeakyBucket::new("100/s".parse()?)).wait(Duration::from_millis(500));
-    /// # Ok::<_, flowgate::QuotaError>(())
+    ///
+    /// // One an hour: that would be too long, as is known at once.
+    /// let layer = LimitLayer::new(LeakyBucket::new("1/h".parse()?)).wait(Duration::from_millis(500));
+    /// let service = layer.layer(service_fn(answer));
+    /// assert_eq!(service.clone().oneshot(Request::new(String::new())).await?.status(), 200);
+    /// assert_eq!(service.oneshot(Request::new(String::new())).await?.status(), 429);
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn wait(self, patience: Duration) -> Self {
@@ -175,13 +238,22 @@ impl<L: Limits> LimitLayer<L> {
     /// rejected.
     ///
     /// ```
-    /// use flowgate::TokenBucket;
+    /// use flowgate::ConcurrencyLimit;
     /// use flowgate_tower::LimitLayer;
     /// use http::header::HeaderName;
-    ///
-    /// let layer = LimitLayer::new(TokenBucket::new("100/s".parse()?))
+    /// use http::{Request, Response};
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let layer = LimitLayer::new(ConcurrencyLimit::new(0))
     ///     .dry_run_header(HeaderName::from_static("x-would-be-limited"));
-    /// # Ok::<_, flowgate::QuotaError>(())
+    /// let response = layer.layer(service_fn(answer)).oneshot(Request::new(String::new())).await?;
+    /// assert_eq!(response.status(), 200);
+    /// let why = response.headers()["x-would-be-limited"].to_str()?;
+    /// assert_eq!(why, "as many as the limit `default` allows are under way");
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn dry_run_header(self, name: HeaderName) -> Self {
@@ -191,13 +263,21 @@ impl<L: Limits> LimitLayer<L> {
     /// Lets a request through for which `exempt` holds, without asking the limit.
     ///
     /// ```
-    /// use flowgate::TokenBucket;
+    /// use flowgate::ConcurrencyLimit;
     /// use flowgate_tower::LimitLayer;
-    /// use http::Method;
-    ///
-    /// let layer = LimitLayer::new(TokenBucket::new("10/s".parse()?))
+    /// use http::{Method, Request, Response};
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let layer = LimitLayer::new(ConcurrencyLimit::new(0))
     ///     .exempt(|request| request.method == Method::OPTIONS);
-    /// # Ok::<_, flowgate::QuotaError>(())
+    /// let service = layer.layer(service_fn(answer));
+    /// let ask = |method| Request::builder().method(method).body(String::new());
+    /// assert_eq!(service.clone().oneshot(ask(Method::OPTIONS)?).await?.status(), 200);
+    /// assert_eq!(service.oneshot(ask(Method::GET)?).await?.status(), 503);
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn exempt(self, exempt: impl Fn(&RequestHead<'_>) -> bool + Send + Sync + 'static) -> Self {
@@ -237,12 +317,23 @@ impl<L: Limits> LimitLayer<L> {
     /// ([`by::client_address`](crate::by::client_address)).
     ///
     /// ```
-    /// use flowgate::TokenBucket;
+    /// use flowgate::ConcurrencyLimit;
     /// use flowgate_tower::{LimitLayer, by};
-    ///
-    /// let layer = LimitLayer::new(TokenBucket::new("100/s".parse()?))
+    /// use http::{Request, Response};
+    /// use std::net::SocketAddr;
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let layer = LimitLayer::new(ConcurrencyLimit::new(0))
     ///     .exempt_addresses(by::peer_address(), ["127.0.0.0/8".parse()?, "::1".parse()?]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// let service = layer.layer(service_fn(answer));
+    /// for (peer, status) in [("127.0.0.1:4711", 200), ("[::1]:4711", 200), ("192.0.2.7:4711", 503)] {
+    ///     let request = Request::builder().extension(peer.parse::<SocketAddr>()?).body(String::new())?;
+    ///     assert_eq!(service.clone().oneshot(request).await?.status(), status, "{peer}");
+    /// }
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn exempt_addresses(
@@ -262,13 +353,23 @@ impl<L: Limits> LimitLayer<L> {
     /// ```
     /// use flowgate::TokenBucket;
     /// use flowgate_tower::LimitLayer;
-    ///
-    /// // 1000 rows per second, however many requests that is.
-    /// let layer = LimitLayer::new(TokenBucket::new("1000/s".parse()?)).cost(|request| {
+    /// use http::{Request, Response};
+    /// use std::sync::Arc;
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// // 1000 rows per hour, however many requests that is.
+    /// let limit = Arc::new(TokenBucket::new("1000/h".parse()?));
+    /// let layer = LimitLayer::new(Arc::clone(&limit)).cost(|request| {
     ///     let rows = request.headers.get("x-rows").and_then(|rows| rows.to_str().ok());
     ///     rows.and_then(|rows| rows.parse().ok()).unwrap_or(1)
     /// });
-    /// # Ok::<_, flowgate::QuotaError>(())
+    /// let request = Request::get("/").header("x-rows", "250").body(String::new())?;
+    /// layer.layer(service_fn(answer)).oneshot(request).await?;
+    /// assert_eq!(limit.available(), 750);
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn cost(self, cost: impl Fn(&RequestHead<'_>) -> u64 + Send + Sync + 'static) -> Self {
@@ -286,13 +387,30 @@ impl<L: Limits> LimitLayer<L> {
     /// ```
     /// use flowgate::TokenBucket;
     /// use flowgate_tower::{LimitLayer, Outcome};
+    /// use http::{Request, Response};
+    /// use std::sync::Arc;
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
     ///
+    /// async fn log_in(request: Request<String>) -> Result<Response<String>, Infallible> {
+    ///     let status = if request.body() == "secret" { 200 } else { 403 };
+    ///     Ok(Response::builder().status(status).body(String::new()).expect("a response"))
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
     /// // Only failed logins count.
-    /// let layer = LimitLayer::new(TokenBucket::new("5/min".parse()?)).settle(|taken, outcome| match outcome {
+    /// let limit = Arc::new(TokenBucket::new("5/h".parse()?));
+    /// let layer = LimitLayer::new(Arc::clone(&limit)).settle(|taken, outcome| match outcome {
     ///     Outcome::Answered(head) if head.status.is_success() => 0,
     ///     _ => taken,
     /// });
-    /// # Ok::<(), flowgate::QuotaError>(())
+    /// let service = layer.layer(service_fn(log_in));
+    /// service.clone().oneshot(Request::new("secret".to_owned())).await?;
+    /// assert_eq!(limit.available(), 5);
+    /// service.oneshot(Request::new("guess".to_owned())).await?;
+    /// assert_eq!(limit.available(), 4);
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn settle(self, settle: impl Fn(u64, Outcome<'_>) -> u64 + Send + Sync + 'static) -> Self {
@@ -304,16 +422,30 @@ impl<L: Limits> LimitLayer<L> {
     /// ```
     /// use flowgate::TokenBucket;
     /// use flowgate_tower::LimitLayer;
+    /// use http::{Request, Response};
+    /// use std::sync::Arc;
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
     ///
     /// /// What a handler puts into its response's extensions.
     /// #[derive(Clone)]
     /// struct Rows(u64);
     ///
+    /// async fn search(_: Request<String>) -> Result<Response<String>, Infallible> {
+    ///     let response = Response::builder().extension(Rows(250)).body(String::new());
+    ///     Ok(response.expect("a response"))
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
     /// // Ten are taken beforehand; what it really was is known afterwards.
-    /// let layer = LimitLayer::new(TokenBucket::new("1000/s".parse()?))
+    /// let limit = Arc::new(TokenBucket::new("1000/h".parse()?));
+    /// let layer = LimitLayer::new(Arc::clone(&limit))
     ///     .cost(|_| 10)
     ///     .settle_by_response(|taken, response| response.extensions.get().map_or(taken, |Rows(rows)| *rows));
-    /// # Ok::<_, flowgate::QuotaError>(())
+    /// layer.layer(service_fn(search)).oneshot(Request::new(String::new())).await?;
+    /// assert_eq!(limit.available(), 750);
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn settle_by_response(
@@ -354,16 +486,24 @@ impl<L: Limits> LimitLayer<L> {
     /// unless it has them. Requests of gRPC get its own kind of answer all the same.
     ///
     /// ```
-    /// use flowgate::TokenBucket;
+    /// use flowgate::ConcurrencyLimit;
     /// use flowgate_tower::LimitLayer;
-    /// use http::Response;
-    ///
-    /// let layer = LimitLayer::new(TokenBucket::new("100/s".parse()?)).on_rejected(|rejection| {
+    /// use http::{Request, Response};
+    /// use http_body_util::BodyExt;
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let layer = LimitLayer::new(ConcurrencyLimit::new(0)).on_rejected(|rejection| {
     ///     let mut response = Response::new(r#"{"error":"slow down"}"#);
     ///     *response.status_mut() = rejection.status();
     ///     response
     /// });
-    /// # Ok::<(), flowgate::QuotaError>(())
+    /// let response = layer.layer(service_fn(answer)).oneshot(Request::new(String::new())).await?;
+    /// assert_eq!(response.status(), 503);
+    /// assert_eq!(response.into_body().collect().await?.to_bytes(), r#"{"error":"slow down"}"#);
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn on_rejected<T: Into<Bytes>>(
@@ -380,9 +520,20 @@ impl<L: Limits> LimitLayer<L> {
     /// ```
     /// use flowgate::ConcurrencyLimit;
     /// use flowgate_tower::LimitLayer;
-    ///
+    /// use http::{Request, Response};
+    /// use std::sync::Arc;
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new("hello".to_owned())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
     /// // 20 that are being worked on; how long clients take to read the answers is not its affair.
-    /// let layer = LimitLayer::new(ConcurrencyLimit::new(20)).release_at_head();
+    /// let limit = Arc::new(ConcurrencyLimit::new(20));
+    /// let layer = LimitLayer::new(Arc::clone(&limit)).release_at_head();
+    /// let response = layer.layer(service_fn(answer)).oneshot(Request::new(String::new())).await?;
+    /// assert_eq!(limit.in_flight(), 0); // though nobody has read its body yet
+    /// drop(response);
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn release_at_head(self) -> Self {
@@ -424,11 +575,19 @@ where
     /// ```
     /// use flowgate::{Keyed, TokenBucket};
     /// use flowgate_tower::{LimitLayer, Missing, by};
-    ///
+    /// use http::{Request, Response};
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
     /// // A limit for each API key, and one for all who have none.
     /// let limits = Keyed::token_bucket("100/min".parse()?).capacity(10_000)?;
-    /// let nobody = TokenBucket::new("10/min".parse()?);
+    /// let nobody = TokenBucket::new("1/h".parse()?);
     /// let layer = LimitLayer::keyed(limits, by::header("x-api-key")).missing(Missing::Share(nobody.into()));
+    /// let service = layer.layer(service_fn(answer));
+    /// assert_eq!(service.clone().oneshot(Request::new(String::new())).await?.status(), 200);
+    /// assert_eq!(service.oneshot(Request::new(String::new())).await?.status(), 429);
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
@@ -452,11 +611,22 @@ where
     /// ```
     /// use flowgate::{Keyed, Quota};
     /// use flowgate_tower::{LimitLayer, by};
-    ///
+    /// use http::{Request, Response};
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
     /// let limits = Keyed::token_bucket(Quota::per_minute(60)).capacity(10_000)?;
     /// let layer = LimitLayer::keyed(limits, by::header("x-tenant"))
     ///     .quota_of(|_request, tenant| (tenant == "gold").then_some(Quota::per_minute(6000)));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// let service = layer.layer(service_fn(answer));
+    /// for (tenant, policy) in [("gold", "\"default\";q=6000;w=60"), ("tin", "\"default\";q=60;w=60")] {
+    ///     let request = Request::get("/").header("x-tenant", tenant).body(String::new())?;
+    ///     let response = service.clone().oneshot(request).await?;
+    ///     assert_eq!(response.headers()["ratelimit-policy"], policy);
+    /// }
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// One that this kind of limiter cannot keep ends the request with `500 Internal Server Error`.

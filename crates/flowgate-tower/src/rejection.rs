@@ -25,6 +25,44 @@ const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-m
 /// | the server cannot find the key, or keep the key's quota | `500 Internal Server Error` | `INTERNAL` |
 ///
 /// 429 says that *this client* asked too often; 503 that the server is at its capacity, whoever asks.
+///
+/// ```
+/// use flowgate::{Keyed, ManualClock};
+/// use flowgate_tower::{LimitLayer, by};
+/// use http::{Request, Response};
+/// # use std::convert::Infallible;
+/// # use tower::{Layer, ServiceExt, service_fn};
+/// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let limits = Keyed::token_bucket("1/h".parse()?).clock(ManualClock::new()).capacity(1000)?;
+/// let layer = LimitLayer::keyed(limits, by::header("x-api-key")).name("reads").on_rejected(|rejection| {
+///     let path = rejection.request().uri.path();
+///     let text = match (rejection.no_key(), rejection.retry_after_seconds()) {
+///         (Some(no_key), _) => format!("{path}: {no_key}"),
+///         (None, Some(seconds)) => format!("{path}: over `{}` for {seconds} s", rejection.limit_name()),
+///         (None, None) => rejection.to_string(),
+///     };
+///     let mut response = Response::new(text);
+///     *response.status_mut() = rejection.status();
+///     if let Some(wait) = rejection.retry_after() {
+///         response.headers_mut().insert("x-retry-after-ms", (wait.as_millis() as u64).into());
+///     }
+///     response
+/// });
+/// let service = layer.layer(service_fn(answer));
+/// let nobody = service.clone().oneshot(Request::new(String::new())).await?;
+/// assert_eq!(nobody.status(), 400);
+///
+/// let ask = || Request::get("/").header("x-api-key", "k-17").body(String::new());
+/// assert_eq!(service.clone().oneshot(ask()?).await?.status(), 200);
+/// let rejected = service.oneshot(ask()?).await?;
+/// assert_eq!(rejected.status(), 429);
+/// assert_eq!(rejected.headers()["x-retry-after-ms"], "3600000");
+/// # use http_body_util::BodyExt;
+/// assert_eq!(rejected.into_body().collect().await?.to_bytes(), "/: over `reads` for 3600 s");
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 pub struct Rejection<'a> {
     pub(crate) cause: &'a Cause,
     pub(crate) name: &'a str,
@@ -39,6 +77,28 @@ impl Rejection<'_> {
     }
 
     /// The limit's refusal; none if it was not asked, for want of a key.
+    ///
+    /// ```
+    /// use flowgate::TokenBucket;
+    /// use flowgate_tower::LimitLayer;
+    /// use http::{Request, Response, StatusCode};
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let limit = TokenBucket::new("10/s".parse()?);
+    /// let layer = LimitLayer::new(limit).cost(|_| 11).on_rejected(|rejection| {
+    ///     let mut response = rejection.response();
+    ///     if rejection.denied().is_some_and(|denied| denied.is_never()) {
+    ///         *response.status_mut() = StatusCode::PAYLOAD_TOO_LARGE; // no use in coming back
+    ///     }
+    ///     response
+    /// });
+    /// let response = layer.layer(service_fn(answer)).oneshot(Request::new(String::new())).await?;
+    /// assert_eq!(response.status(), 413);
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn denied(&self) -> Option<&Denied> {
         match self.cause {
             Cause::Denied(denied) => Some(denied),
@@ -89,11 +149,37 @@ impl Rejection<'_> {
     }
 
     /// Whether the request is one of gRPC, by its content type.
-    pub fn is_grpc(&self) -> bool {
+    pub(crate) fn is_grpc(&self) -> bool {
         grpc_content_type(self.request.headers).is_some()
     }
 
     /// The default answer: a line of text; to gRPC its status, without a body.
+    ///
+    /// ```
+    /// use flowgate::{ManualClock, TokenBucket};
+    /// use flowgate_tower::LimitLayer;
+    /// use http::header::HeaderValue;
+    /// use http::{Request, Response};
+    /// use http_body_util::BodyExt;
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let limit = TokenBucket::builder("1/min burst 1".parse()?).clock(ManualClock::new()).build()?;
+    /// let layer = LimitLayer::new(limit).on_rejected(|rejection| {
+    ///     let mut response = rejection.response();
+    ///     response.headers_mut().insert("cache-control", HeaderValue::from_static("no-store"));
+    ///     response
+    /// });
+    /// let service = layer.layer(service_fn(answer));
+    /// service.clone().oneshot(Request::new(String::new())).await?;
+    /// let rejected = service.oneshot(Request::new(String::new())).await?;
+    /// assert_eq!(rejected.headers()["cache-control"], "no-store");
+    /// let text = rejected.into_body().collect().await?.to_bytes();
+    /// assert_eq!(text, "over the limit `default`; retry after 60 s\n");
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn response(&self) -> Response<Bytes> {
         match grpc_content_type(self.request.headers) {
             Some(content_type) => self.grpc_response(content_type.clone()),
@@ -108,12 +194,22 @@ impl Rejection<'_> {
     /// defines, for [`on_rejected`](crate::LimitLayer::on_rejected).
     ///
     /// ```
-    /// use flowgate::TokenBucket;
+    /// use flowgate::ConcurrencyLimit;
     /// use flowgate_tower::LimitLayer;
-    ///
-    /// let layer = LimitLayer::new(TokenBucket::new("100/s".parse()?))
+    /// use http::{Request, Response};
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let layer = LimitLayer::new(ConcurrencyLimit::new(0))
     ///     .on_rejected(|rejection| rejection.problem_details());
-    /// # Ok::<(), flowgate::QuotaError>(())
+    /// let response = layer.layer(service_fn(answer)).oneshot(Request::new(String::new())).await?;
+    /// assert_eq!(response.headers()["content-type"], "application/problem+json");
+    /// # use http_body_util::BodyExt;
+    /// let text = String::from_utf8(response.into_body().collect().await?.to_bytes().to_vec())?;
+    /// assert!(text.contains(r#""status":503,"violated-policies":["default"]"#));
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn problem_details(&self) -> Response<Bytes> {
         let status = self.status();

@@ -50,6 +50,27 @@ pub(crate) enum Exempt {
 }
 
 /// How a request that had been let through ended, for [`LimitLayer::settle`](crate::LimitLayer::settle).
+///
+/// ```
+/// use flowgate::TokenBucket;
+/// use flowgate_tower::{LimitLayer, Outcome};
+/// use http::{Request, Response};
+/// use std::sync::Arc;
+/// # use std::convert::Infallible;
+/// # use tower::{Layer, ServiceExt, service_fn};
+/// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let limit = Arc::new(TokenBucket::new("10/h".parse()?));
+/// let layer = LimitLayer::new(Arc::clone(&limit)).cost(|_| 5).settle(|taken, outcome| match outcome {
+///     Outcome::Answered(head) if head.status.is_success() => 1,
+///     Outcome::Failed => 0, // our fault
+///     _ => taken,
+/// });
+/// layer.layer(service_fn(answer)).oneshot(Request::new(String::new())).await?;
+/// assert_eq!(limit.available(), 9);
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Outcome<'a> {
@@ -63,6 +84,28 @@ pub enum Outcome<'a> {
 
 /// In the extensions of a response that would have been a rejection, were it not for the
 /// [dry run](crate::LimitLayer::dry_run).
+///
+/// ```
+/// use flowgate::{ManualClock, TokenBucket};
+/// use flowgate_tower::{LimitLayer, WouldReject};
+/// use http::{Request, Response};
+/// use std::time::Duration;
+/// # use std::convert::Infallible;
+/// # use tower::{Layer, ServiceExt, service_fn};
+/// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let limit = TokenBucket::builder("1/h".parse()?).clock(ManualClock::new()).build()?;
+/// let service = LimitLayer::new(limit).dry_run().layer(service_fn(answer));
+/// let first = service.clone().oneshot(Request::new(String::new())).await?;
+/// assert_eq!(first.extensions().get::<WouldReject>(), None);
+///
+/// let second = service.oneshot(Request::new(String::new())).await?;
+/// let would = second.extensions().get::<WouldReject>().expect("there is no token left");
+/// assert_eq!((would.status.as_u16(), would.retry_after), (429, Some(Duration::from_secs(3600))));
+/// assert_eq!(would.text, "over the limit `default`; retry after 3600 s");
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WouldReject {
@@ -181,7 +224,7 @@ impl<L: Sealed> Rules<L> {
             }));
             return Decision::Pass { would_reject };
         }
-        Decision::Reject(self.reject(&rejection))
+        Decision::Reject(Box::new(self.reject(&rejection)))
     }
 
     /// The answer to a request that waited in vain.
@@ -265,7 +308,8 @@ pub(crate) enum Decision<K> {
         cost: Option<u64>,
         patience: Duration,
     },
-    Reject(Response<Bytes>),
+    /// Apart, so that those who are let through do not carry the room for it about.
+    Reject(Box<Response<Bytes>>),
 }
 
 impl<L: fmt::Debug> fmt::Debug for Rules<L> {

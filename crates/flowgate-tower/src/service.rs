@@ -15,6 +15,23 @@ use tower_service::Service;
 ///
 /// The limit is asked in [`call`](Service::call), when there is a request, and not in `poll_ready`: a connection that
 /// is idle holds nothing. Clones share the limit.
+///
+/// ```
+/// use flowgate::ConcurrencyLimit;
+/// use flowgate_tower::{LimitLayer, Limited};
+/// use http::{Request, Response};
+/// # use std::convert::Infallible;
+/// # use tower::{Layer, ServiceExt, service_fn};
+/// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let limited: Limited<_, _> = LimitLayer::new(ConcurrencyLimit::new(0)).layer(service_fn(answer));
+/// assert_eq!(limited.clone().oneshot(Request::new(String::new())).await?.status(), 503);
+///
+/// let unlimited = limited.into_inner();
+/// assert_eq!(unlimited.oneshot(Request::new(String::new())).await?.status(), 200);
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 pub struct Limited<S, L> {
     inner: S,
     rules: Arc<Rules<L>>,
@@ -26,6 +43,18 @@ impl<S, L> Limited<S, L> {
     }
 
     /// The service behind the limit.
+    ///
+    /// ```
+    /// use axum::{Router, routing::get};
+    /// use flowgate::TokenBucket;
+    /// use flowgate_tower::LimitLayer;
+    /// use tower::Layer;
+    ///
+    /// let app: Router = Router::new().route("/", get(|| async { "hello" }));
+    /// let limited = LimitLayer::new(TokenBucket::new("100/s".parse()?)).layer(app);
+    /// assert!(limited.get_ref().has_routes());
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     pub fn get_ref(&self) -> &S {
         &self.inner
     }

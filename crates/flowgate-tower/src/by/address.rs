@@ -4,6 +4,27 @@ use flowgate::{AddressKey, AddressPrefixes};
 use std::net::{IpAddr, SocketAddr};
 
 /// Finds the address that a request comes from.
+///
+/// ```
+/// use flowgate_tower::RequestHead;
+/// use flowgate_tower::by::{AddressSource, NoKey};
+/// use std::net::IpAddr;
+///
+/// /// What the one proxy in front of this server puts into a field of its own, whatever clients write there.
+/// struct RealIp;
+///
+/// impl AddressSource for RealIp {
+///     fn address(&self, request: &RequestHead<'_>) -> Result<IpAddr, NoKey> {
+///         let value = request.headers.get("x-real-ip").ok_or(NoKey::NotProvided)?;
+///         let text = value.to_str().map_err(|_| NoKey::Malformed)?;
+///         text.parse().map_err(|_| NoKey::Malformed)
+///     }
+/// }
+///
+/// let request = http::Request::builder().header("x-real-ip", "192.0.2.7").body(())?;
+/// assert_eq!(RealIp.address(&RequestHead::of(&request))?.to_string(), "192.0.2.7");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait AddressSource: Send + Sync + 'static {
     /// The address.
     ///
@@ -37,6 +58,21 @@ pub fn peer_address() -> PeerAddress {
 }
 
 /// Made by [`peer_address`].
+///
+/// ```
+/// use flowgate_tower::RequestHead;
+/// use flowgate_tower::by::{self, AddressSource, NoKey, PeerAddress};
+/// use std::net::SocketAddr;
+///
+/// let source: PeerAddress = by::peer_address();
+/// let peer: SocketAddr = "192.0.2.7:4711".parse()?;
+/// let request = http::Request::builder().extension(peer).body(())?;
+/// assert_eq!(source.address(&RequestHead::of(&request)), Ok(peer.ip()));
+///
+/// let request = http::Request::new(()); // of a server that does not say who is connected
+/// assert_eq!(source.address(&RequestHead::of(&request)), Err(NoKey::NotProvided));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct PeerAddress {
     prefixes: AddressPrefixes,
@@ -44,6 +80,19 @@ pub struct PeerAddress {
 
 impl PeerAddress {
     /// How many bits of an address make the key.
+    ///
+    /// ```
+    /// use flowgate::AddressPrefixes;
+    /// use flowgate_tower::RequestHead;
+    /// use flowgate_tower::by::{self, KeySource};
+    /// use std::net::SocketAddr;
+    ///
+    /// let source = by::peer_address().prefixes(AddressPrefixes::new(24, 48)?);
+    /// let peer: SocketAddr = "192.0.2.7:4711".parse()?;
+    /// let request = http::Request::builder().extension(peer).body(())?;
+    /// assert_eq!(source.key(&RequestHead::of(&request))?.to_string(), "192.0.2.0/24");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn prefixes(self, prefixes: AddressPrefixes) -> Self {
         Self { prefixes }
@@ -92,6 +141,22 @@ pub fn client_address(proxies: TrustedProxies) -> ClientAddress {
 }
 
 /// Made by [`client_address`].
+///
+/// ```
+/// use flowgate_tower::RequestHead;
+/// use flowgate_tower::by::{self, AddressSource, ClientAddress, NoKey, TrustedProxies};
+/// use std::net::SocketAddr;
+///
+/// let source: ClientAddress = by::client_address(TrustedProxies::forwarded(["10.0.0.0/8".parse()?]));
+/// let peer: SocketAddr = "10.0.0.2:4711".parse()?;
+/// let from = |field| http::Request::builder().extension(peer).header("forwarded", field).body(());
+///
+/// let request = from("for=192.0.2.7;proto=https")?;
+/// assert_eq!(source.address(&RequestHead::of(&request)), Ok("192.0.2.7".parse()?));
+/// let request = from("for=unknown")?;
+/// assert_eq!(source.address(&RequestHead::of(&request)), Err(NoKey::Malformed));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ClientAddress {
     proxies: TrustedProxies,
@@ -100,6 +165,18 @@ pub struct ClientAddress {
 
 impl ClientAddress {
     /// How many bits of an address make the key.
+    ///
+    /// ```
+    /// use flowgate::AddressPrefixes;
+    /// use flowgate_tower::RequestHead;
+    /// use flowgate_tower::by::{self, KeySource, TrustedProxies};
+    ///
+    /// let proxies = TrustedProxies::x_forwarded_for([]).trust_peer();
+    /// let source = by::client_address(proxies).prefixes(AddressPrefixes::new(32, 48)?);
+    /// let request = http::Request::builder().header("x-forwarded-for", "2001:db8:1:2::7").body(())?;
+    /// assert_eq!(source.key(&RequestHead::of(&request))?.to_string(), "2001:db8:1::/48");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn prefixes(self, prefixes: AddressPrefixes) -> Self {
         Self { prefixes, ..self }

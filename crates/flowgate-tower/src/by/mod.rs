@@ -32,6 +32,29 @@ use std::marker::PhantomData;
 const MAX_HEADER_BYTES: usize = 1024;
 
 /// Finds a request's key.
+///
+/// ```
+/// use flowgate_tower::RequestHead;
+/// use flowgate_tower::by::{KeySource, NoKey};
+///
+/// /// By the customer whose number an API key begins with: `17-3f9a…`.
+/// #[derive(Clone)]
+/// struct Customer;
+///
+/// impl KeySource for Customer {
+///     type Key = u32;
+///
+///     fn key(&self, request: &RequestHead<'_>) -> Result<u32, NoKey> {
+///         let value = request.headers.get("x-api-key").ok_or(NoKey::Missing)?;
+///         let (number, _) = value.to_str().ok().and_then(|key| key.split_once('-')).ok_or(NoKey::Malformed)?;
+///         number.parse().map_err(|_| NoKey::Malformed)
+///     }
+/// }
+///
+/// let request = http::Request::builder().header("x-api-key", "17-3f9a").body(())?;
+/// assert_eq!(Customer.key(&RequestHead::of(&request)), Ok(17));
+/// # Ok::<(), http::Error>(())
+/// ```
 pub trait KeySource: Clone + Send + Sync + 'static {
     /// What requests that share a limit have in common.
     type Key: Hash + Send + Sync + 'static;
@@ -45,6 +68,21 @@ pub trait KeySource: Clone + Send + Sync + 'static {
 }
 
 /// A request without a key, and whose doing that is.
+///
+/// ```
+/// use flowgate_tower::RequestHead;
+/// use flowgate_tower::by::{self, KeySource, NoKey};
+///
+/// let request = http::Request::new(());
+/// let whose = |no_key| match no_key {
+///     NoKey::Missing | NoKey::Malformed => "the client's",
+///     _ => "the server's",
+/// };
+/// let no_header = by::header("x-api-key").key(&RequestHead::of(&request)).unwrap_err();
+/// assert_eq!(whose(no_header), "the client's");
+/// let no_peer = by::peer_address().key(&RequestHead::of(&request)).unwrap_err();
+/// assert_eq!(whose(no_peer), "the server's");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoKey {
@@ -97,11 +135,34 @@ pub fn header(name: &'static str) -> Header {
 }
 
 /// [`header`] for a name that is not known beforehand.
+///
+/// ```
+/// use flowgate_tower::RequestHead;
+/// use flowgate_tower::by::{self, KeySource};
+/// use http::header::HeaderName;
+///
+/// let configured = "X-Tenant";
+/// let source = by::header_name(configured.parse::<HeaderName>()?);
+/// let request = http::Request::builder().header("x-tenant", "shop").body(())?;
+/// assert_eq!(source.key(&RequestHead::of(&request))?, "shop");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn header_name(name: HeaderName) -> Header {
     Header { name }
 }
 
 /// Made by [`header`].
+///
+/// ```
+/// use flowgate_tower::RequestHead;
+/// use flowgate_tower::by::{self, Header, KeySource, NoKey};
+///
+/// let source: Header = by::header("x-api-key");
+/// // Two of them: the service behind may believe the other one.
+/// let request = http::Request::builder().header("x-api-key", "k-17").header("x-api-key", "k-18").body(())?;
+/// assert_eq!(source.key(&RequestHead::of(&request)), Err(NoKey::Malformed));
+/// # Ok::<(), http::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Header {
     name: HeaderName,
@@ -126,11 +187,32 @@ impl KeySource for Header {
 
 /// By the path of the request's URI, as the client wrote it, without the query. Where `/users/17` and `/users/18` are
 /// to share a limit, take the route instead: in axum, `by::extension::<MatchedPath>()` has it.
+///
+/// ```
+/// use flowgate_tower::RequestHead;
+/// use flowgate_tower::by::{self, KeySource};
+///
+/// let request = http::Request::get("/search?q=limits").body(())?;
+/// assert_eq!(by::path().key(&RequestHead::of(&request))?, "/search");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn path() -> Path {
     Path(())
 }
 
 /// Made by [`path`].
+///
+/// ```
+/// use flowgate_tower::RequestHead;
+/// use flowgate_tower::by::{self, Header, KeySource, Path};
+///
+/// // Each tenant has a limit for each path.
+/// let source: (Header, Path) = (by::header("x-tenant"), by::path());
+/// let request = http::Request::get("/search").header("x-tenant", "shop").body(())?;
+/// let (tenant, path) = source.key(&RequestHead::of(&request))?;
+/// assert_eq!((tenant.as_str(), path.as_str()), ("shop", "/search"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Path(());
 
@@ -143,6 +225,20 @@ impl KeySource for Path {
 }
 
 /// By what a layer before this one has put into the request's extensions: a user, a tenant, a route.
+///
+/// ```
+/// use flowgate_tower::RequestHead;
+/// use flowgate_tower::by::{self, KeySource};
+///
+/// /// What a layer that checks who asks has found out.
+/// #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// struct User(u64);
+///
+/// let source = by::extension::<User>();
+/// let request = http::Request::builder().extension(User(17)).body(())?;
+/// assert_eq!(source.key(&RequestHead::of(&request))?, User(17));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn extension<T>() -> Extension<T>
 where
     T: Hash + Clone + Send + Sync + 'static,
@@ -151,6 +247,16 @@ where
 }
 
 /// Made by [`extension`].
+///
+/// ```
+/// use flowgate_tower::RequestHead;
+/// use flowgate_tower::by::{self, Extension, KeySource, NoKey};
+///
+/// // A layer that is to find it must be inside of the one that puts it there.
+/// let source: Extension<&'static str> = by::extension();
+/// let request = http::Request::new(());
+/// assert_eq!(source.key(&RequestHead::of(&request)), Err(NoKey::Missing));
+/// ```
 pub struct Extension<T>(PhantomData<fn() -> T>);
 
 impl<T> Clone for Extension<T> {
@@ -179,7 +285,8 @@ where
 /// By what `function` finds; a request of which it finds nothing has no key.
 ///
 /// ```
-/// use flowgate_tower::by;
+/// use flowgate_tower::RequestHead;
+/// use flowgate_tower::by::{self, KeySource};
 ///
 /// // The host and the first part of the path.
 /// let source = by::function(|request| {
@@ -187,6 +294,10 @@ where
 ///     let section = request.uri.path().split('/').nth(1)?.to_owned();
 ///     Some((host, section))
 /// });
+/// let request = http::Request::get("http://example.org/users/17").body(())?;
+/// let (host, section) = source.key(&RequestHead::of(&request))?;
+/// assert_eq!((host.as_str(), section.as_str()), ("example.org", "users"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn function<F, K>(function: F) -> Function<F>
 where
@@ -197,6 +308,20 @@ where
 }
 
 /// Made by [`function`].
+///
+/// ```
+/// use flowgate_tower::RequestHead;
+/// use flowgate_tower::by::{self, Function, KeySource};
+///
+/// /// By the first label of the host: `shop.example.org` is the tenant `shop`.
+/// fn by_tenant() -> Function<impl Fn(&RequestHead<'_>) -> Option<String> + Clone + Send + Sync + 'static> {
+///     by::function(|request| Some(request.uri.host()?.split('.').next()?.to_owned()))
+/// }
+///
+/// let request = http::Request::get("http://shop.example.org/cart").body(())?;
+/// assert_eq!(by_tenant().key(&RequestHead::of(&request))?, "shop");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Function<F>(F);
 

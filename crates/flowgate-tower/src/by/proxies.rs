@@ -33,6 +33,21 @@ const MAX_BYTES: usize = 8192;
 ///
 /// Addresses may have ports (`192.0.2.7:4711`, `[2001:db8::7]:4711`) and brackets. Empty entries are skipped, and
 /// several lines are one list (RFC 9110 §5.6.1).
+///
+/// ```
+/// use flowgate_tower::RequestHead;
+/// use flowgate_tower::by::{self, AddressSource, TrustedProxies};
+/// use std::net::SocketAddr;
+///
+/// let source = by::client_address(TrustedProxies::x_forwarded_for(["10.0.0.0/8".parse()?]));
+/// let peer: SocketAddr = "10.0.0.2:4711".parse()?;
+/// let request = http::Request::builder()
+///     .extension(peer)
+///     .header("x-forwarded-for", "1.2.3.4, 192.0.2.7, 10.0.0.1")
+///     .body(())?;
+/// assert_eq!(source.address(&RequestHead::of(&request))?.to_string(), "192.0.2.7");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct TrustedProxies {
     ranges: Arc<[AddressRange]>,
@@ -48,11 +63,45 @@ enum Field {
 
 impl TrustedProxies {
     /// Proxies at these addresses, which write `X-Forwarded-For`, as most do.
+    ///
+    /// ```
+    /// use flowgate_tower::RequestHead;
+    /// use flowgate_tower::by::{self, AddressSource, TrustedProxies};
+    /// use std::net::SocketAddr;
+    ///
+    /// let proxies = TrustedProxies::x_forwarded_for(["10.0.0.0/8".parse()?, "fd00::/8".parse()?]);
+    /// let source = by::client_address(proxies);
+    /// let from = |peer: &str| {
+    ///     let peer: SocketAddr = peer.parse().expect("an address with a port");
+    ///     http::Request::builder().extension(peer).header("x-forwarded-for", "192.0.2.7").body(())
+    /// };
+    /// let request = from("10.0.0.2:4711")?;
+    /// assert_eq!(source.address(&RequestHead::of(&request))?.to_string(), "192.0.2.7");
+    /// let request = from("198.51.100.1:4711")?; // not a proxy: what it writes counts for nothing
+    /// assert_eq!(source.address(&RequestHead::of(&request))?.to_string(), "198.51.100.1");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn x_forwarded_for(ranges: impl IntoIterator<Item = AddressRange>) -> Self {
         Self::new(ranges, Field::XForwardedFor)
     }
 
     /// Proxies at these addresses, which write `Forwarded` (RFC 7239).
+    ///
+    /// ```
+    /// use flowgate_tower::RequestHead;
+    /// use flowgate_tower::by::{self, AddressSource, TrustedProxies};
+    /// use std::net::SocketAddr;
+    ///
+    /// let source = by::client_address(TrustedProxies::forwarded(["10.0.0.0/8".parse()?]));
+    /// let peer: SocketAddr = "10.0.0.2:4711".parse()?;
+    /// let request = http::Request::builder()
+    ///     .extension(peer)
+    ///     .header("forwarded", r#"for="[2001:db8::7]:4711";proto=https, for=10.0.0.1"#)
+    ///     .header("x-forwarded-for", "1.2.3.4") // not read: these proxies pass it on as it comes
+    ///     .body(())?;
+    /// assert_eq!(source.address(&RequestHead::of(&request))?.to_string(), "2001:db8::7");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn forwarded(ranges: impl IntoIterator<Item = AddressRange>) -> Self {
         Self::new(ranges, Field::Forwarded)
     }
@@ -67,6 +116,17 @@ impl TrustedProxies {
 
     /// Trusts whoever is connected, at whatever address or none: for a server that only its proxy can reach, as through
     /// a Unix socket.
+    ///
+    /// ```
+    /// use flowgate_tower::RequestHead;
+    /// use flowgate_tower::by::{self, AddressSource, TrustedProxies};
+    ///
+    /// // The only proxy is at the other end of a Unix socket.
+    /// let source = by::client_address(TrustedProxies::x_forwarded_for([]).trust_peer());
+    /// let request = http::Request::builder().header("x-forwarded-for", "192.0.2.7").body(())?;
+    /// assert_eq!(source.address(&RequestHead::of(&request))?.to_string(), "192.0.2.7");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn trust_peer(self) -> Self {
         Self {

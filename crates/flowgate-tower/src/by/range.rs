@@ -96,6 +96,13 @@ impl fmt::Display for AddressRange {
 }
 
 /// A text that is not an [`AddressRange`], and why.
+///
+/// ```
+/// use flowgate_tower::by::{AddressRange, AddressRangeError};
+///
+/// let error: AddressRangeError = "localhost".parse::<AddressRange>().unwrap_err();
+/// assert_eq!(error.to_string(), "`localhost`: not an address, such as 10.0.0.0/8 or 2001:db8::/32");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressRangeError {
     text: String,

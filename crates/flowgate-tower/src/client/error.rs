@@ -4,6 +4,30 @@ use std::fmt;
 use std::time::Duration;
 
 /// Why a request was not sent, or what became of it.
+///
+/// ```
+/// use flowgate::{Keyed, ManualClock};
+/// use flowgate_tower::client::{ClientError, ClientLayer};
+/// use http::{Request, Response};
+/// use std::time::Duration;
+/// # use std::convert::Infallible;
+/// # use tower::{Layer, ServiceExt, service_fn};
+/// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let hosts = Keyed::leaky_bucket("1/min".parse()?).clock(ManualClock::new()).capacity(1000)?;
+/// let client = ClientLayer::new(hosts).within(Duration::from_secs(30)).layer(service_fn(answer));
+/// let ask = || Request::get("http://example.org/").body(String::new());
+///
+/// assert!(client.clone().oneshot(ask()?).await.is_ok());
+/// match client.clone().oneshot(ask()?).await {
+///     Err(ClientError::Denied(denied)) => assert_eq!(denied.retry_after(), Some(Duration::from_secs(30))),
+///     other => panic!("{other:?}"),
+/// }
+/// let error = client.oneshot(Request::get("/").body(String::new())?).await.unwrap_err();
+/// assert_eq!(error.to_string(), "not sent: the request names no host");
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ClientError<E> {

@@ -92,6 +92,25 @@ where
     N: KeyNames + Names<String> + 'static,
 {
     /// Sends to each host as its limit in `hosts` says, which also sets the clock.
+    ///
+    /// ```
+    /// use flowgate::{Keyed, ManualClock};
+    /// use flowgate_tower::client::ClientLayer;
+    /// use http::{Request, Response};
+    /// use std::sync::Arc;
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let hosts = Arc::new(Keyed::token_bucket("10/min".parse()?).clock(ManualClock::new()).capacity(1000)?);
+    /// let client = ClientLayer::new(Arc::clone(&hosts)).layer(service_fn(answer));
+    /// client.oneshot(Request::get("http://example.org:8080/").body(String::new())?).await?;
+    /// // The same table, elsewhere in the program.
+    /// assert_eq!(hosts.available("example.org:8080"), 9);
+    /// assert_eq!(hosts.available("example.org"), 10);
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new(hosts: impl Into<Arc<Keyed<A, N>>>) -> Self {
         let hosts = hosts.into();
         let pauses = Arc::new(Pauses::new(hosts.clock().clone()));
@@ -106,6 +125,25 @@ where
 
     /// Fails a request at once that would have to wait for longer, as far as that is known, and one that has; without
     /// it, they wait however long it takes.
+    ///
+    /// ```
+    /// use flowgate::{Keyed, ManualClock};
+    /// use flowgate_tower::client::ClientLayer;
+    /// use http::{Request, Response};
+    /// use std::time::Duration;
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let hosts = Keyed::leaky_bucket("1/min".parse()?).clock(ManualClock::new()).capacity(1000)?;
+    /// let client = ClientLayer::new(hosts).within(Duration::from_secs(1)).layer(service_fn(answer));
+    /// let ask = |url: &str| Request::get(url).body(String::new());
+    /// client.clone().oneshot(ask("http://example.org/")?).await?;
+    /// assert!(client.clone().oneshot(ask("http://example.org/")?).await.is_err()); // a minute is too long
+    /// client.oneshot(ask("http://example.net/")?).await?; // another host
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn within(self, patience: Duration) -> Self {
         self.with(|rules| rules.patience = Some(patience))
@@ -113,6 +151,37 @@ where
 
     /// The first pause after a 429 or 503 that does not say how long, and the longest that it grows to; 500 ms and a
     /// minute without it.
+    ///
+    /// ```
+    /// use flowgate::{Keyed, ManualClock};
+    /// use flowgate_tower::client::{ClientError, ClientLayer};
+    /// use http::{Request, Response, StatusCode};
+    /// use std::time::Duration;
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    ///
+    /// async fn overloaded(_: Request<String>) -> Result<Response<String>, Infallible> {
+    ///     let mut response = Response::new(String::new());
+    ///     *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    ///     Ok(response)
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let hosts = Keyed::token_bucket("10/s".parse()?).clock(ManualClock::new()).capacity(1000)?;
+    /// let (first, longest) = (Duration::from_secs(10), Duration::from_secs(300));
+    /// let client = ClientLayer::new(hosts)
+    ///     .backoff(first, longest)
+    ///     .within(Duration::from_secs(1))
+    ///     .layer(service_fn(overloaded));
+    /// let ask = || Request::get("http://example.org/").body(String::new());
+    /// client.clone().oneshot(ask()?).await?;
+    /// match client.oneshot(ask()?).await {
+    ///     Err(ClientError::Paused(rest)) => assert!(first / 2 <= rest && rest <= first),
+    ///     other => panic!("{other:?}"),
+    /// }
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn backoff(self, first: Duration, longest: Duration) -> Self {
         self.with(|rules| {
@@ -122,6 +191,35 @@ where
     }
 
     /// How long a host can stop requests to it by one answer; an hour without it.
+    ///
+    /// ```
+    /// use flowgate::{Keyed, ManualClock};
+    /// use flowgate_tower::client::{ClientError, ClientLayer};
+    /// use http::{Request, Response};
+    /// use std::time::Duration;
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    ///
+    /// async fn come_back_tomorrow(_: Request<String>) -> Result<Response<String>, Infallible> {
+    ///     let response = Response::builder().status(429).header("retry-after", "86400");
+    ///     Ok(response.body(String::new()).expect("a response"))
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let hosts = Keyed::token_bucket("10/s".parse()?).clock(ManualClock::new()).capacity(1000)?;
+    /// let client = ClientLayer::new(hosts)
+    ///     .max_pause(Duration::from_secs(600))
+    ///     .within(Duration::from_secs(1))
+    ///     .layer(service_fn(come_back_tomorrow));
+    /// let ask = || Request::get("http://example.org/").body(String::new());
+    /// client.clone().oneshot(ask()?).await?;
+    /// match client.oneshot(ask()?).await {
+    ///     Err(ClientError::Paused(rest)) => assert_eq!(rest, Duration::from_secs(600)),
+    ///     other => panic!("{other:?}"),
+    /// }
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn max_pause(self, most: Duration) -> Self {
         self.with(|rules| rules.pauses = Arc::new(rules.pauses.with_max_pause(most)))

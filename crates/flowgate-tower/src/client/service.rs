@@ -13,6 +13,23 @@ use tower_service::Service;
 
 /// A client that is polite to each host; made by [`ClientLayer`](super::ClientLayer).
 ///
+/// ```
+/// use flowgate::{Keyed, ManualClock};
+/// use flowgate_tower::client::{ClientLayer, PoliteClient};
+/// use http::{Request, Response};
+/// # use std::convert::Infallible;
+/// # use tower::{Layer, ServiceExt, service_fn};
+/// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let hosts = Keyed::leaky_bucket("2/s".parse()?).clock(ManualClock::new()).capacity(1000)?;
+/// // Clones share the limits, so each task may have its own.
+/// let client: PoliteClient<_, _, _> = ClientLayer::new(hosts).layer(service_fn(answer));
+/// let request = Request::get("http://example.org/").body(String::new())?;
+/// assert!(client.clone().oneshot(request).await?.status().is_success());
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Cancel safety
 ///
 /// Dropping the future of a request that waits leaves the line, and gives back what had been granted.

@@ -12,6 +12,24 @@ use std::time::Duration;
 ///
 /// Every limiter is one ([`From`]), by itself or in an [`Arc`] that the program keeps a handle of, as to change the
 /// quota.
+///
+/// ```
+/// use flowgate::{ConcurrencyLimit, TokenBucket};
+/// use flowgate_tower::{AnyLimit, LimitLayer};
+///
+/// /// What a program's configuration may say.
+/// fn configured(text: &str) -> Result<AnyLimit, Box<dyn std::error::Error>> {
+///     Ok(match text.strip_suffix(" at once") {
+///         Some(slots) => ConcurrencyLimit::new(slots.parse()?).into(),
+///         None => TokenBucket::new(text.parse()?).into(),
+///     })
+/// }
+///
+/// assert!(matches!(configured("50 at once")?, AnyLimit::Concurrency(limit) if limit.limit() == 50));
+/// assert!(matches!(configured("1000/s")?, AnyLimit::Rate(_)));
+/// let layer = LimitLayer::new(configured("1000/s")?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum AnyLimit {

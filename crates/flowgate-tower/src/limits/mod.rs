@@ -17,6 +17,29 @@ use std::pin::Pin;
 use std::time::Duration;
 
 /// Whatever a [`LimitLayer`](crate::LimitLayer) asks: [`AnyLimit`], or a limit [for each key](PerKey). Sealed.
+///
+/// ```
+/// use flowgate::{ConcurrencyLimit, Keyed};
+/// use flowgate_tower::{LimitLayer, Limits, by};
+/// use http::{Request, Response};
+/// # use std::convert::Infallible;
+/// # use tower::{Layer, ServiceExt, service_fn};
+/// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// /// What all layers of a program have in common, whatever they limit by.
+/// fn usual<L: Limits>(layer: LimitLayer<L>) -> LimitLayer<L> {
+///     layer.exempt_paths(["/health"])
+/// }
+///
+/// let limits = Keyed::token_bucket("100/min".parse()?).capacity(1000)?;
+/// let each = usual(LimitLayer::keyed(limits, by::header("x-api-key")));
+/// let all = usual(LimitLayer::new(ConcurrencyLimit::new(0)));
+/// let service = each.layer(all.layer(service_fn(answer)));
+/// let response = service.oneshot(Request::get("/health").body(String::new())?).await?;
+/// assert!(response.status().is_success());
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 pub trait Limits: sealed::Sealed {}
 
 impl<L: sealed::Sealed> Limits for L {}

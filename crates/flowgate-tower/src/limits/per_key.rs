@@ -8,6 +8,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A limit for each key: a [`Table`] of them, and where a request's key is found.
+///
+/// ```
+/// use flowgate::KeyedConcurrencyLimit;
+/// use flowgate_tower::by::{self, Header};
+/// use flowgate_tower::{LimitLayer, PerKey};
+///
+/// /// The layers of a program, in a struct: there they need a type.
+/// struct Layers {
+///     downloads: LimitLayer<PerKey<KeyedConcurrencyLimit, Header>>,
+/// }
+///
+/// let limits = KeyedConcurrencyLimit::new(3, 10_000)?;
+/// let layers = Layers { downloads: LimitLayer::keyed(limits, by::header("x-api-key")) };
+/// assert_eq!(layers.downloads.counts().get().admitted, 0);
+/// # Ok::<(), flowgate::KeyedError>(())
+/// ```
 pub struct PerKey<T, S: KeySource> {
     table: Arc<T>,
     source: S,
@@ -18,6 +34,32 @@ pub struct PerKey<T, S: KeySource> {
 type OwnQuota<K> = Arc<dyn Fn(&RequestHead<'_>, &K) -> Option<Quota> + Send + Sync>;
 
 /// What becomes of a request that has no key, or one that cannot be read.
+///
+/// ```
+/// use flowgate::{Keyed, TokenBucket};
+/// use flowgate_tower::{LimitLayer, Missing, by};
+/// use http::{Request, Response};
+/// # use std::convert::Infallible;
+/// # use tower::{Layer, ServiceExt, service_fn};
+/// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let nobody = TokenBucket::new("1/h".parse()?);
+/// for (missing, statuses) in [
+///     (Missing::Reject, [400, 400]),
+///     (Missing::Share(nobody.into()), [200, 429]),
+///     (Missing::Exempt, [200, 200]),
+/// ] {
+///     let limits = Keyed::token_bucket("100/min".parse()?).capacity(1000)?;
+///     let layer = LimitLayer::keyed(limits, by::header("x-api-key")).missing(missing);
+///     let service = layer.layer(service_fn(answer));
+///     for status in statuses {
+///         let response = service.clone().oneshot(Request::new(String::new())).await?;
+///         assert_eq!(response.status(), status);
+///     }
+/// }
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum Missing {
@@ -34,8 +76,8 @@ pub enum Missing {
 /// Whose limit it is.
 #[derive(Debug)]
 pub enum Who<K> {
-    /// A key, and its own quota.
-    Known(K, Option<Quota>),
+    /// A key, and its own quota; apart, as few have one, and it is large.
+    Known(K, Option<Box<Quota>>),
     /// One of those without a key, with the limit that they share.
     Nobody(AnyLimit),
 }
@@ -93,12 +135,12 @@ impl<T: Table<S::Key>, S: KeySource> Sealed for PerKey<T, S> {
         if let Some(own) = own {
             self.table.check(own).map_err(Cause::Quota)?;
         }
-        Ok(Some(Who::Known(key, own)))
+        Ok(Some(Who::Known(key, own.map(Box::new))))
     }
 
     fn try_take(&self, key: &Self::Key, cost: Option<u64>) -> Result<Option<Permit>, Denied> {
         match key {
-            Who::Known(key, own) => self.table.try_take(key, *own, cost),
+            Who::Known(key, own) => self.table.try_take(key, own.as_deref().copied(), cost),
             Who::Nobody(limit) => limit.try_take(&(), cost),
         }
     }
@@ -108,7 +150,9 @@ impl<T: Table<S::Key>, S: KeySource> Sealed for PerKey<T, S> {
             Who::Known(key, own) => {
                 let table = Arc::clone(&self.table);
                 Box::pin(async move {
-                    let answer = table.wait(&key, own, cost, patience).await;
+                    let answer = table
+                        .wait(&key, own.as_deref().copied(), cost, patience)
+                        .await;
                     (answer, Who::Known(key, own))
                 })
             }
@@ -121,28 +165,28 @@ impl<T: Table<S::Key>, S: KeySource> Sealed for PerKey<T, S> {
 
     fn token(&self, key: &Self::Key) -> u64 {
         match key {
-            Who::Known(_, own) => self.table.token(*own),
+            Who::Known(_, own) => self.table.token(own.as_deref().copied()),
             Who::Nobody(limit) => limit.token(&()),
         }
     }
 
     fn refund(&self, key: &Self::Key, n: u64) {
         match key {
-            Who::Known(key, own) => self.table.refund(key, *own, n),
+            Who::Known(key, own) => self.table.refund(key, own.as_deref().copied(), n),
             Who::Nobody(limit) => limit.refund(&(), n),
         }
     }
 
     fn charge(&self, key: &Self::Key, n: u64) {
         match key {
-            Who::Known(key, own) => self.table.charge(key, *own, n),
+            Who::Known(key, own) => self.table.charge(key, own.as_deref().copied(), n),
             Who::Nobody(limit) => limit.charge(&(), n),
         }
     }
 
     fn standings(&self, key: &Self::Key, name: &str, mut tell: impl FnMut(&Standing<'_>)) {
         match key {
-            Who::Known(key, own) => tell(&self.table.standing(key, *own, name)),
+            Who::Known(key, own) => tell(&self.table.standing(key, own.as_deref().copied(), name)),
             Who::Nobody(limit) => limit.standings(&(), name, tell),
         }
     }

@@ -8,11 +8,39 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A table of limits that knows keys of type `K`: [`Keyed`] or [`KeyedConcurrencyLimit`]. Sealed.
+///
+/// ```
+/// use flowgate::{Keyed, KeyedConcurrencyLimit};
+/// use flowgate_tower::by::{self, Path};
+/// use flowgate_tower::{IntoTable, LimitLayer, PerKey, Table};
+///
+/// /// By path, whichever kind of table it is.
+/// fn by_path<T: IntoTable<Table: Table<String>>>(table: T) -> LimitLayer<PerKey<T::Table, Path>> {
+///     LimitLayer::keyed(table, by::path())
+/// }
+///
+/// let rates = by_path(Keyed::token_bucket("100/s".parse()?).capacity(1000)?);
+/// let at_once = by_path(KeyedConcurrencyLimit::new(5, 1000)?);
+/// assert_eq!(rates.counts().get(), at_once.counts().get());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Table<K>: sealed::Sealed<K> {}
 
 impl<K, T: sealed::Sealed<K>> Table<K> for T {}
 
 /// What [`LimitLayer::keyed`](crate::LimitLayer::keyed) takes: a [`Table`], or an [`Arc`] of it.
+///
+/// ```
+/// use flowgate::KeyedConcurrencyLimit;
+/// use flowgate_tower::IntoTable;
+/// use std::sync::Arc;
+///
+/// let table = Arc::new(KeyedConcurrencyLimit::new(5, 1000)?);
+/// assert!(Arc::ptr_eq(&Arc::clone(&table).into_table(), &table));
+/// // By itself, it is shared from here on.
+/// assert_eq!(KeyedConcurrencyLimit::new(5, 1000)?.into_table().limit(), 5);
+/// # Ok::<(), flowgate::KeyedError>(())
+/// ```
 pub trait IntoTable {
     /// The table.
     type Table;
