@@ -11,6 +11,23 @@ use crate::failure::Failure;
 ///
 /// Of a schedule, `sent` + `unsent` + `skipped` is never more than `scheduled`; what is missing was given up when the run
 /// ended.
+///
+/// # Examples
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use flowgate_load::{Counts, Failure, Statuses};
+///
+/// let counts = Counts {
+///     sent: 100,
+///     unanswered: 1,
+///     statuses: Statuses { success: 90, limited: 6, server_error: 2, ..Statuses::default() },
+///     failures: BTreeMap::from([(Failure::Timeout, 1)]),
+///     ..Counts::default()
+/// };
+/// assert_eq!(counts.errors(), 4); // those that the server limited are none
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Requests in the schedule; none when there is no schedule, and as many are sent as can be.
@@ -40,6 +57,18 @@ pub struct Counts {
 
 /// Answers by status class. A server that limits the load says so with 429 or 503: these are
 /// counted apart, as `limited`, and not in their class, because being refused is not an error here.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::Statuses;
+///
+/// let statuses =
+///     Statuses { success: 90, redirection: 3, client_error: 1, limited: 6, ..Statuses::default() };
+/// assert_eq!(statuses.total(), 100);
+/// assert_eq!(statuses.admitted(), 93);
+/// assert_eq!(statuses.errors(), 1);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statuses {
     /// 101, the only one of its class that ends an exchange.

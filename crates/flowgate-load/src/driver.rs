@@ -46,6 +46,20 @@ pub struct Driver {
 /// next is not, the server sees them closer together than they were sent.
 ///
 /// After a burst it is added once: what flows in meanwhile is not lost.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use flowgate::Quota;
+/// use flowgate_load::{Driver, Margin};
+///
+/// let driver = Driver::at_most(Quota::per_second(2));
+/// assert_eq!(driver.to_string(), "at most 2/s"); // and a margin of up to a tenth: Margin::Auto
+/// let driver = driver.margin(Margin::Time(Duration::from_millis(1)));
+/// assert_eq!(driver.to_string(), "at most 2/s, 1 ms more apart");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Margin {
     /// As long as the answer to the request before took, but at most a tenth of the distance: where the server is quick,
@@ -80,6 +94,18 @@ impl Margin {
 }
 
 /// What was wrong with the text of a [`Driver`].
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::{Driver, DriverError};
+///
+/// assert!(matches!(Driver::parse("100/s"), Err(DriverError::Name(text)) if text == "100/s"));
+/// match Driver::parse("sliding 100/s burst 20") {
+///     Err(DriverError::Quota(error)) => println!("{error}"), // a window has no burst
+///     other => panic!("{other:?}"),
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DriverError {
@@ -91,6 +117,18 @@ pub enum DriverError {
 
 impl Driver {
     /// Never closer together than one by the rate of `quota`, whose burst plays no part.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowgate_load::{Driver, Extent, Pace};
+    ///
+    /// let driver = Driver::at_most("2/s burst 10".parse()?);
+    /// assert_eq!(driver.per_second(), 2.0);
+    /// let pace = Pace::Under(driver, Extent::Requests(100));
+    /// assert_eq!(pace.requests(), Some(100));
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     pub fn at_most(quota: Quota) -> Driver {
         let clock = ManualClock::new();
         let even = quota.burst(1);
@@ -114,6 +152,18 @@ impl Driver {
     /// # Errors
     ///
     /// If it begins with none of these names, or what follows is not a quota that this limiter can have.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowgate_load::Driver;
+    ///
+    /// // As a server does that has 100 in every minute.
+    /// let driver = Driver::parse("sliding 100/min")?;
+    /// assert_eq!(driver.to_string(), "sliding 100/min");
+    /// assert!(Driver::parse("strict 100/min").is_err());
+    /// # Ok::<(), flowgate_load::DriverError>(())
+    /// ```
     pub fn parse(text: &str) -> Result<Driver, DriverError> {
         let text = text.trim();
         let unnamed = || DriverError::Name(text.to_owned());
@@ -135,6 +185,16 @@ impl Driver {
     }
 
     /// The same, with another margin.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowgate::Quota;
+    /// use flowgate_load::{Driver, Margin};
+    ///
+    /// let driver = Driver::at_most(Quota::per_second(2)).margin(Margin::Answer);
+    /// assert_eq!(driver.to_string(), "at most 2/s, counted from answers");
+    /// ```
     #[must_use]
     pub fn margin(self, margin: Margin) -> Driver {
         Driver { margin, ..self }
@@ -146,6 +206,15 @@ impl Driver {
     }
 
     /// The rate, in requests per second.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowgate_load::Driver;
+    ///
+    /// assert_eq!(Driver::parse("token 90/min burst 20")?.per_second(), 1.5);
+    /// # Ok::<(), flowgate_load::DriverError>(())
+    /// ```
     pub fn per_second(&self) -> f64 {
         self.quota.count() as f64 / self.quota.period().as_secs_f64()
     }

@@ -45,6 +45,22 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 const LOOKS_A_SECOND: usize = 10;
 
 /// Why a run could not begin.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_load::{Plan, RunError, Schedule, Stop, Target};
+///
+/// let schedule = Schedule::of(Quota::per_second(100), 1000)?;
+/// let mut plan = Plan::new(Target::parse("http://127.0.0.1:8080/")?, schedule);
+/// plan.targets.push(Target::parse("http://127.0.0.1:9090/")?);
+/// match flowgate_load::run(plan, &Stop::new()) {
+///     Err(RunError::Targets(reason)) => println!("{reason}"), // two hosts, so nothing was sent
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RunError {
@@ -81,6 +97,18 @@ pub enum RunError {
 /// # Errors
 ///
 /// When the run could not begin: see [`RunError`].
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::{Extent, Origin, Pace, Plan, Stop, Target};
+///
+/// let origin = Origin::start()?;
+/// let plan = Plan::new(Target::parse(&origin.url())?, Pace::Unpaced(Extent::Requests(3)));
+/// let report = flowgate_load::run(plan, &Stop::new())?;
+/// assert_eq!((report.counts.sent, report.counts.statuses.success), (3, 3));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn run(plan: Plan, stop: &Stop) -> Result<Report, RunError> {
     run_watched(plan, stop, |_| {})
 }
@@ -91,6 +119,19 @@ pub fn run(plan: Plan, stop: &Stop) -> Result<Report, RunError> {
 /// # Errors
 ///
 /// As for [`run`].
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::{Extent, Origin, Pace, Plan, Progress, Stop, Target};
+///
+/// let origin = Origin::start()?;
+/// let plan = Plan::new(Target::parse(&origin.url())?, Pace::Unpaced(Extent::Requests(3)));
+/// let mut last = Progress::default();
+/// let report = flowgate_load::run_watched(plan, &Stop::new(), |progress| last = progress.clone())?;
+/// assert_eq!(last.sent, report.counts.sent); // how it ended is seen in any case
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn run_watched(
     plan: Plan,
     stop: &Stop,

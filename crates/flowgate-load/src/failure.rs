@@ -10,6 +10,20 @@ use tokio_rustls::rustls::{AlertDescription, CertificateError};
 /// Why a request got no usable answer.
 ///
 /// A status such as 404 or 500 is an answer, not a failure.
+///
+/// # Examples
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use flowgate_load::{Counts, Failure};
+///
+/// let failures = BTreeMap::from([(Failure::Refused, 2), (Failure::Timeout, 40)]);
+/// let counts = Counts { failures, ..Counts::default() };
+/// let commonest = counts.failures.iter().max_by_key(|(_, count)| **count);
+/// let (failure, count) = commonest.expect("there are two kinds");
+/// assert_eq!(format!("{count} {failure}"), "40 timed out");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Failure {
@@ -42,6 +56,16 @@ pub enum Failure {
 }
 
 /// What was wrong with TLS.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::{Failure, TlsFault};
+///
+/// let failure = Failure::Tls(TlsFault::Expired);
+/// assert_eq!(failure.to_string(), "certificate has expired");
+/// assert_eq!(failure.advice(), Some("--insecure accepts any certificate"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum TlsFault {

@@ -8,6 +8,19 @@ use flowgate::{
 };
 
 /// The names that [`limiter_named`] knows.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate::{Clock, Quota};
+/// use flowgate_load::{LIMITERS, limiter_named};
+///
+/// for name in LIMITERS {
+///     let limiter = limiter_named(name, Quota::per_second(2), Clock::system())?;
+///     assert!(limiter.is_some_and(|limiter| limiter.try_acquire().is_ok()), "{name}");
+/// }
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
 pub const LIMITERS: [&str; 6] = [
     "token",
     "leaky",

@@ -17,6 +17,17 @@ use tokio::sync::oneshot;
 
 /// An HTTP/1.1 server on a free port of 127.0.0.1, in its own thread, that answers everything with
 /// `200 OK`. Dropping it closes its connections and ends the thread.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::{Origin, Target};
+///
+/// let origin = Origin::start()?;
+/// let target = Target::parse(&origin.url())?;
+/// assert_eq!(target.host(), "127.0.0.1");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Origin {
     address: SocketAddr,

@@ -8,6 +8,23 @@ use crate::report::nanos;
 use crate::spread::{Durations, Spread};
 
 /// How evenly requests were sent.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use flowgate::Quota;
+/// use flowgate_load::{Driver, Extent, Origin, Pace, Plan, Stop, Target};
+///
+/// let origin = Origin::start()?;
+/// let pace = Pace::Under(Driver::at_most(Quota::per_second(1000)), Extent::Requests(5));
+/// let plan = Plan::new(Target::parse(&origin.url())?, pace);
+/// let pacing = flowgate_load::run(plan, &Stop::new())?.pacing;
+/// assert!(pacing.smallest_gap >= Some(Duration::from_millis(1)));
+/// assert_eq!(pacing.gap_error.samples, 4); // between five requests
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pacing {
     /// By how much the time between one send and the next differed from the time between their due
@@ -24,6 +41,23 @@ pub struct Pacing {
 }
 
 /// The most sends in any span of a length, both ends included.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use flowgate_load::{Busiest, Extent, Origin, Pace, Plan, Stop, Target};
+///
+/// let origin = Origin::start()?;
+/// let plan = Plan::new(Target::parse(&origin.url())?, Pace::Unpaced(Extent::Requests(5)));
+/// let pacing = flowgate_load::run(plan, &Stop::new())?.pacing;
+/// for Busiest { window, sent } in pacing.busiest {
+///     assert!(window <= Duration::from_secs(1));
+///     assert!((1..=5).contains(&sent));
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Busiest {
     /// The length.
@@ -34,6 +68,25 @@ pub struct Busiest {
 }
 
 /// The shortest time in which so many sends happened.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use flowgate::Quota;
+/// use flowgate_load::{Cluster, Driver, Extent, Origin, Pace, Plan, Stop, Target};
+///
+/// let origin = Origin::start()?;
+/// let pace = Pace::Under(Driver::at_most(Quota::per_second(1000)), Extent::Requests(5));
+/// let plan = Plan::new(Target::parse(&origin.url())?, pace);
+/// let pacing = flowgate_load::run(plan, &Stop::new())?.pacing;
+/// // Never more than one in a millisecond: n requests take n - 1 of them at the least.
+/// for Cluster { sends, within } in pacing.envelope {
+///     assert!(within >= Duration::from_millis(sends - 1));
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cluster {
     /// How many.

@@ -15,9 +15,43 @@ use crate::schedule::{Extent, Schedule};
 use crate::target::Target;
 
 /// The most connections that one run may hold open.
+///
+/// # Examples
+///
+/// ```
+/// use std::num::NonZeroUsize;
+///
+/// use flowgate_load::{Extent, MAX_CONNECTIONS, Origin, Pace, Plan, Stop, Target};
+///
+/// let origin = Origin::start()?;
+/// let mut plan = Plan::new(Target::parse(&origin.url())?, Pace::Unpaced(Extent::Requests(3)));
+/// plan.connections = NonZeroUsize::new(MAX_CONNECTIONS).expect("it is not 0");
+/// let report = flowgate_load::run(plan, &Stop::new())?;
+/// assert_eq!(report.connections.connections, 3); // three requests do not need more
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub const MAX_CONNECTIONS: usize = 20_000;
 
 /// Everything that [`run`](crate::run) needs to know.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use flowgate::Quota;
+/// use flowgate_load::{Late, Plan, Schedule, Target};
+///
+/// let schedule = Schedule::lasting(Quota::per_second(1000), Duration::from_secs(30))?;
+/// let plan = Plan {
+///     late: Late::Within(Duration::from_millis(100)),
+///     timeout: Duration::from_secs(2),
+///     ..Plan::new(Target::parse("http://localhost:8080/")?, schedule)
+/// };
+/// assert_eq!(plan.pace.requests(), Some(30_000));
+/// assert_eq!(plan.connections.get(), 50);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Where requests go: one after the other, and again from the first. All of one host and port, or the run does not
@@ -50,6 +84,27 @@ pub struct Plan {
 }
 
 /// When requests are sent.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use flowgate::Quota;
+/// use flowgate_load::{Driver, Extent, Pace, Schedule};
+///
+/// let second = Duration::from_secs(1);
+/// let hold = Pace::from(Schedule::lasting(Quota::per_second(100), 60 * second)?);
+/// assert_eq!(hold.requests(), Some(6000));
+///
+/// let under = Pace::Under(Driver::at_most(Quota::per_second(2)), Extent::Requests(10));
+/// assert_eq!(under.span(), Some(5 * second));
+///
+/// let unpaced = Pace::Unpaced(Extent::Lasting(10 * second));
+/// assert_eq!((unpaced.requests(), unpaced.span()), (None, Some(10 * second)));
+/// assert_eq!(unpaced.to_string(), "as fast as possible");
+/// # Ok::<(), flowgate_load::ScheduleError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub enum Pace {
     /// By a schedule, and late ones as soon as possible: the rate is held.
@@ -61,6 +116,22 @@ pub enum Pace {
 }
 
 /// What becomes of requests that cannot be sent when they are due, as every connection is busy.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use flowgate::Quota;
+/// use flowgate_load::{Late, Plan, Schedule, Target};
+///
+/// let schedule = Schedule::of(Quota::per_second(100), 1000)?;
+/// let mut plan = Plan::new(Target::parse("http://localhost:8080/")?, schedule);
+/// assert_eq!(plan.late, Late::Queue);
+/// // As users who go away after a second: what is later is counted as skipped.
+/// plan.late = Late::Within(Duration::from_secs(1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Late {
     /// They are sent as soon as possible.
@@ -80,6 +151,19 @@ impl Plan {
     }
 
     /// A plan with the defaults: `GET`, 50 connections, a time limit of 10 s.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowgate::Quota;
+    /// use flowgate_load::{Plan, Schedule, Target};
+    ///
+    /// let schedule = Schedule::of(Quota::per_second(100), 1000)?;
+    /// let plan = Plan::new(Target::parse("http://localhost:8080/")?, schedule);
+    /// assert_eq!(plan.template.method, "GET");
+    /// assert!(plan.keep_alive);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new(target: Target, pace: impl Into<Pace>) -> Plan {
         Plan {
             targets: vec![target],
@@ -191,6 +275,25 @@ impl fmt::Display for Pace {
 }
 
 /// The request that is sent over and over.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_load::{Plan, Schedule, Target, Template};
+/// use hyper::Method;
+/// use hyper::header::{CONTENT_TYPE, HeaderValue};
+///
+/// let schedule = Schedule::of(Quota::per_second(100), 1000)?;
+/// let mut plan = Plan::new(Target::parse("http://localhost:8080/orders")?, schedule);
+/// assert_eq!(plan.template.method, Method::GET);
+/// plan.template = Template {
+///     method: Method::POST,
+///     headers: vec![(CONTENT_TYPE, HeaderValue::from_static("application/json"))],
+///     body: r#"{"item":17}"#.into(),
+/// };
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Template {
     /// The method; `GET` by default.

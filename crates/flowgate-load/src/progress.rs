@@ -3,6 +3,25 @@
 use std::time::Duration;
 
 /// How far a run is: about ten times a second, and at its end.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::{Extent, Origin, Pace, Plan, Progress, Stop, Target};
+///
+/// /// A line that is drawn again and again.
+/// fn line(progress: &Progress) -> String {
+///     let Progress { sent, failed, in_flight, .. } = progress;
+///     format!("{sent} sent, {failed} failed, {in_flight} on their way")
+/// }
+///
+/// let origin = Origin::start()?;
+/// let plan = Plan::new(Target::parse(&origin.url())?, Pace::Unpaced(Extent::Requests(3)));
+/// let mut last = String::new();
+/// flowgate_load::run_watched(plan, &Stop::new(), |progress| last = line(progress))?;
+/// assert_eq!(last, "3 sent, 0 failed, 0 on their way");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Progress {

@@ -8,6 +8,21 @@ use serde::{Deserialize, Serialize};
 use crate::report::nanos;
 
 /// The spread of a set of durations: quantiles to three significant digits.
+///
+/// # Examples
+///
+/// ```
+/// # use flowgate::Quota;
+/// # use flowgate_load::{Origin, Plan, Schedule, Stop, Target};
+/// # let origin = Origin::start()?;
+/// # let schedule = Schedule::of(Quota::per_second(1000), 5)?;
+/// # let plan = Plan::new(Target::parse(&origin.url())?, schedule);
+/// let report = flowgate_load::run(plan, &Stop::new())?; // five requests, at 1000/s
+/// let spread = report.service;
+/// assert_eq!(spread.samples, 5);
+/// assert!(spread.p50 <= spread.p99 && spread.p99 <= spread.max);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spread {
     /// How many durations there are; when it is zero, so is everything else.
@@ -51,6 +66,25 @@ impl Spread {
 }
 
 /// One point of a distribution.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::Quantile;
+///
+/// # use flowgate::Quota;
+/// # use flowgate_load::{Origin, Plan, Schedule, Stop, Target};
+/// # let origin = Origin::start()?;
+/// # let schedule = Schedule::of(Quota::per_second(1000), 5)?;
+/// # let plan = Plan::new(Target::parse(&origin.url())?, schedule);
+/// let report = flowgate_load::run(plan, &Stop::new())?; // five requests, at 1000/s
+/// // As a table: half of the answers took at most so long, and so forth.
+/// for Quantile { share, value } in &report.curves.service {
+///     println!("{share:.4} {value:?}");
+/// }
+/// assert!(report.curves.service.is_sorted_by_key(|point| point.value));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quantile {
     /// The share, from 0 to 1, …

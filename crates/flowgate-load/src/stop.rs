@@ -8,6 +8,23 @@ use tokio::sync::watch;
 /// second for answers that are still on their way, and reports what it measured.
 ///
 /// Clones share one state; once stopped it stays so.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_load::{Origin, Plan, RunError, Schedule, Stop, Target};
+///
+/// let origin = Origin::start()?;
+/// let schedule = Schedule::of(Quota::per_second(1), 3600)?; // an hour
+/// let plan = Plan::new(Target::parse(&origin.url())?, schedule);
+///
+/// let stop = Stop::new();
+/// stop.clone().stop(); // as somebody does who presses Ctrl-C
+/// assert!(stop.is_stopped());
+/// assert!(matches!(flowgate_load::run(plan, &stop), Err(RunError::Stopped)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Stop(Arc<watch::Sender<bool>>);
 

@@ -31,6 +31,18 @@ pub struct Target {
 }
 
 /// Why a text is not a URL that can be loaded.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::{Target, TargetError};
+///
+/// let error: TargetError = Target::parse("ftp://localhost/").unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "\"ftp://localhost/\" is not an HTTP URL: type one that begins with http:// or https://",
+/// );
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetError {
     text: String,
@@ -55,6 +67,16 @@ impl Target {
     ///
     /// When the text is not a URL, its scheme is neither `http` nor `https`, it has no host, its port
     /// is 0 or no number, or it holds a user name.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowgate_load::Target;
+    ///
+    /// assert_eq!(Target::parse("http://127.0.0.1:8080")?.to_string(), "http://127.0.0.1:8080/");
+    /// assert_eq!(Target::parse("http://[::1]/a?b#c")?.to_string(), "http://[::1]/a?b");
+    /// # Ok::<(), flowgate_load::TargetError>(())
+    /// ```
     pub fn parse(text: &str) -> Result<Target, TargetError> {
         let refuse = |reason| TargetError {
             text: text.to_owned(),
@@ -97,6 +119,16 @@ impl Target {
     }
 
     /// Whether connections to it are encrypted.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowgate_load::Target;
+    ///
+    /// assert!(Target::parse("https://localhost/")?.is_tls());
+    /// assert!(!Target::parse("http://localhost:443/")?.is_tls());
+    /// # Ok::<(), flowgate_load::TargetError>(())
+    /// ```
     pub fn is_tls(&self) -> bool {
         self.is_tls
     }
@@ -112,6 +144,15 @@ impl Target {
     }
 
     /// The host as a resolver wants it: an IPv6 address loses its brackets.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowgate_load::Target;
+    ///
+    /// assert_eq!(Target::parse("http://[::1]:8080/")?.host(), "::1");
+    /// # Ok::<(), flowgate_load::TargetError>(())
+    /// ```
     pub fn host(&self) -> &str {
         self.authority
             .host()

@@ -9,6 +9,20 @@ use crate::report::nanos;
 /// What happened in each second of a run.
 ///
 /// Runs of more than an hour have longer slots, so that there are never many more than 3600.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use flowgate_load::{Slot, Timeline};
+///
+/// let slots = [100, 100, 97].map(|sent| Slot { due: 100, sent, ..Slot::default() });
+/// let timeline = Timeline { width: Duration::from_secs(1), slots: slots.to_vec() };
+/// let off = timeline.starts().find(|(_, slot)| slot.difference() > 0);
+/// let (start, slot) = off.expect("the last one is off");
+/// assert_eq!((start, slot.difference()), (Duration::from_secs(2), 3));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timeline {
     /// The length of a slot: whole seconds.
@@ -19,6 +33,21 @@ pub struct Timeline {
 }
 
 /// A slot of a [`Timeline`].
+///
+/// # Examples
+///
+/// ```
+/// # use flowgate::Quota;
+/// # use flowgate_load::{Origin, Plan, Schedule, Stop, Target};
+/// # let origin = Origin::start()?;
+/// # let schedule = Schedule::of(Quota::per_second(1000), 5)?;
+/// # let plan = Plan::new(Target::parse(&origin.url())?, schedule);
+/// let report = flowgate_load::run(plan, &Stop::new())?; // five requests, at 1000/s
+/// let slots = &report.timeline.slots;
+/// assert_eq!(slots.iter().map(|slot| slot.due).sum::<u64>(), 5);
+/// assert_eq!(slots.iter().map(|slot| slot.admitted).sum::<u64>(), 5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slot {
     /// Requests by when they were due. One whose turn never came, as the run ended, is missing.
@@ -47,6 +76,18 @@ pub struct Slot {
 
 impl Timeline {
     /// The slots, each with the time at which it begins.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use flowgate_load::{Slot, Timeline};
+    ///
+    /// let timeline = Timeline { width: Duration::from_secs(2), slots: vec![Slot::default(); 3] };
+    /// let starts: Vec<u64> = timeline.starts().map(|(start, _)| start.as_secs()).collect();
+    /// assert_eq!(starts, [0, 2, 4]);
+    /// ```
     pub fn starts(&self) -> impl Iterator<Item = (Duration, &Slot)> {
         let starts =
             std::iter::successors(Some(Duration::ZERO), |start| start.checked_add(self.width));
@@ -56,6 +97,15 @@ impl Timeline {
 
 impl Slot {
     /// By how many requests it is off.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowgate_load::Slot;
+    ///
+    /// let slot = Slot { due: 100, sent: 103, ..Slot::default() };
+    /// assert_eq!(slot.difference(), 3);
+    /// ```
     pub fn difference(&self) -> u64 {
         self.due.abs_diff(self.sent)
     }

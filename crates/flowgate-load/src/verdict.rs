@@ -9,6 +9,24 @@ use crate::report::{Mode, Report, text};
 /// Whether a run did what it was asked to, judged by [`Thresholds`].
 ///
 /// `Display` writes the word alone: `HELD`, `UNDER`, `NOT HELD`, `UNPACED`.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::Verdict;
+///
+/// # use flowgate::Quota;
+/// # use flowgate_load::{Origin, Plan, Schedule, Stop, Target};
+/// # let origin = Origin::start()?;
+/// # let schedule = Schedule::of(Quota::per_second(1000), 5)?;
+/// # let plan = Plan::new(Target::parse(&origin.url())?, schedule);
+/// let report = flowgate_load::run(plan, &Stop::new())?; // five requests, at 1000/s
+/// match report.verdict() {
+///     Verdict::NotHeld(causes) => println!("not held: {}", causes[0]),
+///     verdict => assert_eq!(verdict, Verdict::Held),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// Every scheduled request was sent, at the rate asked for, and on time.
@@ -22,6 +40,23 @@ pub enum Verdict {
 }
 
 /// The limits inside which a rate counts as held.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::Thresholds;
+///
+/// # use std::time::Duration;
+/// # use flowgate::Quota;
+/// # use flowgate_load::{Origin, Plan, Schedule, Stop, Target};
+/// # let origin = Origin::start()?;
+/// # let schedule = Schedule::of(Quota::per_second(1000), 5)?;
+/// # let plan = Plan::new(Target::parse(&origin.url())?, schedule);
+/// let report = flowgate_load::run(plan, &Stop::new())?; // five requests, at 1000/s
+/// let Thresholds { rate_error, lag_p99 } = report.thresholds();
+/// assert_eq!((rate_error, lag_p99), (0.001, Duration::from_millis(1)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
     /// How far the achieved rate may be from the target, as a fraction of it: 0.001. Only a constant
@@ -33,6 +68,27 @@ pub struct Thresholds {
 }
 
 /// One reason why a rate was not held.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::{Cause, Verdict};
+///
+/// # use flowgate::Quota;
+/// # use flowgate_load::{Origin, Plan, Schedule, Stop, Target};
+/// # let origin = Origin::start()?;
+/// # let schedule = Schedule::of(Quota::per_second(1000), 5)?;
+/// # let plan = Plan::new(Target::parse(&origin.url())?, schedule);
+/// let mut report = flowgate_load::run(plan, &Stop::new())?; // five requests, at 1000/s
+/// report.is_interrupted = true;
+/// report.counts.sent = 3;
+/// let Verdict::NotHeld(causes) = report.verdict() else {
+///     panic!("{}", report.verdict());
+/// };
+/// assert_eq!(causes[0], Cause::Interrupted); // the first to be looked at
+/// assert!(causes.contains(&Cause::Unsent { sent: 3, scheduled: 5, failure: None }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Cause {

@@ -4,13 +4,66 @@ use opentelemetry::{Context, KeyValue};
 
 /// The attribute that says which kind of sampler picked a trace: `ratelimiting` or `probabilistic`, as Jaeger's
 /// clients set it.
+///
+/// ```
+/// use flowgate_otel::{RateLimitingSampler, SAMPLER_TYPE};
+/// use opentelemetry::trace::{Tracer, TracerProvider};
+/// use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider};
+///
+/// let exporter = InMemorySpanExporter::default();
+/// let provider = SdkTracerProvider::builder()
+///     .with_sampler(RateLimitingSampler::new("10/s".parse()?))
+///     .with_simple_exporter(exporter.clone())
+///     .build();
+/// provider.tracer("shop").in_span("checkout", |_context| {});
+/// let span = &exporter.get_finished_spans()?[0];
+/// let kind = span.attributes.iter().find(|said| said.key.as_str() == SAMPLER_TYPE);
+/// assert_eq!(kind.map(|said| said.value.clone()), Some("ratelimiting".into()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub const SAMPLER_TYPE: &str = "sampler.type";
 
 /// The attribute with the sampler's parameter: traces per second, or the probability.
+///
+/// ```
+/// use flowgate_otel::{RateLimitingSampler, SAMPLER_PARAM};
+/// use opentelemetry::trace::{Tracer, TracerProvider};
+/// use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider};
+///
+/// let exporter = InMemorySpanExporter::default();
+/// let provider = SdkTracerProvider::builder()
+///     .with_sampler(RateLimitingSampler::new("30/min".parse()?))
+///     .with_simple_exporter(exporter.clone())
+///     .build();
+/// provider.tracer("shop").in_span("checkout", |_context| {});
+/// let span = &exporter.get_finished_spans()?[0];
+/// let per_second = span.attributes.iter().find(|said| said.key.as_str() == SAMPLER_PARAM);
+/// assert_eq!(per_second.map(|said| said.value.clone()), Some(0.5.into()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub const SAMPLER_PARAM: &str = "sampler.param";
 
 /// The attribute of a reported span that says how many were dropped since the last one that said so, where
 /// that was [asked for](crate::RateLimitedProcessor::annotate).
+///
+/// ```
+/// use flowgate_otel::{DROPPED_SPANS, RateLimitedExporter};
+/// use opentelemetry::trace::{Tracer, TracerProvider};
+/// use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider};
+///
+/// let next = InMemorySpanExporter::default();
+/// let exporter = RateLimitedExporter::new(next.clone(), "1/h".parse()?)
+///     .exempt(|span| span.name == "payment")
+///     .annotate();
+/// let provider = SdkTracerProvider::builder().with_simple_exporter(exporter).build();
+/// for name in ["page", "page", "payment"] {
+///     provider.tracer("shop").in_span(name, |_context| {});
+/// }
+/// let payment = &next.get_finished_spans()?[1];
+/// let told = payment.attributes.iter().find(|told| told.key.as_str() == DROPPED_SPANS);
+/// assert_eq!(told.map(|told| told.value.clone()), Some(1.into())); // the second page
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub const DROPPED_SPANS: &str = "flowgate.dropped_spans";
 
 /// What a sampled trace's first span is given.

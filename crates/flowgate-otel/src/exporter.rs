@@ -36,6 +36,21 @@ pub struct RateLimitedExporter<E> {
 
 impl<E: SpanExporter> RateLimitedExporter<E> {
     /// So many spans go on to `next`; at once, the quota's burst, or its count.
+    ///
+    /// ```
+    /// use flowgate_otel::RateLimitedExporter;
+    /// use opentelemetry::trace::{Tracer, TracerProvider};
+    /// use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider};
+    ///
+    /// let next = InMemorySpanExporter::default();
+    /// let exporter = RateLimitedExporter::new(next.clone(), "2/h".parse()?);
+    /// let provider = SdkTracerProvider::builder().with_simple_exporter(exporter).build();
+    /// for _ in 0..5 {
+    ///     provider.tracer("shop").in_span("checkout", |_context| {});
+    /// }
+    /// assert_eq!(next.get_finished_spans()?.len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn new(next: E, quota: Quota) -> Self {
         Self {
@@ -46,6 +61,25 @@ impl<E: SpanExporter> RateLimitedExporter<E> {
 
     /// A clock of your own.
     ///
+    /// ```
+    /// use flowgate::ManualClock;
+    /// use flowgate_otel::RateLimitedExporter;
+    /// use opentelemetry::trace::{Tracer, TracerProvider};
+    /// use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let exporter = RateLimitedExporter::new(InMemorySpanExporter::default(), "1/s".parse()?).clock(&time)?;
+    /// let counts = exporter.counts();
+    /// let provider = SdkTracerProvider::builder().with_simple_exporter(exporter).build();
+    /// for _ in 0..4 {
+    ///     provider.tracer("shop").in_span("checkout", |_context| {});
+    ///     time.advance(Duration::from_millis(500));
+    /// }
+    /// assert_eq!((counts.reported(), counts.dropped()), (2, 2));
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`TokenBucketBuilder::build`](flowgate::TokenBucketBuilder::build), which has no reason for one here.
@@ -55,6 +89,22 @@ impl<E: SpanExporter> RateLimitedExporter<E> {
     }
 
     /// Spans that go on always, and take no token: those with an error, say.
+    ///
+    /// ```
+    /// use flowgate_otel::RateLimitedExporter;
+    /// use opentelemetry::trace::{Tracer, TracerProvider};
+    /// use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider};
+    ///
+    /// let exporter = RateLimitedExporter::new(InMemorySpanExporter::default(), "1/h".parse()?)
+    ///     .exempt(|span| span.name == "payment");
+    /// let counts = exporter.counts();
+    /// let provider = SdkTracerProvider::builder().with_simple_exporter(exporter).build();
+    /// for name in ["payment", "page", "payment", "page"] {
+    ///     provider.tracer("shop").in_span(name, |_context| {});
+    /// }
+    /// assert_eq!((counts.reported(), counts.dropped()), (3, 1));
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     #[must_use]
     pub fn exempt(mut self, is_exempt: impl Fn(&SpanData) -> bool + Send + Sync + 'static) -> Self {
         self.reporting.exempt(Box::new(is_exempt));
@@ -65,17 +115,20 @@ impl<E: SpanExporter> RateLimitedExporter<E> {
     ///
     /// ```
     /// use flowgate_otel::RateLimitedExporter;
-    /// use opentelemetry::metrics::MeterProvider;
-    /// use opentelemetry_sdk::metrics::SdkMeterProvider;
-    /// use opentelemetry_sdk::trace::InMemorySpanExporter;
+    /// use opentelemetry::trace::{Tracer, TracerProvider};
+    /// use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider};
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
     ///
-    /// let meter = SdkMeterProvider::default().meter("shop");
-    /// let dropped = meter.u64_counter("spans_dropped").build();
-    /// let exporter = RateLimitedExporter::new(InMemorySpanExporter::default(), "500/s".parse()?)
-    ///     .exempt(|span| span.name == "payment")
-    ///     .on_dropped(move |spans| dropped.add(spans, &[]))
-    ///     .annotate();
-    /// # drop(exporter);
+    /// let metric = Arc::new(AtomicU64::new(0)); // or a counter of an OpenTelemetry meter
+    /// let dropped = Arc::clone(&metric);
+    /// let exporter = RateLimitedExporter::new(InMemorySpanExporter::default(), "2/h".parse()?)
+    ///     .on_dropped(move |spans| _ = dropped.fetch_add(spans, Ordering::Relaxed));
+    /// let provider = SdkTracerProvider::builder().with_simple_exporter(exporter).build();
+    /// for _ in 0..5 {
+    ///     provider.tracer("shop").in_span("checkout", |_context| {});
+    /// }
+    /// assert_eq!(metric.load(Ordering::Relaxed), 3);
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     #[must_use]
@@ -86,6 +139,28 @@ impl<E: SpanExporter> RateLimitedExporter<E> {
 
     /// The first span of a batch that goes on says how many were dropped, of that batch and of any before it, in the
     /// attribute [`DROPPED_SPANS`](crate::DROPPED_SPANS). Nothing is told twice.
+    ///
+    /// ```
+    /// use flowgate_otel::{DROPPED_SPANS, RateLimitedExporter};
+    /// use opentelemetry::trace::{Tracer, TracerProvider};
+    /// use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanExporter};
+    ///
+    /// // A batch of five spans, as a processor hands them over.
+    /// let ended = InMemorySpanExporter::default();
+    /// let provider = SdkTracerProvider::builder().with_simple_exporter(ended.clone()).build();
+    /// for _ in 0..5 {
+    ///     provider.tracer("shop").in_span("checkout", |_context| {});
+    /// }
+    /// let batch = ended.get_finished_spans()?;
+    ///
+    /// let next = InMemorySpanExporter::default();
+    /// let exporter = RateLimitedExporter::new(next.clone(), "2/h".parse()?).annotate();
+    /// futures_executor::block_on(exporter.export(batch))?;
+    /// let first = &next.get_finished_spans()?[0];
+    /// let told = first.attributes.iter().find(|told| told.key.as_str() == DROPPED_SPANS);
+    /// assert_eq!(told.map(|told| told.value.clone()), Some(3.into()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn annotate(mut self) -> Self {
         self.reporting.annotate();
@@ -93,11 +168,42 @@ impl<E: SpanExporter> RateLimitedExporter<E> {
     }
 
     /// What it has done, to be read when it has been handed to a provider.
+    ///
+    /// ```
+    /// use flowgate_otel::RateLimitedExporter;
+    /// use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider};
+    ///
+    /// let exporter = RateLimitedExporter::new(InMemorySpanExporter::default(), "500/s".parse()?);
+    /// let counts = exporter.counts();
+    /// let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).build();
+    /// provider.shutdown()?;
+    /// assert_eq!((counts.reported(), counts.dropped()), (0, 0)); // nothing has come
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn counts(&self) -> ReportCounts {
         self.reporting.counts()
     }
 
     /// How many spans it has dropped.
+    ///
+    /// ```
+    /// use flowgate_otel::RateLimitedExporter;
+    /// use opentelemetry::trace::{Tracer, TracerProvider};
+    /// use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanExporter};
+    ///
+    /// // A batch of five spans, as a processor hands them over.
+    /// let ended = InMemorySpanExporter::default();
+    /// let provider = SdkTracerProvider::builder().with_simple_exporter(ended.clone()).build();
+    /// for _ in 0..5 {
+    ///     provider.tracer("shop").in_span("checkout", |_context| {});
+    /// }
+    /// let batch = ended.get_finished_spans()?;
+    ///
+    /// let exporter = RateLimitedExporter::new(InMemorySpanExporter::default(), "2/h".parse()?);
+    /// futures_executor::block_on(exporter.export(batch))?;
+    /// assert_eq!(exporter.dropped(), 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn dropped(&self) -> u64 {
         self.counts().dropped()
     }

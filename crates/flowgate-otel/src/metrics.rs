@@ -53,15 +53,18 @@ const BOUNDS: [(Duration, &str); 14] = [
 ///
 /// let limiter = Arc::new(Observed::new(TokenBucket::new("100/s".parse()?)));
 /// let exporter = InMemoryMetricExporter::default(); // or that of opentelemetry-otlp
-/// let reader = PeriodicReader::builder(exporter).build();
+/// let reader = PeriodicReader::builder(exporter.clone()).build();
 /// let provider = SdkMeterProvider::builder().with_reader(reader).build();
 /// let observed = Arc::clone(&limiter);
 /// register_metrics(&provider.meter("shop"), "uploads", move || {
 ///     (observed.counts(), observed.waits())
 /// });
 ///
-/// let _ = limiter.try_acquire();
+/// limiter.try_acquire()?;
 /// provider.force_flush()?;
+/// let collected = exporter.get_finished_metrics()?;
+/// let mut metrics = collected.iter().flat_map(|all| all.scope_metrics()).flat_map(|scope| scope.metrics());
+/// assert!(metrics.any(|metric| metric.name() == "flowgate.admitted"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///

@@ -46,6 +46,22 @@ pub struct RateLimitedProcessor<P> {
 
 impl<P: SpanProcessor> RateLimitedProcessor<P> {
     /// So many spans go on to `next`; at once, the quota's burst, or its count.
+    ///
+    /// ```
+    /// use flowgate_otel::RateLimitedProcessor;
+    /// use opentelemetry::trace::{Tracer, TracerProvider};
+    /// use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SimpleSpanProcessor};
+    ///
+    /// let exporter = InMemorySpanExporter::default();
+    /// let next = SimpleSpanProcessor::new(exporter.clone());
+    /// let reporting = RateLimitedProcessor::new(next, "1/h burst 2".parse()?);
+    /// let provider = SdkTracerProvider::builder().with_span_processor(reporting).build();
+    /// for _ in 0..5 {
+    ///     provider.tracer("shop").in_span("checkout", |_context| {});
+    /// }
+    /// assert_eq!(exporter.get_finished_spans()?.len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn new(next: P, quota: Quota) -> Self {
         Self {
@@ -56,6 +72,26 @@ impl<P: SpanProcessor> RateLimitedProcessor<P> {
 
     /// A clock of your own.
     ///
+    /// ```
+    /// use flowgate::ManualClock;
+    /// use flowgate_otel::RateLimitedProcessor;
+    /// use opentelemetry::trace::{Tracer, TracerProvider};
+    /// use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SimpleSpanProcessor};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let next = SimpleSpanProcessor::new(InMemorySpanExporter::default());
+    /// let reporting = RateLimitedProcessor::new(next, "1/s".parse()?).clock(&time)?;
+    /// let counts = reporting.counts();
+    /// let provider = SdkTracerProvider::builder().with_span_processor(reporting).build();
+    /// for _ in 0..4 {
+    ///     provider.tracer("shop").in_span("checkout", |_context| {});
+    ///     time.advance(Duration::from_millis(500));
+    /// }
+    /// assert_eq!((counts.reported(), counts.dropped()), (2, 2));
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`TokenBucketBuilder::build`](flowgate::TokenBucketBuilder::build), which has no reason for one here.
@@ -65,6 +101,24 @@ impl<P: SpanProcessor> RateLimitedProcessor<P> {
     }
 
     /// Spans that go on always, and take no token: those with an error, say.
+    ///
+    /// ```
+    /// use flowgate_otel::RateLimitedProcessor;
+    /// use opentelemetry::trace::{Status, TraceContextExt, Tracer, TracerProvider};
+    /// use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SimpleSpanProcessor};
+    ///
+    /// let next = SimpleSpanProcessor::new(InMemorySpanExporter::default());
+    /// let reporting = RateLimitedProcessor::new(next, "1/h".parse()?)
+    ///     .exempt(|span| matches!(span.status, Status::Error { .. }));
+    /// let counts = reporting.counts();
+    /// let provider = SdkTracerProvider::builder().with_span_processor(reporting).build();
+    /// for _ in 0..3 {
+    ///     provider.tracer("shop").in_span("checkout", |context| context.span().set_status(Status::error("no stock")));
+    ///     provider.tracer("shop").in_span("page", |_context| {});
+    /// }
+    /// assert_eq!((counts.reported(), counts.dropped()), (4, 2)); // the three errors, and one page
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     #[must_use]
     pub fn exempt(mut self, is_exempt: impl Fn(&SpanData) -> bool + Send + Sync + 'static) -> Self {
         self.reporting.exempt(Box::new(is_exempt));
@@ -76,12 +130,21 @@ impl<P: SpanProcessor> RateLimitedProcessor<P> {
     ///
     /// ```
     /// use flowgate_otel::RateLimitedProcessor;
-    /// use opentelemetry_sdk::trace::{InMemorySpanExporter, SimpleSpanProcessor};
+    /// use opentelemetry::trace::{Tracer, TracerProvider};
+    /// use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SimpleSpanProcessor};
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
     ///
+    /// let metric = Arc::new(AtomicU64::new(0)); // or a counter of an OpenTelemetry meter
+    /// let dropped = Arc::clone(&metric);
     /// let next = SimpleSpanProcessor::new(InMemorySpanExporter::default());
-    /// let reporting = RateLimitedProcessor::new(next, "500/s".parse()?)
-    ///     .on_dropped(|spans| eprintln!("{spans} more spans were dropped"));
-    /// # drop(reporting);
+    /// let reporting = RateLimitedProcessor::new(next, "2/h".parse()?)
+    ///     .on_dropped(move |spans| _ = dropped.fetch_add(spans, Ordering::Relaxed));
+    /// let provider = SdkTracerProvider::builder().with_span_processor(reporting).build();
+    /// for _ in 0..5 {
+    ///     provider.tracer("shop").in_span("checkout", |_context| {});
+    /// }
+    /// assert_eq!(metric.load(Ordering::Relaxed), 3);
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     #[must_use]
@@ -125,11 +188,46 @@ impl<P: SpanProcessor> RateLimitedProcessor<P> {
     }
 
     /// What it has done, to be read when it has been handed to a provider.
+    ///
+    /// ```
+    /// use flowgate_otel::RateLimitedProcessor;
+    /// use opentelemetry::trace::{Tracer, TracerProvider};
+    /// use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SimpleSpanProcessor};
+    ///
+    /// let next = SimpleSpanProcessor::new(InMemorySpanExporter::default());
+    /// let reporting = RateLimitedProcessor::new(next, "500/s".parse()?);
+    /// let counts = reporting.counts();
+    /// let provider = SdkTracerProvider::builder().with_span_processor(reporting).build();
+    /// provider.tracer("shop").in_span("checkout", |_context| {});
+    /// assert_eq!((counts.reported(), counts.dropped()), (1, 0));
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     pub fn counts(&self) -> ReportCounts {
         self.reporting.counts()
     }
 
     /// How many spans it has dropped.
+    ///
+    /// ```
+    /// use flowgate_otel::RateLimitedProcessor;
+    /// use opentelemetry::trace::{Tracer, TracerProvider};
+    /// use opentelemetry_sdk::trace::{
+    ///     InMemorySpanExporter, SdkTracerProvider, SimpleSpanProcessor, SpanProcessor,
+    /// };
+    ///
+    /// let exporter = InMemorySpanExporter::default();
+    /// let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build();
+    /// provider.tracer("shop").in_span("checkout", |_context| {});
+    ///
+    /// // The span that ended there ends here three times more.
+    /// let next = SimpleSpanProcessor::new(InMemorySpanExporter::default());
+    /// let reporting = RateLimitedProcessor::new(next, "1/h".parse()?);
+    /// for span in exporter.get_finished_spans()?.into_iter().cycle().take(3) {
+    ///     reporting.on_end(span);
+    /// }
+    /// assert_eq!(reporting.dropped(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn dropped(&self) -> u64 {
         self.counts().dropped()
     }

@@ -14,15 +14,19 @@ use std::time::Duration;
 ///
 /// ```
 /// use flowgate_otel::RateLimitingSampler;
+/// use opentelemetry::trace::{Span, Tracer, TracerProvider};
 /// use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
 ///
-/// let sampler = RateLimitingSampler::new("1/10s".parse()?);
+/// let sampler = RateLimitingSampler::new("1/h".parse()?);
 /// let provider = SdkTracerProvider::builder()
 ///     .with_sampler(Sampler::parent_based(sampler.clone()))
 ///     .build();
+/// let tracer = provider.tracer("shop");
+/// assert!(tracer.start("checkout").span_context().is_sampled());
+/// assert!(!tracer.start("checkout").span_context().is_sampled());
 ///
 /// sampler.set_quota("100/s".parse()?); // live, in all clones
-/// # drop(provider);
+/// assert_eq!(sampler.quota().to_string(), "100/s burst 100");
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
 ///
@@ -71,6 +75,19 @@ struct Shared {
 
 impl RateLimitingSampler {
     /// So many traces, on the system's clock.
+    ///
+    /// ```
+    /// use flowgate_otel::RateLimitingSampler;
+    /// use opentelemetry::trace::{Span, Tracer, TracerProvider};
+    /// use opentelemetry_sdk::trace::SdkTracerProvider;
+    ///
+    /// let sampler = RateLimitingSampler::new("1/h burst 2".parse()?);
+    /// let provider = SdkTracerProvider::builder().with_sampler(sampler).build();
+    /// let tracer = provider.tracer("shop");
+    /// let sampled = [(); 4].map(|()| tracer.start("checkout").span_context().is_sampled());
+    /// assert_eq!(sampled, [true, true, false, false]);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     #[must_use]
     pub fn new(quota: Quota) -> Self {
         Self::of(&quota, TokenBucket::new(with_burst(quota)))
@@ -126,6 +143,13 @@ impl RateLimitingSampler {
     }
 
     /// The quota in force, with its burst.
+    ///
+    /// ```
+    /// # use flowgate_otel::RateLimitingSampler;
+    /// let sampler = RateLimitingSampler::new("600/min".parse()?);
+    /// assert_eq!(sampler.quota().to_string(), "600/min burst 10"); // those of one second
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     pub fn quota(&self) -> Quota {
         self.0.limiter.quota()
     }

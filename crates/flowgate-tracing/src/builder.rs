@@ -59,6 +59,23 @@ impl RateLimitFilterBuilder {
     /// not kept. A [`Keyed`](flowgate::Keyed) limiter for `values` of them decides; with more at once than that, some
     /// are left out in vain and none speaks too often. How many were suppressed is counted in four cells for each
     /// value: a cell is shared with one of the others now and then, and then says the number of both.
+    ///
+    /// ```
+    /// use flowgate_tracing::RateLimitFilter;
+    /// use tracing_subscriber::prelude::*;
+    ///
+    /// let limit = RateLimitFilter::builder("1/h".parse()?).by_field("peer", 1000).build()?;
+    /// let log = tracing_subscriber::registry()
+    ///     .with(limit.clone().over(tracing_subscriber::fmt::layer()));
+    /// tracing::subscriber::with_default(log, || {
+    ///     for peer in ["192.0.2.7", "192.0.2.8"] {
+    ///         tracing::info!(peer, "connected"); // heard, of either
+    ///         tracing::info!(peer, "gone"); // the value has spoken, whatever the callsite
+    ///     }
+    /// });
+    /// assert_eq!(limit.suppressed(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn by_field(mut self, name: &'static str, values: usize) -> Self {
         self.field = Some((name, values));
         self
@@ -66,18 +83,67 @@ impl RateLimitFilterBuilder {
 
     /// Events of this level, and of those that are more severe, are never left out, and take no token. For
     /// `Level::WARN`: warnings and errors.
+    ///
+    /// ```
+    /// use flowgate_tracing::RateLimitFilter;
+    /// use tracing_core::Level;
+    /// use tracing_subscriber::prelude::*;
+    ///
+    /// let limit = RateLimitFilter::builder("1/h".parse()?).exempt(Level::WARN).build()?;
+    /// let log = tracing_subscriber::registry()
+    ///     .with(limit.clone().over(tracing_subscriber::fmt::layer()));
+    /// tracing::subscriber::with_default(log, || {
+    ///     for _ in 0..3 {
+    ///         tracing::error!("disk full"); // all three are heard, and the next
+    ///         tracing::warn!("disk nearly full");
+    ///         tracing::info!("disk checked"); // once
+    ///     }
+    /// });
+    /// assert_eq!(limit.suppressed(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn exempt(mut self, level: Level) -> Self {
         self.exempt = Some(level);
         self
     }
 
     /// The clock to decide by.
+    ///
+    /// ```
+    /// use flowgate::ManualClock;
+    /// use flowgate_tracing::RateLimitFilter;
+    /// use std::time::Duration;
+    /// use tracing_subscriber::prelude::*;
+    ///
+    /// let time = ManualClock::new();
+    /// let limit = RateLimitFilter::builder("1/min".parse()?).clock(&time).build()?;
+    /// let log = tracing_subscriber::registry()
+    ///     .with(limit.clone().over(tracing_subscriber::fmt::layer()));
+    /// tracing::subscriber::with_default(log, || {
+    ///     for _ in 0..3 {
+    ///         tracing::info!("cache miss"); // once a minute: each is heard
+    ///         time.advance(Duration::from_secs(60));
+    ///     }
+    /// });
+    /// assert_eq!(limit.suppressed(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
         self.clock = clock.into();
         self
     }
 
     /// The filter.
+    ///
+    /// ```
+    /// # use flowgate_tracing::RateLimitFilter;
+    /// let limit = RateLimitFilter::builder("1/min".parse()?).build()?;
+    /// assert_eq!(limit.suppressed(), 0);
+    ///
+    /// let too_many = RateLimitFilter::builder("1/min".parse()?).by_field("peer", usize::MAX);
+    /// assert!(too_many.build().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

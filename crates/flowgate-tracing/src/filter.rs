@@ -42,12 +42,38 @@ pub struct RateLimitFilter(Arc<Limits>);
 
 impl RateLimitFilter {
     /// So many events for each callsite, on the system's clock.
+    ///
+    /// ```
+    /// use flowgate_tracing::RateLimitFilter;
+    /// use tracing_subscriber::prelude::*;
+    ///
+    /// let limit = RateLimitFilter::new("2/h".parse()?);
+    /// let log = tracing_subscriber::registry()
+    ///     .with(limit.clone().over(tracing_subscriber::fmt::layer()));
+    /// tracing::subscriber::with_default(log, || {
+    ///     for _ in 0..5 {
+    ///         tracing::info!("cache miss"); // twice
+    ///         tracing::info!("cache hit"); // twice: another callsite
+    ///     }
+    /// });
+    /// assert_eq!(limit.suppressed(), 6);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     #[must_use]
     pub fn new(quota: Quota) -> Self {
         Self::of(Limits::new(quota, Clock::system(), None, None))
     }
 
     /// A filter with limits by a field's value, exempt levels, or another clock.
+    ///
+    /// ```
+    /// # use flowgate_tracing::RateLimitFilter;
+    /// use tracing_core::Level;
+    ///
+    /// let limit = RateLimitFilter::builder("5/min burst 10".parse()?).exempt(Level::ERROR).build()?;
+    /// assert_eq!(limit.suppressed(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn builder(quota: Quota) -> RateLimitFilterBuilder {
         RateLimitFilterBuilder::new(quota)
     }
@@ -61,6 +87,52 @@ impl RateLimitFilter {
     /// where limits are by a field, that field.
     ///
     /// Filters of the layer belong outside: [`Telling`] says why.
+    ///
+    /// ```
+    /// use flowgate::ManualClock;
+    /// use flowgate_tracing::RateLimitFilter;
+    /// use std::io::Write;
+    /// use std::sync::{Arc, Mutex};
+    /// use std::time::Duration;
+    /// use tracing_subscriber::prelude::*;
+    ///
+    /// /// A log that can be read here.
+    /// #[derive(Clone, Default)]
+    /// struct Log(Arc<Mutex<Vec<u8>>>);
+    ///
+    /// impl Write for Log {
+    ///     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+    ///         self.0.lock().expect("nobody panics").write(bytes)
+    ///     }
+    ///
+    ///     fn flush(&mut self) -> std::io::Result<()> {
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// let (log, time) = (Log::default(), ManualClock::new());
+    /// let writer = log.clone();
+    /// let lines = tracing_subscriber::fmt::layer()
+    ///     .with_writer(move || writer.clone())
+    ///     .without_time()
+    ///     .with_target(false);
+    /// let limit = RateLimitFilter::builder("1/min".parse()?).clock(&time).build()?;
+    /// let subscriber = tracing_subscriber::registry().with(limit.over(lines));
+    /// tracing::subscriber::with_default(subscriber, || {
+    ///     for attempt in 0..4 {
+    ///         tracing::info!(attempt, "connection refused");
+    ///         time.advance(Duration::from_secs(20));
+    ///     }
+    /// });
+    /// let text = String::from_utf8(log.0.lock().expect("nobody panics").clone())?;
+    /// let heard: Vec<_> = text.lines().map(str::trim_start).collect();
+    /// assert_eq!(heard, [
+    ///     "INFO connection refused attempt=0",
+    ///     "INFO similar events were suppressed suppressed=2",
+    ///     "INFO connection refused attempt=3",
+    /// ]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn over<L, S>(self, layer: L) -> Filtered<Telling<L>, Self, S>
     where
@@ -72,12 +144,51 @@ impl RateLimitFilter {
 
     /// Has a layer say how many events it was spared, and limits nothing: for a layer that this filter is put over
     /// together with others.
+    ///
+    /// ```
+    /// use flowgate_tracing::RateLimitFilter;
+    /// use tracing_subscriber::filter::{FilterExt, LevelFilter};
+    /// use tracing_subscriber::prelude::*;
+    ///
+    /// let limit = RateLimitFilter::new("1/h".parse()?);
+    /// let layer = limit
+    ///     .telling(tracing_subscriber::fmt::layer())
+    ///     .with_filter(LevelFilter::INFO.and(limit.clone()));
+    /// tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+    ///     for _ in 0..3 {
+    ///         tracing::info!("cache miss");
+    ///         tracing::debug!("looked up"); // nobody wants to hear it, so it was not suppressed
+    ///     }
+    /// });
+    /// assert_eq!(limit.suppressed(), 2);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     #[must_use]
     pub fn telling<L>(&self, layer: L) -> Telling<L> {
         Telling::new(layer, Arc::clone(&self.0))
     }
 
     /// How many events were left out that nobody has been told of yet: what to say at the very end.
+    ///
+    /// ```
+    /// use flowgate_tracing::RateLimitFilter;
+    /// use tracing_subscriber::prelude::*;
+    ///
+    /// let limit = RateLimitFilter::new("1/h".parse()?);
+    /// let log = tracing_subscriber::registry()
+    ///     .with(limit.clone().over(tracing_subscriber::fmt::layer()));
+    /// tracing::subscriber::with_default(log, || {
+    ///     for _ in 0..10 {
+    ///         tracing::info!("cache miss");
+    ///     }
+    ///     match limit.suppressed() {
+    ///         0 => {}
+    ///         events => println!("{events} more events were suppressed"),
+    ///     }
+    /// });
+    /// assert_eq!(limit.suppressed(), 9);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     pub fn suppressed(&self) -> u64 {
         self.0.suppressed()
     }

@@ -26,6 +26,24 @@ const H1: &[u8] = b"http/1.1";
 const H2: &[u8] = b"h2";
 
 /// Which HTTP a connection speaks.
+///
+/// # Examples
+///
+/// ```
+/// use std::num::NonZeroUsize;
+///
+/// use flowgate::Quota;
+/// use flowgate_load::{HttpVersion, Plan, Schedule, Target};
+///
+/// let schedule = Schedule::of(Quota::per_second(100), 1000)?;
+/// let mut plan = Plan::new(Target::parse("https://localhost:8443/")?, schedule);
+/// assert_eq!(plan.connect.version, HttpVersion::Http1);
+///
+/// // Ten requests at a time on each connection.
+/// plan.connect.version = HttpVersion::Http2;
+/// plan.streams = const { NonZeroUsize::new(10).unwrap() };
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HttpVersion {
     /// HTTP/1.1: one request at a time on a connection.
@@ -49,6 +67,27 @@ impl HttpVersion {
 }
 
 /// How connections are made.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use flowgate::Quota;
+/// use flowgate_load::{ConnectOptions, Plan, Schedule, Target, Trust};
+///
+/// let schedule = Schedule::of(Quota::per_second(100), 1000)?;
+/// let plan = Plan {
+///     connect: ConnectOptions {
+///         server_name: Some("shop.example.org".to_owned()),
+///         timeout: Duration::from_secs(2),
+///         ..ConnectOptions::default()
+///     },
+///     ..Plan::new(Target::parse("https://192.0.2.7/")?, schedule)
+/// };
+/// assert_eq!(plan.connect.trust, Trust::System);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
     /// Which HTTP they speak. Default HTTP/1.1.

@@ -17,6 +17,17 @@ use super::connector::HttpVersion;
 use super::insecure::AnyCertificate;
 
 /// Whose certificates are accepted.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::{ConnectOptions, Trust};
+///
+/// let mut connect = ConnectOptions::default();
+/// assert_eq!(connect.trust, Trust::System);
+/// connect.trust = Trust::File("our-authority.pem".into()); // for a server within a company
+/// connect.trust = Trust::Anyone; // for one whose certificate is of its own making
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
     /// Those that the operating system trusts: whatever `curl` trusts on this machine, a company's
@@ -31,6 +42,24 @@ pub enum Trust {
 }
 
 /// Why no TLS connection can even be tried.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_load::{Plan, RunError, Schedule, Stop, Target, Trust};
+///
+/// let schedule = Schedule::of(Quota::per_second(100), 1000)?;
+/// let mut plan = Plan::new(Target::parse("https://localhost/")?, schedule);
+/// plan.connect.trust = Trust::File("no-such-file.pem".into());
+/// match flowgate_load::run(plan, &Stop::new()) {
+///     Err(RunError::Tls(error)) => {
+///         assert!(error.to_string().starts_with("cannot read \"no-such-file.pem\""));
+///     }
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct TlsError(Reason);
 

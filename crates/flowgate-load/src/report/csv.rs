@@ -20,6 +20,21 @@ impl Report {
     /// 0,1000,1000,1000,0,0,0.112,0.41,1.2,0.061
     /// 1,1000,1000,998,2,0,0.111,0.399,0.97,0.06
     /// ```
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use flowgate::Quota;
+    /// # use flowgate_load::{Origin, Plan, Schedule, Stop, Target};
+    /// # let origin = Origin::start()?;
+    /// # let schedule = Schedule::of(Quota::per_second(1000), 5)?;
+    /// # let plan = Plan::new(Target::parse(&origin.url())?, schedule);
+    /// let report = flowgate_load::run(plan, &Stop::new())?; // five requests, at 1000/s
+    /// let csv = report.to_csv();
+    /// assert!(csv.starts_with("start_s,due,sent,admitted,"));
+    /// assert_eq!(csv.lines().count(), 1 + report.timeline.slots.len());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn to_csv(&self) -> String {
         let mut csv = String::from(HEADER);
         for (start, slot) in self.timeline.starts() {

@@ -115,14 +115,15 @@ impl Report {
     /// # Examples
     ///
     /// ```
-    /// # fn example(report: flowgate_load::Report) -> Result<(), Box<dyn std::error::Error>> {
-    /// use flowgate_load::Report;
+    /// use flowgate_load::{Extent, Origin, Pace, Plan, Stop, Target};
     ///
-    /// std::fs::write("run.json", report.to_json())?;
-    /// let again = Report::from_json(&std::fs::read_to_string("run.json")?)?;
-    /// assert_eq!(again, report);
-    /// # Ok(())
-    /// # }
+    /// let origin = Origin::start()?;
+    /// let plan = Plan::new(Target::parse(&origin.url())?, Pace::Unpaced(Extent::Requests(3)));
+    /// let report = flowgate_load::run(plan, &Stop::new())?;
+    /// let json: serde_json::Value = serde_json::from_str(&report.to_json())?;
+    /// assert_eq!((&json["schema"], &json["counts"]["sent"]), (&1.into(), &3.into()));
+    /// assert_eq!(json["verdict"]["word"], "UNPACED");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn to_json(&self) -> String {
         let verdict = self.verdict();
@@ -158,6 +159,18 @@ impl Report {
     /// # Errors
     ///
     /// When the text is not JSON, or not a report, or a report of a schema that is newer than this version's.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowgate_load::{Extent, Origin, Pace, Plan, Report, Stop, Target};
+    ///
+    /// let origin = Origin::start()?;
+    /// let plan = Plan::new(Target::parse(&origin.url())?, Pace::Unpaced(Extent::Requests(3)));
+    /// let report = flowgate_load::run(plan, &Stop::new())?;
+    /// assert_eq!(Report::from_json(&report.to_json())?, report);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn from_json(json: &str) -> Result<Report, ReportError> {
         // Its number comes first: a newer report may well lack what this version looks for.
         let header: Header = serde_json::from_str(json).map_err(ReportError::of)?;

@@ -21,6 +21,23 @@ use crate::timeline::Timeline;
 use crate::verdict::{Thresholds, Verdict, judge};
 
 /// What a run found out. `Display` writes it as about a dozen lines of text.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_load::{Origin, Plan, Schedule, Stop, Target};
+///
+/// let origin = Origin::start()?;
+/// let schedule = Schedule::of(Quota::per_second(1000), 5)?;
+/// let plan = Plan::new(Target::parse(&origin.url())?, schedule);
+/// let report = flowgate_load::run(plan, &Stop::new())?;
+/// assert_eq!(report.target, origin.url());
+/// assert_eq!((report.counts.scheduled, report.counts.sent), (Some(5), 5));
+/// assert!(report.response.p50 >= report.service.p50); // what a user felt has the lag in it
+/// println!("{report}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Where the requests went.
@@ -55,6 +72,23 @@ pub struct Report {
 }
 
 /// What a run was asked to do, as far as its report needs it.
+///
+/// # Examples
+///
+/// ```
+/// # use std::time::Duration;
+/// # use flowgate::Quota;
+/// # use flowgate_load::{Origin, Plan, Schedule, Stop, Target};
+/// # let origin = Origin::start()?;
+/// # let schedule = Schedule::of(Quota::per_second(1000), 5)?;
+/// # let plan = Plan::new(Target::parse(&origin.url())?, schedule);
+/// let report = flowgate_load::run(plan, &Stop::new())?; // five requests, at 1000/s
+/// let asked = report.asked;
+/// assert_eq!((asked.text.as_str(), asked.per_second), ("1000/s", Some(1000.0)));
+/// assert_eq!(asked.interval, Duration::from_millis(1));
+/// assert!(asked.is_constant);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
     /// Whether the rate was to be held, or stayed under.
@@ -77,6 +111,18 @@ pub struct Asked {
 }
 
 /// What a rate is to a run.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::{Extent, Mode, Origin, Pace, Plan, Stop, Target};
+///
+/// let origin = Origin::start()?;
+/// let plan = Plan::new(Target::parse(&origin.url())?, Pace::Unpaced(Extent::Requests(3)));
+/// let report = flowgate_load::run(plan, &Stop::new())?;
+/// assert_eq!(report.asked.mode, Mode::Unpaced); // so there is no rate to judge by
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
@@ -89,6 +135,19 @@ pub enum Mode {
 }
 
 /// At most `burst` + `per_second` · w sends in any span of w seconds.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::{Driver, Extent, Origin, Pace, Plan, Promise, Stop, Target};
+///
+/// let origin = Origin::start()?;
+/// let driver = Driver::parse("token 1000/s burst 3")?;
+/// let plan = Plan::new(Target::parse(&origin.url())?, Pace::Under(driver, Extent::Requests(5)));
+/// let report = flowgate_load::run(plan, &Stop::new())?;
+/// assert_eq!(report.asked.promise, Some(Promise { burst: 3, per_second: 1000.0 }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Promise {
     /// Sends at once.
@@ -98,6 +157,20 @@ pub struct Promise {
 }
 
 /// Distributions as curves.
+///
+/// # Examples
+///
+/// ```
+/// # use flowgate::Quota;
+/// # use flowgate_load::{Origin, Plan, Schedule, Stop, Target};
+/// # let origin = Origin::start()?;
+/// # let schedule = Schedule::of(Quota::per_second(1000), 5)?;
+/// # let plan = Plan::new(Target::parse(&origin.url())?, schedule);
+/// let report = flowgate_load::run(plan, &Stop::new())?; // five requests, at 1000/s
+/// let last = report.curves.response.last().expect("there were answers");
+/// assert_eq!((last.share, last.value), (1.0, report.response.max));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Curves {
     /// Of [`Report::lag`].
@@ -109,6 +182,21 @@ pub struct Curves {
 }
 
 /// How a run used its connections.
+///
+/// # Examples
+///
+/// ```
+/// # use flowgate::Quota;
+/// # use flowgate_load::{Origin, Plan, Schedule, Stop, Target};
+/// # let origin = Origin::start()?;
+/// # let schedule = Schedule::of(Quota::per_second(1000), 5)?;
+/// # let plan = Plan::new(Target::parse(&origin.url())?, schedule);
+/// let report = flowgate_load::run(plan, &Stop::new())?; // five requests, at 1000/s
+/// let used = report.connections;
+/// assert_eq!((used.connections, used.missing), (5, 0)); // no more than there are requests
+/// assert!(used.most_busy <= used.allowed);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connections {
     /// How many connections are held open at most.
@@ -144,6 +232,24 @@ impl Report {
     /// The mean rate of sending, in requests per second: the intervals between the first send and
     /// the last, one fewer than there were sends, by the time between these. `None` for fewer than
     /// two sends.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use flowgate::Quota;
+    /// # use flowgate_load::{Origin, Plan, Schedule, Stop, Target};
+    /// # let origin = Origin::start()?;
+    /// # let schedule = Schedule::of(Quota::per_second(1000), 5)?;
+    /// # let plan = Plan::new(Target::parse(&origin.url())?, schedule);
+    /// let mut report = flowgate_load::run(plan, &Stop::new())?; // five requests, at 1000/s
+    /// report.counts.sent = 1001;
+    /// report.span = Duration::from_secs(2);
+    /// assert_eq!(report.achieved(), Some(500.0)); // 1000 intervals in two seconds
+    /// report.counts.sent = 1;
+    /// assert_eq!(report.achieved(), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn achieved(&self) -> Option<f64> {
         let intervals = self.counts.sent.checked_sub(1)?;
         if intervals == 0 || self.span.is_zero() {
@@ -154,11 +260,45 @@ impl Report {
 
     /// How far the achieved rate is from the target, as a fraction of the target; of a schedule whose
     /// rate is not constant, from its mean.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use flowgate::Quota;
+    /// # use flowgate_load::{Origin, Plan, Schedule, Stop, Target};
+    /// # let origin = Origin::start()?;
+    /// # let schedule = Schedule::of(Quota::per_second(1000), 5)?;
+    /// # let plan = Plan::new(Target::parse(&origin.url())?, schedule);
+    /// let mut report = flowgate_load::run(plan, &Stop::new())?; // five requests, at 1000/s
+    /// report.asked.per_second = Some(1000.0);
+    /// report.counts.sent = 1001;
+    /// report.span = Duration::from_secs(2);
+    /// assert_eq!(report.rate_error(), Some(-0.5)); // half of what was asked for
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn rate_error(&self) -> Option<f64> {
         Some(self.achieved()? / self.asked.per_second? - 1.0)
     }
 
     /// The limits by which [`verdict`](Report::verdict) judges.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use flowgate::Quota;
+    /// # use flowgate_load::{Origin, Plan, Schedule, Stop, Target};
+    /// # let origin = Origin::start()?;
+    /// # let schedule = Schedule::of(Quota::per_second(1000), 5)?;
+    /// # let plan = Plan::new(Target::parse(&origin.url())?, schedule);
+    /// let mut report = flowgate_load::run(plan, &Stop::new())?; // five requests, at 1000/s
+    /// report.asked.interval = Duration::from_millis(20); // of 50/s
+    /// assert_eq!(report.thresholds().lag_p99, Duration::from_millis(20));
+    /// report.asked.interval = Duration::from_micros(50); // of 20000/s
+    /// assert_eq!(report.thresholds().lag_p99, Duration::from_millis(1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn thresholds(&self) -> Thresholds {
         Thresholds {
             rate_error: 0.001,
@@ -167,6 +307,21 @@ impl Report {
     }
 
     /// Whether the rate was held, or stayed under, and why not.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use flowgate::Quota;
+    /// # use flowgate_load::{Origin, Plan, Schedule, Stop, Target};
+    /// # let origin = Origin::start()?;
+    /// # let schedule = Schedule::of(Quota::per_second(1000), 5)?;
+    /// # let plan = Plan::new(Target::parse(&origin.url())?, schedule);
+    /// let mut report = flowgate_load::run(plan, &Stop::new())?; // five requests, at 1000/s
+    /// report.counts.skipped = 1;
+    /// let verdict = report.verdict();
+    /// assert_eq!(verdict.to_string(), "NOT HELD");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn verdict(&self) -> Verdict {
         judge(self)
     }

@@ -10,6 +10,16 @@ use flowgate::Quota;
 use super::{MAX_POISSON, MAX_REPLAYED, MAX_SEGMENTS};
 
 /// Why a schedule cannot be made. `Display` names the value and what is accepted.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::{Schedule, ScheduleError};
+///
+/// let error = Schedule::segments(&[]).unwrap_err();
+/// assert_eq!(error, ScheduleError::NoRequests);
+/// assert_eq!(error.to_string(), "it sends nothing: one rate at least must be above 0");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ScheduleError {
@@ -95,6 +105,17 @@ impl fmt::Display for ScheduleError {
 impl Error for ScheduleError {}
 
 /// Why a list of times cannot be replayed. `Display` names the line.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::{ReplayError, Schedule};
+///
+/// match Schedule::replay("0\n0.25\nsoon\n".as_bytes()) {
+///     Err(ReplayError::NotATime { line, text }) => assert_eq!((line, text.as_str()), (3, "soon")),
+///     other => panic!("{other:?}"),
+/// }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReplayError {

@@ -95,6 +95,20 @@ enum Kind {
 }
 
 /// Where a schedule without an end of its own ends.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use flowgate::Quota;
+/// use flowgate_load::{Extent, Schedule};
+///
+/// let burst_of_20 = |extent: Extent| Schedule::bursts(Quota::per_second(100), 20, extent);
+/// assert_eq!(burst_of_20(Duration::from_millis(500).into())?.len(), 40); // two whole bursts
+/// assert_eq!(burst_of_20(Extent::Requests(50))?.len(), 50);
+/// # Ok::<(), flowgate_load::ScheduleError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// After this time.
@@ -122,6 +136,19 @@ impl Schedule {
     /// # Errors
     ///
     /// When the last request would be due later than 584 years after the first.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use flowgate::Quota;
+    /// use flowgate_load::Schedule;
+    ///
+    /// let schedule = Schedule::lasting(Quota::per_second(3), Duration::from_millis(2500))?;
+    /// assert_eq!(schedule.len(), 7); // of seven and a half
+    /// # Ok::<(), flowgate_load::ScheduleError>(())
+    /// ```
     pub fn lasting(quota: Quota, duration: Duration) -> Result<Schedule, ScheduleError> {
         Schedule::of(quota, count_in(quota, duration)?)
     }
@@ -131,6 +158,19 @@ impl Schedule {
     /// # Errors
     ///
     /// When the last request would be due later than 584 years after the first.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use flowgate::Quota;
+    /// use flowgate_load::Schedule;
+    ///
+    /// let schedule = Schedule::of(Quota::per_second(1000), 86_400_001)?;
+    /// assert_eq!(schedule.due(86_400_000), Some(Duration::from_secs(86_400)));
+    /// # Ok::<(), flowgate_load::ScheduleError>(())
+    /// ```
     pub fn of(quota: Quota, requests: u64) -> Result<Schedule, ScheduleError> {
         let len = requests.max(1);
         due_ns(quota, len - 1)?;
@@ -191,6 +231,25 @@ impl Schedule {
     /// When no segment has a rate, a rate is higher than one request per nanosecond, all segments
     /// together last longer than 146 years, there are too many of them, or their rates have periods
     /// without a common multiple below 2⁶¹ ns.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use flowgate::Quota;
+    /// use flowgate_load::{Schedule, Segment};
+    ///
+    /// let steady = |seconds, rate| Segment { duration: Duration::from_secs(seconds), from: rate, to: rate };
+    /// let schedule = Schedule::segments(&[
+    ///     steady(2, Some(Quota::per_second(10))),
+    ///     steady(60, None), // a lull
+    ///     steady(1, Some(Quota::per_second(100))),
+    /// ])?;
+    /// assert_eq!(schedule.len(), 120);
+    /// assert_eq!(schedule.due(20), Some(Duration::from_secs(62)));
+    /// # Ok::<(), flowgate_load::ScheduleError>(())
+    /// ```
     pub fn segments(segments: &[Segment]) -> Result<Schedule, ScheduleError> {
         let segments = Segments::new(segments)?;
         Ok(Schedule {
@@ -360,6 +419,17 @@ impl Schedule {
     }
 
     /// The same schedule, cut off after `requests` requests (at least one).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowgate_load::Schedule;
+    ///
+    /// let replay = Schedule::replay("0\n0.25\n7.5\n".as_bytes())?.at_most(2);
+    /// assert_eq!(replay.len(), 2);
+    /// assert_eq!(replay.due(2), None);
+    /// # Ok::<(), flowgate_load::ReplayError>(())
+    /// ```
     #[must_use]
     pub fn at_most(self, requests: u64) -> Schedule {
         Schedule {
@@ -369,6 +439,16 @@ impl Schedule {
     }
 
     /// How many requests there are; never zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowgate::Quota;
+    /// use flowgate_load::Schedule;
+    ///
+    /// assert_eq!(Schedule::of(Quota::per_second(10), 25)?.len(), 25);
+    /// # Ok::<(), flowgate_load::ScheduleError>(())
+    /// ```
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> u64 {
         self.len
@@ -379,6 +459,20 @@ impl Schedule {
     ///
     /// It takes well under a microsecond, but up to about 30 µs for [Poisson](Schedule::poisson)
     /// times: one after the other they come cheaper from [`times`](Schedule::times).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use flowgate::Quota;
+    /// use flowgate_load::Schedule;
+    ///
+    /// let schedule = Schedule::of(Quota::per_second(10), 25)?;
+    /// assert_eq!(schedule.due(24), Some(Duration::from_millis(2400)));
+    /// assert_eq!(schedule.due(25), None);
+    /// # Ok::<(), flowgate_load::ScheduleError>(())
+    /// ```
     pub fn due(&self, index: u64) -> Option<Duration> {
         if index >= self.len {
             return None;
@@ -396,11 +490,38 @@ impl Schedule {
 
     /// All due times in order. `times().skip(s).step_by(n)` is what the `s`-th of `n` workers sends:
     /// together they send the same requests at the same times as one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use flowgate::Quota;
+    /// use flowgate_load::Schedule;
+    ///
+    /// let schedule = Schedule::of(Quota::per_second(10), 6)?;
+    /// // What the second of two workers sends.
+    /// let second: Vec<Duration> = schedule.times().skip(1).step_by(2).collect();
+    /// assert_eq!(second, [100, 300, 500].map(Duration::from_millis));
+    /// # Ok::<(), flowgate_load::ScheduleError>(())
+    /// ```
     pub fn times(&self) -> Times<'_> {
         Times::new(self)
     }
 
     /// The rate, when it is constant.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowgate::Quota;
+    /// use flowgate_load::Schedule;
+    ///
+    /// let rate = Quota::per_second(10);
+    /// assert_eq!(Schedule::of(rate, 25)?.constant(), Some(rate));
+    /// assert_eq!(Schedule::bursts(rate, 5, 25)?.constant(), None);
+    /// # Ok::<(), flowgate_load::ScheduleError>(())
+    /// ```
     pub fn constant(&self) -> Option<Quota> {
         match self.kind {
             Kind::Constant(quota) => Some(quota),
@@ -411,6 +532,20 @@ impl Schedule {
     /// The shortest time between two requests that the rate asks for, rounded up to a whole
     /// nanosecond: one by the highest rate. Of random gaps and bursts it is the mean; a replay asks
     /// for no rate, and it is zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use flowgate::Quota;
+    /// use flowgate_load::Schedule;
+    ///
+    /// let (from, to) = (Quota::per_second(10), Quota::per_second(1000));
+    /// let ramp = Schedule::ramp(Some(from), Some(to), Duration::from_secs(60))?;
+    /// assert_eq!(ramp.interval(), Duration::from_millis(1)); // at its end
+    /// # Ok::<(), flowgate_load::ScheduleError>(())
+    /// ```
     pub fn interval(&self) -> Duration {
         let ns = match &self.kind {
             Kind::Constant(quota) => interval_ns(*quota),
@@ -428,6 +563,18 @@ impl Schedule {
     /// these. `None` where that is no time.
     ///
     /// So it is a little more than asked for where nothing is sent at the end, as after a burst.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowgate::Quota;
+    /// use flowgate_load::Schedule;
+    ///
+    /// assert_eq!(Schedule::of("90/min".parse()?, 25)?.per_second(), Some(1.5));
+    /// // Two bursts of five, half a second apart: nine intervals.
+    /// assert_eq!(Schedule::bursts(Quota::per_second(10), 5, 10)?.per_second(), Some(18.0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn per_second(&self) -> Option<f64> {
         if let Kind::Constant(quota) = self.kind {
             return Some(per_ns(quota) * 1e9);
@@ -439,6 +586,16 @@ impl Schedule {
 
     /// The highest rate, in requests per second. That of random gaps and bursts is the mean, that of a replay its
     /// busiest second's.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowgate_load::Schedule;
+    ///
+    /// let replay = Schedule::replay("0\n5\n5.1\n5.2\n20\n".as_bytes())?;
+    /// assert_eq!(replay.highest_per_second(), Some(3.0));
+    /// # Ok::<(), flowgate_load::ReplayError>(())
+    /// ```
     pub fn highest_per_second(&self) -> Option<f64> {
         let rate = match &self.kind {
             Kind::Constant(quota) => per_ns(*quota) * 1e9,
@@ -460,6 +617,19 @@ impl Schedule {
     }
 
     /// From the start of the run to the last request's due time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use flowgate::Quota;
+    /// use flowgate_load::Schedule;
+    ///
+    /// let schedule = Schedule::of(Quota::per_second(10), 25)?;
+    /// assert_eq!(schedule.span(), Duration::from_millis(2400)); // 24 intervals
+    /// # Ok::<(), flowgate_load::ScheduleError>(())
+    /// ```
     pub fn span(&self) -> Duration {
         self.due(self.len - 1).unwrap_or(Duration::MAX)
     }

@@ -7,6 +7,16 @@ use flowgate::Quota;
 use super::{ScheduleError, period_ns};
 
 /// The most requests of a schedule with random times, as they are counted ahead.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_load::{MAX_POISSON, Schedule, ScheduleError};
+///
+/// let too_many = Schedule::poisson(Quota::per_second(1000), 7, MAX_POISSON + 1);
+/// assert_eq!(too_many, Err(ScheduleError::TooManyPoisson(MAX_POISSON + 1)));
+/// ```
 pub const MAX_POISSON: u64 = 100_000_000;
 
 /// One sum is remembered for so many requests.

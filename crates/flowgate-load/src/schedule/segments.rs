@@ -10,6 +10,21 @@ use super::{ScheduleError, period_ns};
 use crate::report::text;
 
 /// The most segments that a schedule may have.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use flowgate::Quota;
+/// use flowgate_load::{MAX_SEGMENTS, Schedule, ScheduleError, Segment};
+///
+/// let rate = Some(Quota::per_second(10));
+/// let segment = Segment { duration: Duration::from_secs(1), from: rate, to: rate };
+/// let many = vec![segment; MAX_SEGMENTS + 1];
+/// assert!(Schedule::segments(&many[1..]).is_ok());
+/// assert_eq!(Schedule::segments(&many), Err(ScheduleError::TooManySegments(many.len())));
+/// ```
 pub const MAX_SEGMENTS: usize = 1000;
 
 /// The longest that all segments may last, in nanoseconds: 146 years.
@@ -18,6 +33,22 @@ const MAX_NS: u64 = 1 << 62;
 const MAX_UNITS: u64 = 1 << 62;
 
 /// A stretch of time in which the rate is constant or changes evenly.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use flowgate::Quota;
+/// use flowgate_load::{Schedule, Segment};
+///
+/// let (minute, rate) = (Duration::from_secs(60), Some(Quota::per_second(100)));
+/// let up = Segment { duration: minute, from: None, to: rate };
+/// let hold = Segment { duration: minute, from: rate, to: rate };
+/// let down = Segment { duration: minute, from: rate, to: None };
+/// assert_eq!(Schedule::segments(&[up, hold, down])?.len(), 12_000);
+/// # Ok::<(), flowgate_load::ScheduleError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// How long it lasts; one of zero changes nothing.

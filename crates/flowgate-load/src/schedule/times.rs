@@ -9,6 +9,21 @@ use super::{Kind, Schedule};
 ///
 /// It allocates nothing. Skipping ahead costs no more than one step of it, but for random gaps,
 /// where all that is skipped is added up.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use flowgate::Quota;
+/// use flowgate_load::{Schedule, Times};
+///
+/// let schedule = Schedule::poisson(Quota::per_second(100), 7, 1000)?;
+/// let mut times: Times<'_> = schedule.times();
+/// assert_eq!(times.size_hint(), (1000, Some(1000)));
+/// assert!(times.is_sorted_by(|one: &Duration, next| one <= next));
+/// # Ok::<(), flowgate_load::ScheduleError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Times<'a> {
     schedule: &'a Schedule,

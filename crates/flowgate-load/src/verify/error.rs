@@ -8,6 +8,24 @@ use crate::engine::RunError;
 use crate::failure::Failure;
 
 /// Why a server could not be asked, or not any longer.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::verify::{Asking, HttpSubject, VerifyError};
+/// use flowgate_load::{Origin, Stop, Target};
+/// use flowgate_verify::Investigation;
+///
+/// let origin = Origin::start()?; // answers 200
+/// let mut asking = Asking::new(Target::parse(&origin.url())?);
+/// asking.admitted = "204".parse()?;
+/// let mut subject = HttpSubject::new(asking, &Stop::new())?;
+/// match Investigation::new().run(&mut subject, &mut |_| {}) {
+///     Err(VerifyError::Neither { status, .. }) => assert_eq!(status, 200),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum VerifyError {

@@ -5,6 +5,17 @@ use hyper::StatusCode;
 use crate::failure::Failure;
 
 /// What came of a request, if it was neither let through nor refused.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::Failure;
+/// use flowgate_load::verify::Neither;
+/// use hyper::StatusCode;
+///
+/// assert_eq!(Neither::Answer(StatusCode::NOT_FOUND).to_string(), "404 Not Found");
+/// assert_eq!(Neither::Failure(Failure::Timeout).to_string(), "timed out");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Neither {

@@ -21,26 +21,74 @@ use hyper::StatusCode;
 pub struct StatusRanges(Vec<RangeInclusive<u16>>);
 
 /// Why a text names no statuses.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::verify::{StatusRanges, StatusRangesError};
+///
+/// let error: StatusRangesError = "2xx".parse::<StatusRanges>().unwrap_err();
+/// assert_eq!(error.to_string(), "\"2xx\" names no statuses from 200 to 599: type 200-299,304");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusRangesError(String);
 
 impl StatusRanges {
     /// 200 to 299.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowgate_load::verify::StatusRanges;
+    ///
+    /// assert_eq!(StatusRanges::success().to_string(), "200-299");
+    /// ```
     pub fn success() -> StatusRanges {
         StatusRanges(vec![200..=299])
     }
 
     /// 429 and 503.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowgate_load::verify::StatusRanges;
+    ///
+    /// assert_eq!(StatusRanges::refusal().to_string(), "429,503");
+    /// ```
     pub fn refusal() -> StatusRanges {
         StatusRanges(vec![429..=429, 503..=503])
     }
 
     /// Whether this is one of them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowgate_load::verify::StatusRanges;
+    /// use hyper::StatusCode;
+    ///
+    /// let statuses: StatusRanges = "200-299,404".parse()?;
+    /// assert!(statuses.contains(StatusCode::NOT_FOUND));
+    /// assert!(!statuses.contains(StatusCode::FORBIDDEN));
+    /// # Ok::<(), flowgate_load::verify::StatusRangesError>(())
+    /// ```
     pub fn contains(&self, status: StatusCode) -> bool {
         self.0.iter().any(|range| range.contains(&status.as_u16()))
     }
 
     /// Whether one of them is also one of `other`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowgate_load::verify::StatusRanges;
+    ///
+    /// let admitted: StatusRanges = "200-499".parse()?;
+    /// assert!(admitted.overlaps(&StatusRanges::refusal())); // 429 would be both
+    /// assert!(!StatusRanges::success().overlaps(&StatusRanges::refusal()));
+    /// # Ok::<(), flowgate_load::verify::StatusRangesError>(())
+    /// ```
     pub fn overlaps(&self, other: &StatusRanges) -> bool {
         let touch = |one: &RangeInclusive<u16>, two: &RangeInclusive<u16>| {
             one.start() <= two.end() && two.start() <= one.end()

@@ -26,6 +26,22 @@ const TOO_MANY_UNANSWERED: usize = 100;
 const TOO_MANY_TIMEOUTS: usize = 3;
 
 /// How a server is asked, and how its answers are read.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::Target;
+/// use flowgate_load::verify::Asking;
+/// use hyper::header::{HeaderName, HeaderValue};
+///
+/// let mut asking = Asking::new(Target::parse("http://localhost:8080/")?);
+/// assert_eq!(asking.refused.to_string(), "429,503");
+/// // Whether keys are apart can then be found out, too.
+/// let keys = ["k-17", "k-18"].map(HeaderValue::from_static);
+/// asking.keys = Some((HeaderName::from_static("x-api-key"), keys.to_vec()));
+/// asking.refused = "403,429".parse()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Asking {
     /// Where.
@@ -46,6 +62,20 @@ pub struct Asking {
 
 impl Asking {
     /// With the defaults: `GET`, one key.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use flowgate_load::Target;
+    /// use flowgate_load::verify::Asking;
+    ///
+    /// let asking = Asking::new(Target::parse("http://localhost:8080/")?);
+    /// assert_eq!(asking.template.method, "GET");
+    /// assert_eq!((asking.keys, asking.timeout), (None, Duration::from_secs(10)));
+    /// # Ok::<(), flowgate_load::TargetError>(())
+    /// ```
     pub fn new(target: Target) -> Asking {
         Asking {
             target,
@@ -97,6 +127,18 @@ impl HttpSubject {
     /// # Errors
     ///
     /// When the host is not found within the time limit for connecting, or what is needed for TLS cannot be read.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowgate_load::verify::{Asking, HttpSubject};
+    /// use flowgate_load::{Origin, Stop, Target};
+    ///
+    /// let origin = Origin::start()?;
+    /// let subject = HttpSubject::new(Asking::new(Target::parse(&origin.url())?), &Stop::new())?;
+    /// assert!(subject.neither().is_empty()); // nothing has been sent yet
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new(asking: Asking, stop: &Stop) -> Result<HttpSubject, VerifyError> {
         let connect = ConnectOptions {
             version: HttpVersion::Http1,
@@ -148,12 +190,42 @@ impl HttpSubject {
     }
 
     /// Whether it is on this machine, by each of its addresses.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowgate_load::verify::{Asking, HttpSubject};
+    /// use flowgate_load::{Stop, Target};
+    ///
+    /// let asking = Asking::new(Target::parse("http://127.0.0.1:8080/")?);
+    /// assert!(HttpSubject::new(asking, &Stop::new())?.is_local());
+    /// let asking = Asking::new(Target::parse("http://192.0.2.7/")?);
+    /// assert!(!HttpSubject::new(asking, &Stop::new())?.is_local());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_local(&self) -> bool {
         let mut addresses = self.way.addresses.iter();
         addresses.all(|address| address.ip().to_canonical().is_loopback())
     }
 
     /// What came that was neither yes nor no, and how often.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowgate_load::verify::{Asking, HttpSubject, Neither};
+    /// use flowgate_load::{Origin, Stop, Target};
+    /// use flowgate_verify::Investigation;
+    /// use hyper::StatusCode;
+    ///
+    /// let origin = Origin::start()?; // answers 200
+    /// let mut asking = Asking::new(Target::parse(&origin.url())?);
+    /// asking.admitted = "204".parse()?;
+    /// let mut subject = HttpSubject::new(asking, &Stop::new())?;
+    /// let ended = Investigation::new().run(&mut subject, &mut |_| {});
+    /// assert!(ended.is_err() && subject.neither().contains_key(&Neither::Answer(StatusCode::OK)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn neither(&self) -> &BTreeMap<Neither, u64> {
         &self.neither
     }

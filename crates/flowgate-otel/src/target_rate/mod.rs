@@ -101,6 +101,19 @@ struct Shared {
 
 impl TargetRateSampler {
     /// About so many traces. The quota's burst says nothing here.
+    ///
+    /// ```
+    /// use flowgate_otel::TargetRateSampler;
+    /// use opentelemetry::trace::{Span, Tracer, TracerProvider};
+    /// use opentelemetry_sdk::trace::SdkTracerProvider;
+    ///
+    /// // With less load than the rate, everything is sampled.
+    /// let sampler = TargetRateSampler::new("1000/s".parse()?);
+    /// let provider = SdkTracerProvider::builder().with_sampler(sampler).build();
+    /// let tracer = provider.tracer("shop");
+    /// assert!((0..10).all(|_| tracer.start("checkout").span_context().is_sampled()));
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     #[must_use]
     pub fn new(quota: Quota) -> Self {
         Self::with(Settings {
@@ -112,6 +125,24 @@ impl TargetRateSampler {
     }
 
     /// A clock of your own.
+    ///
+    /// ```
+    /// use flowgate::ManualClock;
+    /// use flowgate_otel::TargetRateSampler;
+    /// use opentelemetry::trace::{Tracer, TracerProvider};
+    /// use opentelemetry_sdk::trace::SdkTracerProvider;
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let sampler = TargetRateSampler::new("10/s".parse()?).clock(&time);
+    /// let provider = SdkTracerProvider::builder().with_sampler(sampler.clone()).build();
+    /// for _ in 0..1000 {
+    ///     provider.tracer("shop").start("checkout"); // 100 a second, for ten seconds
+    ///     time.advance(Duration::from_millis(10));
+    /// }
+    /// assert!((0.09..0.11).contains(&sampler.probability()));
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     #[must_use]
     pub fn clock(self, clock: impl Into<Clock>) -> Self {
         let clock = clock.into();
@@ -175,6 +206,22 @@ impl TargetRateSampler {
     }
 
     /// The probability by which a trace would be picked now.
+    ///
+    /// ```
+    /// use flowgate::ManualClock;
+    /// use flowgate_otel::TargetRateSampler;
+    /// use opentelemetry::trace::{Tracer, TracerProvider};
+    /// use opentelemetry_sdk::trace::SdkTracerProvider;
+    ///
+    /// let sampler = TargetRateSampler::new("10/s".parse()?).clock(ManualClock::new());
+    /// assert_eq!(sampler.probability(), 1.0);
+    /// let provider = SdkTracerProvider::builder().with_sampler(sampler.clone()).build();
+    /// for _ in 0..1000 {
+    ///     provider.tracer("shop").start("checkout"); // all at once
+    /// }
+    /// assert!(sampler.probability() < 0.02);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     pub fn probability(&self) -> f64 {
         let settings = &self.0.settings;
         settings.pick.probability(self.0.adaptive.share())

@@ -28,6 +28,21 @@ const NANOS: f64 = 1e9;
 /// admitted in any span of so long, against what is allowed; and what became of even streams.
 ///
 /// Its size is bounded: at most 150 KB, however much was asked.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::{Target, html};
+/// use flowgate_verify::{Investigation, Simulated};
+///
+/// // One that lets everything through, in process.
+/// let mut limiter = Simulated::new(|_| true.into());
+/// let Ok(findings) = Investigation::new().run(&mut limiter, &mut |_| {});
+/// let page = html::limiter_page(&Target::parse("http://localhost:8080/")?, &findings);
+/// assert!(page.starts_with("<!DOCTYPE html>") && page.contains("http://localhost:8080/"));
+/// assert!(page.len() < 150_000);
+/// # Ok::<(), flowgate_load::TargetError>(())
+/// ```
 pub fn limiter_page(target: &Target, findings: &Findings) -> String {
     let target = target.to_string();
     let title = format!("{target}: {}", findings.likeness.kind);

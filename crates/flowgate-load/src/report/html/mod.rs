@@ -41,13 +41,18 @@ const STYLE: &str = include_str!("style.css");
 /// # Examples
 ///
 /// ```
-/// # fn example(before: flowgate_load::Report, after: flowgate_load::Report) -> std::io::Result<()> {
-/// use flowgate_load::html;
+/// use flowgate_load::{Extent, Origin, Pace, Plan, Stop, Target, html};
 ///
-/// std::fs::write("after.html", html::page(&[("after", &after)]))?;
-/// std::fs::write("both.html", html::page(&[("before", &before), ("after", &after)]))?;
-/// # Ok(())
-/// # }
+/// let origin = Origin::start()?;
+/// let plan = Plan::new(Target::parse(&origin.url())?, Pace::Unpaced(Extent::Requests(3)));
+/// let before = flowgate_load::run(plan.clone(), &Stop::new())?;
+/// let after = flowgate_load::run(plan, &Stop::new())?;
+///
+/// let page = html::page(&[("before", &before), ("after", &after)]);
+/// assert!(page.starts_with("<!DOCTYPE html>") && page.len() < 300_000);
+/// let page = html::page(&[("after", &after)]); // of one
+/// assert!(page.contains("after") && !page.contains("before"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn page<L: AsRef<str>, R: Borrow<Report>>(runs: &[(L, R)]) -> String {
     let pairs = runs
