@@ -46,6 +46,18 @@ const HISTORY_LEN: usize = 40;
 const SEARCH: u64 = 100;
 
 /// A contract that [`check_contract`] can judge.
+///
+/// ```
+/// use flowgate_testkit::conformance::{Contract, check_contract};
+/// use flowgate_testkit::promise::Kind;
+/// use flowgate_testkit::subject;
+///
+/// for contract in Contract::ALL {
+///     let judged = check_contract(Kind::Bucket, &subject::token_bucket, contract, 20);
+///     assert!(judged.is_ok(), "{}", contract.title());
+/// }
+/// assert_eq!(Contract::C3.title(), "honest waiting");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Contract {
     /// Never over-admit.
@@ -119,6 +131,18 @@ impl fmt::Display for Finding {
 }
 
 /// What was found.
+///
+/// ```
+/// use flowgate_testkit::conformance::{Contract, check};
+/// use flowgate_testkit::promise::Kind;
+/// use flowgate_testkit::specimens::late_retry::LateRetry;
+/// use flowgate_testkit::subject::Build;
+///
+/// let build: Build<'_> = &|setup, test| test(&mut LateRetry::new(setup.quota));
+/// let report = check(Kind::Bucket, build, 100);
+/// assert_eq!(report.broken(), [Contract::C3]);
+/// println!("{report}"); // with the shortest history that shows it
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// At most one for each contract.
@@ -144,6 +168,15 @@ impl fmt::Display for Report {
 }
 
 /// Judges every contract of a limiter of this kind, by `histories` random histories each.
+///
+/// ```
+/// use flowgate_testkit::conformance::check;
+/// use flowgate_testkit::promise::Kind;
+/// use flowgate_testkit::subject;
+///
+/// let report = check(Kind::Sliding, &subject::sliding_window, 20);
+/// assert!(report.findings.is_empty(), "{report}");
+/// ```
 pub fn check(kind: Kind, build: Build<'_>, histories: u64) -> Report {
     let findings = Contract::ALL
         .into_iter()
@@ -154,6 +187,18 @@ pub fn check(kind: Kind, build: Build<'_>, histories: u64) -> Report {
 }
 
 /// Judges one contract by `histories` random histories, the same at each call.
+///
+/// ```
+/// use flowgate_testkit::conformance::{Contract, check_contract};
+/// use flowgate_testkit::promise::Kind;
+/// use flowgate_testkit::specimens::starts_empty::StartsEmpty;
+/// use flowgate_testkit::subject::Build;
+///
+/// let build: Build<'_> = &|setup, test| test(&mut StartsEmpty::new(setup.quota));
+/// assert!(check_contract(Kind::Bucket, build, Contract::C1, 100).is_ok());
+/// let finding = check_contract(Kind::Bucket, build, Contract::C2, 100).unwrap_err();
+/// assert_eq!(finding.trace.len(), 1); // the first call shows it
+/// ```
 ///
 /// # Errors
 ///

@@ -19,6 +19,20 @@ const HISTORY_LEN: usize = 100;
 const SEARCH: usize = 50;
 
 /// Two answers that differ, in the shortest history that shows it.
+///
+/// ```
+/// use flowgate_testkit::differential::{Disagreement, history};
+///
+/// /// What to say where a run fails.
+/// fn report(disagreement: &Disagreement) -> String {
+///     let Disagreement { seed, steps, .. } = disagreement;
+///     format!("history {seed}, in {} steps:\n{disagreement}", steps.len())
+/// }
+///
+/// for seed in 0..10 {
+///     assert!(history(seed).is_ok_and(|ops| ops == 100)); // else: report(&disagreement)
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Disagreement {
     /// The bucket.
@@ -58,6 +72,15 @@ impl fmt::Display for Disagreement {
 /// The histories are numbered from `seed` on, and each is drawn from its own number, so a run is
 /// the same wherever it is repeated.
 ///
+/// ```
+/// use flowgate_testkit::differential::run;
+///
+/// match run(0, 1000) {
+///     Ok(ops) => assert!(ops >= 1000),
+///     Err(disagreement) => panic!("{disagreement}"),
+/// }
+/// ```
+///
 /// # Errors
 ///
 /// The first disagreement, shortened.
@@ -72,6 +95,13 @@ pub fn run(seed: u64, ops: u64) -> Result<u64, Box<Disagreement>> {
 }
 
 /// Runs the history of one number; how many operations it had.
+///
+/// ```
+/// use flowgate_testkit::differential::history;
+///
+/// // As many operations as each history has; with the seed of a disagreement it is seen again.
+/// assert!(history(17).is_ok_and(|ops| ops == 100));
+/// ```
 ///
 /// # Errors
 ///
@@ -161,6 +191,18 @@ impl fmt::Display for Deviation {
 /// Runs random histories on small buckets with this refill, by a clock that goes forward, doing what
 /// the subject is able to do but for changes of quota and cancellations, where there is more than
 /// one right answer.
+///
+/// ```
+/// use flowgate::Refill;
+/// use flowgate_testkit::differential::against_oracle;
+/// use flowgate_testkit::specimens::timeout_keeps_slot::TimeoutKeepsSlot;
+/// use flowgate_testkit::subject::Build;
+///
+/// let build: Build<'_> = &|setup, test| test(&mut TimeoutKeepsSlot::new(setup.quota));
+/// let deviation = against_oracle(build, Refill::Continuous, 500).unwrap_err();
+/// let (_, wrong) = deviation.trace.last().expect("it has an answer that is wrong");
+/// assert_ne!(*wrong, deviation.right);
+/// ```
 ///
 /// # Errors
 ///

@@ -42,6 +42,17 @@ pub(crate) fn any_size(rng: &mut Rng, most: u64) -> u64 {
 }
 
 /// A quota of the whole accepted range.
+///
+/// ```
+/// use fastrand::Rng;
+/// use flowgate::TokenBucket;
+/// use flowgate_testkit::draw;
+///
+/// let mut rng = Rng::with_seed(7);
+/// let quota = draw::quota(&mut rng);
+/// assert_eq!(TokenBucket::new(quota).quota(), quota); // whatever it is, it can be kept
+/// assert_eq!(draw::quota(&mut Rng::with_seed(7)), quota);
+/// ```
 pub fn quota(rng: &mut Rng) -> Quota {
     loop {
         if let Some(quota) = perhaps_quota(rng) {
@@ -79,11 +90,29 @@ fn perhaps_quota(rng: &mut Rng) -> Option<Quota> {
 }
 
 /// A small quota, for histories that people will read.
+///
+/// ```
+/// use fastrand::Rng;
+/// use flowgate_testkit::draw;
+///
+/// let quota = draw::small_quota(&mut Rng::with_seed(7));
+/// assert!((1..=10).contains(&quota.count()) && (1..=10).contains(&quota.max_burst()));
+/// ```
 pub fn small_quota(rng: &mut Rng) -> Quota {
     Quota::per_second(rng.u64(1..=10)).burst(rng.u64(1..=10))
 }
 
 /// A bucket of any kind.
+///
+/// ```
+/// use fastrand::Rng;
+/// use flowgate_testkit::draw;
+///
+/// let mut rng = Rng::with_seed(7);
+/// for _ in 0..100 {
+///     assert!(draw::setup(&mut rng).token_bucket().is_ok());
+/// }
+/// ```
 pub fn setup(rng: &mut Rng) -> Setup {
     let quota = quota(rng);
     let burst_units = quota.max_burst().saturating_mul(quota.scale());
@@ -119,6 +148,17 @@ pub fn setup(rng: &mut Rng) -> Setup {
 }
 
 /// A quota for a limiter of this kind: small, for histories that people will read, or not.
+///
+/// ```
+/// use fastrand::Rng;
+/// use flowgate::SlidingWindow;
+/// use flowgate_testkit::draw;
+/// use flowgate_testkit::promise::Kind;
+///
+/// let quota = draw::quota_for(Kind::Sliding, &mut Rng::with_seed(7), false);
+/// assert_eq!(quota.explicit_burst(), None); // a window has none
+/// assert!(SlidingWindow::builder(quota).build().is_ok());
+/// ```
 pub fn quota_for(kind: Kind, rng: &mut Rng, small: bool) -> Quota {
     match (kind.has_burst(), small) {
         (true, true) => small_quota(rng),
@@ -150,6 +190,36 @@ fn perhaps_window(rng: &mut Rng) -> Option<Quota> {
 }
 
 /// What a limiter would have room for, so that costs and times are drawn near where it matters.
+///
+/// ```
+/// use flowgate_testkit::draw::Guide;
+///
+/// /// A limiter that has three each second, and never more.
+/// struct Three;
+///
+/// impl Guide for Three {
+///     fn most(&self) -> u64 {
+///         3
+///     }
+///
+///     fn pace_ns(&self) -> u64 {
+///         1_000_000_000
+///     }
+///
+///     fn there(&self, _at_ns: u64) -> u64 {
+///         3
+///     }
+/// }
+///
+/// use fastrand::Rng;
+/// use flowgate_testkit::draw::{Steps, Time};
+/// use flowgate_testkit::subject::Capabilities;
+///
+/// let mut rng = Rng::with_seed(7);
+/// let mut steps = Steps::new(&mut rng, Capabilities::ALL, Time::Forward, true, 0);
+/// let (first, second) = (steps.next(&Three), steps.next(&Three));
+/// assert!(first.at_ns <= second.at_ns);
+/// ```
 pub trait Guide {
     /// The most at once, in units.
     fn most(&self) -> u64;
@@ -177,6 +247,18 @@ impl Guide for Oracle {
 }
 
 /// A [`Guide`] for windows: what was granted in the last one is gone.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::draw::{Guide, Recent};
+/// use flowgate_testkit::script::{Op, Outcome, Step};
+///
+/// let mut recent = Recent::new(Quota::per_second(10));
+/// assert_eq!((recent.most(), recent.there(0)), (10, 10));
+/// recent.note(&[(Step { at_ns: 0, op: Op::Try { n: 4 } }, Outcome::Admitted)]);
+/// assert_eq!(recent.there(999_999_999), 6);
+/// assert_eq!(recent.there(1_000_000_000), 10);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Recent {
     rate: Rate,
@@ -217,6 +299,21 @@ impl Guide for Recent {
 }
 
 /// How the clock of a history behaves.
+///
+/// ```
+/// use fastrand::Rng;
+/// use flowgate::Quota;
+/// use flowgate_testkit::draw::{Recent, Steps, Time};
+/// use flowgate_testkit::subject::Capabilities;
+///
+/// let guide = Recent::new(Quota::per_second(10));
+/// for (time, goes_back) in [(Time::Forward, false), (Time::Any, true)] {
+///     let mut rng = Rng::with_seed(7);
+///     let mut steps = Steps::new(&mut rng, Capabilities::ALL, time, true, 0);
+///     let times: Vec<u64> = (0..1000).map(|_| steps.next(&guide).at_ns).collect();
+///     assert_eq!(!times.is_sorted(), goes_back);
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Time {
     /// Stands still or goes forward.
@@ -226,6 +323,30 @@ pub enum Time {
 }
 
 /// Draws the steps of one history, each knowing what was answered so far.
+///
+/// ```
+/// use fastrand::Rng;
+/// use flowgate::Quota;
+/// use flowgate_testkit::draw::{Steps, Time};
+/// use flowgate_testkit::oracle::Oracle;
+/// use flowgate_testkit::script::Setup;
+/// use flowgate_testkit::subject::{BucketSubject, Capabilities};
+///
+/// let setup = Setup::new(Quota::per_second(3).burst(5));
+/// let mut oracle = Oracle::new(&setup);
+/// let bucket = setup.token_bucket()?;
+/// let mut subject = BucketSubject::new(&bucket);
+///
+/// let mut rng = Rng::with_seed(7);
+/// let mut steps = Steps::new(&mut rng, Capabilities::ALL, Time::Forward, true, setup.built_ns);
+/// for _ in 0..100 {
+///     let step = steps.next(&oracle); // near where it matters, for a bucket in this state
+///     let outcome = oracle.step(&step);
+///     assert_eq!(subject.step(&step), outcome);
+///     steps.note(&outcome);
+/// }
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
 #[derive(Debug)]
 pub struct Steps<'a> {
     /// The source of randomness.

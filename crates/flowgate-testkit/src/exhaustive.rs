@@ -38,6 +38,39 @@ pub struct Bounds {
 }
 
 /// A history that breaks the promise.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::exhaustive::{Bounds, cancellations};
+/// use flowgate_testkit::script::{Op, Outcome, Setup, Step};
+/// use flowgate_testkit::subject::{BucketSubject, Build, Capabilities, Subject};
+///
+/// /// Gives one more back than it says.
+/// struct Generous<'a>(BucketSubject<'a>);
+///
+/// impl Subject for Generous<'_> {
+///     fn capabilities(&self) -> Capabilities {
+///         Capabilities::ALL
+///     }
+///
+///     fn step(&mut self, step: &Step) -> Outcome {
+///         if let Op::Cancel { .. } = step.op {
+///             self.0.step(&Step { op: Op::Refund { n: 1 }, ..*step });
+///         }
+///         self.0.step(step)
+///     }
+/// }
+///
+/// let build: Build<'_> = &|setup, test| {
+///     let bucket = setup.token_bucket().expect("the setup is in range");
+///     test(&mut Generous(BucketSubject::new(&bucket)));
+/// };
+/// let setup = Setup::new(Quota::per_second(1_000_000_000).burst(2)); // one per ns
+/// let bounds = Bounds { steps: 3, last_ns: 2, end_ns: 10, backward: false };
+/// let found = cancellations(build, &setup, &bounds).unwrap_err();
+/// assert!(found.broken.admitted > found.broken.allowed);
+/// println!("{found}"); // what happened, and where the promise is broken
+/// ```
 #[derive(Clone, Debug)]
 pub struct Counterexample {
     /// The bucket.
@@ -56,6 +89,18 @@ impl fmt::Display for Counterexample {
 }
 
 /// Tries every history within `bounds`, shorter ones first; how many there were.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::exhaustive::{Bounds, cancellations};
+/// use flowgate_testkit::script::Setup;
+/// use flowgate_testkit::subject;
+///
+/// let setup = Setup::new(Quota::per_second(1_000_000_000).burst(1));
+/// let bounds = Bounds { steps: 2, last_ns: 1, end_ns: 4, backward: true };
+/// let tried = cancellations(&subject::oracle, &setup, &bounds);
+/// assert!(tried.is_ok_and(|histories| histories > 0)); // all of them, and none breaks the promise
+/// ```
 ///
 /// # Errors
 ///

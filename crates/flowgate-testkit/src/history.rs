@@ -23,6 +23,26 @@ use crate::promise::Broken;
 use crate::rate::Rate;
 
 /// One call as its thread saw it.
+///
+/// ```
+/// use flowgate::{Clock, Quota, TokenBucket};
+/// use flowgate_testkit::history::{Event, check};
+/// use std::thread;
+///
+/// let (quota, clock) = (Quota::per_second(1000).burst(5), Clock::system());
+/// let bucket = TokenBucket::builder(quota).clock(clock.clone()).build()?;
+/// let seen = || {
+///     let invoked_ns = clock.now().as_nanos();
+///     let admitted = bucket.try_acquire().is_ok();
+///     Event { invoked_ns, returned_ns: clock.now().as_nanos(), n: 1, admitted }
+/// };
+/// let events: Vec<Event> = thread::scope(|scope| {
+///     let threads = [(); 2].map(|()| scope.spawn(|| (0..100).map(|_| seen()).collect::<Vec<_>>()));
+///     threads.into_iter().flat_map(|thread| thread.join().expect("it does not panic")).collect()
+/// });
+/// assert!(check(quota, &events).is_ok());
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// The limiter's clock, read before the call.
@@ -36,6 +56,19 @@ pub struct Event {
 }
 
 /// Whether the admissions of `events`, in any order, can have kept burst + rate · t; O(n log n).
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::history::{Event, check};
+///
+/// let quota = Quota::per_second(1).burst(2);
+/// let within_a_microsecond = Event { invoked_ns: 0, returned_ns: 1000, n: 3, admitted: true };
+/// let broken = check(quota, &[within_a_microsecond]).unwrap_err();
+/// assert_eq!((broken.admitted, broken.allowed), (3, 2));
+///
+/// let refused = Event { admitted: false, ..within_a_microsecond };
+/// assert!(check(quota, &[refused]).is_ok());
+/// ```
 ///
 /// # Errors
 ///

@@ -66,6 +66,19 @@ pub trait Machine: Clone {
 }
 
 /// A schedule that goes wrong.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::interleave::explore;
+/// use flowgate_testkit::promise::Promise;
+/// use flowgate_testkit::specimens::subtract_below_zero::SubtractBelowZero;
+///
+/// let quota = Quota::per_second(1);
+/// let bucket = SubtractBelowZero::new(quota, 2);
+/// let race = explore(&bucket, &Promise::bucket(quota), 8).unwrap_err();
+/// assert_eq!(race.what, "at 0s 2 were admitted, 1 allowed");
+/// println!("{race}"); // that, and who did what before
+/// ```
 #[derive(Clone, Debug)]
 pub struct Race {
     /// What was done, one line an access.
@@ -85,6 +98,19 @@ impl core::fmt::Display for Race {
 
 /// Tries every schedule of up to `most` steps against a promise; how many there were.
 ///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::interleave::explore;
+/// use flowgate_testkit::promise::Promise;
+/// use flowgate_testkit::specimens::subtract_below_zero::SubtractBelowZero;
+///
+/// let quota = Quota::per_second(1);
+/// let promise = Promise::bucket(quota);
+/// // By one thread there is only one schedule, and nothing is wrong with it.
+/// assert!(explore(&SubtractBelowZero::new(quota, 1), &promise, 8).is_ok_and(|tried| tried > 0));
+/// assert!(explore(&SubtractBelowZero::new(quota, 2), &promise, 8).is_err());
+/// ```
+///
 /// # Errors
 ///
 /// A shortest schedule that breaks the promise.
@@ -97,6 +123,15 @@ pub fn explore<M: Machine>(machine: &M, promise: &Promise, most: usize) -> Resul
 
 /// Tries every schedule of up to `most` steps in search of a state that is `wrong`; how many there
 /// were.
+///
+/// ```
+/// use flowgate_testkit::interleave::explore_for;
+/// use flowgate_testkit::specimens::double_clamp::DoubleClamp;
+///
+/// // Two threads that each look and subtract: after that, what one of them has taken off is lost.
+/// let race = explore_for(&DoubleClamp::new(2, 1, 2), 8, DoubleClamp::lost).unwrap_err();
+/// assert_eq!(race.steps.len(), 4);
+/// ```
 ///
 /// # Errors
 ///

@@ -73,6 +73,15 @@ pub struct Oracle {
 
 impl Oracle {
     /// A bucket as `setup` says.
+    ///
+    /// ```
+    /// use flowgate::Quota;
+    /// use flowgate_testkit::oracle::Oracle;
+    /// use flowgate_testkit::script::Setup;
+    ///
+    /// let setup = Setup { initial_tokens: Some(3), ..Setup::new(Quota::per_second(10)) };
+    /// assert_eq!(Oracle::new(&setup).available(0), 3);
+    /// ```
     pub fn new(setup: &Setup) -> Self {
         let rate = Rate::of(setup.quota);
         let level = setup
@@ -97,21 +106,65 @@ impl Oracle {
     }
 
     /// The rate in force, in the oracle's own units.
+    ///
+    /// ```
+    /// use flowgate::Quota;
+    /// use flowgate_testkit::oracle::Oracle;
+    /// use flowgate_testkit::script::Setup;
+    ///
+    /// let oracle = Oracle::new(&Setup::new(Quota::per_second(10).burst(2)));
+    /// assert_eq!(oracle.rate().burst_units, 2);
+    /// ```
     pub fn rate(&self) -> &Rate {
         &self.rate
     }
 
     /// How many reservations are held, that is: made and not cancelled.
+    ///
+    /// ```
+    /// use flowgate::Quota;
+    /// use flowgate_testkit::oracle::Oracle;
+    /// use flowgate_testkit::script::{Op, Setup, Step};
+    ///
+    /// let mut oracle = Oracle::new(&Setup::new(Quota::per_second(10).burst(2)));
+    /// let mut act = |op| oracle.step(&Step { at_ns: 0, op });
+    /// act(Op::Reserve { n: 1, within_ns: None });
+    /// act(Op::Reserve { n: 2, within_ns: None });
+    /// act(Op::Cancel { pick: 0 });
+    /// assert_eq!(oracle.held(), 1);
+    /// ```
     pub fn held(&self) -> usize {
         self.held.len()
     }
 
     /// What is available at `at_ns`, in units.
+    ///
+    /// ```
+    /// use flowgate::Quota;
+    /// use flowgate_testkit::oracle::Oracle;
+    /// use flowgate_testkit::script::{Op, Setup, Step};
+    ///
+    /// let mut oracle = Oracle::new(&Setup::new(Quota::per_second(10).burst(2)));
+    /// oracle.step(&Step { at_ns: 0, op: Op::Try { n: 2 } });
+    /// assert_eq!([0, 99_999_999, 100_000_000].map(|at_ns| oracle.available(at_ns)), [0, 0, 1]);
+    /// ```
     pub fn available(&self, at_ns: u64) -> u64 {
         self.units_at(self.limiter_time(at_ns))
     }
 
     /// Does `step` and says what a right limiter answers.
+    ///
+    /// ```
+    /// use flowgate::Quota;
+    /// use flowgate_testkit::oracle::Oracle;
+    /// use flowgate_testkit::script::{Op, Outcome, Setup, Step};
+    ///
+    /// let mut oracle = Oracle::new(&Setup::new(Quota::per_second(10).burst(2)));
+    /// let mut act = |op| oracle.step(&Step { at_ns: 0, op });
+    /// assert_eq!(act(Op::TakeUpTo { n: 5 }), Outcome::Took(2));
+    /// assert_eq!(act(Op::Reserve { n: 1, within_ns: None }), Outcome::Promised { at_ns: 100_000_000 });
+    /// assert_eq!(act(Op::Cancel { pick: 0 }), Outcome::Back(1));
+    /// ```
     pub fn step(&mut self, step: &Step) -> Outcome {
         if matches!(step.op, Op::Cancel { .. }) && self.held.is_empty() {
             return Outcome::Skipped;

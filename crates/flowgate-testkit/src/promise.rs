@@ -15,6 +15,17 @@ use crate::rate::Rate;
 use crate::script::{Op, Outcome, Setup, Step, Time};
 
 /// So many units, to be used at this time.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::promise::{Grant, Promise};
+///
+/// // Three per microsecond, one at a time: each is due a third of a nanosecond before its own.
+/// let promise = Promise::bucket(Quota::per_second(3_000_000).burst(1));
+/// let told = |at_ns| Grant { rounded: true, ..Grant::new(at_ns, 1) };
+/// assert!(promise.check(&[told(334), told(667), told(1000)]).is_ok());
+/// assert!(promise.check(&[Grant::new(334, 1), Grant::new(667, 1)]).is_err());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// When.
@@ -41,6 +52,19 @@ impl Grant {
 ///
 /// In the terms of a window, the quota's count (in units) is its *limit* and the quota's period its
 /// length; windows are half-open, \[t, t + length).
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::promise::{Anchor, Grant, Kind, Promise};
+///
+/// // Two at the end of a second, and two at the beginning of the next one.
+/// let second = 1_000_000_000;
+/// let grants = [Grant::new(second - 1, 2), Grant::new(second, 2)];
+/// let is_kept = |kind| Promise::new(kind, Quota::per_second(2)).check(&grants).is_ok();
+/// assert!(is_kept(Kind::Window(Anchor::Aligned(0))));
+/// assert!(!is_kept(Kind::Sliding));
+/// assert!(!is_kept(Kind::Approximate)); // three, that would allow
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// At most burst + rate · t in every interval of length t: token and leaky buckets.
@@ -65,6 +89,19 @@ pub enum Kind {
 }
 
 /// Where the windows of a [`Kind::Window`] begin.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::promise::{Anchor, Grant, Kind, Promise};
+///
+/// let grants = [Grant::new(999_999_999, 2), Grant::new(1_000_000_000, 2)];
+/// let is_kept = |anchor| {
+///     let promise = Promise::new(Kind::Window(anchor), Quota::per_second(2));
+///     promise.check(&grants).is_ok()
+/// };
+/// assert!(is_kept(Anchor::Aligned(0)));
+/// assert!(!is_kept(Anchor::FirstGrant)); // its window lasts for another second
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
     /// With the first grant after the window before it is over.
@@ -75,6 +112,12 @@ pub enum Anchor {
 
 impl Kind {
     /// Whether a quota for it may set a burst.
+    ///
+    /// ```
+    /// # use flowgate_testkit::promise::Kind;
+    /// assert!(Kind::Bucket.has_burst());
+    /// assert!(!Kind::Sliding.has_burst()); // the quota's count is all that there is at once
+    /// ```
     pub fn has_burst(self) -> bool {
         matches!(self, Self::Bucket)
     }
@@ -120,6 +163,16 @@ pub struct Promise {
 }
 
 /// An interval in which more was admitted than promised.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::promise::{Broken, Grant, Promise};
+///
+/// let promise = Promise::bucket(Quota::per_second(1).burst(3));
+/// let grants = [Grant::new(0, 3), Grant::new(1_500_000_000, 2)];
+/// let broken: Broken = promise.check(&grants).unwrap_err();
+/// assert_eq!(broken.to_string(), "from 0s to 1.5s 5 were admitted, 4 allowed");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
     /// The first grant in the interval, in nanoseconds.
@@ -151,6 +204,15 @@ impl fmt::Display for Broken {
 
 impl Promise {
     /// A promise of some kind.
+    ///
+    /// ```
+    /// use flowgate::Quota;
+    /// use flowgate_testkit::promise::{Grant, Kind, Promise};
+    ///
+    /// let promise = Promise::new(Kind::Approximate, Quota::per_second(5));
+    /// assert!(promise.check(&[Grant::new(0, 9)]).is_ok()); // 2 · 5 - 1
+    /// assert!(promise.check(&[Grant::new(0, 10)]).is_err());
+    /// ```
     pub fn new(kind: Kind, quota: Quota) -> Self {
         Self {
             kind,
@@ -160,11 +222,29 @@ impl Promise {
     }
 
     /// A token bucket's.
+    ///
+    /// ```
+    /// use flowgate::Quota;
+    /// use flowgate_testkit::promise::{Kind, Promise};
+    ///
+    /// let quota = Quota::per_second(1).burst(3);
+    /// assert_eq!(Promise::bucket(quota), Promise::new(Kind::Bucket, quota));
+    /// ```
     pub fn bucket(quota: Quota) -> Self {
         Self::new(Kind::Bucket, quota)
     }
 
     /// Looks at every interval; O(n log n).
+    ///
+    /// ```
+    /// use flowgate::Quota;
+    /// use flowgate_testkit::promise::{Grant, Promise};
+    ///
+    /// let promise = Promise::bucket(Quota::per_second(1).burst(3));
+    /// let at_second = |second: u64, n| Grant::new(second * 1_000_000_000, n);
+    /// assert!(promise.check(&[at_second(0, 3), at_second(1, 1), at_second(2, 1)]).is_ok());
+    /// assert!(promise.check(&[at_second(0, 3), at_second(1, 2)]).is_err());
+    /// ```
     ///
     /// # Errors
     ///
@@ -195,6 +275,19 @@ impl Promise {
     /// That is so where the promise is still kept with it. A type that may be stricter than it
     /// promises is held to what it says of that: a segment more, the window before this one in full,
     /// or a millionth of the limit. `None` where it does not say.
+    ///
+    /// ```
+    /// use flowgate::Quota;
+    /// use flowgate_testkit::promise::{Grant, Kind, Promise};
+    ///
+    /// let promise = Promise::new(Kind::Sliding, Quota::per_second(2));
+    /// let second = 1_000_000_000;
+    /// assert_eq!(promise.must_grant(&[Grant::new(0, 2), Grant::new(second, 1)]), Some(true));
+    /// assert_eq!(promise.must_grant(&[Grant::new(0, 2), Grant::new(second - 1, 1)]), Some(false));
+    /// // Interpolated, it may still count what came a whole window before.
+    /// let promise = Promise::new(Kind::Approximate, Quota::per_second(2));
+    /// assert_eq!(promise.must_grant(&[Grant::new(0, 2), Grant::new(second, 1)]), Some(false));
+    /// ```
     pub fn must_grant(&self, grants: &[Grant]) -> Option<bool> {
         let rate = Rate::of(self.quota);
         let mut grants = grants.to_vec();
@@ -257,6 +350,21 @@ fn check_bucket(rate: &Rate, overdrawn: u64, grants: &[Grant]) -> Result<(), Bro
 /// The grants of a history: reservations count at the time they were told, and not at all once they
 /// are cancelled; what came back by a refund is taken off the newest grants that had had their
 /// time.
+///
+/// ```
+/// use flowgate_testkit::promise::{Grant, grants};
+/// use flowgate_testkit::script::{Op, Outcome, Step};
+///
+/// let at = |at_ns, op, outcome| (Step { at_ns, op }, outcome);
+/// let reserve = Op::Reserve { n: 1, within_ns: None };
+/// let trace = [
+///     at(10, Op::Try { n: 2 }, Outcome::Admitted),
+///     at(10, reserve, Outcome::Promised { at_ns: 50 }),
+///     at(20, Op::Cancel { pick: 0 }, Outcome::Back(1)), // the reservation
+///     at(30, Op::Refund { n: 1 }, Outcome::Back(1)), // one of the two
+/// ];
+/// assert_eq!(grants(&trace), [Grant::new(10, 1)]);
+/// ```
 pub fn grants(trace: &[(Step, Outcome)]) -> Vec<Grant> {
     let mut grants = Standing::after(trace).grants;
     grants.retain(|grant| grant.n > 0);
@@ -265,6 +373,17 @@ pub fn grants(trace: &[(Step, Outcome)]) -> Vec<Grant> {
 
 /// How much can honestly be refunded at `at_ns` after `trace`: what had its time by then, and was
 /// not given back yet.
+///
+/// ```
+/// use flowgate_testkit::promise::refundable;
+/// use flowgate_testkit::script::{Op, Outcome, Step};
+///
+/// let trace = [
+///     (Step { at_ns: 10, op: Op::Try { n: 2 } }, Outcome::Admitted),
+///     (Step { at_ns: 20, op: Op::Refund { n: 1 } }, Outcome::Back(1)),
+/// ];
+/// assert_eq!([5, 30].map(|at_ns| refundable(&trace, at_ns)), [0, 1]);
+/// ```
 pub fn refundable(trace: &[(Step, Outcome)], at_ns: u64) -> u64 {
     let grants = Standing::after(trace).grants;
     let used = grants.iter().filter(|grant| grant.at_ns <= at_ns);
@@ -272,6 +391,16 @@ pub fn refundable(trace: &[(Step, Outcome)], at_ns: u64) -> u64 {
 }
 
 /// Whether every refund of a history was of what had been taken, and nothing was given back twice.
+///
+/// ```
+/// use flowgate_testkit::promise::refunds_are_honest;
+/// use flowgate_testkit::script::{Op, Outcome, Step};
+///
+/// let took_one = (Step { at_ns: 10, op: Op::Try { n: 1 } }, Outcome::Admitted);
+/// let refund = |n| (Step { at_ns: 20, op: Op::Refund { n } }, Outcome::Back(1));
+/// assert!(refunds_are_honest(&[took_one, refund(1)]));
+/// assert!(!refunds_are_honest(&[took_one, refund(2)])); // of one
+/// ```
 pub fn refunds_are_honest(trace: &[(Step, Outcome)]) -> bool {
     Standing::after(trace).honest
 }
@@ -328,6 +457,23 @@ impl Standing {
 ///
 /// The clock of the history must not run backward where the quota changes, and nothing may be
 /// promised for a time after a change, as a told time does not move with the rate.
+///
+/// ```
+/// use flowgate::{Carry, Quota};
+/// use flowgate_testkit::promise::check_trace;
+/// use flowgate_testkit::script::{Op, Outcome, Setup, Step};
+///
+/// let setup = Setup::new(Quota::per_hour(1).burst(2));
+/// let at_second = |second: u64, op| Step { at_ns: second * 1_000_000_000, op };
+/// let faster = Op::SetQuota { quota: Quota::per_second(1).burst(2), carry: Carry::Kept };
+/// let trace = |second| [
+///     (at_second(0, Op::Try { n: 2 }), Outcome::Admitted),
+///     (at_second(60, faster), Outcome::Changed),
+///     (at_second(second, Op::Try { n: 1 }), Outcome::Admitted),
+/// ];
+/// assert!(check_trace(&setup, &trace(60)).is_err()); // in that minute, at one an hour
+/// assert!(check_trace(&setup, &trace(61)).is_ok());
+/// ```
 ///
 /// # Errors
 ///

@@ -7,6 +7,16 @@ use flowgate::Quota;
 /// A *unit* is what a cost of 1 means: a token, or the part of one that [`Quota::units_per_token`]
 /// says. A *grain* is 1/`price` of a unit, so that `accrual` whole grains flow in each nanosecond
 /// and nothing is ever rounded.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::Rate;
+///
+/// // 3 units flow in every 5 ns: with a unit of 5 grains, that is 3 of them in each.
+/// let rate = Rate::of(Quota::per_second(600_000_000).burst(5));
+/// assert_eq!((rate.accrual, rate.price, rate.full), (3, 5, 25));
+/// assert_eq!(rate.wait_ns(rate.cost(2)), 4); // 10 grains, rounded up
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Grains that flow in per nanosecond.
@@ -27,6 +37,15 @@ pub struct Rate {
 
 impl Rate {
     /// The rate and burst of `quota`.
+    ///
+    /// ```
+    /// use flowgate::Quota;
+    /// use flowgate_testkit::Rate;
+    ///
+    /// let rate = Rate::of(Quota::per_second(10).units_per_token(1000)?.burst(2));
+    /// assert_eq!((rate.limit_units, rate.burst_units, rate.scale), (10_000, 2000, 1000));
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     pub fn of(quota: Quota) -> Self {
         let period_ns = u64::try_from(quota.period().as_nanos()).unwrap_or(u64::MAX);
         let earned = i128::from(quota.count()) * i128::from(quota.scale());
@@ -45,16 +64,39 @@ impl Rate {
     }
 
     /// What `n` units cost, in grains.
+    ///
+    /// ```
+    /// # use flowgate::Quota;
+    /// # use flowgate_testkit::Rate;
+    /// let rate = Rate::of(Quota::per_second(1).burst(3));
+    /// assert_eq!(rate.cost(3), rate.full);
+    /// ```
     pub fn cost(&self, n: u64) -> i128 {
         i128::from(n).saturating_mul(self.price)
     }
 
     /// What a whole token costs, in grains.
+    ///
+    /// ```
+    /// # use flowgate::Quota;
+    /// # use flowgate_testkit::Rate;
+    /// let rate = Rate::of(Quota::per_second(10).units_per_token(1000)?);
+    /// assert_eq!(rate.scale_price(), rate.cost(1000));
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     pub fn scale_price(&self) -> i128 {
         i128::from(self.scale) * self.price
     }
 
     /// Nanoseconds until `grains` have flowed in, rounded up; 0 if they are not missing.
+    ///
+    /// ```
+    /// # use flowgate::Quota;
+    /// # use flowgate_testkit::Rate;
+    /// let rate = Rate::of(Quota::per_second(3));
+    /// assert_eq!(rate.wait_ns(rate.cost(1)), 333_333_334);
+    /// assert_eq!(rate.wait_ns(0), 0);
+    /// ```
     pub fn wait_ns(&self, grains: i128) -> i128 {
         if grains <= 0 {
             0

@@ -9,6 +9,18 @@ use flowgate::{Carry, ManualClock, Quota, QuotaError, Refill, Timestamp, TokenBu
 use crate::promise::{Kind, Promise};
 
 /// How a limiter is built, and what it then promises.
+///
+/// ```
+/// use flowgate::{Quota, Refill};
+/// use flowgate_testkit::promise::Kind;
+/// use flowgate_testkit::script::Setup;
+///
+/// let setup = Setup { refill: Refill::Interval, ..Setup::new(Quota::per_minute(10)) };
+/// assert_eq!(setup.promise().kind, Kind::Bucket);
+/// assert_eq!(setup.token_bucket()?.available(), 10);
+/// assert_eq!(setup.to_string(), "10/min, refill Interval");
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setup {
     /// What sort of promise it makes.
@@ -27,11 +39,28 @@ pub struct Setup {
 
 impl Setup {
     /// A full, continuously refilled bucket, built at the clock's origin.
+    ///
+    /// ```
+    /// use flowgate::{Quota, Refill};
+    /// use flowgate_testkit::script::Setup;
+    ///
+    /// let setup = Setup::new(Quota::per_second(10));
+    /// assert_eq!((setup.initial_tokens, setup.refill), (None, Refill::Continuous));
+    /// ```
     pub fn new(quota: Quota) -> Self {
         Self::of(Kind::Bucket, quota)
     }
 
     /// A limiter of some kind, otherwise as [`Setup::new`] has it.
+    ///
+    /// ```
+    /// use flowgate::Quota;
+    /// use flowgate_testkit::promise::Kind;
+    /// use flowgate_testkit::script::Setup;
+    ///
+    /// let setup = Setup::of(Kind::Sliding, Quota::per_second(10));
+    /// assert_eq!(setup.to_string(), "10/s, every window");
+    /// ```
     pub fn of(kind: Kind, quota: Quota) -> Self {
         Self {
             kind,
@@ -44,11 +73,30 @@ impl Setup {
     }
 
     /// What it promises.
+    ///
+    /// ```
+    /// use flowgate::Quota;
+    /// use flowgate_testkit::promise::{Grant, Kind};
+    /// use flowgate_testkit::script::Setup;
+    ///
+    /// let promise = Setup::of(Kind::Sliding, Quota::per_second(10)).promise();
+    /// assert!(promise.check(&[Grant::new(0, 10)]).is_ok());
+    /// assert!(promise.check(&[Grant::new(0, 11)]).is_err());
+    /// ```
     pub fn promise(&self) -> Promise {
         Promise::new(self.kind, self.quota)
     }
 
     /// A flowgate bucket that is built so.
+    ///
+    /// ```
+    /// use flowgate::Quota;
+    /// use flowgate_testkit::script::Setup;
+    ///
+    /// let setup = Setup { initial_tokens: Some(0), ..Setup::new(Quota::per_second(10)) };
+    /// assert!(setup.token_bucket()?.try_acquire().is_err()); // its clock stands still
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -92,6 +140,16 @@ impl fmt::Display for Setup {
 }
 
 /// One operation. Costs are in units, as they are given to the limiter.
+///
+/// ```
+/// use flowgate::{Carry, Quota};
+/// use flowgate_testkit::script::Op;
+///
+/// let wait = Op::Reserve { n: 2, within_ns: Some(20_000_000) };
+/// assert_eq!(wait.to_string(), "reserve 2 within 20ms");
+/// let change = Op::SetQuota { quota: Quota::per_second(5), carry: Carry::Kept };
+/// assert_eq!(change.to_string(), "set quota 5/s (Kept)");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Op {
     /// Take `n` now or not at all.
@@ -158,6 +216,13 @@ impl fmt::Display for Op {
 }
 
 /// An operation and the time at which it is done.
+///
+/// ```
+/// use flowgate_testkit::script::{Op, Step};
+///
+/// let step = Step { at_ns: 1_500_000_000, op: Op::Try { n: 3 } };
+/// assert_eq!(step.to_string(), "at 1.5s: try 3");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
     /// Nanoseconds of the limiter's clock. It may be earlier than the step before.
@@ -173,6 +238,19 @@ impl fmt::Display for Step {
 }
 
 /// When a refused operation could be tried again.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::oracle::Oracle;
+/// use flowgate_testkit::script::{Op, Outcome, Retry, Setup, Step};
+/// use std::time::Duration;
+///
+/// let mut oracle = Oracle::new(&Setup::new(Quota::per_second(10).burst(2)));
+/// let mut take = |n| oracle.step(&Step { at_ns: 0, op: Op::Try { n } });
+/// take(2);
+/// assert_eq!(take(1), Outcome::Refused(Retry::After(Duration::from_millis(100))));
+/// assert_eq!(take(3), Outcome::Refused(Retry::Never));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
     /// After so long.
@@ -184,6 +262,14 @@ pub enum Retry {
 }
 
 /// What a limiter answered.
+///
+/// ```
+/// use flowgate_testkit::script::{Outcome, Retry};
+///
+/// let at_ns = 20_000_000;
+/// assert_eq!(Outcome::Promised { at_ns }.to_string(), "promised for 20ms");
+/// assert_eq!(Outcome::Refused(Retry::Never).to_string(), "refused for ever");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// All of it was granted, now.
@@ -227,6 +313,13 @@ impl fmt::Display for Outcome {
 }
 
 /// A number of nanoseconds, written for people and to the nanosecond: `1.5s`, `20ms`.
+///
+/// ```
+/// use flowgate_testkit::script::Time;
+///
+/// assert_eq!(Time(1_500_000_000).to_string(), "1.5s");
+/// assert_eq!(Time(20_000_001).to_string(), "20.000001ms");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Time(pub u64);
 
@@ -240,9 +333,41 @@ impl fmt::Display for Time {
 }
 
 /// Everything that was done and answered, in order.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::promise::check_trace;
+/// use flowgate_testkit::script::{Op, Setup, Step, Trace};
+/// use flowgate_testkit::subject::BucketSubject;
+///
+/// let setup = Setup::new(Quota::per_second(10).burst(2));
+/// let bucket = setup.token_bucket()?;
+/// let mut subject = BucketSubject::new(&bucket);
+/// let steps = [0, 50_000_000, 100_000_000].map(|at_ns| Step { at_ns, op: Op::Try { n: 2 } });
+/// let trace: Trace = steps.map(|step| (step, subject.step(&step))).into();
+/// assert!(check_trace(&setup, &trace).is_ok());
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
 pub type Trace = Vec<(Step, Outcome)>;
 
 /// Writes a trace one step a line, for people.
+///
+/// ```
+/// use flowgate_testkit::script::{Op, Outcome, Step, Trace, write_trace};
+/// use std::fmt;
+///
+/// /// What somebody who reads a failed test wants to see.
+/// struct Shown(Trace);
+///
+/// impl fmt::Display for Shown {
+///     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+///         write_trace(f, &self.0)
+///     }
+/// }
+///
+/// let step = Step { at_ns: 0, op: Op::Try { n: 3 } };
+/// assert_eq!(Shown(vec![(step, Outcome::Admitted)]).to_string(), "  at 0s: try 3 -> admitted\n");
+/// ```
 pub fn write_trace(f: &mut fmt::Formatter<'_>, trace: &[(Step, Outcome)]) -> fmt::Result {
     trace
         .iter()

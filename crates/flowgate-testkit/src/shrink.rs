@@ -6,6 +6,17 @@ use crate::script::{Op, Step};
 ///
 /// `fails` is asked about histories that are parts of `steps`, in order, at the same times. It must
 /// be repeatable, and say yes to `steps` itself.
+///
+/// ```
+/// use flowgate_testkit::script::{Op, Step};
+/// use flowgate_testkit::shrink::shortest;
+///
+/// let steps: Vec<Step> = (0..100).map(|n| Step { at_ns: n, op: Op::Try { n } }).collect();
+/// // Whatever fails, it takes these two.
+/// let fails = |steps: &[Step]| [17, 83].iter().all(|n| steps.iter().any(|step| step.at_ns == *n));
+/// let left: Vec<u64> = shortest(&steps, fails).iter().map(|step| step.at_ns).collect();
+/// assert_eq!(left, [17, 83]);
+/// ```
 pub fn shortest(steps: &[Step], mut fails: impl FnMut(&[Step]) -> bool) -> Vec<Step> {
     let mut kept = steps.to_vec();
     let mut chunk = kept.len().div_ceil(2).max(1);
@@ -33,6 +44,16 @@ pub fn shortest(steps: &[Step], mut fails: impl FnMut(&[Step]) -> bool) -> Vec<S
 /// Replaces times and amounts by rounder and smaller ones for as long as `fails` still says yes.
 ///
 /// Who acts before whom stays as it is, and who at the same instant.
+///
+/// ```
+/// use flowgate_testkit::script::{Op, Step};
+/// use flowgate_testkit::shrink::simplest;
+///
+/// let at = |at_ns, n| Step { at_ns, op: Op::Try { n } };
+/// let fails = |steps: &[Step]| steps[1].at_ns - steps[0].at_ns > 500_000_000;
+/// let simple = simplest(&[at(12_345, 9), at(987_654_321, 7)], fails);
+/// assert_eq!(simple, [at(0, 1), at(900_000_000, 1)]);
+/// ```
 pub fn simplest(steps: &[Step], mut fails: impl FnMut(&[Step]) -> bool) -> Vec<Step> {
     let mut kept = steps.to_vec();
     let mut changed = true;

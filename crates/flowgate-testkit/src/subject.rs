@@ -14,6 +14,15 @@ use crate::script::{Op, Outcome, Retry, Setup, Step};
 /// What a subject can do beyond taking one at a time.
 ///
 /// A check leaves out what is not declared. All `false` is a limiter that can only try 1.
+///
+/// ```
+/// use flowgate_testkit::script::Op;
+/// use flowgate_testkit::subject::Capabilities;
+///
+/// let tries_and_says_when = Capabilities { costs: true, retry_after: true, ..Capabilities::default() };
+/// assert!(tries_and_says_when.allow(&Op::Try { n: 5 }));
+/// assert!(!tries_and_says_when.allow(&Op::Refund { n: 5 }));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// [`Op::Try`] with any n, not only 1.
@@ -48,6 +57,15 @@ impl Capabilities {
     };
 
     /// Whether `op` is among them.
+    ///
+    /// ```
+    /// # use flowgate_testkit::script::Op;
+    /// # use flowgate_testkit::subject::Capabilities;
+    /// let least = Capabilities::default();
+    /// assert!(least.allow(&Op::Try { n: 1 }));
+    /// assert!(!least.allow(&Op::Try { n: 2 }));
+    /// assert!(Capabilities::ALL.allow(&Op::Available));
+    /// ```
     pub fn allow(&self, op: &Op) -> bool {
         match op {
             Op::Try { n } => self.costs || *n == 1,
@@ -62,6 +80,41 @@ impl Capabilities {
 }
 
 /// A limiter under test, at explicit times.
+///
+/// ```
+/// use flowgate_testkit::conformance::{self, Contract};
+/// use flowgate_testkit::promise::Kind;
+/// use flowgate_testkit::script::{Op, Outcome, Retry, Step};
+/// use flowgate_testkit::subject::{Build, Capabilities, Subject};
+///
+/// /// Counts, and never looks at a clock.
+/// struct Once {
+///     left: u64,
+/// }
+///
+/// impl Subject for Once {
+///     fn capabilities(&self) -> Capabilities {
+///         Capabilities::default()
+///     }
+///
+///     fn step(&mut self, step: &Step) -> Outcome {
+///         let Op::Try { n: 1 } = step.op else {
+///             return Outcome::Skipped;
+///         };
+///         match self.left.checked_sub(1) {
+///             Some(left) => {
+///                 self.left = left;
+///                 Outcome::Admitted
+///             }
+///             None => Outcome::Refused(Retry::Untold),
+///         }
+///     }
+/// }
+///
+/// let build: Build<'_> = &|setup, test| test(&mut Once { left: setup.quota.count() });
+/// let report = conformance::check(Kind::Sliding, build, 50);
+/// assert!(report.broken().contains(&Contract::C2)); // what has left the window never comes back
+/// ```
 pub trait Subject {
     /// What it can do. The checks do nothing else to it.
     fn capabilities(&self) -> Capabilities;
@@ -73,9 +126,31 @@ pub trait Subject {
 /// Builds a fresh subject as the setup says and hands it over.
 ///
 /// The subject is lent, not given, so that it may borrow from the limiter that the builder owns.
+///
+/// ```
+/// use flowgate::{ManualClock, SlidingWindow};
+/// use flowgate_testkit::conformance;
+/// use flowgate_testkit::promise::Kind;
+/// use flowgate_testkit::subject::{Any, Build};
+///
+/// let build: Build<'_> = &|setup, test| {
+///     let window = SlidingWindow::builder(setup.quota).clock(ManualClock::new()).build();
+///     test(&mut Any(&window.expect("the setup is in range")));
+/// };
+/// let report = conformance::check(Kind::Sliding, build, 20);
+/// assert!(report.findings.is_empty(), "{report}");
+/// ```
 pub type Build<'a> = &'a (dyn Fn(&Setup, &mut dyn FnMut(&mut dyn Subject)) + 'a);
 
 /// Builds a flowgate [`TokenBucket`]: a [`Build`].
+///
+/// ```
+/// use flowgate_testkit::promise::Kind;
+/// use flowgate_testkit::{conformance, subject};
+///
+/// let report = conformance::check(Kind::Bucket, &subject::token_bucket, 20);
+/// assert!(report.findings.is_empty(), "{report}");
+/// ```
 ///
 /// # Panics
 ///
@@ -88,6 +163,14 @@ pub fn token_bucket(setup: &Setup, test: &mut dyn FnMut(&mut dyn Subject)) {
 }
 
 /// Builds an [`Oracle`], to put the model itself to the test: a [`Build`].
+///
+/// ```
+/// use flowgate_testkit::promise::Kind;
+/// use flowgate_testkit::{conformance, subject};
+///
+/// let report = conformance::check(Kind::Bucket, &subject::oracle, 20);
+/// assert!(report.findings.is_empty(), "{report}");
+/// ```
 pub fn oracle(setup: &Setup, test: &mut dyn FnMut(&mut dyn Subject)) {
     test(&mut Oracle::new(setup));
 }
@@ -103,6 +186,23 @@ impl Subject for Oracle {
 }
 
 /// Any flowgate limiter under test, by what they all can do.
+///
+/// ```
+/// use flowgate::{ManualClock, WarmUp};
+/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::subject::{Any, Subject};
+/// use std::time::Duration;
+///
+/// let limiter = WarmUp::builder("10/s".parse()?)
+///     .warm_up(Duration::from_secs(3))
+///     .clock(ManualClock::new())
+///     .build()?;
+/// let mut subject = Any(&limiter);
+/// let mut act = |op| subject.step(&Step { at_ns: 0, op });
+/// assert_eq!(act(Op::Try { n: 1 }), Outcome::Admitted);
+/// assert_eq!(act(Op::Available), Outcome::Skipped); // not all limiters can say so
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
 #[derive(Debug)]
 pub struct Any<'a>(
     /// The limiter.
@@ -128,6 +228,21 @@ impl Subject for Any<'_> {
 }
 
 /// A flowgate [`TokenBucket`] under test, with the reservations that were made and not cancelled.
+///
+/// ```
+/// use flowgate::{ManualClock, TokenBucket};
+/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::subject::BucketSubject;
+///
+/// let bucket = TokenBucket::builder("10/s burst 2".parse()?).clock(ManualClock::new()).build()?;
+/// let mut subject = BucketSubject::new(&bucket);
+/// let mut act = |op| subject.step(&Step { at_ns: 0, op });
+/// let reserve = Op::Reserve { n: 2, within_ns: None };
+/// assert_eq!(act(reserve), Outcome::Promised { at_ns: 0 });
+/// assert_eq!(act(reserve), Outcome::Promised { at_ns: 200_000_000 });
+/// assert_eq!(act(Op::Cancel { pick: 1 }), Outcome::Back(2)); // of the two, the later one
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
 #[derive(Debug)]
 pub struct BucketSubject<'a> {
     bucket: &'a TokenBucket,

@@ -44,6 +44,14 @@ impl Wake for Woken {
 
 impl<F: Future> Task<F> {
     /// Polled once.
+    ///
+    /// ```
+    /// use flowgate_testkit::task::Task;
+    ///
+    /// let task = Task::start(async { 17 });
+    /// assert_eq!(task.output, Some(17));
+    /// assert!(!Task::start(std::future::pending::<()>()).run());
+    /// ```
     pub fn start(future: F) -> Self {
         let mut task = Self {
             future: Some(Box::pin(future)),
@@ -55,6 +63,19 @@ impl<F: Future> Task<F> {
     }
 
     /// Polls it, and says whether it is ready.
+    ///
+    /// ```
+    /// use flowgate::{ConcurrencyLimit, Denied};
+    /// use flowgate_testkit::task::Task;
+    ///
+    /// let limit = ConcurrencyLimit::new(1);
+    /// let first = limit.try_acquire()?;
+    /// let mut second = Task::start(limit.acquire());
+    /// assert!(!second.poll());
+    /// drop(first);
+    /// assert!(second.poll());
+    /// # Ok::<(), Denied>(())
+    /// ```
     pub fn poll(&mut self) -> bool {
         self.woken.0.store(false, Ordering::SeqCst);
         if let Some(future) = &mut self.future {
@@ -68,21 +89,67 @@ impl<F: Future> Task<F> {
     }
 
     /// Whether it was woken since it was polled last.
+    ///
+    /// ```
+    /// use flowgate::{ConcurrencyLimit, Denied};
+    /// use flowgate_testkit::task::Task;
+    ///
+    /// let limit = ConcurrencyLimit::new(1);
+    /// let first = limit.try_acquire()?;
+    /// let [second, third] = [(); 2].map(|()| Task::start(limit.acquire()));
+    /// drop(first);
+    /// assert!(second.was_woken());
+    /// assert!(!third.was_woken()); // its turn has not come
+    /// # Ok::<(), Denied>(())
+    /// ```
     pub fn was_woken(&self) -> bool {
         self.woken.0.load(Ordering::SeqCst)
     }
 
     /// Whether it waits: not ready, nor [cancelled](Self::cancel).
+    ///
+    /// ```
+    /// use flowgate::ConcurrencyLimit;
+    /// use flowgate_testkit::task::Task;
+    ///
+    /// let limit = ConcurrencyLimit::new(1);
+    /// let [first, second] = [(); 2].map(|()| Task::start(limit.acquire()));
+    /// assert_eq!((first.is_waiting(), second.is_waiting()), (false, true));
+    /// ```
     pub fn is_waiting(&self) -> bool {
         self.future.is_some()
     }
 
     /// Drops the future, as somebody does who gives up.
+    ///
+    /// ```
+    /// use flowgate::ConcurrencyLimit;
+    /// use flowgate_testkit::task::Task;
+    ///
+    /// let limit = ConcurrencyLimit::new(1);
+    /// let [first, mut second, mut third] = [(); 3].map(|()| Task::start(limit.acquire()));
+    /// second.cancel();
+    /// drop(first.into_granted());
+    /// assert!(third.run()); // its turn, as the second has left the line
+    /// assert!(!second.is_waiting());
+    /// ```
     pub fn cancel(&mut self) {
         self.future = None;
     }
 
     /// As a runtime would: polls it if it was woken. Whether it is ready.
+    ///
+    /// ```
+    /// use flowgate::{ConcurrencyLimit, Denied};
+    /// use flowgate_testkit::task::Task;
+    ///
+    /// let limit = ConcurrencyLimit::new(1);
+    /// let first = limit.try_acquire()?;
+    /// let mut tasks = [(); 3].map(|()| Task::start(limit.acquire()));
+    /// drop(first);
+    /// assert_eq!(tasks.each_mut().map(Task::run), [true, false, false]);
+    /// # Ok::<(), Denied>(())
+    /// ```
     pub fn run(&mut self) -> bool {
         if self.was_woken() {
             self.poll();
@@ -93,16 +160,49 @@ impl<F: Future> Task<F> {
 
 impl<T, F: Future<Output = Result<T, Denied>>> Task<F> {
     /// What was granted; none if it waits, or was refused.
+    ///
+    /// ```
+    /// use flowgate::ConcurrencyLimit;
+    /// use flowgate_testkit::task::Task;
+    ///
+    /// let limit = ConcurrencyLimit::new(5);
+    /// let task = Task::start(limit.acquire().n(3));
+    /// assert_eq!(task.granted().map(|permit| permit.n()), Some(3));
+    /// ```
     pub fn granted(&self) -> Option<&T> {
         self.output.as_ref()?.as_ref().ok()
     }
 
     /// Why it was refused; none if it waits, or was granted.
+    ///
+    /// ```
+    /// use flowgate::{LeakyBucket, ManualClock};
+    /// use flowgate_testkit::task::Task;
+    /// use std::time::Duration;
+    ///
+    /// let limiter = LeakyBucket::builder("1/s".parse()?).clock(ManualClock::new()).build()?;
+    /// let first = Task::start(limiter.acquire());
+    /// assert_eq!(first.denied(), None);
+    /// let second = Task::start(limiter.acquire().within(Duration::from_millis(300)));
+    /// assert!(second.denied().is_some()); // at once: a second is too long
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     pub fn denied(&self) -> Option<Denied> {
         self.output.as_ref()?.as_ref().err().copied()
     }
 
     /// What was granted, to have it.
+    ///
+    /// ```
+    /// use flowgate::ConcurrencyLimit;
+    /// use flowgate_testkit::task::Task;
+    ///
+    /// let limit = ConcurrencyLimit::new(1);
+    /// let permit = Task::start(limit.acquire()).into_granted();
+    /// assert_eq!(limit.in_flight(), 1);
+    /// drop(permit);
+    /// assert_eq!(limit.in_flight(), 0);
+    /// ```
     ///
     /// # Panics
     ///
@@ -116,11 +216,40 @@ impl<T, F: Future<Output = Result<T, Denied>>> Task<F> {
 
 impl<F: Future<Output = Result<Grant, Denied>>> Task<F> {
     /// The date of the grant, in nanoseconds; none if it waits, or was refused.
+    ///
+    /// ```
+    /// use flowgate::{LeakyBucket, ManualClock};
+    /// use flowgate_testkit::task::Task;
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let limiter = LeakyBucket::builder("10/s".parse()?).clock(&time).build()?;
+    /// let [_first, mut second] = [(); 2].map(|()| Task::start(limiter.acquire()));
+    /// assert_eq!(second.granted_ns(), None);
+    /// time.advance(Duration::from_millis(100));
+    /// second.run();
+    /// assert_eq!(second.granted_ns(), Some(100_000_000));
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     pub fn granted_ns(&self) -> Option<u64> {
         Some(self.granted()?.at().as_nanos())
     }
 
     /// The same in milliseconds.
+    ///
+    /// ```
+    /// use flowgate::{LeakyBucket, ManualClock};
+    /// use flowgate_testkit::task::Task;
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let limiter = LeakyBucket::builder("400/s".parse()?).clock(&time).build()?;
+    /// let mut tasks = [(); 3].map(|()| Task::start(limiter.acquire()));
+    /// time.advance(Duration::from_millis(5));
+    /// tasks.each_mut().map(Task::run);
+    /// assert_eq!(tasks.map(|task| task.granted_ms()), [Some(0.0), Some(2.5), Some(5.0)]);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
     pub fn granted_ms(&self) -> Option<f64> {
         Some(self.granted_ns()? as f64 / 1e6)
     }

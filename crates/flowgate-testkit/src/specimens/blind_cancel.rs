@@ -15,6 +15,22 @@ use crate::script::{Op, Outcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Generous to the one who cancels.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::specimens::blind_cancel::BlindCancel;
+/// use flowgate_testkit::subject::Subject;
+///
+/// let mut bucket = BlindCancel::new(Quota::per_second(1).burst(2));
+/// let mut at_second = |second: u64, op| bucket.step(&Step { at_ns: second * 1_000_000_000, op });
+/// let reserve = Op::Reserve { n: 2, within_ns: None };
+/// at_second(0, reserve);
+/// assert_eq!(at_second(0, reserve), Outcome::Promised { at_ns: 2_000_000_000 });
+/// assert_eq!(at_second(0, Op::Cancel { pick: 0 }), Outcome::Back(2));
+/// // At the instant that was told to the other one, a newcomer has two as well: four at once, of two.
+/// assert_eq!(at_second(2, Op::Try { n: 2 }), Outcome::Admitted);
+/// ```
 #[derive(Clone, Debug)]
 pub struct BlindCancel {
     rate: Rate,

@@ -21,6 +21,15 @@ fn in_window(limit: u64, window_ns: u64) -> Promise {
 }
 
 /// Every exhibit, in the order of a visit: windows, buckets and queues, and what is told.
+///
+/// ```
+/// use flowgate_testkit::specimens::exhibits;
+///
+/// for exhibit in exhibits() {
+///     println!("{}: {} (take {})", exhibit.name, exhibit.fault, exhibit.instead);
+/// }
+/// assert!(exhibits().len() > 30);
+/// ```
 pub fn exhibits() -> Vec<Exhibit> {
     let rooms = [windows(), buckets_and_queues(), what_is_told()];
     rooms.concat()

@@ -16,6 +16,19 @@ use crate::script::{Op, Outcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// A balance that is nearly right.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::specimens::double_balance::DoubleBalance;
+/// use flowgate_testkit::subject::Subject;
+///
+/// let mut bucket = DoubleBalance::new(Quota::per_second(1));
+/// let mut at_tenth = |tenth: u64| bucket.step(&Step { at_ns: tenth * 100_000_000, op: Op::Try { n: 1 } });
+/// assert_eq!(at_tenth(0), Outcome::Admitted);
+/// // Ten times a tenth of a token is a little less than one.
+/// assert!((1..=10).all(|tenth| at_tenth(tenth) != Outcome::Admitted));
+/// ```
 #[derive(Clone, Debug)]
 pub struct DoubleBalance {
     credits_per_second: f64,

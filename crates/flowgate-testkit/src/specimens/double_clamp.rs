@@ -11,6 +11,18 @@ use crate::interleave::Machine;
 use crate::promise::Grant;
 
 /// Threads that clamp an allowance into which too much has flowed.
+///
+/// ```
+/// use flowgate_testkit::interleave::Machine;
+/// use flowgate_testkit::specimens::double_clamp::DoubleClamp;
+///
+/// // A bucket of two has one too many, and two threads are to take that off.
+/// let mut bucket = DoubleClamp::new(2, 1, 2);
+/// for thread in [0, 1, 0, 1] {
+///     bucket.step(thread);
+/// }
+/// assert_eq!(bucket.lost().as_deref(), Some("1 of 2 are lost, and nothing was admitted"));
+/// ```
 #[derive(Clone, Debug)]
 pub struct DoubleClamp {
     most: u64,

@@ -19,6 +19,18 @@ use crate::subject::{Capabilities, Subject};
 const BUILT_S: f64 = 1.7e9;
 
 /// The time at which the bucket was empty.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::specimens::double_time::DoubleTime;
+/// use flowgate_testkit::subject::Subject;
+///
+/// let mut bucket = DoubleTime::new(Quota::per_second(20_000_000).burst(10));
+/// let now = Step { at_ns: 0, op: Op::Try { n: 1 } };
+/// let admitted = (0..1000).filter(|_| bucket.step(&now) == Outcome::Admitted);
+/// assert_eq!(admitted.count(), 1000); // at once, of ten
+/// ```
 #[derive(Clone, Debug)]
 pub struct DoubleTime {
     per_second: f64,

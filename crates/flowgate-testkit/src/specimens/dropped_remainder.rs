@@ -16,6 +16,18 @@ use crate::script::{Op, Outcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Whole tokens, and a refill time that forgets the rest.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::specimens::dropped_remainder::DroppedRemainder;
+/// use flowgate_testkit::subject::Subject;
+///
+/// let mut bucket = DroppedRemainder::new(Quota::per_second(1));
+/// let asked = |times: u64| Step { at_ns: times * 900_000_000, op: Op::Try { n: 1 } };
+/// let admitted = (0..10).filter(|times| bucket.step(&asked(*times)) == Outcome::Admitted);
+/// assert_eq!(admitted.count(), 1); // in eight seconds
+/// ```
 #[derive(Clone, Debug)]
 pub struct DroppedRemainder {
     rate: Rate,

@@ -15,9 +15,33 @@ use crate::subject::Subject;
 const HISTORIES: u64 = 500;
 
 /// Builds a specimen and lends it; see [`Build`](crate::subject::Build).
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::script::{Op, Outcome, Setup, Step};
+/// use flowgate_testkit::specimens::Builder;
+/// use flowgate_testkit::specimens::starts_empty::StartsEmpty;
+///
+/// let build: Builder = |setup, test| test(&mut StartsEmpty::new(setup.quota));
+/// build(&Setup::new(Quota::per_second(1)), &mut |subject| {
+///     let first = Step { at_ns: 0, op: Op::Try { n: 1 } };
+///     assert_ne!(subject.step(&first), Outcome::Admitted);
+/// });
+/// ```
 pub type Builder = fn(&Setup, &mut dyn FnMut(&mut dyn Subject));
 
 /// What convicts a specimen.
+///
+/// ```
+/// use flowgate_testkit::specimens::{Checker, exhibits};
+///
+/// let exhibits = exhibits();
+/// let races = exhibits.iter().filter(|exhibit| matches!(exhibit.checker, Checker::Schedules(..)));
+/// assert!(races.clone().any(|exhibit| exhibit.name == "single_writer"));
+/// let single_writer = races.clone().find(|exhibit| exhibit.name == "single_writer");
+/// let checker = single_writer.map(|exhibit| exhibit.checker.to_string());
+/// assert_eq!(checker.as_deref(), Some("schedules, C1 never over-admit"));
+/// ```
 #[derive(Clone, Copy)]
 pub enum Checker {
     /// The conformance suite, by this contract, for a promise of this kind.
@@ -77,6 +101,17 @@ pub struct Exhibit {
 }
 
 /// What a checker found.
+///
+/// ```
+/// use flowgate_testkit::specimens::exhibits;
+///
+/// let exhibits = exhibits();
+/// let exhibit = exhibits.iter().find(|exhibit| exhibit.name == "single_writer").expect("there is one");
+/// let conviction = exhibit.convict()?;
+/// assert_eq!(conviction.what, "at 0s 2 were admitted, 1 allowed");
+/// assert_eq!(conviction.history[0], "thread 0: sees room at place 0");
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Conviction {
     /// In one line.
@@ -87,6 +122,17 @@ pub struct Conviction {
 
 impl Exhibit {
     /// Puts the specimen before its checker.
+    ///
+    /// ```
+    /// use flowgate_testkit::specimens::exhibits;
+    ///
+    /// let exhibits = exhibits();
+    /// let exhibit = exhibits.iter().find(|exhibit| exhibit.name == "rising_remaining").expect("there is one");
+    /// assert!(exhibit.convict().is_ok());
+    ///
+    /// let mislabelled = flowgate_testkit::specimens::Exhibit { finding: "it panics", ..*exhibit };
+    /// assert!(mislabelled.convict().is_err());
+    /// ```
     ///
     /// # Errors
     ///

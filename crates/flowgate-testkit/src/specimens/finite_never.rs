@@ -16,6 +16,20 @@ use crate::script::{Op, Outcome, Retry, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// A wait for what does not fit.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::script::{Op, Outcome, Retry, Step};
+/// use flowgate_testkit::specimens::finite_never::FiniteNever;
+/// use flowgate_testkit::subject::Subject;
+/// use std::time::Duration;
+///
+/// let mut bucket = FiniteNever::new(Quota::per_second(1).burst(10));
+/// let wait = Outcome::Refused(Retry::After(Duration::from_secs(20)));
+/// let mut at_second = |second: u64| bucket.step(&Step { at_ns: second * 1_000_000_000, op: Op::Try { n: 30 } });
+/// assert_eq!(at_second(0), wait);
+/// assert_eq!(at_second(20), wait); // and so on for ever
+/// ```
 #[derive(Clone, Debug)]
 pub struct FiniteNever {
     rate: Rate,

@@ -17,6 +17,19 @@ use crate::script::{Op, Outcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Whole intervals.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::specimens::interval_bucket::IntervalBucket;
+/// use flowgate_testkit::subject::Subject;
+///
+/// let mut bucket = IntervalBucket::new(Quota::per_second(1));
+/// let mut at_tenth = |tenth: u64| bucket.step(&Step { at_ns: tenth * 100_000_000, op: Op::Try { n: 1 } });
+/// assert_eq!(at_tenth(0), Outcome::Admitted);
+/// assert_eq!(at_tenth(19), Outcome::Admitted);
+/// assert_ne!(at_tenth(28), Outcome::Admitted); // though a second interval is over
+/// ```
 #[derive(Clone, Debug)]
 pub struct IntervalBucket {
     count: u64,

@@ -17,6 +17,20 @@ use crate::script::{Op, Outcome, Retry, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// A wait that is too long.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::script::{Op, Outcome, Retry, Step};
+/// use flowgate_testkit::specimens::late_retry::LateRetry;
+/// use flowgate_testkit::subject::Subject;
+/// use std::time::Duration;
+///
+/// let mut bucket = LateRetry::new(Quota::per_second(1).burst(10));
+/// let mut at_second = |second: u64, n| bucket.step(&Step { at_ns: second * 1_000_000_000, op: Op::Try { n } });
+/// assert_eq!(at_second(0, 10), Outcome::Admitted);
+/// assert_eq!(at_second(0, 1), Outcome::Refused(Retry::After(Duration::from_secs(10))));
+/// assert_eq!(at_second(1, 1), Outcome::Admitted); // nine seconds before that
+/// ```
 #[derive(Clone, Debug)]
 pub struct LateRetry {
     rate: Rate,

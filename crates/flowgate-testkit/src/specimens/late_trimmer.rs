@@ -18,6 +18,19 @@ use crate::script::{Op, Outcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// A channel of times.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::specimens::late_trimmer::LateTrimmer;
+/// use flowgate_testkit::subject::Subject;
+///
+/// let mut window = LateTrimmer::new(Quota::per_second(1));
+/// let mut at_second = |second: u64| window.step(&Step { at_ns: second * 1_000_000_000, op: Op::Try { n: 1 } });
+/// assert_eq!(at_second(0), Outcome::Admitted);
+/// assert_ne!(at_second(5), Outcome::Admitted); // the task has yet to get round to it
+/// assert_eq!(at_second(5), Outcome::Admitted);
+/// ```
 #[derive(Clone, Debug)]
 pub struct LateTrimmer {
     limit: u128,

@@ -15,6 +15,21 @@ use crate::script::{Op, Outcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Whole tokens at a time in microseconds.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::specimens::microsecond_bucket::MicrosecondBucket;
+/// use flowgate_testkit::subject::Subject;
+///
+/// let mut bucket = MicrosecondBucket::new(Quota::per_second(1000).burst(100));
+/// let first = Step { at_ns: 0, op: Op::Try { n: 1 } };
+/// assert_ne!(bucket.step(&first), Outcome::Admitted); // of a bucket that is said to be full
+///
+/// let second = (1..).map(|poll| poll * 700_000).take_while(|&at_ns| at_ns <= 1_000_000_000);
+/// let polls = second.map(|at_ns| Step { at_ns, op: Op::Try { n: 1 } });
+/// assert_eq!(polls.filter(|poll| bucket.step(poll) == Outcome::Admitted).count(), 714);
+/// ```
 #[derive(Clone, Debug)]
 pub struct MicrosecondBucket {
     per_second: u128,
@@ -53,11 +68,11 @@ impl Subject for MicrosecondBucket {
         // A mistake: the fraction of a token is dropped, but its time counts as spent.
         let flowed = u128::from(elapsed_us) * self.per_second / 1_000_000;
         let tokens = u128::from(self.tokens) + flowed;
-        self.tokens = u64::try_from(tokens).unwrap_or(u64::MAX).min(self.most);
-        self.last_us = self.last_us.max(now_us);
-        let enough = self.tokens >= n;
+        let tokens = u64::try_from(tokens).unwrap_or(u64::MAX).min(self.most);
+        let enough = tokens >= n;
         if enough {
-            self.tokens -= n;
+            self.tokens = tokens - n;
+            self.last_us = self.last_us.max(now_us);
         }
         verdict(enough)
     }

@@ -12,6 +12,19 @@ use crate::interleave::Machine;
 use crate::promise::Grant;
 
 /// Some threads, and last a clock that goes on by one window at each of its steps.
+///
+/// ```
+/// use flowgate_testkit::interleave::Machine;
+/// use flowgate_testkit::specimens::next_window::NextWindow;
+///
+/// // One in each window of 10 ns, two threads, and a clock.
+/// let mut window = NextWindow::new(1, 10, 2);
+/// let (mover, other, clock) = (0, 1, 2);
+/// for thread in [clock, mover, other, mover] {
+///     println!("{}", window.step(thread).expect("it has something to do"));
+/// }
+/// assert_eq!(window.grants().len(), 2); // in one window
+/// ```
 #[derive(Clone, Debug)]
 pub struct NextWindow {
     limit: u64,

@@ -14,6 +14,19 @@ use crate::interleave::Machine;
 use crate::promise::Grant;
 
 /// Some threads, then the task that trims, and last a clock that goes on by one window.
+///
+/// ```
+/// use flowgate_testkit::interleave::Machine;
+/// use flowgate_testkit::specimens::old_timestamp::OldTimestamp;
+///
+/// // One in every window of 10 ns, two threads, the one that trims, and a clock.
+/// let mut window = OldTimestamp::new(1, 10, 2);
+/// let (one, other, trimmer, clock) = (0, 1, 2, 3);
+/// for thread in [one, other, clock, one, trimmer, other] {
+///     println!("{}", window.step(thread).expect("it has something to do"));
+/// }
+/// assert_eq!(window.grants().len(), 2); // at the same time
+/// ```
 #[derive(Clone, Debug)]
 pub struct OldTimestamp {
     limit: usize,

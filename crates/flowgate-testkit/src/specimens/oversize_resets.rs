@@ -14,6 +14,19 @@ use crate::script::{Op, Outcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// A state that an error loses.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::specimens::oversize_resets::OversizeResets;
+/// use flowgate_testkit::subject::Subject;
+///
+/// let mut bucket = OversizeResets::new(Quota::per_second(1).burst(10));
+/// let mut take = |n| bucket.step(&Step { at_ns: 0, op: Op::Try { n } });
+/// assert_eq!(take(10), Outcome::Admitted);
+/// assert_ne!(take(11), Outcome::Admitted);
+/// assert_eq!(take(10), Outcome::Admitted); // the bucket is full again
+/// ```
 #[derive(Clone, Debug)]
 pub struct OversizeResets {
     rate: Rate,

@@ -11,6 +11,19 @@ use crate::interleave::Machine;
 use crate::promise::Grant;
 
 /// Threads that wait for their turn; no time passes.
+///
+/// ```
+/// use flowgate_testkit::interleave::Machine;
+/// use flowgate_testkit::specimens::read_twice::ReadTwice;
+///
+/// // A slot each 10 ns, and two threads.
+/// let mut queue = ReadTwice::new(10, 2);
+/// for thread in [0, 1, 1, 1, 0, 0] {
+///     println!("{}", queue.step(thread).expect("it has something to do"));
+/// }
+/// let times: Vec<_> = queue.grants().iter().map(|grant| grant.at_ns).collect();
+/// assert_eq!(times, [0, 0]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct ReadTwice {
     interval_ns: u64,

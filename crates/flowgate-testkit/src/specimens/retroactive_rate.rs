@@ -15,6 +15,19 @@ use crate::script::{Op, Outcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// A rate that reaches back.
+///
+/// ```
+/// use flowgate::{Carry, Quota};
+/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::specimens::retroactive_rate::RetroactiveRate;
+/// use flowgate_testkit::subject::Subject;
+///
+/// let mut bucket = RetroactiveRate::new(Quota::per_hour(1).burst(100));
+/// let mut at_minute = |minute: u64, op| bucket.step(&Step { at_ns: minute * 60_000_000_000, op });
+/// assert_eq!(at_minute(0, Op::Try { n: 100 }), Outcome::Admitted);
+/// at_minute(59, Op::SetQuota { quota: Quota::per_second(1).burst(100), carry: Carry::Kept });
+/// assert_eq!(at_minute(59, Op::Try { n: 100 }), Outcome::Admitted); // not one has flowed in
+/// ```
 #[derive(Clone, Debug)]
 pub struct RetroactiveRate {
     rate: Rate,

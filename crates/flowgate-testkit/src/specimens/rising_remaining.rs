@@ -15,6 +15,18 @@ use crate::script::{Outcome, Setup, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Right, and misleading.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::specimens::rising_remaining::RisingRemaining;
+/// use flowgate_testkit::subject::Subject;
+///
+/// let mut bucket = RisingRemaining::new(Quota::per_second(1).burst(5));
+/// let mut act = |op| bucket.step(&Step { at_ns: 0, op });
+/// assert_eq!(act(Op::Try { n: 2 }), Outcome::Admitted);
+/// assert_eq!(act(Op::Available), Outcome::Holds(2)); // there are three
+/// ```
 #[derive(Clone, Debug)]
 pub struct RisingRemaining(Oracle);
 

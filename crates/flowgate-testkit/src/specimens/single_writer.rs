@@ -11,6 +11,18 @@ use crate::interleave::Machine;
 use crate::promise::Grant;
 
 /// Threads that write; no time passes.
+///
+/// ```
+/// use flowgate_testkit::interleave::Machine;
+/// use flowgate_testkit::specimens::single_writer::SingleWriter;
+///
+/// // Room for one, and two threads.
+/// let mut channel = SingleWriter::new(1, 2);
+/// for thread in [0, 1, 0, 1] {
+///     println!("{}", channel.step(thread).expect("it has something to do"));
+/// }
+/// assert_eq!(channel.grants().len(), 2);
+/// ```
 #[derive(Clone, Debug)]
 pub struct SingleWriter {
     limit: usize,

@@ -16,6 +16,19 @@ use crate::script::{Op, Outcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// A window that begins when the one before is found to be used up.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::specimens::stale_anchor::StaleAnchor;
+/// use flowgate_testkit::subject::Subject;
+///
+/// let mut window = StaleAnchor::new(Quota::per_second(10));
+/// let mut at_second = |second: u64| window.step(&Step { at_ns: second * 1_000_000_000, op: Op::Try { n: 1 } });
+/// assert_eq!(at_second(0), Outcome::Admitted);
+/// let admitted = (0..100).filter(|_| at_second(3600) == Outcome::Admitted);
+/// assert_eq!(admitted.count(), 19); // at once, of ten
+/// ```
 #[derive(Clone, Debug)]
 pub struct StaleAnchor {
     limit: u128,

@@ -16,6 +16,17 @@ use crate::script::{Op, Outcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// An empty bucket.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::specimens::starts_empty::StartsEmpty;
+/// use flowgate_testkit::subject::Subject;
+///
+/// let mut bucket = StartsEmpty::new(Quota::per_day(1));
+/// let first = Step { at_ns: 0, op: Op::Try { n: 1 } };
+/// assert_ne!(bucket.step(&first), Outcome::Admitted);
+/// ```
 #[derive(Clone, Debug)]
 pub struct StartsEmpty {
     rate: Rate,

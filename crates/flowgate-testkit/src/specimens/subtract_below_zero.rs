@@ -13,6 +13,21 @@ use crate::interleave::Machine;
 use crate::promise::Grant;
 
 /// Threads that take from an allowance; no time passes.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::interleave::Machine;
+/// use flowgate_testkit::specimens::subtract_below_zero::SubtractBelowZero;
+///
+/// // One token, and two threads.
+/// let mut bucket = SubtractBelowZero::new(Quota::per_second(1), 2);
+/// for thread in [0, 1, 0, 1, 0, 1] {
+///     println!("{}", bucket.step(thread).expect("it has something to do"));
+/// }
+/// assert_eq!(bucket.grants().len(), 2);
+/// // And what is left is as much as there can be.
+/// assert_eq!(bucket.step(0).as_deref(), Some("thread 0: clamps the allowance, 1 now"));
+/// ```
 #[derive(Clone, Debug)]
 pub struct SubtractBelowZero {
     most: u64,

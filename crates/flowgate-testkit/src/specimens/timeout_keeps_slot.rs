@@ -15,6 +15,21 @@ use crate::script::{Op, Outcome, Retry, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// A queue in which those who left still stand.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::specimens::timeout_keeps_slot::TimeoutKeepsSlot;
+/// use flowgate_testkit::subject::Subject;
+///
+/// let mut queue = TimeoutKeepsSlot::new(Quota::per_second(10).burst(1));
+/// let mut reserve = |within_ns| queue.step(&Step { at_ns: 0, op: Op::Reserve { n: 1, within_ns } });
+/// assert_eq!(reserve(None), Outcome::Promised { at_ns: 0 });
+/// for _ in 0..100 {
+///     assert!(matches!(reserve(Some(0)), Outcome::Refused(_))); // they do not wait
+/// }
+/// assert_eq!(reserve(None), Outcome::Promised { at_ns: 10_100_000_000 }); // behind nobody
+/// ```
 #[derive(Clone, Debug)]
 pub struct TimeoutKeepsSlot {
     rate: Rate,

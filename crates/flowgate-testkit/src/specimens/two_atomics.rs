@@ -22,6 +22,21 @@ use crate::interleave::Machine;
 use crate::promise::Grant;
 
 /// How far the design had come.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::interleave::explore;
+/// use flowgate_testkit::promise::{Anchor, Kind, Promise};
+/// use flowgate_testkit::specimens::two_atomics::{Stage, TwoAtomics};
+/// use std::time::Duration;
+///
+/// let window = Quota::new(1, Duration::from_nanos(10))?;
+/// let promise = Promise::new(Kind::Window(Anchor::FirstGrant), window);
+/// let steps = |stage| explore(&TwoAtomics::new(stage, 1, 10, 2), &promise, 9).map_err(|race| race.steps.len());
+/// assert_eq!(steps(Stage::Stores), Err(8));
+/// assert_eq!(steps(Stage::Swap), Err(4));
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// Both fields atomic, plain stores.
@@ -35,6 +50,18 @@ pub enum Stage {
 }
 
 /// Some threads, and last a clock that goes on by one window at each of its steps.
+///
+/// ```
+/// use flowgate_testkit::interleave::Machine;
+/// use flowgate_testkit::specimens::two_atomics::{Stage, TwoAtomics};
+///
+/// // One in each window of 10 ns, and two threads, which both find the first window over.
+/// let mut window = TwoAtomics::new(Stage::Stores, 1, 10, 2);
+/// for thread in [0, 0, 1, 1, 0, 0, 1, 1] {
+///     println!("{}", window.step(thread).expect("it has something to do"));
+/// }
+/// assert_eq!(window.grants().len(), 2);
+/// ```
 #[derive(Clone, Debug)]
 pub struct TwoAtomics {
     stage: Stage,
@@ -78,6 +105,16 @@ impl TwoAtomics {
     }
 
     /// The refusal of a call in a window in which nothing has been granted, if there was one.
+    ///
+    /// ```
+    /// use flowgate_testkit::interleave::explore_for;
+    /// use flowgate_testkit::specimens::two_atomics::{Stage, TwoAtomics};
+    ///
+    /// let window = TwoAtomics::new(Stage::Relaxed, 1, 10, 2);
+    /// assert_eq!(window.wasted(), None); // so far
+    /// let race = explore_for(&window, 8, TwoAtomics::wasted).unwrap_err();
+    /// println!("{race}"); // a schedule that leads to one
+    /// ```
     pub fn wasted(&self) -> Option<String> {
         self.wasted.clone()
     }

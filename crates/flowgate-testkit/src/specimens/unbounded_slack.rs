@@ -15,6 +15,18 @@ use crate::script::{Op, Outcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// A slot that may lie in the past.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::specimens::unbounded_slack::UnboundedSlack;
+/// use flowgate_testkit::subject::Subject;
+///
+/// let mut queue = UnboundedSlack::new(Quota::per_second(1));
+/// let after_a_rest = Step { at_ns: 100_000_000_000, op: Op::Try { n: 1 } };
+/// let admitted = (0..1000).filter(|_| queue.step(&after_a_rest) == Outcome::Admitted);
+/// assert_eq!(admitted.count(), 101); // at once
+/// ```
 #[derive(Clone, Debug)]
 pub struct UnboundedSlack {
     rate: Rate,

@@ -16,6 +16,17 @@ use crate::script::{Op, Outcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// One time, as it should be, in too coarse a unit.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::specimens::whole_nanoseconds::WholeNanoseconds;
+/// use flowgate_testkit::subject::Subject;
+///
+/// let mut bucket = WholeNanoseconds::new(Quota::per_second(600_000_000).burst(1));
+/// let admitted = (1..=1000).filter(|&at_ns| bucket.step(&Step { at_ns, op: Op::Try { n: 1 } }) == Outcome::Admitted);
+/// assert_eq!(admitted.count(), 1000); // of 600
+/// ```
 #[derive(Clone, Debug)]
 pub struct WholeNanoseconds {
     /// Nanoseconds per token.

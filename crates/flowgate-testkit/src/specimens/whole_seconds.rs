@@ -17,6 +17,18 @@ use crate::subject::{Capabilities, Subject};
 const SECOND: u64 = 1_000_000_000;
 
 /// A clock without fractions.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::specimens::whole_seconds::WholeSeconds;
+/// use flowgate_testkit::subject::Subject;
+///
+/// let mut bucket = WholeSeconds::new(Quota::per_second(10));
+/// let mut take_all = |at_ns| bucket.step(&Step { at_ns, op: Op::Try { n: 10 } });
+/// assert_eq!(take_all(999_999_999), Outcome::Admitted);
+/// assert_eq!(take_all(1_000_000_000), Outcome::Admitted); // a nanosecond later
+/// ```
 #[derive(Clone, Debug)]
 pub struct WholeSeconds {
     rate: Rate,

@@ -14,6 +14,18 @@ use crate::script::{Op, Outcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// An allowance and an unsigned clock.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::specimens::wrapping_elapsed::WrappingElapsed;
+/// use flowgate_testkit::subject::Subject;
+///
+/// let mut bucket = WrappingElapsed::new(Quota::per_hour(1).burst(5));
+/// let mut take_all = |at_ns| bucket.step(&Step { at_ns, op: Op::Try { n: 5 } });
+/// assert_eq!(take_all(1000), Outcome::Admitted);
+/// assert_eq!(take_all(0), Outcome::Admitted); // a microsecond earlier
+/// ```
 #[derive(Clone, Debug)]
 pub struct WrappingElapsed {
     rate: Rate,

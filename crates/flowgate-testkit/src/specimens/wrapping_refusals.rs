@@ -12,6 +12,18 @@ use crate::interleave::Machine;
 use crate::promise::Grant;
 
 /// One thread and a counter of so many bits; no time passes.
+///
+/// ```
+/// use flowgate_testkit::interleave::Machine;
+/// use flowgate_testkit::specimens::wrapping_refusals::WrappingRefusals;
+///
+/// // One in a window, counted in two bits.
+/// let mut window = WrappingRefusals::new(1, 2);
+/// for _ in 0..5 {
+///     println!("{}", window.step(0).expect("it can always be asked"));
+/// }
+/// assert_eq!(window.grants().len(), 2); // the first and the fifth
+/// ```
 #[derive(Clone, Debug)]
 pub struct WrappingRefusals {
     limit: u64,

@@ -15,6 +15,17 @@ use crate::script::{Op, Outcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Sixty-four bits.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::specimens::wrapping_tolerance::WrappingTolerance;
+/// use flowgate_testkit::subject::Subject;
+///
+/// let mut bucket = WrappingTolerance::new(Quota::per_day(1).burst(1_000_000));
+/// let burst = Step { at_ns: 0, op: Op::Try { n: 1_000_000 } };
+/// assert_ne!(bucket.step(&burst), Outcome::Admitted); // though the bucket is full
+/// ```
 #[derive(Clone, Debug)]
 pub struct WrappingTolerance {
     interval_ns: u64,

@@ -14,6 +14,18 @@ use crate::script::{Op, Outcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// An arrival time that may lie in the past.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::specimens::wrong_clamp::WrongClamp;
+/// use flowgate_testkit::subject::Subject;
+///
+/// let mut bucket = WrongClamp::new(Quota::per_second(1).burst(10));
+/// let after_a_rest = Step { at_ns: 100_000_000_000, op: Op::Try { n: 1 } };
+/// let admitted = (0..100).filter(|_| bucket.step(&after_a_rest) == Outcome::Admitted);
+/// assert_eq!(admitted.count(), 19); // at once, of ten
+/// ```
 #[derive(Clone, Debug)]
 pub struct WrongClamp {
     rate: Rate,

@@ -15,6 +15,20 @@ use crate::script::{Op, Outcome, Retry, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// A queue with a longest wait.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::specimens::wrong_unit::WrongUnit;
+/// use flowgate_testkit::subject::Subject;
+///
+/// let mut queue = WrongUnit::new(Quota::per_second(10).burst(1));
+/// let mut reserve = |within_ns| queue.step(&Step { at_ns: 0, op: Op::Reserve { n: 1, within_ns } });
+/// reserve(None);
+/// // The wait is 100 ms, and who would wait for a second is turned away.
+/// assert!(matches!(reserve(Some(1_000_000_000)), Outcome::Refused(_)));
+/// assert_eq!(reserve(None), Outcome::Promised { at_ns: 100_000_000 });
+/// ```
 #[derive(Clone, Debug)]
 pub struct WrongUnit {
     rate: Rate,

@@ -18,22 +18,65 @@ const SEED: [u64; 2] = [1, 2];
 
 /// Builds a [`Keyed`] token bucket: a [`Build`](super::Build). Nothing for a quota that it refuses, of which a full bucket
 /// would take centuries.
+///
+/// ```
+/// use flowgate_testkit::conformance::{Contract, check_contract};
+/// use flowgate_testkit::promise::Kind;
+/// use flowgate_testkit::subject::keyed_token_bucket;
+///
+/// let judged = check_contract(Kind::Bucket, &keyed_token_bucket, Contract::C1, 20);
+/// assert!(judged.is_ok());
+/// ```
 pub fn keyed_token_bucket(setup: &Setup, test: Test<'_>) {
     one_key(Keyed::token_bucket(setup.quota), setup, test);
 }
 
 /// Builds a [`Keyed`] leaky bucket with the quota's burst for its slack: a [`Build`](super::Build). Nothing for a
 /// quota that it refuses, of which a full bucket would take centuries.
+///
+/// ```
+/// use flowgate_testkit::conformance::{Contract, check_contract};
+/// use flowgate_testkit::promise::Kind;
+/// use flowgate_testkit::subject::keyed_leaky_bucket;
+///
+/// let judged = check_contract(Kind::Bucket, &keyed_leaky_bucket, Contract::C3, 20);
+/// assert!(judged.is_ok());
+/// ```
 pub fn keyed_leaky_bucket(setup: &Setup, test: Test<'_>) {
     one_key(Keyed::leaky_bucket(setup.quota), setup, test);
 }
 
 /// Builds a [`Keyed`] fixed window: a [`Build`](super::Build).
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::promise::{Anchor, Kind};
+/// use flowgate_testkit::script::{Op, Outcome, Setup, Step};
+/// use flowgate_testkit::subject::keyed_fixed_window;
+///
+/// let setup = Setup::of(Kind::Window(Anchor::FirstGrant), Quota::per_second(2));
+/// keyed_fixed_window(&setup, &mut |key| {
+///     let mut take_two = |at_ns| key.step(&Step { at_ns, op: Op::Try { n: 2 } });
+///     assert_eq!(take_two(0), Outcome::Admitted);
+///     assert_ne!(take_two(999_999_999), Outcome::Admitted);
+///     assert_eq!(take_two(1_000_000_000), Outcome::Admitted);
+/// });
+/// ```
 pub fn keyed_fixed_window(setup: &Setup, test: Test<'_>) {
     one_key(Keyed::fixed_window(setup.quota), setup, test);
 }
 
 /// Builds a [`Keyed`] segmented window, of one segment: a [`Build`](super::Build).
+///
+/// ```
+/// use flowgate_testkit::conformance;
+/// use flowgate_testkit::promise::Kind;
+/// use flowgate_testkit::subject::keyed_segmented_window;
+///
+/// let kind = Kind::Segmented { segments: 1 };
+/// let report = conformance::check(kind, &keyed_segmented_window, 20);
+/// assert!(report.findings.is_empty(), "{report}");
+/// ```
 pub fn keyed_segmented_window(setup: &Setup, test: Test<'_>) {
     one_key(Keyed::segmented_window(setup.quota), setup, test);
 }
