@@ -238,6 +238,14 @@ impl Queue {
         }
     }
 
+    /// Nobody is to be woken any longer for whoever got `ticket`, if it is in line. Returns who was until now.
+    pub(super) fn forget_waker(&mut self, ticket: Ticket) -> Option<Waker> {
+        if self.progress(ticket) != Progress::InLine {
+            return None;
+        }
+        self.slab[ticket.place as usize].waker.take()
+    }
+
     fn waiter(&self, index: u32) -> &Waiter {
         match &self.slab[index as usize].stage {
             Stage::InLine(waiter) => waiter,

@@ -244,6 +244,8 @@ impl Turn {
         let line = supply.room().line(supply.clock());
         let now_ns = supply.clock().now().as_nanos();
         let mut state = line.lock();
+        // Not to be dropped under the lock, with whatever its owner does then.
+        let _own = state.queue.forget_waker(ticket);
         if state.needs_service(now_ns) {
             // Whose turn has come before this one leaves, itself perhaps, had it then.
             state = line.serve(state, supply, now_ns, Some(ticket));
@@ -326,6 +328,8 @@ impl<'a> Visit<'a> {
     ) -> Poll<Result<Granted, Denied>> {
         let now_ns = self.supply.clock().now().as_nanos();
         state.learn(self.ticket.place, now_ns);
+        // First of all, so that no other one is left to be dropped under the lock when its turn has come.
+        let _old = state.queue.remember(self.ticket.place, waker);
         if state.needs_service(now_ns) {
             state = self.serve(state, now_ns, Some(self.ticket));
             if self.is_over(&state) {
@@ -337,7 +341,6 @@ impl<'a> Visit<'a> {
             self.give_up(state, now_ns);
             return Poll::Ready(Err(denied));
         }
-        let _old = state.queue.remember(self.ticket.place, waker);
         self.stay(state, now_ns)
     }
 

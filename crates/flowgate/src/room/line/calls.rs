@@ -33,6 +33,8 @@ pub(super) struct Call {
     /// Which call it is. An alarm is for one, and is not taken for another's that is for the same time: it may have
     /// gone off since, and if the clock has run backward, that time is to come again.
     number: u64,
+    /// Whether an alarm went off while this one's was being set, and may have been it: then none comes any more.
+    is_in_doubt: bool,
 }
 
 impl Line {
@@ -63,15 +65,27 @@ impl Wake for Line {
         let now_ns = self.clock.now().as_nanos();
         let mut state = self.state.lock();
         let alarm = state.alarm.take();
-        let Some(Call { index, at_ns, .. }) = state.call.take() else {
+        let Some(call) = state.call.take() else {
             drop(state);
             return;
         };
+        let Call { index, at_ns, .. } = call;
         let is_early = now_ns < at_ns;
-        // Nobody rings later, if it rings before it is set: then whoever is next has to look until it is due.
-        let is_at_once = state.retimers > 0;
+        if is_early && state.retimers > 0 {
+            // It may be the one that is being set, as a clock without alarms rings at once: then nobody rings later, and
+            // whoever is next has to look until it is due. Or it is an old one.
+            state.call = Some(Call {
+                is_in_doubt: true,
+                ..call
+            });
+            state.alarm = alarm;
+            let waker = state.queue.waker(index);
+            drop(state);
+            wake::all(waker);
+            return;
+        }
         let then = match is_early {
-            true => Some((index, at_ns)).filter(|_| !is_at_once),
+            true => Some((index, at_ns)),
             false => {
                 state.rung = Some((index, at_ns));
                 let then_ns = now_ns.saturating_add(PATIENCE_NS);
@@ -82,7 +96,7 @@ impl Wake for Line {
         let waker = state.queue.waker(index);
         drop(state);
         drop(alarm);
-        if let Some(waker) = waker.filter(|_| !is_early || is_at_once) {
+        if let Some(waker) = waker.filter(|_| !is_early) {
             wake::one(waker);
         }
         if let Some(then) = then {
@@ -127,7 +141,8 @@ impl State {
             return;
         }
         let call_ns = self.call_ns(supply.clock());
-        let is_called = (self.call).is_some_and(|call| (call.index, call.at_ns) == (next, call_ns));
+        let is_called = (self.call)
+            .is_some_and(|call| (call.index, call.at_ns) == (next, call_ns) && !call.is_in_doubt);
         if is_called && self.alarm.is_some() {
             return;
         }
@@ -145,6 +160,7 @@ impl State {
             index,
             at_ns,
             number: self.calls,
+            is_in_doubt: false,
         };
         self.call = Some(call);
         call
@@ -152,7 +168,7 @@ impl State {
 
     /// Whether somebody has to ask for an alarm: perhaps the one who leaves was woken to do it.
     pub(super) fn is_untimed(&self) -> bool {
-        self.service_ns != NEVER_NS && self.call.is_none()
+        self.service_ns != NEVER_NS && self.call.is_none_or(|call| call.is_in_doubt)
     }
 
     pub(super) fn forget_call_of(&mut self, index: u32) -> bool {

@@ -43,6 +43,8 @@ impl State {
     /// Serves some, and says whether there may be more.
     fn serve(&mut self, board: &Board, supply: &dyn Supply, now_ns: u64, me: Option<u32>) -> bool {
         if self.changes > 0 {
+            // Who was called to take its turn itself, and looks now, has to be called again.
+            self.called.take_if(|called| me == Some(*called));
             return false;
         }
         self.turn_round(now_ns);
