@@ -438,6 +438,21 @@ fn a_deadline_ends_the_wait_and_those_behind_move_up() {
     assert_eq!(limit.line().len(), 0);
 }
 
+/// By whoever comes when it has, and not only by itself.
+#[test]
+fn a_deadline_that_has_come_ends_a_wait_that_nobody_looks_after() {
+    let time = ManualClock::new();
+    let limit = ConcurrencyLimit::builder(2).clock(&time).build().unwrap();
+    let _held = hold(&limit, 1);
+    let mut large = Task::start(limit.acquire().n(2).within(ms(5)));
+    let mut small = Task::start(limit.acquire());
+    time.advance(ms(5));
+    assert!(limit.try_acquire().unwrap_err().is_busy());
+    assert!(small.run(), "what is in its way has passed");
+    assert!(large.run());
+    assert!(large.denied().unwrap().is_busy());
+}
+
 #[test]
 fn a_slot_that_comes_too_late_goes_to_the_next() {
     let time = ManualClock::new();

@@ -115,6 +115,40 @@ fn c6_tokens_are_taken_when_the_turn_comes() {
     assert!(matches!(poll(third), Poll::Ready(Ok(_))));
 }
 
+/// The one in line waits for a token, with the last slot that is free.
+#[test]
+fn a_newcomer_who_would_have_no_slot_knows_no_time_however_soon_those_in_line_are_served() {
+    let time = ManualClock::new();
+    let gate = gate(&time);
+    let _held = gate.try_acquire().unwrap();
+    drop(gate.try_acquire().unwrap());
+    drop(gate.try_acquire().unwrap());
+    let mut next = pin!(gate.acquire());
+    assert!(poll(next.as_mut()).is_pending());
+    let denied = gate.try_acquire().unwrap_err();
+    assert_eq!((denied.is_busy(), denied.retry_after()), (true, None));
+    assert_eq!(gate.name_of(&denied), Some("slots"));
+    time.advance(ms(10));
+    assert!(poll(next).is_ready());
+}
+
+/// Whatever else would hold up those behind it.
+#[test]
+fn a_newcomer_is_told_what_the_first_in_line_waits_for() {
+    let time = ManualClock::new();
+    let gate = Gate::builder()
+        .limit("wide", slots(&time, 2))
+        .limit("narrow", slots(&time, 1))
+        .build()
+        .unwrap();
+    let _held = gate.try_acquire().unwrap();
+    let mut next = pin!(gate.acquire());
+    assert!(poll(next.as_mut()).is_pending());
+    let denied = gate.try_acquire().unwrap_err();
+    assert!(denied.is_busy());
+    assert_eq!(gate.name_of(&denied), Some("narrow"));
+}
+
 #[test]
 fn c5_a_grant_that_nobody_saw_goes_back_to_all() {
     let time = ManualClock::new();

@@ -595,6 +595,35 @@ fn c6_a_key_that_made_way_can_be_waited_for() {
     assert_eq!(limits.waiting_keys(), 0);
 }
 
+/// Nor does one lose its place to it that is only told to forget what is not known.
+#[test]
+fn c6_a_key_that_made_way_can_be_waited_for_where_there_is_room_again() {
+    let time = ManualClock::new();
+    let limits = buckets("1/s burst 10", &time).capacity(12).unwrap();
+    for key in 0..1_000_u64 {
+        let _ = limits.try_acquire_n(&key, 10);
+    }
+    let debtors = limits.debtors(usize::MAX);
+    let has_slot = |key: &u64| {
+        let id = limits.id_of(key);
+        debtors.iter().any(|debtor| debtor.id == id)
+    };
+    let (there, gone): (Vec<_>, Vec<_>) = (0..1_000_u64).partition(has_slot);
+    let counts = limits.counts();
+    limits.reset(&gone[0]);
+    assert_eq!(limits.counts().evicted, counts.evicted);
+    for key in &there {
+        limits.reset(key);
+    }
+    assert!(limits.debtors(1).is_empty());
+    let mut task = Task::start(limits.acquire(&gone[1]));
+    assert!(task.is_waiting(), "what it owes is not forgotten");
+    time.advance(ms(1_000));
+    assert!(task.run());
+    assert_eq!(limits.counts().evicted, counts.evicted);
+    assert_eq!(limits.counts().refused_for_room, counts.refused_for_room);
+}
+
 #[test]
 fn c6_a_newcomer_is_granted_as_of_when_it_came() {
     let time = ManualClock::new();

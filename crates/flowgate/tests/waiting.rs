@@ -342,6 +342,58 @@ fn adaptive_lifo_turns_only_after_its_time_and_for_more_than_one() {
     assert_eq!(order([0, 20], 20_000_000), [false, true]);
 }
 
+/// What is counted is how long somebody has been in line; on slots, where no turn has a date, since the order is this one.
+#[test]
+fn adaptive_lifo_counts_from_when_somebody_came_as_far_as_that_is_known() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 5);
+    let mut large = Task::start(limiter.acquire().n(2));
+    let mut small = Task::start(limiter.acquire());
+    time.advance(ms(10));
+    let order = Order::AdaptiveLifo { after: ms(15) };
+    limiter.line().set_order(order);
+    time.advance(ms(9));
+    assert_eq!([large.run(), small.run()], [false, true]);
+
+    let time = ManualClock::new();
+    let limit = ConcurrencyLimit::builder(1).clock(&time).build().unwrap();
+    let held = limit.try_acquire().unwrap();
+    let [mut first, mut second] = [(); 2].map(|()| Task::start(limit.acquire()));
+    time.advance(ms(20));
+    limit.line().set_order(order);
+    time.advance(ms(15));
+    drop(held);
+    assert_eq!([first.run(), second.run()], [true, false]);
+}
+
+#[test]
+fn a_line_that_was_last_come_first_served_is_not_so_any_longer_when_the_order_changes() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 5);
+    limiter.line().set_order(Order::Lifo);
+    let mut tasks = [(); 2].map(|()| Task::start(limiter.acquire()));
+    let after = ms(1000);
+    limiter.line().set_order(Order::AdaptiveLifo { after });
+    time.advance(ms(10));
+    assert_eq!(tasks.each_mut().map(Task::run), [true, false]);
+}
+
+/// By its own wait alone: those in line come after it.
+#[test]
+fn who_is_next_by_coming_last_is_refused_only_if_it_is_too_late_itself() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 5);
+    limiter.line().set_order(Order::Lifo);
+    let _others = [(); 2].map(|()| Task::start(limiter.acquire()));
+    let hopeless = Task::start(limiter.acquire().within(ms(9)));
+    assert_eq!(hopeless.denied().unwrap().retry_after(), Some(ms(1)));
+    let mut just = Task::start(limiter.acquire().within(ms(10)));
+    assert!(just.is_waiting());
+    time.advance(ms(10));
+    assert!(just.run());
+    assert_eq!(just.granted_ms(), Some(10.0));
+}
+
 #[test]
 fn barging_lets_newcomers_by() {
     let time = ManualClock::new();
@@ -609,4 +661,50 @@ fn c4_at_the_end_of_time_a_turn_that_would_come_later_never_comes() {
     let limiter = bucket(&time, 1);
     let late = Task::start(limiter.acquire());
     assert!(late.denied().unwrap().is_never());
+}
+
+/// Nobody was behind it, whom that could have helped.
+#[test]
+fn who_leaves_as_the_last_in_line_moves_no_date() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 5);
+    let alone = Task::start(limiter.acquire().n(2));
+    time.advance(ms(15));
+    drop(alone);
+    let since = Timestamp::from_nanos(5_000_000);
+    let task = Task::start(limiter.acquire().since(since));
+    assert_eq!(task.granted_ms(), Some(10.0));
+}
+
+/// A newcomer has taken its token, and it looks when the next one has come, too late for it.
+#[test]
+fn c3_who_hears_late_that_it_was_too_late_is_told_to_ask_again_at_once() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 5);
+    limiter.line().set_order(Order::Barging);
+    let mut late = Task::start(limiter.acquire().within(ms(15)));
+    time.advance(ms(12));
+    assert!(limiter.try_acquire().is_ok());
+    time.advance(ms(18));
+    assert!(late.run());
+    let soon = Duration::from_nanos(1);
+    assert_eq!(late.denied().unwrap().retry_after(), Some(soon));
+}
+
+/// What can be told of all in line together is less than what the first of them has to wait here: those in line are
+/// counted as if they drained as fast as they can.
+#[test]
+fn c3_a_newcomer_is_told_at_least_what_the_first_in_line_has_to_wait() {
+    let time = ManualClock::new();
+    let limiter = LeakyBucket::builder("1/s burst 3".parse().unwrap())
+        .clock(&time)
+        .drain(flowgate::Drain::Proportional { up_to: 3 })
+        .build()
+        .unwrap();
+    limiter.try_acquire_n(3).unwrap();
+    let mut large = Task::start(limiter.acquire().n(3));
+    let denied = limiter.try_acquire().unwrap_err();
+    assert_eq!(denied.retry_after(), Some(ms(3000)));
+    time.advance(ms(3000));
+    assert!(large.run());
 }

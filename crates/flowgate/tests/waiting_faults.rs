@@ -399,3 +399,101 @@ fn c4_an_alarm_that_has_gone_off_does_not_replace_one_for_the_same_time() {
     time.set(t(20));
     assert_eq!(woken.load(Ordering::SeqCst), 1, "its turn has come");
 }
+
+/// A source that wakes whoever it is told to wake when its owner says so, and not by the time.
+#[derive(Clone, Default)]
+struct Rings(Arc<Mutex<(u64, Vec<Waker>)>>);
+impl Rings {
+    fn set(&self, now: Timestamp) {
+        self.0.lock().unwrap().0 = now.as_nanos();
+    }
+    fn ring(&self) {
+        let asked = std::mem::take(&mut self.0.lock().unwrap().1);
+        asked.into_iter().for_each(Waker::wake);
+    }
+}
+impl Source for Rings {
+    fn now_ns(&self) -> u64 {
+        self.0.lock().unwrap().0
+    }
+    fn wake_at(&self, _: Timestamp, waker: &Waker) -> bool {
+        self.0.lock().unwrap().1.push(waker.clone());
+        true
+    }
+}
+
+/// It is asked again by whoever was woken too early, and need not be by the next in line, which may not look.
+#[test]
+fn c6_a_source_that_wakes_too_early_is_asked_again_though_the_next_in_line_does_not_look() {
+    let rings = Rings::default();
+    let l = bucket("100/s burst 2", Clock::custom(rings.clone()));
+    let _stuck = Task::start(l.acquire());
+    let mut next = Task::start(l.acquire());
+    for early in [3, 5, 9] {
+        rings.set(t(early));
+        rings.ring();
+    }
+    rings.set(t(10));
+    rings.ring();
+    rings.set(t(20));
+    rings.ring();
+    assert!(next.run(), "nobody has woken it");
+    assert_eq!(next.granted_ns(), Some(20_000_000));
+}
+
+/// A source that also wakes those who are due when it is asked.
+#[derive(Clone, Default)]
+struct Prompt(Arc<Mutex<Asked>>);
+
+#[derive(Default)]
+struct Asked {
+    now_ns: u64,
+    /// Whom to wake at which time.
+    wakers: Vec<(u64, Waker)>,
+}
+
+impl Prompt {
+    fn set(&self, now: Timestamp) {
+        self.0.lock().unwrap().now_ns = now.as_nanos();
+    }
+
+    fn ring(&self) {
+        let due: Vec<_> = {
+            let Asked { now_ns, wakers } = &mut *self.0.lock().unwrap();
+            wakers.extract_if(.., |(at, _)| *at <= *now_ns).collect()
+        };
+        due.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+}
+
+impl Source for Prompt {
+    fn now_ns(&self) -> u64 {
+        self.0.lock().unwrap().now_ns
+    }
+
+    fn wake_at(&self, at: Timestamp, waker: &Waker) -> bool {
+        let asked = (at.as_nanos(), waker.clone());
+        self.0.lock().unwrap().wakers.push(asked);
+        self.ring();
+        true
+    }
+}
+
+/// The alarm of the turn before rings while one for the next is asked for, who does not look.
+#[test]
+fn c6_a_source_that_wakes_when_it_is_asked_loses_no_turn() {
+    let source = Prompt::default();
+    let l = bucket("100/s burst 2", Clock::custom(source.clone()));
+    let _first = Task::start(l.acquire());
+    let _stuck = Task::start(l.acquire());
+    let mut last = Task::start(l.acquire());
+    source.set(t(10));
+    // Serves the first, and asks to be woken for the next.
+    assert!(l.try_acquire().is_err());
+    for k in 11..100 {
+        source.set(t(k));
+        source.ring();
+        last.run();
+    }
+    assert_eq!(last.granted_ns(), Some(30_000_000));
+}

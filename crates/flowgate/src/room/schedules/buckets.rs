@@ -1,9 +1,14 @@
 //! Tokens come with a clock that moves, are given back, and come faster.
 
 use super::*;
+use crate::clock::{Clock, Source};
 use crate::leaky_bucket::LeakyBucket;
 use crate::observed::Observed;
 use crate::room::{CancelHandle, Spacing};
+use alloc::sync::Arc;
+use alloc::task::Wake;
+use core::pin::Pin;
+use std::boxed::Box;
 
 /// Dates are those of an ideal line, however late those in it wake up.
 #[test]
@@ -372,6 +377,149 @@ fn c1_both_spacings_in_one_line() {
         });
         assert!(bucket.line().is_empty());
         assert_spaced(dates.into_inner().expect("no panic"));
+    });
+}
+
+/// Who has been called to take its turn itself leaves, and somebody else comes into its place while the line stands
+/// still for a change.
+#[test]
+fn c6_somebody_who_is_called_and_gives_up_meets_a_change_and_a_newcomer() {
+    explore(|| {
+        let (bucket, time) = bucket(1);
+        bucket.try_acquire().expect("it is there");
+        let wait = || Box::pin(bucket.acquire().spacing(Spacing::AtLeast));
+        let (mut called, mut next) = (wait(), wait());
+        assert!(poll(&mut called, Waker::noop()).is_pending());
+        time.set(at(10));
+        bucket.try_acquire().expect_err("somebody is called");
+        let bell = Arc::new(Bell::default());
+        let waker = Waker::from(Arc::clone(&bell));
+        let mut answer = Poll::Pending;
+        thread::scope(|threads| {
+            threads.spawn(move || drop(called));
+            threads.spawn(|| assert_eq!(bucket.refund(1), 1));
+            threads.spawn(|| answer = poll(&mut next, &waker));
+        });
+        while answer.is_pending() {
+            assert!(bell.was_rung(), "nobody has woken it");
+            answer = poll(&mut next, &waker);
+        }
+        assert!(bucket.line().is_empty());
+        assert_eq!(bucket.available(), 1, "tokens");
+    });
+}
+
+fn poll(wait: &mut Pin<Box<Acquire<'_>>>, waker: &Waker) -> Poll<Result<Grant, Denied>> {
+    wait.as_mut().poll(&mut Context::from_waker(waker))
+}
+
+/// Whether somebody was woken.
+#[derive(Default)]
+struct Bell(std::sync::atomic::AtomicBool);
+
+impl Bell {
+    fn was_rung(&self) -> bool {
+        self.0.swap(false, SeqCst)
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+/// Who has been called looks while the line stands still for a change, and is called again when that is over.
+#[test]
+fn c6_somebody_who_is_called_and_looks_meets_a_change() {
+    explore(|| {
+        let (bucket, time) = bucket(1);
+        let ledger = Ledger::default();
+        bucket.try_acquire().expect("it is there");
+        time.set(at(10));
+        thread::scope(|threads| {
+            for _ in 0..2 {
+                threads.spawn(|| {
+                    let wait = bucket.acquire().spacing(Spacing::AtLeast);
+                    ledger.wait(wait).expect("in turn");
+                });
+            }
+            threads.spawn(|| assert_eq!(bucket.refund(1), 1));
+            threads.spawn(|| bucket.set_quota(quota(INTERVAL_NS, 1_000_000_000)));
+        });
+        ledger.reckon(&bucket, 1);
+    });
+}
+
+/// The alarm of the turn before goes off while that of the next one, who does not look, is being set.
+#[test]
+fn c6_somebody_who_does_not_look_is_next_when_the_alarm_before_goes_off() {
+    explore(|| {
+        let (bucket, time) = bucket(0);
+        let ledger = Ledger::default();
+        let (mut first, mut stuck) = (Box::pin(bucket.acquire()), Box::pin(bucket.acquire()));
+        for wait in [&mut first, &mut stuck] {
+            assert!(poll(wait, Waker::noop()).is_pending());
+        }
+        let left = AtomicU64::new(1);
+        thread::scope(|threads| {
+            threads.spawn(|| {
+                ledger.wait(bucket.acquire()).expect("in turn");
+                left.fetch_sub(1, SeqCst);
+            });
+            threads.spawn(|| bucket.try_acquire_n(1_000_000).unwrap_err());
+            threads.spawn(|| {
+                walk(&time, [10, 41]);
+                walk_until_none_is(&left, &time, A_WHILE_NS);
+            });
+        });
+        for wait in [first, stuck] {
+            let Some(Ok(grant)) = leave_early(wait) else {
+                panic!("they have been granted")
+            };
+            ledger.enter_now(grant);
+        }
+        ledger.reckon(&bucket, 0);
+    });
+}
+
+/// Nobody rings: whoever asks to be woken is woken at once, and asks again until it is time.
+struct Watched(ManualClock);
+
+impl Source for Watched {
+    fn now_ns(&self) -> u64 {
+        self.0.now().as_nanos()
+    }
+}
+
+#[test]
+fn c6_a_line_whose_clock_has_no_alarms_is_served() {
+    explore(|| {
+        let time = ManualClock::new();
+        let builder = TokenBucket::builder(quota(INTERVAL_NS, 1_000_000_000))
+            .clock(Clock::custom(Watched(time.clone())))
+            .initial_tokens(0);
+        let bucket = builder.build().expect("within range");
+        let ledger = Ledger::default();
+        thread::scope(|threads| {
+            for n in [2, 1] {
+                let (bucket, ledger) = (&bucket, &ledger);
+                threads.spawn(move || {
+                    let mut wait = pin!(bucket.acquire().n(n));
+                    let wait = poll_fn(|context| {
+                        let answer = wait.as_mut().poll(context);
+                        if answer.is_pending() {
+                            thread::yield_now();
+                        }
+                        answer
+                    });
+                    let (visit, grant) = ledger.moments.visit(wait);
+                    ledger.enter(visit, grant.expect("in turn"));
+                });
+            }
+            threads.spawn(|| walk(&time, [10, 21, 30]));
+        });
+        ledger.reckon(&bucket, 0);
     });
 }
 

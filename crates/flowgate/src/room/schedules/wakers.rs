@@ -330,3 +330,36 @@ fn c5_cancelling_meets_a_clock_that_moves() {
         ledger.reckon(&bucket, 0);
     });
 }
+
+/// The line has the last of it, when its task comes with another or leaves.
+#[test]
+fn a_waker_that_comes_back_into_a_bucket_when_it_is_dropped() {
+    explore(|| {
+        let (bucket, time) = bucket(0);
+        let bucket = Arc::new(bucket);
+        let mut wait = Box::pin(bucket.acquire());
+        let done = Arc::new(AtomicU64::new(0));
+        let work = {
+            let (bucket, done) = (Arc::clone(&bucket), Arc::clone(&done));
+            move || {
+                let _ = bucket.line().len();
+                done.fetch_add(1, SeqCst);
+            }
+        };
+        let then = Waker::noop().clone();
+        let looks = Waker::from(Arc::new(Busy { work, then }));
+        let poll = wait.as_mut().poll(&mut Context::from_waker(&looks));
+        assert!(poll.is_pending());
+        drop(looks);
+        thread::scope(|threads| {
+            threads.spawn(|| walk(&time, [10, 15]));
+            threads.spawn(move || {
+                if let Some(answer) = leave_early(wait.as_mut()) {
+                    answer.expect("in turn");
+                }
+            });
+        });
+        assert!(done.load(SeqCst) >= 1);
+        assert!(bucket.line().is_empty());
+    });
+}
