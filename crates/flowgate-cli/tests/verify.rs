@@ -159,6 +159,10 @@ fn bad_arguments_are_answered_in_one_line() {
             &["http://127.0.0.1:1/", "--admitted", "200-503"],
             "have a status in common",
         ),
+        (
+            &["http://127.0.0.1:1/", "--expect", "1/min burst 5"],
+            "to verify, and --max-time is 1m: type --max-time ",
+        ),
         (&["http://127.0.0.1:1/", "--max-time", "60"], "type 60s"),
         (&["http://127.0.0.1:1/", "--max-requests", "0"], "0"),
         (&["http://127.0.0.1:1/", "-c", "0"], "0"),

@@ -151,22 +151,28 @@ fn each_limiter_is_recognised() {
 #[test]
 #[ignore = "needs nginx: ./ci/test"]
 fn nginx_is_recognised() {
+    // One goes at once, and as many more as `burst` says.
     let cases = [
-        ("nginx burst=20", "burst=20", "leaky-queue"),
-        ("nginx burst=20 nodelay", "burst=20 nodelay", "token-bucket"),
+        ("nginx", "", "token-bucket", 1.0),
+        ("nginx burst=20", "burst=20", "leaky-queue", 21.0),
+        (
+            "nginx burst=20 nodelay",
+            "burst=20 nodelay",
+            "token-bucket",
+            21.0,
+        ),
     ]
-    .map(|(name, burst, kind)| {
+    .map(|(name, more, kind, burst)| {
         let nginx = Nginx::start(
             "limit_req_zone $binary_remote_addr zone=z:1m rate=100r/s; limit_req_status 429;",
-            &format!("limit_req zone=z {burst}; try_files /ok =404;"),
+            &format!("limit_req zone=z {more}; try_files /ok =404;"),
         );
         let case = Case {
             limiter: name,
             url: format!("http://127.0.0.1:{}/", nginx.port),
             kind,
             rate: 100.0,
-            // One goes at once, and 20 more.
-            burst: 21.0,
+            burst,
         };
         (nginx, case)
     });

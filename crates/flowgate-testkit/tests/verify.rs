@@ -92,6 +92,29 @@ fn a_window_of_two_counters_is_recognised_though_nobody_sees_its_windows() {
     assert!(others.is_empty(), "{others:#?}");
 }
 
+/// A limiter that warms up admits less after a rest, and a bucket that decays loses most when it is full. Neither is of a kind
+/// that is known, however near it comes to one.
+#[test]
+fn what_is_of_no_kind_that_is_known_is_not_taken_for_one() {
+    let mut taken = Vec::new();
+    for (name, text, seeds) in [
+        ("warm-up", "5/s burst 1", 4),
+        ("warm-up", "7/3s burst 7", 4),
+        ("warm-up", "100/s burst 20", 2),
+        ("decaying bucket", "7/3s burst 7", 4),
+        ("decaying bucket", "100/s burst 20", 1),
+    ] {
+        let entry = limiters().into_iter().find(|entry| entry.0 == name);
+        for seed in 0..seeds {
+            let findings = look(entry.unwrap(), text.parse().unwrap(), seed).unwrap();
+            if findings.likeness.kind != Kind::Unknown {
+                taken.push(format!("{name} {text} {seed}: {}", findings.likeness));
+            }
+        }
+    }
+    assert!(taken.is_empty(), "{taken:#?}");
+}
+
 /// Retries that are told wrongly, races and quotas that change do not show in what a single caller is admitted; no
 /// more do drifts of a billionth, and states that take years.
 const NOT_SEEN: [&str; 14] = [

@@ -169,6 +169,11 @@ pub(crate) fn verdict(
     let could_be = |kind: Kind| claim.kind.is_none_or(|claimed| claimed.is(kind));
     let mut kinds = likeness.or.iter().chain([&likeness.kind]);
     if likeness.kind == Kind::Unlimited {
+        let is_over = |fault: &Fault| matches!(fault, Fault::OverAdmission { .. });
+        if !faults.iter().any(is_over) {
+            let trouble = "nothing was refused, and by the claim nothing had to be";
+            return Verdict::Undecided(trouble.to_owned());
+        }
         reasons.push("nothing was refused".to_owned());
     } else if let Some(kind) = claim.kind
         && likeness.kind != Kind::Unknown

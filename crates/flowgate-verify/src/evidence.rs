@@ -1,3 +1,4 @@
+use crate::clock::Clock;
 use crate::{Observation, Outcome};
 
 /// When something happened: from, to, in nanoseconds.
@@ -14,42 +15,59 @@ pub(crate) struct Span {
 /// of their ends, each from the earliest beginning of those that follow: any n consecutive ones did fall between the
 /// beginning of the first and the end of the last. What they can have used up is bounded from above by `possibly`,
 /// in the order of their beginnings, each to the latest end of those before.
-#[derive(Clone, Debug, Default)]
+///
+/// All times are those that the limiter's clock showed.
+#[derive(Clone, Debug)]
 pub(crate) struct Evidence {
     pub(crate) surely: Vec<Span>,
     pub(crate) possibly: Vec<Span>,
     /// In the order of their ends.
     pub(crate) refused: Vec<Span>,
     blur: f64,
+    clock: Clock,
 }
 
-/// How long half of them took.
-fn median_length(spans: &[Span]) -> f64 {
-    let mut took: Vec<f64> = spans.iter().map(|span| span.to - span.from).collect();
+fn median(mut took: Vec<f64>) -> f64 {
     took.sort_by(f64::total_cmp);
     took.get(took.len() / 2).copied().unwrap_or(0.0)
 }
 
 impl Evidence {
-    /// A failure may or may not have used something up; it counts as possible.
+    /// By a clock that does not stand still.
     pub(crate) fn of<'a>(seen: impl IntoIterator<Item = &'a Observation>) -> Self {
-        let mut evidence = Self::default();
+        Self::on(Clock::EXACT, seen)
+    }
+
+    /// A failure may or may not have used something up; it counts as possible.
+    pub(crate) fn on<'a>(clock: Clock, seen: impl IntoIterator<Item = &'a Observation>) -> Self {
+        let mut evidence = Self {
+            surely: Vec::new(),
+            possibly: Vec::new(),
+            refused: Vec::new(),
+            blur: 0.0,
+            clock,
+        };
+        let mut took = [Vec::new(), Vec::new()];
         for one in seen {
+            let (from, to) = (one.sent_ns as f64, one.answered_ns as f64);
             let span = Span {
-                from: one.sent_ns as f64,
-                to: one.answered_ns as f64,
+                from: clock.earliest(from),
+                to: clock.latest(to),
             };
             match one.outcome {
                 Outcome::Admitted => {
+                    took[0].push(to - from);
                     evidence.surely.push(span);
                     evidence.possibly.push(span);
                 }
-                Outcome::Refused => evidence.refused.push(span),
+                Outcome::Refused => {
+                    took[1].push(to - from);
+                    evidence.refused.push(span);
+                }
                 Outcome::Failed => evidence.possibly.push(span),
             }
         }
-        // Before they are widened.
-        evidence.blur = median_length(&evidence.refused).max(median_length(&evidence.surely));
+        evidence.blur = took.map(median).into_iter().fold(0.0, f64::max);
         evidence.surely.sort_by(|a, b| a.to.total_cmp(&b.to));
         let mut earliest = f64::INFINITY;
         for span in evidence.surely.iter_mut().rev() {
@@ -81,6 +99,11 @@ impl Evidence {
     /// How long half of the refusals took, or half of what was admitted, whichever is longer, in nanoseconds.
     pub(crate) fn blur(&self) -> f64 {
         self.blur
+    }
+
+    /// The limiter's.
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// How many answers a model should explain.

@@ -46,6 +46,9 @@ pub struct Likeness {
     pub burst: Option<Estimate>,
     /// A window's length, in seconds.
     pub window: Option<Estimate>,
+    /// How long its clock stands still between two ticks, in seconds; none if the answers do not ask for such a clock.
+    /// What lies between two ticks does not show, so of the rates that would explain the answers this is the lowest.
+    pub clock_tick: Option<f64>,
     /// How many answers this kind explains.
     pub explained: u64,
     /// How many it should.

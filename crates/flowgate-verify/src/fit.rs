@@ -58,7 +58,7 @@ impl Hints {
 }
 
 impl Fit {
-    fn explains_all(&self) -> bool {
+    pub(crate) fn explains_all(&self) -> bool {
         self.unexplained * 500 <= self.of
     }
 
@@ -125,7 +125,10 @@ pub(crate) fn fits(evidence: &Evidence, hints: &Hints, wanted: impl Fn(Kind) -> 
     }
     // What is over before an answer is there would explain any answer.
     let least = BLUR * evidence.blur();
-    fits.retain(|fit| fit.burst.value * 1e9 > least * fit.rate.value && fit.rate.value > 0.0);
+    fits.retain(|fit| {
+        let memory = fit.burst.value * 1e9 / fit.rate.value;
+        fit.rate.value > 0.0 && memory > least && evidence.clock().can_see(memory)
+    });
     fits.sort_by_key(|fit| fit.unexplained);
     fits
 }
@@ -174,8 +177,8 @@ fn best_burst(evidence: &Evidence, hints: &Hints, rough: &Rough) -> Option<Fit> 
     let off = as_good
         .map(|(other, _, _)| (other - burst).abs())
         .fold(0.0, f64::max);
-    let share =
-        plateau.half() / plateau.middle() + off / burst * f64::from(model.window().is_some());
+    let (model, length_off) = as_clocked(model, plateau, evidence);
+    let share = length_off / plateau.middle() + off / burst * f64::from(model.window().is_some());
     let estimate = |value: f64, plus_minus: f64| Estimate { value, plus_minus };
     Some(Fit {
         model,
@@ -185,8 +188,47 @@ fn best_burst(evidence: &Evidence, hints: &Hints, rough: &Rough) -> Option<Fit> 
         burst: estimate(burst, off),
         window: model
             .window()
-            .map(|window| estimate(window / 1e9, plateau.half() / 1e9)),
+            .map(|window| estimate(window / 1e9, length_off / 1e9)),
     })
+}
+
+/// The length of `model`, which is in the middle of `plateau`, as it comes out on a clock that stands still from tick to tick; and how
+/// far that may be off.
+///
+/// What takes longer than two ticks and up to three takes three: a window, and the time between tokens if there is never more
+/// than one.
+fn as_clocked(model: Model, plateau: Plateau, evidence: &Evidence) -> (Model, f64) {
+    let takes_whole_ticks = model.window().is_some() || model.burst() == 1.0;
+    let Some(tick) = evidence.clock().tick().filter(|_| takes_whole_ticks) else {
+        return (model, plateau.half());
+    };
+    let shortest = ((plateau.low / tick).floor() + 1.0) * tick;
+    let up_to = [plateau.high / tick, plateau.high / tick - 1.0];
+    let whole = up_to.map(|ticks| lasting(model, ticks.ceil() * tick));
+    let longest = whole
+        .into_iter()
+        .find(|longer| longer.unexplained(evidence) <= plateau.score);
+    let Some(longest) = longest else {
+        return (model, plateau.half());
+    };
+    let length = longest.window().unwrap_or(1e9 / longest.rate());
+    (longest, (length - shortest).max(0.0))
+}
+
+/// The same with another time between tokens, or another window; those on a clock of their own stay as they are.
+fn lasting(model: Model, length: f64) -> Model {
+    match model {
+        Model::Bucket(bucket) => Model::Bucket(Bucket {
+            interval: length,
+            ..bucket
+        }),
+        Model::OnRequest(fixed) => Model::OnRequest(OnRequest {
+            window: length,
+            ..fixed
+        }),
+        Model::Log(log) => Model::Log(Log::new(log.limit, length)),
+        other => other,
+    }
 }
 
 fn best_of(tried: &[(f64, Plateau, Model)]) -> Option<&(f64, Plateau, Model)> {

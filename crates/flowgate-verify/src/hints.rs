@@ -2,6 +2,7 @@
 
 use crate::Observation;
 use crate::Outcome::{Admitted, Refused};
+use crate::clock::Clock;
 use crate::evidence::Evidence;
 use crate::fit::Hints;
 use crate::inquiry::count;
@@ -20,13 +21,14 @@ const SHORT: u64 = 1_500;
 
 /// From the volleys that asked how much there is at once, and a stream of more than the rate.
 /// `rest` is where in `all` of it there was a rest, after which much was asked for at once. `rough` is a rate per
-/// nanosecond for a stream too short to tell.
+/// nanosecond for a stream too short to tell, and `clock` what the limiter reads.
 pub(crate) fn hints(
     first: &[Observation],
     stream: &[Observation],
     all: &[Observation],
     rest: usize,
     rough: f64,
+    clock: Clock,
 ) -> Hints {
     let rate = rate_of(stream).unwrap_or(rough);
     let (at_once, took) = at_once(first);
@@ -42,8 +44,8 @@ pub(crate) fn hints(
             .filter(|clump| (0.5 * least..at_once).contains(clump)),
     );
     let first_ns = FIRST_BURSTS * at_once / rate;
-    let all_parts = parts(all, first_ns);
-    let mut parts = parts(&all[rest..], first_ns);
+    let all_parts = parts(clock, all, first_ns);
+    let mut parts = parts(clock, &all[rest..], first_ns);
     let short = parts.iter().filter(|part| part.len() <= SHORT).count();
     if rest > 0 {
         parts.extend(all_parts.last().cloned());
@@ -59,7 +61,7 @@ pub(crate) fn hints(
 }
 
 /// Parts from the beginning, the first of about this length, and each of the next twice as long as the one before.
-fn parts(seen: &[Observation], first_ns: f64) -> Vec<Evidence> {
+fn parts(clock: Clock, seen: &[Observation], first_ns: f64) -> Vec<Evidence> {
     let until = seen
         .first()
         .map_or(0.0, |first| first.sent_ns as f64 + first_ns);
@@ -68,10 +70,10 @@ fn parts(seen: &[Observation], first_ns: f64) -> Vec<Evidence> {
         .max(LEAST);
     let mut parts = Vec::new();
     while size < seen.len() {
-        parts.push(Evidence::of(&seen[..size]));
+        parts.push(Evidence::on(clock, &seen[..size]));
         size *= 2;
     }
-    parts.push(Evidence::of(seen));
+    parts.push(Evidence::on(clock, seen));
     parts
 }
 

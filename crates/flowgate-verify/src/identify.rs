@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use fastrand::Rng;
 
+use crate::clock::{Clock, clocks};
 use crate::conclusion::Claimed;
 use crate::evidence::Evidence;
 use crate::fit::{Fit, Hints, fits};
@@ -11,21 +12,26 @@ use crate::hints::{BLURRED, at_once, hints};
 use crate::inquiry::{Inquiry, count};
 use crate::likeness::{contenders, likeness};
 use crate::phases::{
-    Comeback, Found, burst, burst_again, comeback, queue, refill, saturate, shape, steady,
+    Comeback, Found, burst, burst_again, comeback, queue, refill, rest, saturate, shape, steady,
 };
 use crate::{Claim, Fault, Kind, Observation, Outcome, Phase, Steady, Subject};
 
 /// Probes that are sent at most to tell kinds apart.
 const PROBES: usize = 8;
 
+/// If a clock stands still, that explains all answers that are unexplained otherwise, but for one in so many.
+const BETTER: u64 = 4;
+
 /// Questions to one who does not answer them.
 const HELLOS: u64 = 3;
 
 /// What there is.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Identified {
     /// The best of each kind that is left, best first.
     pub(crate) fits: Vec<Fit>,
+    /// The clock on which they are.
+    pub(crate) clock: Clock,
     pub(crate) steady: Vec<Steady>,
     pub(crate) faults: Vec<Fault>,
     /// Why there is nothing, if there is nothing.
@@ -40,7 +46,13 @@ pub(crate) fn identify<S: Subject>(
     claim: Option<Claim>,
     rng: &mut Rng,
 ) -> Result<Identified, S::Error> {
-    let mut found = Identified::default();
+    let mut found = Identified {
+        fits: Vec::new(),
+        clock: Clock::EXACT,
+        steady: Vec::new(),
+        faults: Vec::new(),
+        trouble: None,
+    };
     for _ in 0..HELLOS {
         let answer = inquiry.ask_at_once(Phase::Hello, 1, 1, 0)?;
         if count(answer, Outcome::Failed) == 0 {
@@ -88,6 +100,7 @@ pub(crate) fn identify<S: Subject>(
             let claimed = Claimed::of(claim);
             (claimed.burst, claimed.rate / 1e9)
         }),
+        clock: Clock::EXACT,
     };
     if rate * took > BLURRED * burst {
         let from = inquiry.record().len();
@@ -105,25 +118,26 @@ pub(crate) fn identify<S: Subject>(
     if inquiry.record().len() > from {
         course.volleys = from;
     }
-    found.fits = course.fit(inquiry, |_| true);
+    rest(inquiry, &best, rng)?;
+    found.fits = course.fit_on_any_clock(inquiry);
     for _ in 0..PROBES {
         let left = contenders(&found.fits);
         if !shape(inquiry, left, rng)? {
             break;
         }
-        let kinds: Vec<Kind> = left.iter().map(Fit::kind).collect();
-        let is_left = |kind: Kind| kinds.iter().any(|left| left.is_of_a_sort_with(kind));
-        found.fits = course.fit(inquiry, is_left);
+        found.fits = course.fit_again(inquiry, &found.fits);
     }
-    if inquiry
-        .guess
-        .as_ref()
-        .is_some_and(|guess| guess.kind == Kind::Unknown)
-    {
+    if is_unknown(inquiry) {
         // Perhaps one that is out by now only began with the wrong numbers.
-        found.fits = course.fit(inquiry, |_| true);
+        found.fits = course.fit_on_any_clock(inquiry);
     }
+    found.clock = course.clock;
     Ok(found)
+}
+
+fn is_unknown<S: Subject>(inquiry: &Inquiry<'_, S>) -> bool {
+    let guess = inquiry.guess.as_ref();
+    guess.is_some_and(|guess| guess.kind == Kind::Unknown)
 }
 
 /// Where in the record is what the search begins with.
@@ -138,6 +152,8 @@ struct Course {
     rough: f64,
     /// Burst, and rate per nanosecond, as somebody says.
     claimed: Option<(f64, f64)>,
+    /// What the limiter reads.
+    clock: Clock,
 }
 
 impl Course {
@@ -148,6 +164,7 @@ impl Course {
             record,
             self.volleys,
             self.rough,
+            self.clock,
         );
         Hints {
             claimed: self.claimed,
@@ -162,8 +179,44 @@ impl Course {
     ) -> Vec<Fit> {
         let record = inquiry.record();
         let hints = self.hints(record);
-        let fits = fits(&Evidence::of(record), &hints, wanted);
-        inquiry.guess = Some(likeness(&fits, record));
+        let stands_still = self.clock.tick().is_some();
+        let wanted = |kind: Kind| wanted(kind) && !(stands_still && kind.is_on_clock());
+        let fits = fits(&Evidence::on(self.clock, record), &hints, wanted);
+        inquiry.guess = Some(likeness(&fits, self.clock, inquiry));
+        fits
+    }
+
+    /// Those of `known` that are left.
+    fn fit_again<S: Subject>(&self, inquiry: &mut Inquiry<'_, S>, known: &[Fit]) -> Vec<Fit> {
+        let left = contenders(known);
+        self.fit(inquiry, |kind| {
+            left.iter().any(|fit| fit.kind().is_of_a_sort_with(kind))
+        })
+    }
+
+    /// All kinds; and if none of them explains all that was seen, those that explain far more on a clock that stands still.
+    fn fit_on_any_clock<S: Subject>(&mut self, inquiry: &mut Inquiry<'_, S>) -> Vec<Fit> {
+        self.clock = Clock::EXACT;
+        let exactly = self.fit(inquiry, |_| true);
+        let left = exactly.first().map_or(0, |best| best.unexplained);
+        if left == 0 {
+            return exactly;
+        }
+        let hints = self.hints(inquiry.record());
+        let clocks = clocks(inquiry.record(), &hints, &exactly);
+        let mut best = (left, Clock::EXACT, inquiry.guess.take(), exactly);
+        for clock in clocks {
+            self.clock = clock;
+            let fits = self.fit(inquiry, |_| true);
+            let unexplained = fits.first().map_or(u64::MAX, |fit| fit.unexplained);
+            let is_better = unexplained < best.0 && unexplained.saturating_mul(BETTER) <= left;
+            if is_better && !is_unknown(inquiry) {
+                best = (unexplained, clock, inquiry.guess.take(), fits);
+            }
+        }
+        let (_, clock, guess, fits) = best;
+        self.clock = clock;
+        inquiry.guess = guess;
         fits
     }
 }

@@ -10,6 +10,7 @@ pub(crate) struct Inquiry<'a, S> {
     lanes: u32,
     began_ns: u64,
     record: Vec<Observation>,
+    ends: Vec<usize>,
     pub(crate) guess: Option<Likeness>,
 }
 
@@ -28,6 +29,7 @@ impl<'a, S: Subject> Inquiry<'a, S> {
             lanes: lanes.max(1),
             began_ns,
             record: Vec::new(),
+            ends: Vec::new(),
             guess: None,
         }
     }
@@ -47,6 +49,11 @@ impl<'a, S: Subject> Inquiry<'a, S> {
     /// All answers, in the order of the questions.
     pub(crate) fn record(&self) -> &[Observation] {
         &self.record
+    }
+
+    /// Where in the record each volley ends: all of it is answered before the next is sent.
+    pub(crate) fn ends(&self) -> &[usize] {
+        &self.ends
     }
 
     pub(crate) fn requests_left(&self) -> u64 {
@@ -96,6 +103,7 @@ impl<'a, S: Subject> Inquiry<'a, S> {
         });
         let answers = self.subject.send(&Volley { phase, shots })?;
         self.record.extend(answers);
+        self.ends.push(self.record.len());
         Ok(&self.record[from..])
     }
 

@@ -79,6 +79,10 @@ impl Investigation {
         self.keys
     }
 
+    pub(crate) fn budget_allowed(&self) -> Budget {
+        self.budget
+    }
+
     /// What it will take if the claim is right; without a claim nobody knows, and the budget bounds it.
     pub fn forecast(&self) -> Option<Forecast> {
         self.claim.map(|claim| forecast(self, claim))
@@ -97,7 +101,7 @@ impl Investigation {
         let mut inquiry = Inquiry::new(subject, self.budget, self.lanes, progress);
         let mut rng = Rng::with_seed(self.seed);
         let found = identify(&mut inquiry, self.claim, &mut rng)?;
-        let likeness = likeness(&found.fits, inquiry.record());
+        let likeness = likeness(&found.fits, found.clock, &inquiry);
         let best = found.fits.first();
         let mut faults = found.faults;
         let (mut isolation, mut truth) = (None, Honesty::default());
@@ -105,10 +109,11 @@ impl Investigation {
             best.filter(|_| !matches!(likeness.kind, Kind::Unknown | Kind::LeakyQueue))
         {
             // What was admitted beyond this model before, one after the other, is no matter of many at once.
-            let is_exact = best.at_most().over(&Evidence::of(inquiry.record())) == 0;
+            let evidence = Evidence::on(found.clock, inquiry.record());
+            let is_exact = best.at_most().over(&evidence) == 0;
             if is_exact {
-                faults.extend(race(&mut inquiry, best)?);
-                faults.extend(nodes(&mut inquiry, best)?);
+                faults.extend(race(&mut inquiry, best, found.clock)?);
+                faults.extend(nodes(&mut inquiry, best, found.clock)?);
             }
             isolation = keys(&mut inquiry, best, self.keys)?;
             truth = honesty(&mut inquiry, best)?;

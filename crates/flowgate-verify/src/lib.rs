@@ -13,7 +13,9 @@
 mod allowance;
 mod budget;
 mod claim;
+mod clock;
 mod conclusion;
+mod crowd;
 mod evidence;
 mod findings;
 mod fit;

@@ -1,9 +1,11 @@
 //! What it looks like, given how much each kind explains.
 
+use crate::clock::Clock;
 use crate::conclusion::FAILURES;
+use crate::crowd::is_crowded;
 use crate::fit::Fit;
-use crate::inquiry::count;
-use crate::{Alignment, Kind, Likeness, Observation, Outcome};
+use crate::inquiry::{Inquiry, count};
+use crate::{Alignment, Kind, Likeness, Observation, Outcome, Subject};
 
 /// A kind that leaves this much more unexplained than the best is out: so many answers, and so large a part of all.
 const MARGIN: u64 = 2;
@@ -11,6 +13,11 @@ const MARGIN_SHARE: f64 = 0.005;
 
 /// More than this part unexplained is no explanation.
 const MOST_UNEXPLAINED: f64 = 0.01;
+
+/// Windows on a clock of their own can be fitted to so few answers that only a window to which all of more than the fewest fit
+/// is taken for one.
+const FEW: u64 = 300;
+const FEWEST: u64 = 100;
 
 /// Of so many refusals one may have been beside fewer than all others.
 const OUTLIERS: usize = 50;
@@ -26,14 +33,20 @@ pub(crate) fn contenders(found: &[Fit]) -> &[Fit] {
     &found[..left]
 }
 
-/// What all answers together look like.
-pub(crate) fn likeness(found: &[Fit], record: &[Observation]) -> Likeness {
+/// What all answers together look like, to one who reads `clock`.
+pub(crate) fn likeness<S: Subject>(
+    found: &[Fit],
+    clock: Clock,
+    inquiry: &Inquiry<'_, S>,
+) -> Likeness {
+    let record = inquiry.record();
     let none = Likeness {
         kind: Kind::Unknown,
         or: Vec::new(),
         rate: None,
         burst: None,
         window: None,
+        clock_tick: None,
         explained: 0,
         of: record.len() as u64 - count(record, Outcome::Failed),
     };
@@ -58,7 +71,14 @@ pub(crate) fn likeness(found: &[Fit], record: &[Observation]) -> Likeness {
         return Likeness { explained, ..none };
     }
     let most = MARGIN.max((best.of as f64 * MOST_UNEXPLAINED) as u64);
-    let is_explained = best.unexplained <= most;
+    let is_explained = if clock.tick().is_some() {
+        best.explains_all()
+    } else if best.kind().is_on_clock() && best.of <= FEW {
+        best.unexplained == 0 && best.of > FEWEST
+    } else {
+        best.unexplained <= most
+    };
+    let is_explained = is_explained && !is_crowded(best, clock, record, inquiry.ends());
     let left = contenders(found).iter().skip(1).map(Fit::kind);
     Likeness {
         kind: if is_explained {
@@ -74,6 +94,7 @@ pub(crate) fn likeness(found: &[Fit], record: &[Observation]) -> Likeness {
         rate: Some(best.rate),
         burst: Some(best.burst),
         window: best.window,
+        clock_tick: clock.tick().map(|tick| tick / 1e9),
         explained: best.of - best.unexplained,
         of: best.of,
     }

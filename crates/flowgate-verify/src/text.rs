@@ -68,6 +68,9 @@ impl fmt::Display for Likeness {
                 None => write!(f, ", rate {rate}/s, burst {burst}")?,
             }
         }
+        if let Some(tick) = self.clock_tick {
+            write!(f, ", if its clock ticks every {} ms", tick * 1e3)?;
+        }
         if self.explained < self.of {
             write!(
                 f,

@@ -72,6 +72,7 @@ mod tests {
             rate: estimate(rate),
             burst: estimate(burst),
             window: None,
+            clock_tick: None,
             explained: 9,
             of: 9,
         }

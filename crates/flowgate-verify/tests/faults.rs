@@ -291,6 +291,16 @@ fn without_a_limit_there_is_none_and_a_claim_differs() {
 }
 
 #[test]
+fn a_claim_of_more_than_was_asked_for_is_undecided() {
+    let findings = investigate("100000/s burst 10000", |_| true.into());
+    assert_eq!(findings.likeness.kind, Kind::Unlimited);
+    assert!(
+        matches!(verdict(&findings), Verdict::Undecided(_)),
+        "{findings}"
+    );
+}
+
+#[test]
 fn what_does_not_answer_gets_no_verdict() {
     let failed = Answer {
         outcome: Outcome::Failed,
@@ -361,20 +371,22 @@ fn a_forecast_is_what_the_claim_will_take_and_bounded_by_the_budget() {
     assert_eq!(Investigation::new().forecast(), None);
 }
 
-/// Whoever was used up a moment ago, of whom something quite different is claimed.
 #[test]
-fn a_claim_that_is_far_off_leads_to_no_wrong_certainty() {
-    let mut bucket = bucket("100/s burst 20");
-    (0..20).for_each(|_| assert!(bucket(0)));
-    let findings = investigate("1/min burst 5", |question| bucket(question.at_ns).into());
-    assert!(
-        matches!(verdict(&findings), Verdict::Differs(_)),
-        "{findings}"
-    );
-    let likeness = &findings.likeness;
-    if likeness.kind != Kind::Unknown {
+fn what_is_found_does_not_depend_on_what_is_claimed() {
+    for claim in [
+        "1/min burst 5",
+        "100/s burst 400",
+        "sliding 7/s",
+        "fixed 5000/s",
+    ] {
+        let mut bucket = bucket("100/s burst 20");
+        let findings = investigate(claim, |question| bucket(question.at_ns).into());
+        let likeness = &findings.likeness;
         assert_eq!(likeness.kind, Kind::TokenBucket, "{findings}");
-        let rate = likeness.rate.unwrap().value;
+        let (rate, burst) = (likeness.rate.unwrap().value, likeness.burst.unwrap().value);
         assert!((rate - 100.0).abs() < 2.0, "{findings}");
+        assert!((burst - 20.0).abs() <= 1.0, "{findings}");
+        let differs = matches!(verdict(&findings), Verdict::Differs(_));
+        assert!(differs, "{findings}");
     }
 }

@@ -64,7 +64,8 @@ The report:
   looks like    the kind that explains the answers; others that explain them as
                 well; rate and burst, and how far these may be off
   worst window  where most was admitted, compared with what is allowed
-  Retry-After   whether coming back when told was soon enough
+  Retry-After   whether coming back when told was soon enough: tried 50 times, or,
+                beyond five times, for a quarter of --max-time
 The time of an answer is known to lie between sending and the answer's head; more
 is said to be admitted only where that is certain.
 
@@ -279,26 +280,41 @@ fn outlook(
             figure::span(budget.time)
         ));
     };
+    if let Some(needs) = forecast.needs {
+        return Err(Refusal::usage(too_little(claim, budget, &needs)));
+    }
     let time = figure::span(forecast.time);
-    if forecast.time > budget.time {
-        let minutes = forecast.time.as_secs().div_ceil(60).max(1);
-        return Err(Refusal::usage(format!(
-            "'{claim}' takes about {time} to verify, and --max-time is {}: type --max-time {minutes}m",
-            figure::span(budget.time)
-        )));
-    }
-    if forecast.requests > budget.requests {
-        return Err(Refusal::usage(format!(
-            "'{claim}' takes about {0} requests to verify, and --max-requests is {1}: type --max-requests {0}",
-            forecast.requests, budget.requests
-        )));
-    }
     Ok(format!(
         "asks about {} times, for about {time}, if it is as expected; at most {} times, for at most {}",
         forecast.requests,
         budget.requests,
         figure::span(budget.time)
     ))
+}
+
+/// What a verdict takes that `budget` does not allow, and what to type.
+fn too_little(claim: Claim, budget: &Budget, needs: &Budget) -> String {
+    let (mut takes, mut is, mut typed) = (Vec::new(), Vec::new(), Vec::new());
+    if needs.time > budget.time {
+        takes.push(figure::span(needs.time));
+        is.push(format!("--max-time is {}", figure::span(budget.time)));
+        let seconds = needs.time.as_secs_f64().ceil() as u64;
+        typed.push(match seconds % 60 {
+            0 => format!("--max-time {}m", seconds / 60),
+            _ => format!("--max-time {seconds}s"),
+        });
+    }
+    if needs.requests > budget.requests {
+        takes.push(format!("{} requests", needs.requests));
+        is.push(format!("--max-requests is {}", budget.requests));
+        typed.push(format!("--max-requests {}", needs.requests));
+    }
+    format!(
+        "'{claim}' takes about {} to verify, and {}: type {}",
+        takes.join(" and "),
+        is.join(" and "),
+        typed.join(" ")
+    )
 }
 
 /// Says how far it is, a line for each phase.

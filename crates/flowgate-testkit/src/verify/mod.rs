@@ -17,6 +17,7 @@
 //! ```
 
 pub mod matrix;
+pub mod nginx;
 
 use core::time::Duration;
 

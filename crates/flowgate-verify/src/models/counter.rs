@@ -2,8 +2,8 @@
 //!
 //! Some admit while the estimate is below the limit, others if one more still fits.
 
-use super::{Decide, GRAIN};
-use crate::evidence::Evidence;
+use super::{Decide, GRAIN, floor};
+use crate::evidence::{Evidence, Span};
 
 /// By so much an estimate may be off, for what is lost in fractions.
 const SLACK: f64 = 1e-6;
@@ -77,18 +77,19 @@ impl Counter {
     pub(crate) const ANY: f64 = 2.0 * SLACK;
 
     fn index(&self, at: f64) -> f64 {
-        ((at - self.phase) / self.window).floor()
+        floor((at - self.phase) / self.window)
     }
 
     fn estimate(&self, counts: &TwoCounts, at: f64) -> f64 {
         let windows = (at - self.phase) / self.window;
-        let index = windows.floor();
+        let index = floor(windows);
         let in_sight = 1.0 - (windows - index);
         counts.at(index - 1.0) * in_sight + counts.at(index)
     }
 
-    /// Admissions although the estimate had surely reached the limit.
-    pub(crate) fn over(&self, evidence: &Evidence) -> u64 {
+    /// Admissions although the estimate had surely reached the limit. If these are more than `most`, something that is
+    /// more.
+    pub(crate) fn over(&self, evidence: &Evidence, most: u64) -> u64 {
         let mut counts = TwoCounts::new();
         let mut over = 0;
         for span in &evidence.surely {
@@ -104,30 +105,46 @@ impl Counter {
                 counts.current += 1.0;
             } else {
                 over += 1;
+                if over > most {
+                    break;
+                }
             }
         }
         over
     }
 
-    /// Refusals although one more surely fitted.
-    pub(crate) fn wasted(&self, evidence: &Evidence) -> u64 {
+    /// Refusals although one more surely fitted; the same.
+    pub(crate) fn wasted(&self, evidence: &Evidence, most: u64) -> u64 {
         let mut counts = TwoCounts::new();
-        evidence.wasted(
-            &mut counts,
-            |counts, span| counts.add_to(self.index(span.from), self.index(span.to)),
-            |counts, span| {
-                let from = span.from - GRAIN;
-                let index = self.index(from);
-                let straddles = self.index(span.to) != index || counts.index > index;
-                // A whole count is exact, and a limit that it just reaches is not passed.
-                let slack = if counts.at(index - 1.0) > 0.0 {
-                    SLACK
-                } else {
-                    -SLACK
-                };
-                straddles || self.estimate(counts, from) + self.spare > self.limit - slack
-            },
-        )
+        let mut admitted = evidence.possibly.as_slice();
+        let mut wasted = 0;
+        for refused in &evidence.refused {
+            while let [span, later @ ..] = admitted
+                && span.from <= refused.to
+            {
+                counts.add_to(self.index(span.from), self.index(span.to));
+                admitted = later;
+            }
+            wasted += u64::from(!self.may_refuse(&counts, *refused));
+            if wasted > most {
+                break;
+            }
+        }
+        wasted
+    }
+
+    /// Whether a refusal can be right if no more than this was admitted.
+    fn may_refuse(&self, counts: &TwoCounts, refused: Span) -> bool {
+        let from = refused.from - GRAIN;
+        let index = self.index(from);
+        let straddles = self.index(refused.to) != index || counts.index > index;
+        // A whole count is exact, and a limit that it just reaches is not passed.
+        let slack = if counts.at(index - 1.0) > 0.0 {
+            SLACK
+        } else {
+            -SLACK
+        };
+        straddles || self.estimate(counts, from) + self.spare > self.limit - slack
     }
 
     pub(crate) fn start(self) -> Decide {

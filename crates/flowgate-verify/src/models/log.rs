@@ -2,8 +2,12 @@
 
 use std::collections::VecDeque;
 
+use super::pairs::Pairs;
 use super::{Decide, GRAIN};
 use crate::evidence::Evidence;
+
+/// Numbers of windows in which too much is surely too much.
+const WINDOWS: [f64; 4] = [1.0, 4.0, 16.0, 64.0];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Log {
@@ -47,7 +51,7 @@ impl Log {
     /// How often more than n + 1 limits were surely admitted within n windows, which is more than any window allows
     /// that keeps the limit: the most for some n. However vague the times are, this is certain.
     pub(crate) fn surely_over(&self, evidence: &Evidence) -> u64 {
-        let over = [1.0, 4.0, 16.0, 64.0].map(|windows| {
+        let over = WINDOWS.map(|windows| {
             let limit = (windows + 1.0) * self.limit;
             Self::new(limit, windows * self.window).over(evidence)
         });
@@ -56,24 +60,8 @@ impl Log {
 
     /// What the window would have to be for each admission and refusal to be right: at most, and at least.
     pub(crate) fn bounds(limit: u64, evidence: &Evidence) -> (Vec<f64>, Vec<f64>) {
-        let limit = limit as usize;
-        let surely = &evidence.surely;
-        let pairs = surely.iter().zip(surely.iter().skip(limit));
-        let at_most = pairs.map(|(first, last)| last.to - first.from).collect();
-        let mut at_least = Vec::with_capacity(evidence.refused.len());
-        let mut before = 0_usize;
-        for refused in &evidence.refused {
-            let possibly = &evidence.possibly;
-            while possibly
-                .get(before)
-                .is_some_and(|span| span.from <= refused.to)
-            {
-                before += 1;
-            }
-            let oldest = before.checked_sub(limit).map(|index| possibly[index]);
-            at_least.push(oldest.map_or(f64::INFINITY, |oldest| refused.from - oldest.to));
-        }
-        (at_most, at_least)
+        let pairs = Pairs::of(limit as usize, evidence);
+        (pairs.at_most().collect(), pairs.at_least().collect())
     }
 
     pub(crate) fn start(self) -> Decide {
@@ -92,4 +80,80 @@ impl Log {
             admits
         })
     }
+}
+
+/// What no window allows that keeps its limit, by its length: for a search that tries many lengths.
+#[derive(Clone, Debug)]
+pub(crate) struct Bounds {
+    /// For so many windows, what these may be at most for each admission to be right, in order.
+    over: Vec<(f64, Vec<f64>)>,
+    /// For so many windows, what these have to be at least for each refusal to be right, in order.
+    wasted: (f64, Vec<f64>),
+}
+
+impl Bounds {
+    /// Of windows that admit `limit`, and refuse if as many were admitted in the window before.
+    pub(crate) fn of(limit: f64, evidence: &Evidence) -> Self {
+        Self {
+            over: surely_over(limit, evidence),
+            wasted: (1.0, surely_wasted(limit, evidence)),
+        }
+    }
+
+    /// Of windows of two counters: they refuse if all but one were admitted in the two windows before.
+    pub(crate) fn of_counters(limit: f64, evidence: &Evidence) -> Self {
+        Self {
+            over: surely_over(limit, evidence),
+            wasted: (2.0, surely_wasted(limit - 1.0, evidence)),
+        }
+    }
+
+    /// How many answers cannot be right, by these bounds and by what a model with such a window says beside: `over` and
+    /// `wasted`, which are told how many are too many. If there are more than `most`, something that is more.
+    pub(crate) fn unexplained_within(
+        &self,
+        window: f64,
+        most: u64,
+        over: impl FnOnce(u64) -> u64,
+        wasted: impl FnOnce(u64) -> u64,
+    ) -> u64 {
+        let count_over = |(windows, at_most): &(f64, Vec<f64>)| {
+            let length = windows * window - GRAIN;
+            at_most.partition_point(|most| *most < length) as u64
+        };
+        let surely_over = self.over.iter().map(count_over).max().unwrap_or(0);
+        let (windows, at_least) = &self.wasted;
+        let length = windows * window + GRAIN;
+        let right = at_least.partition_point(|least| *least < length);
+        let surely_wasted = (at_least.len() - right) as u64;
+        if surely_over + surely_wasted > most {
+            return surely_over + surely_wasted;
+        }
+        let over = surely_over.max(over(most));
+        if over + surely_wasted > most {
+            return over + surely_wasted;
+        }
+        over + surely_wasted.max(wasted(most - over))
+    }
+}
+
+fn surely_over(limit: f64, evidence: &Evidence) -> Vec<(f64, Vec<f64>)> {
+    let over = WINDOWS.map(|windows| {
+        let pairs = Pairs::of(((windows + 1.0) * limit) as usize, evidence);
+        (windows, in_order(pairs.at_most()))
+    });
+    over.into()
+}
+
+fn surely_wasted(limit: f64, evidence: &Evidence) -> Vec<f64> {
+    match limit as usize {
+        0 => Vec::new(),
+        limit => in_order(Pairs::of(limit, evidence).at_least()),
+    }
+}
+
+fn in_order(lengths: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut lengths: Vec<f64> = lengths.collect();
+    lengths.sort_unstable_by(f64::total_cmp);
+    lengths
 }

@@ -7,12 +7,14 @@ mod bucket;
 mod counter;
 mod fixed;
 mod log;
+mod pairs;
 mod segments;
 
 pub(crate) use bucket::Bucket;
 pub(crate) use counter::Counter;
 pub(crate) use fixed::OnRequest;
-pub(crate) use log::Log;
+pub(crate) use log::{Bounds, Log};
+pub(crate) use pairs::Pairs;
 pub(crate) use segments::Segments;
 
 use crate::evidence::Evidence;
@@ -20,6 +22,14 @@ use crate::{Alignment, Kind};
 
 /// Times are compared to the nanosecond, in which all are given; sums of fractions may be off by less.
 const GRAIN: f64 = 0.5;
+
+/// `x.floor()` below 2⁵¹, without the call that it is for processors that have no instruction for it.
+fn floor(x: f64) -> f64 {
+    /// Beyond it there are no fractions.
+    const WHOLE: f64 = 1.5 * (1_u64 << 52) as f64;
+    let nearest = (x + WHOLE) - WHOLE;
+    nearest - if nearest > x { 1.0 } else { 0.0 }
+}
 
 /// A kind with its numbers. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,20 +61,8 @@ impl Model {
 
     /// How many answers cannot be right.
     pub(crate) fn unexplained(&self, evidence: &Evidence) -> u64 {
-        self.unexplained_within(evidence, u64::MAX)
-    }
-
-    /// The same if it is at most `most`, and otherwise something that is more.
-    pub(crate) fn unexplained_within(&self, evidence: &Evidence, most: u64) -> u64 {
-        let over = self.own_over(evidence);
-        if over > most {
-            return over;
-        }
         let wasted = self.own_wasted(evidence);
-        if over + wasted > most {
-            return over + wasted;
-        }
-        over.max(self.windows_over(evidence)) + wasted.max(self.windows_wasted(evidence))
+        self.over(evidence) + wasted.max(self.windows_wasted(evidence))
     }
 
     /// How many were admitted that should not have been.
@@ -77,8 +75,8 @@ impl Model {
             Self::Bucket(model) | Self::Queue(model) => model.over(evidence),
             Self::OnRequest(model) => model.over(evidence),
             Self::Log(model) => model.over(evidence),
-            Self::Segments(model) => model.over(evidence),
-            Self::Counter(model) => model.over(evidence),
+            Self::Segments(model) => model.over(&model.pairs(evidence), u64::MAX),
+            Self::Counter(model) => model.over(evidence, u64::MAX),
         }
     }
 
@@ -88,8 +86,8 @@ impl Model {
             Self::Bucket(model) | Self::Queue(model) => model.wasted(evidence),
             Self::OnRequest(model) => model.wasted(evidence),
             Self::Log(model) => model.wasted(evidence),
-            Self::Segments(model) => model.wasted(evidence),
-            Self::Counter(model) => model.wasted(evidence),
+            Self::Segments(model) => model.wasted(&model.pairs(evidence), u64::MAX),
+            Self::Counter(model) => model.wasted(evidence, u64::MAX),
         }
     }
 

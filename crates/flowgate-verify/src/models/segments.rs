@@ -4,7 +4,8 @@
 
 use std::collections::VecDeque;
 
-use super::Decide;
+use super::pairs::{Pair, Pairs};
+use super::{Decide, floor};
 use crate::evidence::Evidence;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,36 +26,28 @@ impl Segments {
     }
 
     fn index(&self, at: f64) -> f64 {
-        ((at - self.phase) / self.length()).floor()
+        floor((at - self.phase) / self.length())
     }
 
-    /// Admissions that came after as many as the limit, all of them surely in segments that still counted.
-    pub(crate) fn over(&self, evidence: &Evidence) -> u64 {
-        let limit = self.limit as usize;
-        let surely = &evidence.surely;
-        let pairs = surely.iter().zip(surely.iter().skip(limit));
-        let count = f64::from(self.count);
-        let over =
-            pairs.filter(|(first, last)| self.index(last.to) < self.index(first.from) + count);
-        over.count() as u64
+    /// What answers say of the limit.
+    pub(crate) fn pairs(&self, evidence: &Evidence) -> Pairs {
+        Pairs::of(self.limit as usize, evidence)
     }
 
-    /// Refusals when that many cannot have been in the segments that count.
-    pub(crate) fn wasted(&self, evidence: &Evidence) -> u64 {
-        let limit = self.limit as usize;
-        let possibly = &evidence.possibly;
-        let count = f64::from(self.count);
-        let mut before = 0_usize;
-        evidence.wasted(
-            &mut before,
-            |before, _| *before += 1,
-            |before, span| {
-                let oldest = before
-                    .checked_sub(limit)
-                    .and_then(|index| possibly.get(index));
-                oldest.is_some_and(|oldest| self.index(span.from) < self.index(oldest.to) + count)
-            },
-        )
+    /// Whether both times are in segments that count together.
+    fn sees(&self, pair: &Pair) -> bool {
+        self.index(pair.last) < self.index(pair.first) + f64::from(self.count)
+    }
+
+    /// Admissions that came after as many as the limit, all of them surely in segments that still counted. If these are
+    /// more than `most`, something that is more.
+    pub(crate) fn over(&self, pairs: &Pairs, most: u64) -> u64 {
+        pairs.over(most, |pair| self.sees(pair))
+    }
+
+    /// Refusals when that many cannot have been in the segments that count; the same.
+    pub(crate) fn wasted(&self, pairs: &Pairs, most: u64) -> u64 {
+        pairs.wasted(most, |pair| self.sees(pair))
     }
 
     pub(crate) fn start(self) -> Decide {

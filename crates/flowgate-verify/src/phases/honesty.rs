@@ -4,13 +4,18 @@ use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count};
 use crate::{Honesty, Observation, Outcome, Phase, Subject};
 
-/// How often it is kept to.
+/// How often it is kept to at most, and how often at least, if there is time at all.
 const TIMES: u32 = 50;
+const LEAST: u32 = 5;
+
+/// Of the whole time, what may go by until the last that is beyond the least.
+const SHARE: f64 = 0.25;
 
 /// How often is asked after a retry that was refused, until something is admitted.
 const POLLS: u32 = 40;
 
-/// Is refused, waits for exactly as long as told, and asks once; and again.
+/// Is refused, waits for exactly as long as told, and asks once; and again, up to 50 times, or, beyond five times, for a quarter
+/// of the whole time.
 pub(crate) fn honesty<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     fit: &Fit,
@@ -18,9 +23,11 @@ pub(crate) fn honesty<S: Subject>(
     let mut honesty = Honesty::default();
     let burst = fit.model.burst().ceil() as u64;
     let lanes = inquiry.lanes_for(4.0 * fit.model.rate() / 1e9);
+    let whole_ns = inquiry.end_ns() - inquiry.began_ns();
+    let share_ends_ns = inquiry.now_ns() + (whole_ns as f64 * SHARE) as u64;
     // As many as all of it, the first time; later on, what has come back meanwhile.
     let mut n = burst + burst / 4 + 2;
-    for _ in 0..TIMES {
+    for time in 0..TIMES {
         if inquiry.requests_left() < n {
             break;
         }
@@ -40,7 +47,11 @@ pub(crate) fn honesty<S: Subject>(
         };
         let after_ns = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
         let at_ns = last.answered_ns.saturating_add(after_ns);
-        if at_ns >= inquiry.end_ns() {
+        let until_ns = match time {
+            ..LEAST => inquiry.end_ns(),
+            _ => inquiry.end_ns().min(share_ends_ns),
+        };
+        if at_ns >= until_ns {
             break;
         }
         let answer = inquiry
@@ -110,5 +121,82 @@ pub(crate) fn tell(honesty: &mut Honesty, record: &[Observation]) {
             honesty.remaining_checked += 1;
             honesty.remaining_untrue += u64::from(after.outcome == Outcome::Refused);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::models::{Bucket, Model};
+    use crate::{Answer, Budget, Estimate, Question, Simulated, Told};
+
+    const RATE: f64 = 100.0;
+    const BURST: f64 = 20.0;
+
+    fn exactly(value: f64) -> Estimate {
+        Estimate {
+            value,
+            plus_minus: 0.0,
+        }
+    }
+
+    /// Keeps to what a bucket tells, which is always the same. What is found, and after how many seconds.
+    fn keep_to(told: Duration, time: Duration) -> (Honesty, f64) {
+        let model = Model::Bucket(Bucket {
+            interval: 1e9 / RATE,
+            burst: BURST,
+        });
+        let fit = Fit {
+            model,
+            unexplained: 0,
+            of: 0,
+            rate: exactly(RATE),
+            burst: exactly(BURST),
+            window: None,
+        };
+        let mut decide = model.start();
+        let mut subject = Simulated::new(|question: Question| Answer {
+            told: Told {
+                retry_after: Some(told),
+                ..Told::default()
+            },
+            ..decide(question.at_ns as f64).into()
+        })
+        .service(Duration::from_micros(500), 1);
+        let budget = Budget {
+            time,
+            ..Budget::default()
+        };
+        let mut silent = |_: crate::Progress<'_>| ();
+        let mut inquiry = Inquiry::new(&mut subject, budget, 32, &mut silent);
+        let Ok(found) = honesty(&mut inquiry, &fit);
+        (found, inquiry.now_ns() as f64 / 1e9)
+    }
+
+    #[test]
+    fn what_is_told_is_kept_to_for_a_quarter_of_the_time_but_a_few_times_whatever_that_takes() {
+        let minute = Duration::from_secs(60);
+        for (told_ms, retries, seconds) in [
+            (10, 45..=50, 0.45..1.0),
+            (1_000, 13..=15, 13.0..15.1),
+            (8_000, 5..=5, 40.0..41.0),
+            (20_000, 2..=2, 40.0..60.0),
+        ] {
+            let (found, took) = keep_to(Duration::from_millis(told_ms), minute);
+            assert!(retries.contains(&found.retries), "{told_ms} ms: {found:?}");
+            assert!(seconds.contains(&took), "{told_ms} ms: {took} s");
+        }
+    }
+
+    #[test]
+    fn of_fewer_retries_it_is_said_how_many_were_too_early() {
+        // A token takes 10 ms: told 1 ms, most are too early, and each is followed up until something is admitted.
+        let (found, took) = keep_to(Duration::from_millis(1), Duration::from_millis(400));
+        assert!((5..50).contains(&found.retries), "{found:?}");
+        assert!((1..=found.retries).contains(&found.too_early), "{found:?}");
+        assert!(found.too_early_by < 0.015, "{found:?}");
+        assert!(took < 0.12, "{took} s");
     }
 }

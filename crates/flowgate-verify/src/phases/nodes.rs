@@ -1,5 +1,6 @@
 //! Does another connection have another limit?
 
+use crate::clock::Clock;
 use crate::evidence::Evidence;
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count};
@@ -16,6 +17,7 @@ const TIMES: u32 = 2;
 pub(crate) fn nodes<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     fit: &Fit,
+    clock: Clock,
 ) -> Result<Option<Fault>, S::Error> {
     let model = fit.at_most();
     let lanes = LANES.min(inquiry.lanes() - 1);
@@ -29,7 +31,7 @@ pub(crate) fn nodes<S: Subject>(
         if lanes == 0 || !is_fast_enough || !is_in_time || !is_affordable {
             return Ok(None);
         }
-        at_least = at_least.min(apart(inquiry, &model, n, lanes)?);
+        at_least = at_least.min(apart(inquiry, &model, clock, n, lanes)?);
         if at_least < 2 {
             return Ok(None);
         }
@@ -41,6 +43,7 @@ pub(crate) fn nodes<S: Subject>(
 fn apart<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     model: &Model,
+    clock: Clock,
     n: u64,
     lanes: u32,
 ) -> Result<u32, S::Error> {
@@ -53,7 +56,7 @@ fn apart<S: Subject>(
     let mut got_more = 0;
     for lane in 0..=lanes {
         let answers = inquiry.ask_over(Phase::Nodes, n, lane)?;
-        let both = Evidence::of(used_up.iter().chain(answers));
+        let both = Evidence::on(clock, used_up.iter().chain(answers));
         let is_as_much = count(answers, Outcome::Admitted) * 2 > n - 1;
         let has_more = is_as_much && model.over(&both) > 0;
         if has_more && lane == 0 {

@@ -1,5 +1,6 @@
 //! Do many at once get more?
 
+use crate::clock::Clock;
 use crate::evidence::Evidence;
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count};
@@ -15,6 +16,7 @@ const SHARE: f64 = 0.08;
 pub(crate) fn race<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     fit: &Fit,
+    clock: Clock,
 ) -> Result<Option<Fault>, S::Error> {
     let model = fit.at_most();
     let burst = model.burst();
@@ -28,7 +30,7 @@ pub(crate) fn race<S: Subject>(
         }
         let times = vec![inquiry.now_ns() as f64 + rest; n as usize];
         let answers = inquiry.ask_at(Phase::Race, &times, u32::MAX, 0)?;
-        let over = model.over(&Evidence::of(answers));
+        let over = model.over(&Evidence::on(clock, answers));
         let admitted = count(answers, Outcome::Admitted);
         if over > 0 && worst.is_none_or(|(most, _)| over > most) {
             worst = Some((over, admitted));

@@ -1,10 +1,10 @@
 //! Windows on a clock, whole or in segments.
 
-use super::track::{Place, track};
+use super::track::{Place, Tracked, track};
 use super::{Reach, parts_for};
 use crate::evidence::Evidence;
 use crate::fit::{BLUR, Hints};
-use crate::models::{Model, Segments};
+use crate::models::{Bounds, Model, Pairs, Segments};
 use crate::plateau::Plateau;
 
 /// Numbers of segments that are tried, the current one included: those that people take, or one more.
@@ -40,46 +40,17 @@ fn segments(
     reach: Reach,
     counts: &[u32],
 ) -> Option<(Plateau, Model)> {
-    let limit = reach.burst;
-    let guess = limit / hints.rate;
-    let model = |place: Place<u32>| {
-        Model::Segments(Segments {
-            limit,
-            window: place.length * f64::from(place.kind),
-            phase: place.phase,
-            count: place.kind,
-        })
-    };
-    let least = BLUR * evidence.blur();
-    let places = |first: &Evidence| {
-        let middle = (first.began() + first.ended()) / 2.0;
-        let windows = ((first.ended() - first.began()) / guess).max(1.0);
-        let segment = |count: u32| guess / f64::from(count);
-        // One at a time does not show more than two segments.
-        let counts = counts
-            .iter()
-            .copied()
-            .filter(|count| limit > 1.0 || *count <= 2);
-        let counts = counts.filter(|count| segment(*count) > least);
-        counts
-            .flat_map(|count| {
-                // From the middle to either end, boundaries are off by an eighth of a segment at most.
-                let step = segment(count) / windows / 2.0;
-                let (low, high) = (guess * reach.low, guess * reach.high);
-                let lengths = ((high - low) / step).ceil().clamp(4.0, MOST_LENGTHS);
-                let step = (high - low) / lengths;
-                (0..lengths as u32).flat_map(move |length| {
-                    (0..PHASES).map(move |phase| Place {
-                        kind: count,
-                        length: (low + (f64::from(length) + 0.5) * step) / f64::from(count),
-                        phase: middle + segment(count) * f64::from(phase) / f64::from(PHASES),
-                    })
-                })
-            })
-            .collect()
+    let guess = reach.burst / hints.rate;
+    let windows = Windows {
+        limit: reach.burst,
+        guess,
+        low: guess * reach.low,
+        high: guess * reach.high,
+        least: BLUR * evidence.blur(),
+        counts,
     };
     // A plateau of whole windows, as for other kinds.
-    let (plateau, model) = track(&parts_for(hints, reach), places, model)?;
+    let (plateau, model) = track(&windows, &parts_for(hints, reach))?;
     let scale = model.window().unwrap_or(1.0) / plateau.middle();
     let (low, high) = (plateau.low * scale, plateau.high * scale);
     Some((
@@ -90,4 +61,103 @@ fn segments(
         },
         model,
     ))
+}
+
+/// Of so many segments, and about so long.
+struct Windows<'a> {
+    limit: f64,
+    guess: f64,
+    low: f64,
+    high: f64,
+    /// A segment's.
+    least: f64,
+    counts: &'a [u32],
+}
+
+impl Windows<'_> {
+    fn at(&self, place: Place<u32>) -> Segments {
+        Segments {
+            limit: self.limit,
+            window: place.length * f64::from(place.kind),
+            phase: place.phase,
+            count: place.kind,
+        }
+    }
+}
+
+impl Tracked for Windows<'_> {
+    /// How many segments.
+    type Kind = u32;
+    type Part<'a> = (Pairs, Bounds);
+
+    fn places(&self, first: &Evidence) -> Vec<Place<u32>> {
+        let middle = (first.began() + first.ended()) / 2.0;
+        let windows = ((first.ended() - first.began()) / self.guess).max(1.0);
+        let segment = |count: u32| self.guess / f64::from(count);
+        // One at a time does not show more than two segments.
+        let counts = self.counts.iter().copied();
+        let counts = counts.filter(|count| self.limit > 1.0 || *count <= 2);
+        let counts = counts.filter(|count| segment(*count) > self.least);
+        counts
+            .flat_map(|count| {
+                // From the middle to either end, boundaries are off by an eighth of a segment at most.
+                let step = segment(count) / windows / 2.0;
+                let wide = self.high - self.low;
+                let lengths = (wide / step).ceil().clamp(4.0, MOST_LENGTHS);
+                let step = wide / lengths;
+                (0..lengths as u32).flat_map(move |length| {
+                    (0..PHASES).map(move |phase| Place {
+                        kind: count,
+                        length: (self.low + (f64::from(length) + 0.5) * step) / f64::from(count),
+                        phase: middle + segment(count) * f64::from(phase) / f64::from(PHASES),
+                    })
+                })
+            })
+            .collect()
+    }
+
+    fn part(&self, evidence: &Evidence) -> (Pairs, Bounds) {
+        (
+            Pairs::of(self.limit as usize, evidence),
+            Bounds::of(self.limit, evidence),
+        )
+    }
+
+    fn unexplained_within(
+        &self,
+        (pairs, bounds): &(Pairs, Bounds),
+        place: Place<u32>,
+        most: u64,
+    ) -> u64 {
+        let segments = self.at(place);
+        bounds.unexplained_within(
+            segments.window,
+            most,
+            |most| segments.over(pairs, most),
+            |most| segments.wasted(pairs, most),
+        )
+    }
+
+    fn model(&self, place: Place<u32>) -> Model {
+        Model::Segments(self.at(place))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::track::tests::{counts_as_its_model, evidence};
+    use super::*;
+
+    #[test]
+    fn what_is_made_ready_counts_as_the_model_does() {
+        let windows = Windows {
+            limit: 7.0,
+            guess: 7e7,
+            low: 5e7,
+            high: 9e7,
+            least: 0.0,
+            counts: &[1, 2, 5],
+        };
+        counts_as_its_model(&windows, &evidence());
+    }
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::*;
+use crate::clock::Clock;
+use crate::hints::hints;
 use crate::models::{Counter, Segments};
 use crate::{Observation, Phase, Shot, Simulated, Subject, Volley};
 
@@ -82,8 +84,8 @@ fn a_length_and_a_phase_that_nobody_sees_are_found() {
                 let (seen, stream) = ask(model, service, &mut rng);
                 let evidence = Evidence::of(&seen);
                 assert_eq!(model.unexplained(&evidence), 0, "{model:?}");
-                let hints =
-                    crate::hints::hints(&seen[..limit as usize + 3], &seen[stream], &seen, 0, 0.0);
+                let first = &seen[..limit as usize + 3];
+                let hints = hints(first, &seen[stream], &seen, 0, 0.0, Clock::EXACT);
                 let search = SEARCHES
                     .iter()
                     .find(|(kind, _)| kind.is_of_a_sort_with(model.kind()));

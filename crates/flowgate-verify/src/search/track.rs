@@ -28,6 +28,9 @@ const LAST_GENERATIONS: usize = 24;
 /// To leave more than this part of the answers unexplained is to have gone astray.
 const ASTRAY: u64 = 500;
 
+/// Who leaves more than this part of a part unexplained will not explain the whole.
+const HOPELESS: u64 = 4;
+
 /// A length and a phase, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<K> {
@@ -44,17 +47,31 @@ struct Population<K> {
     members: Vec<(u64, Place<K>)>,
 }
 
+/// What is tracked.
+pub(super) trait Tracked {
+    /// What else there is to a place.
+    type Kind: Copy + PartialEq;
+    /// A part of the evidence, made ready to be looked at again and again.
+    type Part<'a>;
+
+    /// All that is tried on the first part.
+    fn places(&self, first: &Evidence) -> Vec<Place<Self::Kind>>;
+
+    fn part<'a>(&self, evidence: &'a Evidence) -> Self::Part<'a>;
+
+    /// How many answers of a part a place leaves unexplained; if that is more than `most`, something that is more.
+    fn unexplained_within(&self, part: &Self::Part<'_>, place: Place<Self::Kind>, most: u64)
+    -> u64;
+
+    fn model(&self, place: Place<Self::Kind>) -> Model;
+}
+
 /// The best place to end up with, and how far its length may vary. Each of `starts` is a
-/// list of longer and longer parts; the next is for when the one before has led astray. `places` are all that are tried
-/// on the first part.
-pub(super) fn track<K: Copy + PartialEq>(
-    starts: &[&[Evidence]],
-    places: impl Fn(&Evidence) -> Vec<Place<K>>,
-    model: impl Fn(Place<K>) -> Model,
-) -> Option<(Plateau, Model)> {
+/// list of longer and longer parts; the next is for when the one before has led astray.
+pub(super) fn track<T: Tracked>(tracked: &T, starts: &[&[Evidence]]) -> Option<(Plateau, Model)> {
     let mut best: Option<(Plateau, Model)> = None;
     for parts in starts {
-        let found = track_from(parts, places(parts.first()?), &model)?;
+        let found = track_from(tracked, parts)?;
         if best.is_none_or(|(best, _)| found.0.score < best.score) {
             best = Some(found);
         }
@@ -66,22 +83,16 @@ pub(super) fn track<K: Copy + PartialEq>(
     best
 }
 
-fn track_from<K: Copy + PartialEq>(
-    parts: &[Evidence],
-    places: Vec<Place<K>>,
-    model: &impl Fn(Place<K>) -> Model,
-) -> Option<(Plateau, Model)> {
+fn track_from<T: Tracked>(tracked: &T, parts: &[Evidence]) -> Option<(Plateau, Model)> {
     let first = parts.first()?;
-    let score =
-        |place: Place<K>, part: &Evidence, most: u64| model(place).unexplained_within(part, most);
-    let mut tried: Vec<(u64, Place<K>)> = places
-        .into_iter()
-        .map(|place| (score(place, first, u64::MAX), place))
-        .collect();
+    let part = tracked.part(first);
+    let score = |place: Place<T::Kind>| tracked.unexplained_within(&part, place, u64::MAX);
+    let places = tracked.places(first).into_iter();
+    let mut tried: Vec<_> = places.map(|place| (score(place), place)).collect();
     tried.sort_by_key(|(score, _)| *score);
-    let mut populations: Vec<Population<K>> = Vec::new();
+    let mut populations: Vec<Population<T::Kind>> = Vec::new();
     for (score, place) in tried {
-        let is_its = |known: &Population<K>| known.members[0].1.kind == place.kind;
+        let is_its = |known: &Population<T::Kind>| known.members[0].1.kind == place.kind;
         match populations.iter().position(is_its) {
             Some(index) if populations[index].members.len() < FIRST_POPULATION => {
                 populations[index].members.push((score, place));
@@ -93,33 +104,47 @@ fn track_from<K: Copy + PartialEq>(
         }
     }
     let mut rng = Rng::with_seed(0);
-    for (index, part) in parts.iter().enumerate() {
+    let mut plateau = None;
+    let mut is_hopeless = false;
+    for (index, evidence) in parts.iter().enumerate() {
         let is_last = index + 1 == parts.len();
+        if is_hopeless && !is_last {
+            continue;
+        }
+        let part = tracked.part(evidence);
+        let too_much = evidence.len() / HOPELESS;
+        let score =
+            |place: Place<T::Kind>, most: u64| tracked.unexplained_within(&part, place, most);
         let generations = match index {
+            _ if is_hopeless => 0,
             0 => FIRST_GENERATIONS,
             _ if is_last => LAST_GENERATIONS,
             _ => GENERATIONS,
         };
         for population in &mut populations {
-            population.align(part);
-            population.rescore(part, &score);
+            population.align(evidence);
+            population.rescore(&score);
             for _ in 0..generations {
                 if is_last && population.best().0 == 0 {
                     break;
                 }
-                population.evolve(part, &score, &mut rng);
+                population.evolve(&score, &mut rng);
             }
         }
         populations.sort_by_key(|population| population.best().0);
         populations.truncate(KINDS[index.min(KINDS.len() - 1)]);
+        if populations.first()?.best().0 > too_much {
+            is_hopeless = true;
+            populations.truncate(1);
+        }
         for population in &mut populations {
             population.members.sort_by_key(|(score, _)| *score);
             population.members.truncate(POPULATION);
         }
+        plateau = is_last.then(|| populations.first().map(|best| best.plateau(&score)));
     }
-    let best = populations.into_iter().next()?;
-    let (plateau, place) = best.plateau(parts.last()?, &score);
-    Some((plateau, model(place)))
+    let (plateau, place) = plateau??;
+    Some((plateau, tracked.model(place)))
 }
 
 impl<K: Copy> Population<K> {
@@ -142,19 +167,14 @@ impl<K: Copy> Population<K> {
         }
     }
 
-    fn rescore(&mut self, part: &Evidence, score: &impl Fn(Place<K>, &Evidence, u64) -> u64) {
+    fn rescore(&mut self, score: &impl Fn(Place<K>, u64) -> u64) {
         for (known, place) in &mut self.members {
-            *known = score(*place, part, u64::MAX);
+            *known = score(*place, u64::MAX);
         }
     }
 
     /// Lets a new place compete with each.
-    fn evolve(
-        &mut self,
-        part: &Evidence,
-        score: &impl Fn(Place<K>, &Evidence, u64) -> u64,
-        rng: &mut Rng,
-    ) {
+    fn evolve(&mut self, score: &impl Fn(Place<K>, u64) -> u64, rng: &mut Rng) {
         let n = self.members.len();
         for index in 0..n {
             let [a, b, c] = [(); 3].map(|()| self.members[rng.usize(0..n)].1);
@@ -167,7 +187,7 @@ impl<K: Copy> Population<K> {
                 ..from
             };
             let (known, _) = self.members[index];
-            let scored = score(next, part, known);
+            let scored = score(next, known);
             if scored <= known {
                 self.members[index] = (scored, next);
             }
@@ -175,11 +195,7 @@ impl<K: Copy> Population<K> {
     }
 
     /// Those that leave least unexplained, and one in the middle of them.
-    fn plateau(
-        &self,
-        part: &Evidence,
-        score: &impl Fn(Place<K>, &Evidence, u64) -> u64,
-    ) -> (Plateau, Place<K>) {
+    fn plateau(&self, score: &impl Fn(Place<K>, u64) -> u64) -> (Plateau, Place<K>) {
         let (least, best) = self.best();
         let alike = || {
             self.members
@@ -193,7 +209,7 @@ impl<K: Copy> Population<K> {
             phase: alike().map(|place| place.phase).sum::<f64>() / count,
             ..best
         };
-        let is_as_good = score(middle, part, least) <= least;
+        let is_as_good = score(middle, least) <= least;
         let place = if is_as_good { middle } else { best };
         let off = alike()
             .map(|other| (other.length - place.length).abs())
@@ -210,5 +226,50 @@ impl<K: Copy> Population<K> {
 impl<K> Place<K> {
     fn boundary_near(&self, at: f64) -> f64 {
         self.phase + ((at - self.phase) / self.length).round() * self.length
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::models::Bucket;
+    use crate::{Phase, Shot, Simulated, Subject, Volley};
+
+    /// What a bucket answers: a hundred per second, seven at once, asked for three times as many over four lanes.
+    pub(in crate::search) fn evidence() -> Evidence {
+        let bucket = Bucket {
+            interval: 1e7,
+            burst: 7.0,
+        };
+        let mut decide = bucket.start();
+        let mut subject = Simulated::new(|question| decide(question.at_ns as f64).into())
+            .service(Duration::from_millis(3), 1);
+        let shots = (0..500).map(|index| Shot {
+            at_ns: u64::from(index / 5) * 16_000_000,
+            lane: index % 4,
+            key: 0,
+        });
+        let Ok(seen) = subject.send(&Volley {
+            phase: Phase::Shape,
+            shots: shots.collect(),
+        });
+        Evidence::of(&seen)
+    }
+
+    /// A part made ready leaves as much unexplained as the model does: exactly, up to what is too much.
+    pub(in crate::search) fn counts_as_its_model<T: Tracked>(tracked: &T, evidence: &Evidence) {
+        let part = tracked.part(evidence);
+        for place in tracked.places(evidence) {
+            let unexplained = tracked.model(place).unexplained(evidence);
+            let exactly = tracked.unexplained_within(&part, place, u64::MAX);
+            assert_eq!(exactly, unexplained);
+            for most in [0, unexplained / 2, unexplained] {
+                let within = tracked.unexplained_within(&part, place, most);
+                assert_eq!(within > most, unexplained > most, "{most}");
+                assert!(within > most || within == unexplained, "{most}");
+            }
+        }
     }
 }

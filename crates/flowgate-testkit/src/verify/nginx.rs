@@ -1,0 +1,134 @@
+//! nginx's `limit_req`, as its `ngx_http_limit_req_module.c` has it: what it looks like to one who only asks.
+//!
+//! It counts by a clock of whole milliseconds, in thousandths of a request. Where it reads the kernel's cheap clock, that
+//! is whole ticks, on many kernels of 4 ms.
+//!
+//! So it never admits more than its rate in the long run. But without `burst` a request has to come a whole number of ticks after
+//! the one before: at 100 per second 10 of 1 ms, which can be 9.1 ms, or 3 of 4 ms, which is no more than 83.3 per
+//! second for one who asks all the time.
+
+use core::time::Duration;
+
+use super::{Answer, Question};
+
+/// A limit of one key.
+#[derive(Clone, Debug)]
+pub struct LimitReq {
+    /// Thousandths of a request in a second.
+    rate: i64,
+    /// In thousandths.
+    burst: i64,
+    delays: bool,
+    tick_ns: u64,
+    /// In thousandths, and when.
+    state: Option<(i64, i64)>,
+}
+
+impl LimitReq {
+    /// `rate=…r/s` with `burst=…`, or 0 without it: those over the rate wait.
+    ///
+    /// # Panics
+    ///
+    /// If `per_second` is 0.
+    pub fn new(per_second: u32, burst: u32) -> Self {
+        assert!(per_second > 0, "nginx accepts no rate of 0");
+        Self {
+            rate: i64::from(per_second) * 1_000,
+            burst: i64::from(burst) * 1_000,
+            delays: true,
+            tick_ns: 1_000_000,
+            state: None,
+        }
+    }
+
+    /// With `nodelay`: those over the rate do not wait.
+    #[must_use]
+    pub fn nodelay(self) -> Self {
+        Self {
+            delays: false,
+            ..self
+        }
+    }
+
+    /// On a clock that stands still for so long, which is a millisecond or more; 1 ms unless told.
+    #[must_use]
+    pub fn tick(self, tick: Duration) -> Self {
+        Self {
+            tick_ns: tick.as_nanos() as u64,
+            ..self
+        }
+    }
+
+    /// Decides as `ngx_http_limit_req_lookup` does, and answers when the delay is over.
+    pub fn answer(&mut self, question: Question) -> Answer {
+        let shown_ns = question.at_ns / self.tick_ns * self.tick_ns;
+        let now_ms = (shown_ns / 1_000_000) as i64;
+        let excess = match self.state {
+            None => 0,
+            Some((excess, last_ms)) => {
+                let came_back = self.rate * (now_ms - last_ms) / 1_000;
+                (excess - came_back + 1_000).max(0)
+            }
+        };
+        if excess > self.burst {
+            return false.into();
+        }
+        self.state = Some((excess, now_ms));
+        let delay_ms = if self.delays {
+            excess * 1_000 / self.rate
+        } else {
+            0
+        };
+        let until_ns = (now_ms + delay_ms) as u64 * 1_000_000;
+        Answer {
+            held: Duration::from_nanos(until_ns.saturating_sub(question.at_ns)),
+            ..true.into()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What becomes of requests at these times.
+    fn answers(mut limit: LimitReq, at_us: &[u64]) -> Vec<Option<Duration>> {
+        let answers = at_us.iter().map(|at| {
+            let answer = limit.answer(Question {
+                at_ns: at * 1_000,
+                lane: 0,
+                key: 0,
+            });
+            (answer
+                == Answer {
+                    held: answer.held,
+                    ..true.into()
+                })
+            .then_some(answer.held)
+        });
+        answers.collect()
+    }
+
+    const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
+
+    #[test]
+    fn without_burst_ten_milliseconds_have_to_begin_in_between() {
+        let limit = LimitReq::new(100, 0);
+        let asked = [900, 9_990, 10_000, 19_999, 20_000];
+        let expected = [AT_ONCE, None, AT_ONCE, None, AT_ONCE];
+        assert_eq!(answers(limit.clone(), &asked), expected);
+        let coarse = limit.tick(Duration::from_millis(4));
+        let asked = [3_900, 11_900, 12_000, 23_999, 24_000];
+        assert_eq!(answers(coarse, &asked), expected);
+    }
+
+    #[test]
+    fn with_burst_those_over_the_rate_wait_for_their_turn_unless_nodelay() {
+        let limit = LimitReq::new(100, 2);
+        let turn = |ms| Some(Duration::from_millis(ms));
+        let expected = [AT_ONCE, turn(10), turn(20), None];
+        assert_eq!(answers(limit.clone(), &[0; 4]), expected);
+        let expected = [AT_ONCE, AT_ONCE, AT_ONCE, None];
+        assert_eq!(answers(limit.nodelay(), &[0; 4]), expected);
+    }
+}

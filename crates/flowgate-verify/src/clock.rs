@@ -1,0 +1,151 @@
+//! The clock that a limiter reads: many stand still from tick to tick, and only the answers show when they tick.
+
+use crate::Observation;
+use crate::evidence::Evidence;
+use crate::fit::{Fit, Hints};
+use crate::search::{Reach, SEARCHES};
+
+/// How long clocks are known to stand still, in nanoseconds: those of whole milliseconds, and the cheap ones of kernels
+/// that tick 250 or 100 times a second.
+const TICKS: [f64; 3] = [1e6, 4e6, 1e7];
+
+/// Beginnings of ticks that are tried. One of them is off by less than a tick may be late.
+const PHASES: u32 = 32;
+
+/// The part of a tick by which it may come early or late.
+const OFF: f64 = 0.05;
+
+/// A tick is too short to matter if one more comes back only after so many.
+const TOO_SHORT: f64 = 40.0;
+
+/// No more than so many ticks are too few to see how a limit works.
+const TOO_LONG: f64 = 2.0;
+
+/// Answers on which beginnings of ticks are tried, at most.
+const SAMPLE: usize = 2_000;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Clock {
+    /// From tick to tick, in nanoseconds; 0 if it does not stand still.
+    tick: f64,
+    /// When one of the ticks is.
+    phase: f64,
+}
+
+impl Clock {
+    /// It does not stand still.
+    pub(crate) const EXACT: Self = Self {
+        tick: 0.0,
+        phase: 0.0,
+    };
+
+    /// How long it stands still, in nanoseconds, if it does.
+    pub(crate) fn tick(self) -> Option<f64> {
+        (self.tick > 0.0).then_some(self.tick)
+    }
+
+    /// Whether it ticks often enough to see how a limit works of which everything is back after `memory`.
+    pub(crate) fn can_see(self, memory: f64) -> bool {
+        memory > TOO_LONG * self.tick
+    }
+
+    /// What it shows at the earliest at `at`.
+    pub(crate) fn earliest(self, at: f64) -> f64 {
+        self.shows(at - OFF * self.tick)
+    }
+
+    /// What it shows at the latest at `at`.
+    pub(crate) fn latest(self, at: f64) -> f64 {
+        self.shows(at + OFF * self.tick)
+    }
+
+    fn shows(self, at: f64) -> f64 {
+        if self.tick == 0.0 {
+            return at;
+        }
+        self.phase + ((at - self.phase) / self.tick).floor() * self.tick
+    }
+}
+
+/// Clocks that stand still and that may explain `record`, to which `exactly` are the best fits if it does not: of each tick the
+/// beginning that explains most. The shortest tick first.
+pub(crate) fn clocks(record: &[Observation], hints: &Hints, exactly: &[Fit]) -> Vec<Clock> {
+    let sample = &record[..record.len().min(SAMPLE)];
+    let matters = |clock: &Clock| {
+        exactly.first().is_some_and(|best| {
+            let (interval, memory) = (1e9 / best.model.rate(), best.model.memory());
+            interval < TOO_SHORT * clock.tick && clock.can_see(memory)
+        })
+    };
+    let ticks = TICKS.map(|tick| Clock { tick, phase: 0.0 });
+    let ticks = ticks.into_iter().filter(matters);
+    ticks
+        .filter_map(|clock| best_phase(clock.tick, sample, hints, exactly))
+        .collect()
+}
+
+/// The beginning of ticks that leaves least unexplained, and of those the one in the middle.
+fn best_phase(tick: f64, sample: &[Observation], hints: &Hints, exactly: &[Fit]) -> Option<Clock> {
+    let clocks = (0..PHASES).map(|index| Clock {
+        tick,
+        phase: tick * f64::from(index) / f64::from(PHASES),
+    });
+    let clocks: Vec<Clock> = clocks.collect();
+    let scores: Vec<u64> = clocks
+        .iter()
+        .map(|clock| unexplained(&Evidence::on(*clock, sample), hints, exactly))
+        .collect();
+    let n = scores.len();
+    let around = |index: usize| {
+        [0, 1, 2, 3].map(|away| {
+            let neighbours = [index + away, index + n - away].map(|next| scores[next % n]);
+            neighbours
+                .iter()
+                .fold(0, |sum: u64, score| sum.saturating_add(*score))
+        })
+    };
+    (0..n)
+        .min_by_key(|index| around(*index))
+        .map(|index| clocks[index])
+}
+
+/// By the kind that explains most, of those whose windows are not on a clock of their own. Without ticks one more seems to fit at
+/// once.
+fn unexplained(evidence: &Evidence, hints: &Hints, exactly: &[Fit]) -> u64 {
+    let kinds = exactly.iter().filter(|fit| !fit.kind().is_on_clock());
+    let found = kinds.flat_map(|fit| {
+        let search = SEARCHES.iter().find(|(kind, _)| *kind == fit.kind());
+        let bursts = [fit.burst.value - 1.0, fit.burst.value];
+        let bursts = bursts.into_iter().filter(|burst| *burst >= 1.0);
+        bursts.filter_map(move |burst| search?.1(evidence, hints, Reach::rough(burst)))
+    });
+    found
+        .map(|(plateau, _)| plateau.score)
+        .min()
+        .unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn between_ticks_it_shows_what_it_did_and_near_one_either() {
+        let clock = Clock {
+            tick: 100.0,
+            phase: 30.0,
+        };
+        for (at, earliest, latest) in [
+            (80.0, 30.0, 30.0),
+            (126.0, 30.0, 130.0),
+            (134.0, 30.0, 130.0),
+            (140.0, 130.0, 130.0),
+            (-60.0, -70.0, -70.0),
+        ] {
+            assert_eq!(clock.earliest(at), earliest, "{at}");
+            assert_eq!(clock.latest(at), latest, "{at}");
+        }
+        assert_eq!(Clock::EXACT.earliest(7.5), 7.5);
+        assert_eq!(Clock::EXACT.latest(7.5), 7.5);
+    }
+}

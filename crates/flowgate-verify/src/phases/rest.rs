@@ -1,0 +1,41 @@
+//! Does it admit as much when nobody has asked for long, and no more if it is asked for a lot more?
+
+use fastrand::Rng;
+
+use crate::fit::Fit;
+use crate::inquiry::Inquiry;
+use crate::{Phase, Subject};
+
+/// Of the time left, what the rest and the stream after it may take.
+const SHARE: f64 = 0.1;
+
+/// So much more than the rate is asked for, until so many tokens have come back, or at least so many.
+const TIMES_THE_RATE: f64 = 8.0;
+const TOKENS: f64 = 16.0;
+const FEWEST_TOKENS: f64 = 3.0;
+
+/// Rests, and asks for everything and much more.
+pub(crate) fn rest<S: Subject>(
+    inquiry: &mut Inquiry<'_, S>,
+    fit: &Fit,
+    rng: &mut Rng,
+) -> Result<(), S::Error> {
+    let rate = fit.model.rate() / 1e9;
+    let share = inquiry.time_left_ns() as f64 * SHARE;
+    let tokens = TOKENS.min(share * rate);
+    let n = TIMES_THE_RATE * (tokens + fit.model.burst() / (TIMES_THE_RATE - 1.0));
+    if tokens < FEWEST_TOKENS || n > inquiry.requests_left() as f64 / 8.0 {
+        return Ok(());
+    }
+    let offered = TIMES_THE_RATE * rate;
+    let mut at = inquiry.now_ns() as f64 + share;
+    let times: Vec<f64> = (0..n as u64)
+        .map(|_| {
+            at += (0.5 + rng.f64()) / offered;
+            at
+        })
+        .collect();
+    let lanes = inquiry.lanes_for(offered);
+    inquiry.ask_at(Phase::Refill, &times, lanes, 0)?;
+    Ok(())
+}
