@@ -1,6 +1,15 @@
 use std::time::Duration;
 
 /// What an investigation may cost. Never exceeded.
+///
+/// ```
+/// use flowgate_verify::{Budget, Investigation, Simulated};
+///
+/// let few = Budget { requests: 100, ..Budget::default() };
+/// let mut subject = Simulated::new(|_| true.into());
+/// let Ok(findings) = Investigation::new().budget(few).run(&mut subject, &mut |_| ());
+/// assert_eq!(findings.requests, 100);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// How many requests.

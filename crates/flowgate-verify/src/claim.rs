@@ -42,6 +42,16 @@ pub struct Claim {
 }
 
 /// A kind of limiter, as a [`Claim`] names it.
+///
+/// ```
+/// use flowgate_verify::{Claim, ClaimedKind};
+///
+/// let claim: Claim = "queue 100/s burst 20".parse()?;
+/// assert_eq!(claim.kind, Some(ClaimedKind::Queue));
+/// assert_eq!(claim.quota, "100/s burst 20".parse()?);
+/// assert_eq!(ClaimedKind::Approximate.to_string(), "approximate");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ClaimedKind {
@@ -150,6 +160,13 @@ impl Serialize for Claim {
 }
 
 /// What was wrong with the text of a [`Claim`].
+///
+/// ```
+/// use flowgate_verify::{Claim, ClaimError, ClaimedKind};
+///
+/// let error = "sliding 100/s burst 20".parse::<Claim>().unwrap_err();
+/// assert_eq!(error, ClaimError::Burst(ClaimedKind::Sliding)); // a window has none
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClaimError {

@@ -3,6 +3,32 @@ use serde::Serialize;
 use crate::Claim;
 
 /// All that was found out.
+///
+/// ```
+/// use flowgate_verify::{Investigation, Kind, Question, Simulated};
+/// # use flowgate::{Timestamp, TokenBucket};
+/// # let limiter = TokenBucket::new("100/s burst 20".parse()?);
+/// # let decide = |asked: Question| limiter.at(Timestamp::from_nanos(asked.at_ns)).try_acquire().is_ok();
+///
+/// // A token bucket of 20, which 100 per second flow into.
+/// let mut subject = Simulated::new(|asked| decide(asked).into());
+/// let Ok(findings) = Investigation::new().run(&mut subject, &mut |_| ());
+///
+/// let likeness = &findings.likeness;
+/// assert_eq!((likeness.kind, likeness.explained), (Kind::TokenBucket, likeness.of));
+/// let (rate, burst) = (likeness.rate.ok_or("a rate")?, likeness.burst.ok_or("a burst")?);
+/// assert!((rate.value - 100.0).abs() <= rate.plus_minus.max(0.5));
+/// assert_eq!(burst.value, 20.0);
+/// assert_eq!(findings.faults, []);
+///
+/// // In no span there was more than 20, and 100 for each second of it.
+/// for point in &findings.envelope {
+///     assert!(point.admitted as f64 <= 20.0 + 100.0 * point.span + 1e-6);
+/// }
+/// let even = findings.steady.iter().find(|steady| steady.offered < 95.0).ok_or("below the rate")?;
+/// assert!(even.admitted > 0.97 * even.offered);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Findings {
@@ -65,6 +91,13 @@ pub struct Estimate {
 }
 
 /// Kinds of limiters, as far as they can be told apart from outside.
+///
+/// ```
+/// use flowgate_verify::{Alignment, Kind};
+///
+/// assert_eq!(Kind::TokenBucket.to_string(), "token bucket / GCRA");
+/// assert_ne!(Kind::FixedWindow(Alignment::Clock), Kind::FixedWindow(Alignment::FirstRequest));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -132,6 +165,21 @@ pub struct Steady {
 }
 
 /// Whether keys have limits of their own.
+///
+/// ```
+/// use flowgate_verify::{Investigation, Question, Simulated};
+/// # use flowgate::{Timestamp, TokenBucket};
+/// # let limiter = TokenBucket::new("100/s burst 20".parse()?);
+/// # let decide = |asked: Question| limiter.at(Timestamp::from_nanos(asked.at_ns)).try_acquire().is_ok();
+///
+/// // Both keys get what they get from one limiter.
+/// let mut subject = Simulated::new(|asked| decide(asked).into());
+/// let Ok(findings) = Investigation::new().keys(2).run(&mut subject, &mut |_| ());
+/// let keys = findings.keys.ok_or("two were asked with")?;
+/// assert!(keys.are_shared);
+/// assert_eq!(keys.keys, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KeyIsolation {
     /// How many keys asked.
@@ -266,6 +314,24 @@ pub struct Judgement {
 }
 
 /// Whether a claim is right.
+///
+/// ```
+/// use flowgate::{Timestamp, TokenBucket};
+/// use flowgate_verify::{Claim, Investigation, Judgement, Question, Simulated, Verdict};
+///
+/// let judge = |claim: &str| {
+///     let claim: Claim = claim.parse()?;
+///     let limiter = TokenBucket::new("100/s burst 20".parse()?);
+///     let decide = |asked: Question| limiter.at(Timestamp::from_nanos(asked.at_ns)).try_acquire().is_ok();
+///     let mut subject = Simulated::new(|asked| decide(asked).into());
+///     let Ok(findings) = Investigation::new().claim(claim).run(&mut subject, &mut |_| ());
+///     let Judgement { verdict, .. } = findings.claim.ok_or("it is judged")?;
+///     Ok::<Verdict, Box<dyn std::error::Error>>(verdict)
+/// };
+/// assert_eq!(judge("100/s burst 20")?, Verdict::Consistent);
+/// assert!(matches!(judge("50/s burst 20")?, Verdict::Differs(_)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {

@@ -23,6 +23,23 @@ const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 const MOST_REQUESTS: u64 = 100_000;
 
 /// What an investigation will take if the claim is right.
+///
+/// ```
+/// use flowgate_verify::{Claim, Investigation, Phase};
+/// use std::time::Duration;
+///
+/// let forecast = |claim: &str| Some(Investigation::new().claim(claim.parse::<Claim>().ok()?).forecast()?);
+///
+/// let quick = forecast("100/s burst 20").ok_or("a claim")?;
+/// assert_eq!(quick.needs, None);
+/// assert_eq!(quick.phases[0].0, Phase::Hello);
+/// assert_eq!(quick.phases.iter().map(|(_, requests, _)| requests).sum::<u64>(), quick.requests);
+///
+/// // Five tokens take five minutes to come back; the default budget is one.
+/// let slow = forecast("1/min burst 5").ok_or("a claim")?;
+/// assert!(slow.needs.ok_or("more time")?.time > Duration::from_secs(300));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Forecast {
     /// Each phase, in the order of their beginnings: how many requests, and how long.

@@ -13,6 +13,32 @@ use crate::{
 };
 
 /// What is to be found out, and at what cost.
+///
+/// ```
+/// use flowgate::{Timestamp, TokenBucket};
+/// use flowgate_verify::{Budget, Claim, Investigation, Kind, Question, Simulated, Verdict};
+/// use std::time::Duration;
+///
+/// let limiter = TokenBucket::new("100/s burst 20".parse()?);
+/// let decide = |asked: Question| limiter.at(Timestamp::from_nanos(asked.at_ns)).try_acquire().is_ok();
+/// let mut subject = Simulated::new(|asked| decide(asked).into());
+///
+/// let budget = Budget { requests: 10_000, time: Duration::from_secs(30) };
+/// let investigation = Investigation::new()
+///     .claim("200/s burst 20".parse::<Claim>()?)
+///     .keys(1)
+///     .lanes(8)
+///     .budget(budget)
+///     .seed(7);
+/// let forecast = investigation.forecast().ok_or("there is a claim")?;
+/// assert!(forecast.requests <= budget.requests && forecast.time <= budget.time);
+///
+/// let Ok(findings) = investigation.run(&mut subject, &mut |_| ());
+/// assert_eq!(findings.likeness.kind, Kind::TokenBucket);
+/// let judgement = findings.claim.ok_or("it is judged")?;
+/// assert!(matches!(judgement.verdict, Verdict::Differs(_)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Investigation {
     claim: Option<Claim>,

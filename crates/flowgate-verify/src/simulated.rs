@@ -8,6 +8,20 @@ use fastrand::Rng;
 use crate::{Observation, Outcome, Shot, Subject, Told, Volley};
 
 /// A request that arrives at a simulated limiter.
+///
+/// ```
+/// use flowgate_verify::{Investigation, Question, Simulated};
+///
+/// // A node for each connection, and each of them has the limit for itself.
+/// let mut nodes = std::collections::HashSet::new();
+/// let mut subject = Simulated::new(|Question { lane, .. }| {
+///     nodes.insert(lane);
+///     true.into()
+/// });
+/// let Ok(_) = Investigation::new().lanes(8).run(&mut subject, &mut |_| ());
+/// drop(subject);
+/// assert!(nodes.len() <= 8);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
     /// When the limiter has to decide, on the subject's timeline. Never before the one asked last.
@@ -19,6 +33,22 @@ pub struct Question {
 }
 
 /// What a simulated limiter answers.
+///
+/// ```
+/// use flowgate::{Timestamp, TokenBucket};
+/// use flowgate_verify::{Answer, Fault, Investigation, Question, Simulated, Told};
+/// use std::time::Duration;
+///
+/// // It tells a millisecond where a token takes ten.
+/// let limiter = TokenBucket::new("100/s burst 20".parse()?);
+/// let decide = |asked: Question| limiter.at(Timestamp::from_nanos(asked.at_ns)).try_acquire().is_ok();
+/// let told = Told { retry_after: Some(Duration::from_millis(1)), ..Told::default() };
+/// let mut subject = Simulated::new(|asked| Answer { told, ..decide(asked).into() });
+/// let Ok(findings) = Investigation::new().run(&mut subject, &mut |_| ());
+/// assert!(matches!(findings.faults[..], [Fault::EarlyRetryAfter { .. }]));
+/// assert!(findings.honesty.too_early > 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Yes or no.

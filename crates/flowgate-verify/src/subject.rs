@@ -1,6 +1,45 @@
 use crate::Observation;
 
 /// Something with a rate limiter that can be asked.
+///
+/// ```
+/// use flowgate_verify::{Investigation, Kind, Observation, Outcome, Subject, Told, Volley};
+/// use std::convert::Infallible;
+///
+/// /// Admits every other one, at once.
+/// #[derive(Default)]
+/// struct EveryOther {
+///     now_ns: u64,
+///     asked: u64,
+/// }
+///
+/// impl Subject for EveryOther {
+///     type Error = Infallible;
+///
+///     fn now_ns(&self) -> u64 {
+///         self.now_ns
+///     }
+///
+///     fn send(&mut self, volley: &Volley) -> Result<Vec<Observation>, Infallible> {
+///         let answers = volley.shots.iter().map(|shot| {
+///             self.now_ns = self.now_ns.max(shot.at_ns);
+///             self.asked += 1;
+///             Observation {
+///                 sent_ns: self.now_ns,
+///                 answered_ns: self.now_ns,
+///                 lane: shot.lane,
+///                 key: shot.key,
+///                 outcome: [Outcome::Admitted, Outcome::Refused][self.asked as usize % 2],
+///                 told: Told::default(),
+///             }
+///         });
+///         Ok(answers.collect())
+///     }
+/// }
+///
+/// let Ok(findings) = Investigation::new().run(&mut EveryOther::default(), &mut |_| ());
+/// assert_eq!(findings.likeness.kind, Kind::Unknown);
+/// ```
 pub trait Subject {
     /// Why it could not be asked at all, or not any longer.
     type Error;
