@@ -15,7 +15,6 @@ mod terms;
 mod tests;
 mod unit;
 
-use self::range::whole_nanos;
 use core::time::Duration;
 
 pub use self::error::QuotaError;
@@ -265,17 +264,7 @@ impl Quota {
     /// # assert_eq!(LIMIT.count(), 5);
     /// ```
     pub const fn new(count: u64, period: Duration) -> Result<Self, QuotaError> {
-        let period_ns = match whole_nanos(period) {
-            Ok(ns) => ns,
-            Err(reason) => return Err(QuotaError::new(reason)),
-        };
-        QuotaError::wrap(Self::checked(
-            count,
-            period_ns,
-            Burst::Implied(count),
-            1,
-            Measure::Operations,
-        ))
+        Self::kept(count, period, Burst::Implied(count), 1, Measure::Operations)
     }
 
     /// One in every `every`, and one at once: evenly spaced operations.

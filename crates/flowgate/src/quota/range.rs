@@ -1,12 +1,26 @@
 //! Which quotas can be kept exactly.
 
-use super::{Burst, Measure, Quota, Reason, TICKS_END, ratio};
+use super::{Burst, Measure, Quota, QuotaError, Reason, TICKS_END, ratio};
 use core::time::Duration;
 
 /// The most units that a token can be divided into.
 pub(super) const MAX_SCALE: u64 = 1 << 32;
 
 impl Quota {
+    /// [`checked`](Self::checked), by a period of any length.
+    pub(super) const fn kept(
+        count: u64,
+        period: Duration,
+        burst: Burst,
+        scale: u64,
+        measure: Measure,
+    ) -> Result<Self, QuotaError> {
+        match whole_nanos(period) {
+            Ok(ns) => QuotaError::wrap(Self::checked(count, ns, burst, scale, measure)),
+            Err(reason) => Err(QuotaError::new(reason)),
+        }
+    }
+
     /// Every quota is made here, so every quota is in range.
     pub(super) const fn checked(
         count: u64,
@@ -75,7 +89,7 @@ pub(super) const fn greatest_burst(nanos: u64, scale: u64) -> u64 {
     units / scale
 }
 
-pub(super) const fn whole_nanos(period: Duration) -> Result<u64, Reason> {
+const fn whole_nanos(period: Duration) -> Result<u64, Reason> {
     let ns = period.as_nanos();
     if ns > u64::MAX as u128 {
         return Err(Reason::PeriodTooLong {

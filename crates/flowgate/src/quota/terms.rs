@@ -1,6 +1,5 @@
 //! A quota in the terms of those who keep it.
 
-use super::range::whole_nanos;
 use super::{Burst, Quota, QuotaError, Ratio, ratio};
 use core::time::Duration;
 
@@ -24,17 +23,8 @@ impl Quota {
 
     /// `count` per `period` with this quota's burst, units and measure.
     pub(crate) const fn with_rate(self, count: u64, period: Duration) -> Result<Self, QuotaError> {
-        let period_ns = match whole_nanos(period) {
-            Ok(ns) => ns,
-            Err(reason) => return Err(QuotaError::new(reason)),
-        };
-        QuotaError::wrap(Self::checked(
-            count,
-            period_ns,
-            Burst::Set(self.burst.tokens()),
-            self.scale,
-            self.measure,
-        ))
+        let burst = Burst::Set(self.burst.tokens());
+        Self::kept(count, period, burst, self.scale, self.measure)
     }
 
     /// This quota with a burst of `tokens`, if none was set and that can be kept.
