@@ -7,7 +7,7 @@ cargo run --release --locked -p flowgate-testkit --example oracle -- "${1:-10000
 ci/fuzz.sh 3600
 
 # How often is a limiter recognised over HTTP? Needs nginx.
-(cd bench && cargo run --release --locked -p flowgate-bench-verify -- --repetitions 20 --together 2)
+(cd bench && cargo run --release --locked -p flowgate-bench-verify -- --repetitions 20 --together 4)
 
 # Does a run of ten minutes grow? What its process holds, each minute.
 cargo build --release --locked

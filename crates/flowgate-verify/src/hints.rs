@@ -43,6 +43,8 @@ pub(crate) fn hints(
             .into_iter()
             .filter(|clump| (0.5 * least..at_once).contains(clump)),
     );
+    // Two counters admit less at once if something of the window before still counts.
+    bursts.extend((rest > 0).then(|| self::at_once(&all[rest..]).0));
     let first_ns = FIRST_BURSTS * at_once / rate;
     let all_parts = parts(clock, all, first_ns);
     let mut parts = parts(clock, &all[rest..], first_ns);
