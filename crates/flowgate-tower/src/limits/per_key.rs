@@ -140,7 +140,7 @@ impl<T: Table<S::Key>, S: KeySource> Sealed for PerKey<T, S> {
 
     fn try_take(&self, key: &Self::Key, cost: Option<u64>) -> Result<Option<Permit>, Denied> {
         match key {
-            Who::Known(key, own) => self.table.try_take(key, own.as_deref().copied(), cost),
+            Who::Known(key, own) => self.table.try_take(key, own.as_deref(), cost),
             Who::Nobody(limit) => limit.try_take(&(), cost),
         }
     }
@@ -150,9 +150,7 @@ impl<T: Table<S::Key>, S: KeySource> Sealed for PerKey<T, S> {
             Who::Known(key, own) => {
                 let table = Arc::clone(&self.table);
                 Box::pin(async move {
-                    let answer = table
-                        .wait(&key, own.as_deref().copied(), cost, patience)
-                        .await;
+                    let answer = table.wait(&key, own.as_deref(), cost, patience).await;
                     (answer, Who::Known(key, own))
                 })
             }
@@ -165,28 +163,28 @@ impl<T: Table<S::Key>, S: KeySource> Sealed for PerKey<T, S> {
 
     fn token(&self, key: &Self::Key) -> u64 {
         match key {
-            Who::Known(_, own) => self.table.token(own.as_deref().copied()),
+            Who::Known(_, own) => self.table.token(own.as_deref()),
             Who::Nobody(limit) => limit.token(&()),
         }
     }
 
     fn refund(&self, key: &Self::Key, n: u64) {
         match key {
-            Who::Known(key, own) => self.table.refund(key, own.as_deref().copied(), n),
+            Who::Known(key, own) => self.table.refund(key, own.as_deref(), n),
             Who::Nobody(limit) => limit.refund(&(), n),
         }
     }
 
     fn charge(&self, key: &Self::Key, n: u64) {
         match key {
-            Who::Known(key, own) => self.table.charge(key, own.as_deref().copied(), n),
+            Who::Known(key, own) => self.table.charge(key, own.as_deref(), n),
             Who::Nobody(limit) => limit.charge(&(), n),
         }
     }
 
     fn standings(&self, key: &Self::Key, name: &str, mut tell: impl FnMut(&Standing<'_>)) {
         match key {
-            Who::Known(key, own) => tell(&self.table.standing(key, own.as_deref().copied(), name)),
+            Who::Known(key, own) => tell(&self.table.standing(key, own.as_deref(), name)),
             Who::Nobody(limit) => limit.standings(&(), name, tell),
         }
     }

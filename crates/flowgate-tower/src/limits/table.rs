@@ -82,34 +82,34 @@ pub(crate) mod sealed {
         fn try_take(
             self: &Arc<Self>,
             key: &K,
-            own: Option<Quota>,
+            own: Option<&Quota>,
             cost: Option<u64>,
         ) -> Result<Option<Permit>, Denied>;
 
         fn wait(
             self: &Arc<Self>,
             key: &K,
-            own: Option<Quota>,
+            own: Option<&Quota>,
             cost: Option<u64>,
             patience: Duration,
         ) -> impl Future<Output = Result<Option<Permit>, Denied>> + Send;
 
-        fn token(&self, own: Option<Quota>) -> u64;
+        fn token(&self, own: Option<&Quota>) -> u64;
 
-        fn refund(&self, key: &K, own: Option<Quota>, n: u64);
+        fn refund(&self, key: &K, own: Option<&Quota>, n: u64);
 
-        fn charge(&self, key: &K, own: Option<Quota>, n: u64);
+        fn charge(&self, key: &K, own: Option<&Quota>, n: u64);
 
-        fn standing<'a>(&self, key: &K, own: Option<Quota>, name: &'a str) -> Standing<'a>;
+        fn standing<'a>(&self, key: &K, own: Option<&Quota>, name: &'a str) -> Standing<'a>;
     }
 }
 
 /// `keyed` by the key's own quota. That it can be kept has been checked, so it is.
-fn view<A: KeyedAlgorithm, N: KeyNames>(
-    keyed: &Keyed<A, N>,
-    own: Option<Quota>,
-) -> Option<KeyedView<'_, A, N>> {
-    keyed.with(own?).ok()
+fn view<'a, A: KeyedAlgorithm, N: KeyNames>(
+    keyed: &'a Keyed<A, N>,
+    own: Option<&Quota>,
+) -> Option<KeyedView<'a, A, N>> {
+    keyed.with(*own?).ok()
 }
 
 impl<A, N, K> sealed::Sealed<K> for Keyed<A, N>
@@ -126,7 +126,7 @@ where
     fn try_take(
         self: &Arc<Self>,
         key: &K,
-        own: Option<Quota>,
+        own: Option<&Quota>,
         cost: Option<u64>,
     ) -> Result<Option<Permit>, Denied> {
         match (view(self, own), cost) {
@@ -141,7 +141,7 @@ where
     async fn wait(
         self: &Arc<Self>,
         key: &K,
-        own: Option<Quota>,
+        own: Option<&Quota>,
         cost: Option<u64>,
         patience: Duration,
     ) -> Result<Option<Permit>, Denied> {
@@ -156,29 +156,35 @@ where
         turn.within(patience).await.map(|_| None)
     }
 
-    fn token(&self, own: Option<Quota>) -> u64 {
-        own.unwrap_or_else(|| self.quota()).scale()
+    fn token(&self, own: Option<&Quota>) -> u64 {
+        own.map_or_else(|| self.quota().scale(), Quota::scale)
     }
 
-    fn refund(&self, key: &K, own: Option<Quota>, n: u64) {
+    fn refund(&self, key: &K, own: Option<&Quota>, n: u64) {
         match view(self, own) {
             Some(own) => own.refund(key, n),
             None => Keyed::refund(self, key, n),
         };
     }
 
-    fn charge(&self, key: &K, own: Option<Quota>, n: u64) {
+    fn charge(&self, key: &K, own: Option<&Quota>, n: u64) {
         match view(self, own) {
             Some(own) => own.take_up_to(key, n),
             None => self.take_up_to(key, n),
         };
     }
 
-    fn standing<'a>(&self, key: &K, own: Option<Quota>, name: &'a str) -> Standing<'a> {
+    fn standing<'a>(&self, key: &K, own: Option<&Quota>, name: &'a str) -> Standing<'a> {
         match view(self, own) {
             Some(view) => {
                 let more = |n| view.peek_n(key, n);
-                Standing::of_rate(name, view.snapshot(key), own, self.policy().is_steady, more)
+                Standing::of_rate(
+                    name,
+                    view.snapshot(key),
+                    own.copied(),
+                    self.policy().is_steady,
+                    more,
+                )
             }
             None => {
                 let policy = self.policy();
@@ -201,7 +207,7 @@ where
     fn try_take(
         self: &Arc<Self>,
         key: &K,
-        _: Option<Quota>,
+        _: Option<&Quota>,
         cost: Option<u64>,
     ) -> Result<Option<Permit>, Denied> {
         self.try_acquire_n_owned(key, cost.unwrap_or(1))
@@ -211,7 +217,7 @@ where
     async fn wait(
         self: &Arc<Self>,
         key: &K,
-        _: Option<Quota>,
+        _: Option<&Quota>,
         cost: Option<u64>,
         patience: Duration,
     ) -> Result<Option<Permit>, Denied> {
@@ -221,15 +227,15 @@ where
             .map(|permit| Some(Permit::Key(permit)))
     }
 
-    fn token(&self, _: Option<Quota>) -> u64 {
+    fn token(&self, _: Option<&Quota>) -> u64 {
         1
     }
 
-    fn refund(&self, _: &K, _: Option<Quota>, _: u64) {}
+    fn refund(&self, _: &K, _: Option<&Quota>, _: u64) {}
 
-    fn charge(&self, _: &K, _: Option<Quota>, _: u64) {}
+    fn charge(&self, _: &K, _: Option<&Quota>, _: u64) {}
 
-    fn standing<'a>(&self, key: &K, _: Option<Quota>, name: &'a str) -> Standing<'a> {
+    fn standing<'a>(&self, key: &K, _: Option<&Quota>, name: &'a str) -> Standing<'a> {
         Standing::of_slots(name, self.snapshot(key))
     }
 }
