@@ -170,11 +170,9 @@ pub(crate) fn verdict(
     let mut kinds = likeness.or.iter().chain([&likeness.kind]);
     if likeness.kind == Kind::Unlimited {
         let is_over = |fault: &Fault| matches!(fault, Fault::OverAdmission { .. });
-        if !faults.iter().any(is_over) {
-            let trouble = "nothing was refused, and by the claim nothing had to be";
-            return Verdict::Undecided(trouble.to_owned());
+        if faults.iter().any(is_over) {
+            reasons.push("nothing was refused".to_owned());
         }
-        reasons.push("nothing was refused".to_owned());
     } else if let Some(kind) = claim.kind
         && likeness.kind != Kind::Unknown
         && !kinds.any(|kind| could_be(*kind))
@@ -193,10 +191,14 @@ pub(crate) fn verdict(
     if let Some(trouble) = trouble {
         return Verdict::Undecided(trouble.to_owned());
     }
-    if likeness.kind == Kind::Unknown {
-        return Verdict::Undecided("it is none of the kinds known".to_owned());
+    match likeness.kind {
+        Kind::Unknown => Verdict::Undecided("it is none of the kinds known".to_owned()),
+        Kind::Unlimited => {
+            let trouble = "nothing was refused, and by the claim nothing had to be";
+            Verdict::Undecided(trouble.to_owned())
+        }
+        _ => Verdict::Consistent,
     }
-    Verdict::Consistent
 }
 
 /// What a fault says against a claim.
