@@ -12,6 +12,17 @@ use core::time::Duration;
 use super::{Answer, Question};
 
 /// A limit of one key.
+///
+/// ```
+/// use flowgate_testkit::verify::nginx::LimitReq;
+/// use flowgate_testkit::verify::{Outcome, Question};
+///
+/// let mut limit = LimitReq::new(100, 0);
+/// let mut at = |at_ns| limit.answer(Question { at_ns, lane: 0, key: 0 }).outcome;
+/// assert_eq!(at(900_000), Outcome::Admitted);
+/// assert_eq!(at(9_900_000), Outcome::Refused); // nine of its milliseconds later
+/// assert_eq!(at(10_000_000), Outcome::Admitted); // ten
+/// ```
 #[derive(Clone, Debug)]
 pub struct LimitReq {
     /// Thousandths of a request in a second.
@@ -50,9 +61,17 @@ impl LimitReq {
         }
     }
 
-    /// On a clock that stands still for so long, which is a millisecond or more; 1 ms unless told.
+    /// On a clock that stands still for so long; 1 ms unless told.
+    ///
+    /// # Panics
+    ///
+    /// If that is less than a millisecond.
     #[must_use]
     pub fn tick(self, tick: Duration) -> Self {
+        assert!(
+            tick >= Duration::from_millis(1),
+            "nginx counts milliseconds"
+        );
         Self {
             tick_ns: tick.as_nanos() as u64,
             ..self
