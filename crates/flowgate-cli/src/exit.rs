@@ -85,5 +85,6 @@ pub(crate) fn print(text: &dyn Display) -> Result<(), Refusal> {
 
 /// Says in one line on standard error what is wrong.
 pub(crate) fn complain(message: &dyn Display) {
-    let _ = writeln!(stderr(), "flowgate: {message}");
+    // At once, so that what others write does not come in between.
+    let _ = stderr().write_all(format!("flowgate: {message}\n").as_bytes());
 }

@@ -89,10 +89,11 @@ pub(crate) fn listen(stop: Stop, is_said: bool) -> io::Result<()> {
     let mut interrupts = Interrupts::new()?;
     let ending = move || {
         interrupts.wait();
-        stop.stop();
+        // Before the run ends, and the process with it.
         if is_said {
             complain(&STOPPING);
         }
+        stop.stop();
         interrupts.wait();
         process::exit(130);
     };

@@ -39,6 +39,9 @@ pub(crate) const SLOTS_PER_LINE: usize = if cfg!(flowgate_loom) { 2 } else { 4 }
 /// five keys in six are found in the line that is looked at first, as the other costs another miss; of the emptier line
 /// alone it would be two in three.
 const SPARE: usize = 2;
+/// A slot that has not mattered for so many times as long is taken instead, although it is in the other line. So keys that are
+/// asked again and again, and are whole each time, soon each have a slot of their own, and do not take each other's.
+const MUCH_LONGER: u128 = 4;
 /// What the high half of a hash can tell apart.
 pub(crate) const MOST_LINES: usize = 1 << 32;
 /// Fewer locks would make those wait who add keys at the same time.
@@ -163,19 +166,25 @@ impl Table {
     }
 
     /// Where an entry for the key at `place` can go: in the slot that has not mattered for longest, of its first line
-    /// if that has slots to spare, and otherwise of the line that has more of them.
+    /// if that has slots to spare, and otherwise of the line that has more of them; but of the other line, if there one has
+    /// not mattered for much longer.
     pub(crate) fn opening(&self, place: &Place, now: u128) -> Opening<'_> {
-        let lines = [place.line, place.turned(self.lines.len()).line];
+        let mut lines = [place.line, place.turned(self.lines.len()).line];
         let is_vacant = |slot: &Slot<'_>| slot.entry.is_vacant(now);
         let [here, there] = lines.map(|line| self.line(line).filter(is_vacant).count());
-        let [first, second] = lines;
-        let line = if here >= SPARE || here >= there {
-            first
-        } else {
-            second
+        if here < SPARE && here < there {
+            lines.reverse();
+        }
+        let oldest = |line| {
+            let vacant = self.line(line).filter(is_vacant);
+            vacant.min_by_key(|slot| slot.entry.state())
         };
-        let vacant = self.line(line).filter(is_vacant);
-        if let Some(slot) = vacant.min_by_key(|slot| slot.entry.state()) {
+        let age = |slot: &Slot<'_>| now - slot.entry.state();
+        let vacant = match lines.map(oldest) {
+            [Some(slot), Some(other)] if age(&other) / MUCH_LONGER > age(&slot) => Some(other),
+            [slot, other] => slot.or(other),
+        };
+        if let Some(slot) = vacant {
             return Opening::Vacant(slot);
         }
         let slots = lines.into_iter().flat_map(|line| self.line(line));
@@ -311,5 +320,31 @@ mod tests {
         let later = 6 * KEYS as u64..9 * KEYS as u64;
         let none = later.filter(|now| come(*now).is_none()).count();
         assert!(none * 1000 < 3 * KEYS * 80, "{none} without a slot");
+    }
+
+    #[test]
+    fn keys_that_are_whole_each_time_do_not_take_each_others_slots() {
+        let table = table();
+        // The slots are those of others, who do not come back.
+        for key in 0..4 * KEYS as u64 {
+            seat(&table, u64::MAX - key, 0, 1);
+        }
+        let turns = |first: u64, last: u64| {
+            (first..last).flat_map(|turn| (0..KEYS as u64).map(move |key| (turn, key)))
+        };
+        let comes_anew = |&(turn, key): &(u64, u64)| {
+            let now = 1_000_000 + u128::from(turn * KEYS as u64 + key);
+            let is_new = !is_found(&table, key);
+            if is_new {
+                seat(&table, key, now, now + 1);
+            }
+            is_new
+        };
+        turns(0, 20).filter(comes_anew).count();
+        let anew = turns(20, 30).filter(comes_anew).count();
+        assert!(
+            anew * 1000 < 10 * KEYS,
+            "{anew} times a key had lost its slot"
+        );
     }
 }
