@@ -1,5 +1,5 @@
-//! A traced service under load: quiet, busy, and far too busy. One samples at most 100 traces a second, one about
-//! as many; and neither reports more than 150 spans a second. It says what was sampled.
+//! A traced service under load: quiet, busy, and far too busy. One samples at most 10 + 100 · t traces in t
+//! seconds, one about 100 a second; and neither reports more than 150 spans a second. It says what was sampled.
 //!
 //! ```text
 //! cargo run -p flowgate-otel --example sampled_service
@@ -32,9 +32,9 @@ pub fn run() -> Result<Vec<String>, Box<dyn Error>> {
     let mut lines = Vec::new();
 
     let time = ManualClock::new();
-    let at_most = RateLimitingSampler::with_clock("100/s".parse()?, &time)?;
+    let at_most = RateLimitingSampler::with_clock("100/s burst 10".parse()?, &time)?;
     let service = Service::new(Sampler::parent_based(at_most), &time)?;
-    service.under_load("at most 100/s", &time, &mut lines)?;
+    service.under_load("100/s burst 10", &time, &mut lines)?;
 
     let time = ManualClock::new();
     let about = TargetRateSampler::new("100/s".parse()?).clock(&time);
@@ -95,7 +95,7 @@ impl Service {
             );
             self.exporter.reset();
             lines.push(format!(
-                "{name:<13} {per_second:>5} requests/s: {:>5.1} traces/s sampled; {:>5.1} spans/s reported, {:>5.1} dropped",
+                "{name:<14} {per_second:>5} requests/s: {:>5.1} traces/s sampled; {:>5.1} spans/s reported, {:>5.1} dropped",
                 f64::from(sampled) / 10.0,
                 reported as f64 / 10.0,
                 dropped as f64 / 10.0,

@@ -41,8 +41,8 @@ impl<L: sealed::Sealed + Send + Sync + core::fmt::Debug> Limit for L {}
 
 /// Any limiter, for code that does not care which: `&dyn Limiter`, `Arc<dyn Limiter>`.
 ///
-/// The methods are those of the concrete types, which have more. Sealed: it is implemented by this
-/// crate alone, and may grow.
+/// The verbs are those of the concrete types, which have more, and answer alike; the others, such as [`peek`](Limiter::peek),
+/// are here for all types. Sealed: it is implemented by this crate alone, and may grow.
 ///
 /// ```
 /// use flowgate::{LeakyBucket, Limiter, ManualClock};

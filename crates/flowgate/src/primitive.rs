@@ -1,4 +1,5 @@
-//! The only module that names atomics, locks and threads, so that loom and shuttle can take their place.
+//! The atomics, locks and threads of all that decides and waits, named here alone, so that loom and shuttle can take their place.
+//! What neither explores has the standard library's: the clocks, and the threads that sleep.
 //!
 //! Under `--cfg flowgate_loom` every type here is loom's, and the 128-bit atomic, which loom does not
 //! have, is a loom mutex around a `u128`: the same atomicity, explored on every schedule.
@@ -24,8 +25,8 @@ pub(crate) use modelled::AtomicU128;
 #[cfg(flowgate_shuttle)]
 pub(crate) use scheduled::{AtomicU64, AtomicU128};
 
-/// A mutex that is held for nanoseconds, and across no call into foreign code but the reading of a clock; a poisoned
-/// one is used as it is, because what it guards is whole at every such call.
+/// A mutex that is held for nanoseconds. What is called meanwhile of foreign code (a clock, a comparison or copy of a key, the
+/// cloning of a waker) may panic; a poisoned lock is used as it is, because what it guards is whole at every such call.
 #[derive(Debug)]
 pub(crate) struct Lock<T>(lock::Mutex<T>);
 

@@ -1,8 +1,8 @@
 //! What an observed limiter counts, on a clock that only moves when told to.
 
 use flowgate::{
-    CancelHandle, ConcurrencyLimit, Counts, Drain, Gate, LeakyBucket, Limiter, ManualClock,
-    Observed, Order, TokenBucket, Unlimited,
+    CancelHandle, ConcurrencyLimit, Counts, Drain, FixedWindow, Gate, LeakyBucket, Limiter,
+    ManualClock, Observed, Order, Timestamp, TokenBucket, Unlimited,
 };
 use proptest::prelude::*;
 use std::future::Future;
@@ -54,6 +54,19 @@ fn all(counts: Counts) -> All {
         ],
         [counts.abandoned, counts.waiting],
     )
+}
+
+#[test]
+fn c3_peek_says_what_try_acquire_would_also_at_a_time_before() {
+    let time = ManualClock::new();
+    time.set(Timestamp::from_nanos(10_000_000_000));
+    let quota = "3/min".parse().unwrap();
+    let window = FixedWindow::builder(quota).clock(&time).build().unwrap();
+    let window = Observed::new(window);
+    assert!(window.try_acquire().is_ok());
+    let before = Timestamp::from_nanos(5_000_000_000);
+    assert!(window.peek_n_at(before, 1).is_ok());
+    assert!(window.try_acquire_n_at(before, 1).is_ok());
 }
 
 #[test]

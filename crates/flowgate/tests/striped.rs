@@ -60,6 +60,17 @@ fn c1_c2_a_burst_is_a_burst() {
     assert!(hot.try_acquire().is_err());
 }
 
+#[test]
+fn c1_the_largest_requests_are_paid_in_full() {
+    let time = ManualClock::new();
+    let quota = "1000000000/s burst 18446744073709551615".parse().unwrap();
+    let bucket = TokenBucket::builder(quota).clock(&time).build().unwrap();
+    let hot = Striped::with_stripes(bucket, 1);
+    assert!(hot.try_acquire_n(u64::MAX - 3000).is_ok());
+    assert!(hot.try_acquire_n(u64::MAX - 3000).is_err());
+    assert_eq!(hot.available(), 3000);
+}
+
 /// All that it admits is admitted by the limiter alone, too; and what it refuses that one might admit, if it has been
 /// full, but no more than stripes are issued.
 #[test]

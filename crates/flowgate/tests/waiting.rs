@@ -300,6 +300,20 @@ fn last_come_first_served_and_the_oldest_go() {
 }
 
 #[test]
+fn who_cannot_wait_sends_nobody_away() {
+    let time = ManualClock::new();
+    let limiter = bucket(&time, 5);
+    limiter.line().set_order(Order::Lifo);
+    let mut first = Task::start(limiter.acquire());
+    limiter.line().set_max_waiters(0);
+    let refused = Task::start(limiter.acquire()).denied().unwrap();
+    assert!(refused.is_queue_full());
+    time.advance(ms(10));
+    first.run();
+    assert_eq!(first.granted_ms(), Some(10.0));
+}
+
+#[test]
 fn adaptive_lifo_turns_when_the_line_stays() {
     let time = ManualClock::new();
     let limiter = bucket(&time, 5);

@@ -24,6 +24,14 @@ pub(crate) trait Ticks: Copy + Ord + Add<Output = Self> + Sub<Output = Self> {
     fn remainder_of_power(self, power: Self) -> Self;
 }
 
+/// What a step wants done to the state.
+pub(crate) enum Step<R> {
+    /// Nothing.
+    Stay(R),
+    /// This in its place.
+    Move(u128, R),
+}
+
 impl Ticks for u64 {
     const ZERO: Self = 0;
 

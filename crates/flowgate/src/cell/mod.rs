@@ -2,8 +2,8 @@
 //! change while it is used: one 128-bit word, changed by compare-and-swap.
 //!
 //! ```text
-//!  127 ································ 16 15 ········ 1 0
-//!  state, 112 bits                         generation    someone waits
+//!  127 ································ 16 15 ············ 0
+//!  state, 112 bits                         generation
 //! ```
 //!
 //! What the state means is the limiter's affair. It is handed to a pure step together with the parameters
@@ -23,13 +23,15 @@
 //! | `slots[g]` | decisions of generation g | the change to generation g | `changing`; readers: the tag |
 //! | `changing` | changes | changes | itself |
 //!
-//! A generation is told by 15 bits. A decision that is suspended between its last look at the tag and its
-//! swap, while exactly a multiple of 32,768 changes happen that leave the very same state, would commit with
+//! A generation is told by 16 bits. A decision that is suspended between its last look at the tag and its
+//! swap, while exactly a multiple of 65,536 changes happen that leave the very same state, would commit with
 //! its old parameters: one operation.
 
 #[cfg(all(test, flowgate_loom))]
 mod model;
 mod slot;
+
+pub(crate) use crate::algorithm::Step;
 
 use crate::primitive::{AtomicU128, Lock, Ordering, const_unless_loom};
 use core::marker::PhantomData;
@@ -54,19 +56,8 @@ pub(crate) struct Cell<P, const N: usize> {
     parameters: PhantomData<fn() -> P>,
 }
 
-/// What a step wants done to the state.
-pub(crate) enum Step<R> {
-    /// Nothing.
-    Stay(R),
-    /// This state in its place.
-    Move(u128, R),
-}
-
 const STATE_SHIFT: u32 = 16;
-/// Generation and wait bit.
-const FLAGS: u128 = (1 << STATE_SHIFT) - 1;
-const GENERATION: u64 = 0xfffe;
-const NEXT_GENERATION: u64 = 2;
+const GENERATION: u128 = (1 << STATE_SHIFT) - 1;
 
 /// The most that a state may be.
 pub(crate) const STATE_MAX: u128 = u128::MAX >> STATE_SHIFT;
@@ -137,10 +128,9 @@ impl<P: Parameters<N>, const N: usize> Cell<P, N> {
             let (old, word) = self.seen();
             let (new, state, told) = change(&old, word >> STATE_SHIFT);
             debug_assert!(state <= STATE_MAX, "a change left a state of over 112 bits");
-            let generation = (flags(word) & GENERATION).wrapping_add(NEXT_GENERATION) & GENERATION;
+            let generation = generation(word.wrapping_add(1));
             self.slots[index(generation)].fill(generation, &new.to_words());
-            let waiting = flags(word) & !GENERATION;
-            let new_word = state << STATE_SHIFT | u128::from(generation | waiting);
+            let new_word = state << STATE_SHIFT | u128::from(generation);
             // Release: pairs with the Acquire loads that then find the slot filled.
             let (success, failure) = (Ordering::Release, Ordering::Relaxed);
             let swapped = self
@@ -164,7 +154,7 @@ impl<P: Parameters<N>, const N: usize> Cell<P, N> {
     /// The parameters of the generation that `word` names; none if that is no longer in force.
     #[inline(always)]
     fn parameters_of(&self, word: u128) -> Option<P> {
-        let generation = flags(word) & GENERATION;
+        let generation = generation(word);
         let words = self.slots[index(generation)].load(generation)?;
         Some(P::from_words(words))
     }
@@ -175,23 +165,21 @@ impl<P: Parameters<N>, const N: usize> Cell<P, N> {
         debug_assert!(state <= STATE_MAX, "a step left a state of over 112 bits");
         self.word.compare_exchange_weak(
             word,
-            state << STATE_SHIFT | word & FLAGS,
+            state << STATE_SHIFT | word & GENERATION,
             Ordering::Relaxed,
             Ordering::Acquire,
         )
     }
 }
 
-const fn flags(word: u128) -> u64 {
-    (word & FLAGS) as u64
+/// The generation in force by this word.
+const fn generation(word: u128) -> u64 {
+    (word & GENERATION) as u64
 }
 
 /// Which of the two slots holds the parameters of a generation.
 const fn index(generation: u64) -> usize {
-    (generation >> 1 & 1) as usize
+    (generation & 1) as usize
 }
 
-const _: () = assert!(index(0) != index(NEXT_GENERATION));
-const _: () =
-    assert!(index(GENERATION) != index(GENERATION.wrapping_add(NEXT_GENERATION) & GENERATION));
-const _: () = assert!(GENERATION as u128 | 1 == FLAGS);
+const _: () = assert!(index(generation(GENERATION)) != index(0));

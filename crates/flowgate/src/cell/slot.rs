@@ -14,7 +14,7 @@ use crate::primitive::{AtomicU64, Ordering, const_unless_loom};
 /// names is never filled.
 #[derive(Debug)]
 pub(super) struct Slot<const N: usize> {
-    /// The generation, as the word has it, without the wait bit.
+    /// The generation, as the word has it.
     tag: AtomicU64,
     words: [AtomicU64; N],
 }

@@ -86,7 +86,8 @@ impl Clock {
     /// differ by more than a millisecond, the process falls back to the OS clock for good. Everywhere
     /// else this is [`Clock::os`].
     ///
-    /// On one thread it does not run backward. A processor may read the counter a little before the memory
+    /// On one thread it does not run backward, except when it falls back to the OS clock: then by as long as the counter had leapt
+    /// since it was last compared, less than a second. A processor may read the counter a little before the memory
     /// accesses that precede it in the program, so what two threads read may be out of order by as long as
     /// such an access takes, under a microsecond as a rule; limiters take no harm from that.
     ///

@@ -25,7 +25,7 @@ impl Observable for Gate {
     }
 }
 
-/// Everything goes on to the limiter, also what a supply need not have.
+/// Everything goes on to the limiter, also what a supply need not have; but dates are wanted, for how long each has waited.
 impl<L: Observable + Send + Sync> Supply for Observed<L> {
     fn room(&self) -> &Room {
         self.limiter.inner().room()
@@ -53,6 +53,14 @@ impl<L: Observable + Send + Sync> Supply for Observed<L> {
 
     fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
         self.limiter.inner().peek(at, n)
+    }
+
+    fn look(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
+        self.limiter.inner().look(now, n)
+    }
+
+    fn has_more(&self) -> bool {
+        self.limiter.inner().has_more()
     }
 
     fn take_back(&self, at: Timestamp, n: u64, receipt: &Receipt) {

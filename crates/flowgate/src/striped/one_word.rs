@@ -1,7 +1,9 @@
 use super::{Draw, Striped};
 use crate::fixed_window::FixedWindow;
 use crate::leaky_bucket::LeakyBucket;
+use crate::reservation::Reservation;
 use crate::token_bucket::TokenBucket;
+use crate::verdict::Denied;
 use crate::word::{Centre, Stripe};
 use alloc::sync::Arc;
 
@@ -76,6 +78,32 @@ macro_rules! one_word {
     };
 }
 
+macro_rules! reserves {
+    ($limiter:ty) => {
+        impl Striped<$limiter> {
+            /// [`TokenBucket::reserve_n`], here too because [`Limiter`](crate::Limiter) has another one of that name.
+            ///
+            /// ```
+            /// use flowgate::{Limiter, TokenBucket};
+            ///
+            /// let hot = TokenBucket::new("5000000/s".parse()?).striped();
+            /// let later = hot.reserve_n(10)?; // no `Option`, although the trait is in scope
+            /// later.cancel();
+            /// # Ok::<(), Box<dyn std::error::Error>>(())
+            /// ```
+            ///
+            /// # Errors
+            ///
+            /// As there.
+            pub fn reserve_n(&self, n: u64) -> Result<Reservation<'_>, Denied> {
+                self.limiter.reserve_n(n)
+            }
+        }
+    };
+}
+
+reserves!(TokenBucket);
+reserves!(LeakyBucket);
 one_word!(TokenBucket, bucket => bucket.word, bucket.clock);
 one_word!(LeakyBucket, bucket => bucket.0.word, bucket.0.clock);
 one_word!(FixedWindow, window => window.word, window.clock);

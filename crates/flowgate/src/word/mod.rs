@@ -41,6 +41,7 @@ mod rule;
 mod shared;
 mod slot;
 
+pub(crate) use crate::algorithm::Step;
 pub(crate) use parameters::{Layout, Parameters};
 pub(crate) use rule::{FixedWindow, Rule, TokenBucket};
 use shared::Stripes;
@@ -99,14 +100,6 @@ enum Raw {
         word: u128,
         generation: u64,
     },
-}
-
-/// What a step wants done to the state.
-pub(crate) enum Step<R> {
-    /// Nothing.
-    Stay(R),
-    /// This in its place.
-    Move(u128, R),
 }
 
 /// What the 64-bit step goes by, as long as the word has these flags.

@@ -6,8 +6,9 @@
 //! millisecond per second is given up for good, and the OS clock answers from then on. Until 20 ms
 //! of both clocks have been seen the OS clock answers too, so nothing is calibrated at start-up.
 //!
-//! A counter that leaps forward on one core (the glitch that makes a limiter refuse for as long as the
-//! leap) fails the one-second check at once, so the OS clock's answer is what the caller gets.
+//! A counter that leaps forward on one core by a second or more (the glitch that makes a limiter refuse for as long as the
+//! leap) fails the check at once, so the OS clock's answer is what the caller gets. A shorter leap is believed until the anchor's
+//! second is over, and then fails.
 //!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|

@@ -71,7 +71,8 @@ impl State {
         let (max_waiters, max_units) = (settings.max_waiters, settings.max_units);
         let is_more = |units| max_units.is_some_and(|most| units > u128::from(most));
         let is_over = |queue: &Queue| queue.waiters() > max_waiters || is_more(queue.units());
-        if matches!(settings.order, Order::Lifo) && !is_more(units.into()) {
+        let may_fit = max_waiters > 0 && !is_more(units.into());
+        if matches!(settings.order, Order::Lifo) && may_fit {
             // The oldest go, as far as that helps.
             while is_over(&self.queue) {
                 let Some(oldest) = self.queue.oldest().filter(|&oldest| oldest != index) else {

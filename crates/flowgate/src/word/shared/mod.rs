@@ -207,8 +207,9 @@ impl<R: Rule> Word<R> {
     fn filled(&self, view: &View, stripes: &Stripes, n: u64, handfuls: u64) -> Option<u128> {
         let parameters = &view.parameters;
         let most = Shared::MOST_HANDFULS * stripes.len() as u64;
-        let cost = n + handfuls * parameters.handful_units;
-        let and_left = cost + most * parameters.handful_units;
+        let units = |handfuls: u64| handfuls.checked_mul(parameters.handful_units);
+        let cost = n.checked_add(units(handfuls)?)?;
+        let and_left = cost.checked_add(units(most)?)?;
         // A step is not asked for more than could ever be granted.
         if handfuls == 0 || and_left > parameters.burst_units {
             return None;
