@@ -1,8 +1,7 @@
-use crate::keyed::{KeyNames, Keyed, KeyedAlgorithm};
 use crate::quota::Quota;
 
 /// What a limiter allows, as it would say it to those who ask: its quota, and how what was taken comes back. Made by
-/// [`Limiter::policy`](crate::Limiter::policy) and [`Keyed::policy`].
+/// [`Limiter::policy`](crate::Limiter::policy) and [`Keyed::policy`](crate::Keyed::policy).
 ///
 /// ```
 /// use flowgate::{FixedWindow, Limiter, TokenBucket};
@@ -30,19 +29,5 @@ pub struct Policy {
 impl Policy {
     pub(crate) const fn new(quota: Quota, is_steady: bool) -> Self {
         Self { quota, is_steady }
-    }
-}
-
-impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
-    /// What is allowed to keys that have no quota of their own.
-    ///
-    /// ```
-    /// # use flowgate::Keyed;
-    /// let limits = Keyed::token_bucket("100/min".parse()?).capacity(1000)?;
-    /// assert_eq!(limits.policy().quota, limits.quota());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn policy(&self) -> Policy {
-        Policy::new(self.quota(), A::IS_STEADY)
     }
 }

@@ -60,7 +60,7 @@ use core::fmt;
 use core::time::Duration;
 
 /// The largest limit that is worth computing: as many permits as a limit of concurrency can have, 2³¹ − 1.
-pub const MAX_LIMIT: u32 = (1 << 31) - 1;
+pub const MAX_LIMIT: u32 = crate::concurrency_limit::MOST;
 
 /// A term that is this much smaller than the sum cannot be seen in it, nor can those after it, which are smaller and
 /// at most a few million.

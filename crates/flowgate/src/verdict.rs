@@ -87,10 +87,10 @@ impl Denied {
         Self(Reason::TooLate)
     }
 
-    /// The same refusal, told in tokens of so many units.
-    pub(crate) fn of_tokens(mut self, token: u64) -> Self {
+    /// The same refusal of those who asked for `n` tokens of so many units.
+    pub(crate) fn of_tokens(mut self, n: u64, token: u64) -> Self {
         if let Reason::Never { asked, most, .. } = &mut self.0 {
-            (*asked, *most) = (*asked / token, *most / token);
+            (*asked, *most) = (n, *most / token);
         }
         self
     }

@@ -1,13 +1,20 @@
 //! Blocking readers and writers that share a bandwidth, on a clock that jumps to whatever is waited for.
 
-use flowgate::{Clock, Denied, Quota, Source, Throttled, Timestamp, TokenBucket, Unlimited};
-use flowgate_testkit::promise::{Grant, Promise};
+use flowgate::{
+    Clock, Denied, Limiter, Quota, Source, Throttled, Timestamp, TokenBucket, Unlimited, WarmUp,
+};
+use flowgate_testkit::promise::{Grant, Kind, Promise};
 use std::cell::RefCell;
 use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
+use std::time::Duration;
+
+fn quota(text: &str) -> Quota {
+    text.parse().expect("a quota")
+}
 
 /// Waits take no time: the clock is then where they end.
 #[derive(Clone, Default)]
@@ -26,9 +33,8 @@ impl Source for Jumping {
 }
 
 impl Jumping {
-    fn limiter(&self, quota: &str) -> TokenBucket {
-        let quota: Quota = quota.parse().expect("a quota");
-        let builder = TokenBucket::builder(quota).clock(Clock::custom(self.clone()));
+    fn limiter(&self, text: &str) -> TokenBucket {
+        let builder = TokenBucket::builder(quota(text)).clock(Clock::custom(self.clone()));
         builder.build().expect("in range")
     }
 }
@@ -47,11 +53,10 @@ impl History {
         self.0.borrow().iter().map(|grant| grant.n).sum()
     }
 
-    fn keeps(&self, quota: &str) {
-        let quota: Quota = quota.parse().expect("a quota");
-        let kept = Promise::bucket(quota).check(&self.0.borrow());
-        if let Err(broken) = kept {
-            panic!("{quota}: {broken}");
+    #[track_caller]
+    fn keeps(&self, promise: Promise) {
+        if let Err(broken) = promise.check(&self.0.borrow()) {
+            panic!("{promise:?}: {broken}");
         }
     }
 }
@@ -82,13 +87,16 @@ fn denied(error: &io::Error) -> Denied {
         .expect("a refusal is inside")
 }
 
-#[test]
-fn c1_bytes_written_in_random_pieces_keep_the_promise() {
-    const QUOTA: &str = "1000/s burst 300";
+/// By three writers, to each of the limiters that `limiter` makes.
+#[track_caller]
+fn bytes_written_in_random_pieces_keep<L: Limiter>(
+    promise: Promise,
+    limiter: impl Fn(&Jumping) -> L,
+) {
     let mut random = fastrand::Rng::with_seed(1);
     for _ in 0..30 {
         let time = Jumping::default();
-        let limiter = time.limiter(QUOTA);
+        let limiter = limiter(&time);
         let history = History::default();
         let (sizes, failures) = (random.clone(), RefCell::new(random.fork()));
         let mut writers: Vec<_> = (0..3)
@@ -120,8 +128,29 @@ fn c1_bytes_written_in_random_pieces_keep_the_promise() {
             time.0.fetch_add(sizes.u64(..50_000_000), Ordering::SeqCst);
         }
         assert_eq!(history.bytes(), written);
-        history.keeps(QUOTA);
+        history.keeps(promise);
     }
+}
+
+#[test]
+fn c1_bytes_written_in_random_pieces_keep_the_promise() {
+    const QUOTA: &str = "1000/s burst 300";
+    bytes_written_in_random_pieces_keep(Promise::bucket(quota(QUOTA)), |time| time.limiter(QUOTA));
+}
+
+#[test]
+fn c1_bytes_written_in_random_pieces_keep_the_promise_where_the_next_caller_pays() {
+    // The burst, and a chunk beyond it.
+    let promise = Promise::bucket(quota("1000/s burst 600"));
+    bytes_written_in_random_pieces_keep(promise, |time| {
+        time.limiter("1000/s burst 300").pay_after()
+    });
+    let paid = quota("1000/s burst 300");
+    bytes_written_in_random_pieces_keep(Promise::new(Kind::NextPays, paid), |time| {
+        let builder = WarmUp::builder(paid).warm_up(Duration::ZERO);
+        let limiter = builder.clock(Clock::custom(time.clone())).build();
+        limiter.expect("in range")
+    });
 }
 
 #[test]
@@ -152,15 +181,15 @@ fn c1_bytes_read_in_random_pieces_keep_the_promise_and_are_the_same() {
             }
         }
         assert!(read == sources);
-        history.keeps(QUOTA);
+        history.keeps(Promise::bucket(quota(QUOTA)));
     }
 }
 
 #[test]
 fn c2_ten_bursts_pass_in_exactly_the_time_that_is_due() {
-    for quota in ["1000/s burst 100", "1000/s burst 7", "1000/s burst 1"] {
+    for text in ["1000/s burst 100", "1000/s burst 7", "1000/s burst 1"] {
         let time = Jumping::default();
-        let limiter = time.limiter(quota);
+        let limiter = time.limiter(text);
         let burst = limiter.quota().max_burst();
         let history = History::default();
         let sink = Sink {
@@ -172,17 +201,17 @@ fn c2_ten_bursts_pass_in_exactly_the_time_that_is_due() {
         writer
             .write_all(&vec![0; 10 * burst as usize])
             .expect("it is written");
-        assert_eq!(time.now_ns(), 9 * burst * 1_000_000, "{quota}");
-        history.keeps(quota);
+        assert_eq!(time.now_ns(), 9 * burst * 1_000_000, "{text}");
+        history.keeps(Promise::bucket(quota(text)));
 
         let time = Jumping::default();
-        let limiter = time.limiter(quota);
+        let limiter = time.limiter(text);
         let source = vec![3; 10 * burst as usize];
         let mut reader = Throttled::new(&source[..], &limiter);
         let mut read = Vec::new();
         reader.read_to_end(&mut read).expect("it is read");
         assert!(read == source);
-        assert_eq!(time.now_ns(), 9 * burst * 1_000_000, "{quota}");
+        assert_eq!(time.now_ns(), 9 * burst * 1_000_000, "{text}");
     }
 }
 
@@ -215,6 +244,44 @@ fn c5_what_a_writer_does_not_take_comes_back() {
     assert_eq!(limiter.available(), 97);
     assert_eq!(writer.write(&[0; 60]).expect("it is written"), 50);
     assert_eq!(limiter.available(), 47);
+}
+
+/// How much is left, or how long one waits.
+#[track_caller]
+fn a_writer_that_takes_a_tenth<L: Limiter>(limiter: L, time: &Jumping) -> (u64, Option<Duration>) {
+    let sink = Sink {
+        time: time.clone(),
+        history: History::default(),
+        takes: |n| Ok(n / 10),
+    };
+    let mut writer = Throttled::new(sink, &limiter).chunk(100);
+    assert_eq!(writer.write(&[0; 100]).expect("it is written"), 10);
+    let wait = limiter.try_acquire().err().and_then(|d| d.retry_after());
+    (limiter.available(), wait)
+}
+
+#[test]
+fn c5_what_a_writer_does_not_take_comes_back_where_the_next_caller_pays() {
+    let time = Jumping::default();
+    let clock = || Clock::custom(time.clone());
+    let pay_after = || {
+        let builder = TokenBucket::builder(quota("1000/h")).clock(clock());
+        builder.build().expect("in range").pay_after()
+    };
+    let full = pay_after();
+    assert_eq!(a_writer_that_takes_a_tenth(full, &time), (989, None));
+    // What was missing already still is.
+    let half_full = pay_after();
+    half_full.try_acquire_n(500).expect("there are 1000");
+    assert_eq!(a_writer_that_takes_a_tenth(half_full, &time), (489, None));
+    let near_empty = pay_after();
+    near_empty.try_acquire_n(950).expect("there are 1000");
+    assert_eq!(a_writer_that_takes_a_tenth(near_empty, &time), (39, None));
+
+    let warm = WarmUp::builder(quota("1000/h")).clock(clock());
+    let warm = warm.warm_up(Duration::ZERO).build().expect("in range");
+    let wait = Some(Duration::from_secs(36));
+    assert_eq!(a_writer_that_takes_a_tenth(warm, &time), (0, wait));
 }
 
 #[test]

@@ -1,13 +1,15 @@
 //! Keys that are many, change their quota, wait, move to another process, and are alike.
 
 use flowgate::{
-    Keyed, KeyedBuilder, LeakyBucket, ManualClock, Quota, Timestamp, TokenBucket, WhenFull,
+    Clock, Keyed, KeyedAlgorithm, KeyedBuilder, KeyedConcurrencyLimit, LeakyBucket, ManualClock,
+    Quota, Source, Timestamp, TokenBucket, WhenFull,
 };
 use std::collections::HashMap;
 use std::future::Future;
-use std::hash::{Hash, Hasher};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -162,7 +164,7 @@ fn c3_c7_where_new_keys_are_denied_they_are_told_until_when() {
     );
     assert_eq!(denied.retry_after(), Some(Duration::from_secs(1)));
     assert_eq!(limits.counts().refused_for_room, 1);
-    assert_eq!(limits.take_up_to(&key, 3), 0);
+    assert_eq!((limits.available(&key), limits.take_up_to(&key, 3)), (5, 0));
     // Those who have a slot go on as ever.
     assert_eq!(limits.available(&0_u64), 4);
     clock.advance(Duration::from_nanos(999_999_999));
@@ -188,6 +190,71 @@ fn c7_where_new_keys_share_they_share_one_quota() {
     assert_eq!(admitted, seated + 3);
     assert!(limits.try_acquire_n(&5_000, 4).unwrap_err().is_never());
     assert_eq!(limits.take_up_to(&5_000, 4), 0);
+    // What there is of what they share is less than their own.
+    clock.advance(Duration::from_millis(999));
+    assert_eq!(limits.available(&5_000), 5);
+    // Or more.
+    let own = limits.with("1/h".parse().unwrap()).unwrap();
+    assert_eq!(own.take_up_to(&5_001, 5), 1);
+    assert_eq!([5, 5].map(|n| limits.take_up_to(&5_000, n)), [1, 0]);
+}
+
+/// Stands still, and another caller is faster each time that somebody looks.
+#[derive(Default)]
+struct Crowded {
+    looks: AtomicU64,
+    limits: Arc<OnceLock<Keyed<TokenBucket>>>,
+}
+
+impl Source for Crowded {
+    fn now_ns(&self) -> u64 {
+        const TOKEN_NS: u64 = 1_000_000_000;
+        let Some(limits) = self.limits.get() else {
+            return 0;
+        };
+        // The other takes the one token at every second look, as of then, and by the next one another has flowed in.
+        let looks = self.looks.fetch_add(1, Ordering::Relaxed);
+        let now_ns = TOKEN_NS * (looks / 2);
+        if looks % 2 == 1 {
+            let _ = limits.at(Timestamp::from_nanos(now_ns)).try_acquire("key");
+        }
+        now_ns
+    }
+}
+
+#[test]
+fn c2_who_takes_what_there_is_decides_once() {
+    let crowd = Crowded::default();
+    let seen = Arc::clone(&crowd.limits);
+    let limits = Keyed::token_bucket("1/s burst 1".parse().unwrap()).clock(Clock::custom(crowd));
+    let limits = seen.get_or_init(|| limits.capacity(10).unwrap());
+    assert_eq!(limits.take_up_to("key", 5), 1);
+}
+
+#[test]
+fn c2_whoever_takes_what_there_is_of_many_kinds_gets_all_of_it() {
+    let clock = ManualClock::new();
+    clock.advance(Duration::from_millis(1_500));
+    let quota: Quota = "7/s".parse().unwrap();
+    let (fixed, segmented) = (Keyed::fixed_window(quota), Keyed::segmented_window(quota));
+    let fixed = fixed.clock(&clock).capacity(10).unwrap();
+    let segmented = segmented.clock(&clock).capacity(10).unwrap();
+    let exact = buckets("7/s", &clock).exact::<str>().capacity(10).unwrap();
+    let own = exact.with("9/s".parse().unwrap()).unwrap();
+    let ns = [0, 3, 5, 1, 0];
+    assert_eq!(ns.map(|n| fixed.take_up_to("key", n)), [0, 3, 4, 0, 0]);
+    assert_eq!(ns.map(|n| segmented.take_up_to("key", n)), [0, 3, 4, 0, 0]);
+    assert_eq!(ns.map(|n| exact.take_up_to("key", n)), [0, 3, 4, 0, 0]);
+    assert_eq!(own.take_up_to("key", u64::MAX), 2);
+    // Nobody overtakes those who wait.
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(exact.take_up_to("key", 4), 4);
+    let mut wait = pin!(exact.acquire("key").n(7));
+    assert!(poll(wait.as_mut()).is_pending());
+    assert_eq!(
+        (exact.take_up_to("key", 2), exact.take_up_to("key", 0)),
+        (0, 0)
+    );
 }
 
 #[test]
@@ -421,6 +488,114 @@ fn windows_go_over_to_another_process() {
     assert_eq!(segmented.available("a"), 10);
 }
 
+/// `file` with other `numbers` at their places, and with the checksum that goes with them if the seed is [0, 0].
+fn forged(file: &[u8], numbers: &[(usize, u64)]) -> Vec<u8> {
+    let mut forged = file[..file.len() - 8].to_vec();
+    for (place, number) in numbers {
+        forged[place * 8..][..8].copy_from_slice(&number.to_le_bytes());
+    }
+    // SipHash-1-3 too, with this key.
+    let mut hasher = DefaultHasher::new();
+    forged[..].hash(&mut hasher);
+    forged.extend(hasher.finish().to_le_bytes());
+    forged
+}
+
+/// Whose key "a" has taken 3, and "b" as many by a quota of its own.
+fn refuses_what_no_limiter_writes<A: KeyedAlgorithm>(
+    builder: impl Fn() -> KeyedBuilder<A>,
+    own: Quota,
+    has_every_class: bool,
+) {
+    let clock = ManualClock::new();
+    let builder = || builder().clock(&clock).seed([0, 0]);
+    let limits = builder().capacity(100).unwrap();
+    limits.try_acquire_n("a", 3).unwrap();
+    limits.with(own).unwrap().try_acquire_n("b", 3).unwrap();
+    let file = limits.export();
+    assert_eq!(
+        forged(&file, &[]),
+        file,
+        "the checksum is computed as there"
+    );
+    let number = |at: usize| u64::from_le_bytes(file[at * 8..][..8].try_into().unwrap());
+
+    let [unit, span, most, count_bits, entry] = [6, 8, 10, 12, 16];
+    let mut wrong = Vec::new();
+    for (at, values) in [
+        (unit, &[0, 1, 1 << 63, u64::MAX][..]),
+        (unit + 1, &[1, 1 << 63, u64::MAX]),
+        (span, &[0, 1, 127, u64::MAX]),
+        (span + 1, &[1 << 32, u64::MAX]),
+        (most, &[0, 1 << 32, u64::MAX]),
+        (count_bits, &[0, 1, 11, 127, 128, 1 << 32, u64::MAX]),
+    ] {
+        let others = values.iter().filter(|value| **value != number(at));
+        wrong.extend(others.map(|value| vec![(at, *value)]));
+    }
+    // All of them.
+    wrong.push((unit..=count_bits).map(|at| (at, 0)).collect());
+    wrong.push((unit..=count_bits).map(|at| (at, u64::MAX)).collect());
+    // Of nobody, and one that somebody waits for.
+    wrong.push(vec![(entry, number(entry) & ((1 << 26) - 1))]);
+    wrong.push(vec![(entry, number(entry) | 1 << 25)]);
+    // A quota of its own that there cannot be.
+    let class = vec![(entry, number(entry) | 0xbff << 13)];
+    match has_every_class {
+        true => drop(builder().import(&forged(&file, &class)).unwrap()),
+        false => wrong.push(class),
+    }
+    for numbers in wrong {
+        let error = builder().import(&forged(&file, &numbers)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot be imported: it has been cut off or changed",
+            "{numbers:?}"
+        );
+    }
+    let again = builder().import(&forged(&file, &[])).unwrap();
+    let own = again.with(own).unwrap();
+    assert_eq!((again.available("a"), own.available("b")), (7, 5));
+}
+
+#[test]
+fn an_import_refuses_what_no_limiter_writes() {
+    let (quota, own) = (Quota::per_minute(10), Quota::per_minute(8));
+    let bursts = (quota.burst(10), own.burst(8));
+    refuses_what_no_limiter_writes(|| Keyed::token_bucket(quota), own, true);
+    refuses_what_no_limiter_writes(|| Keyed::leaky_bucket(bursts.0), bursts.1, true);
+    refuses_what_no_limiter_writes(|| Keyed::fixed_window(quota), own, false);
+    refuses_what_no_limiter_writes(|| Keyed::segmented_window(quota), own, false);
+}
+
+#[test]
+fn quotas_at_the_ends_of_their_ranges_go_over_to_another_process() {
+    fn goes_over<A: KeyedAlgorithm>(builder: impl Fn() -> KeyedBuilder<A>, own: Quota) {
+        let clock = ManualClock::new();
+        let limits = builder().clock(&clock).capacity(10).unwrap();
+        limits.try_acquire_n("a", 2).unwrap();
+        limits.with(own).unwrap().try_acquire_n("b", 2).unwrap();
+        let after = builder().clock(&clock).import(&limits.export()).unwrap();
+        assert_eq!(after.snapshot("a"), limits.snapshot("a"));
+        let [there, here] = [&after, &limits].map(|limits| limits.with(own).unwrap());
+        assert_eq!(there.snapshot("b"), here.snapshot("b"));
+    }
+    let in_ns = |count, ns| Quota::new(count, Duration::from_nanos(ns)).unwrap();
+    let (fast, slow) = (in_ns(1 << 31, 1).burst(2), in_ns(2, 1 << 63).burst(2));
+    for (quota, own) in [(fast, slow), (slow, fast)] {
+        goes_over(|| Keyed::token_bucket(quota), own);
+        goes_over(|| Keyed::leaky_bucket(quota), own);
+    }
+    let (much, little) = (in_ns(1 << 63, 1 << 63), in_ns(2, 1));
+    for (quota, own) in [(much, little), (little, much)] {
+        goes_over(|| Keyed::fixed_window(quota), own);
+    }
+    let (much, little) = (in_ns(1 << 36, 1 << 62), in_ns(2, 1 << 62));
+    for (quota, own) in [(much, little), (little, much)] {
+        goes_over(|| Keyed::segmented_window(quota), own);
+    }
+}
+
 /// All of them have the same hash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Alike(u64);
@@ -454,6 +629,9 @@ fn c7_keys_that_are_kept_are_told_apart_where_hashes_are_not() {
             .eq([7, 6, 5])
     );
     assert!(exact.bytes() > hashed.bytes());
+    assert!(!exact.is_lock_free(), "it takes the lock of a slot");
+    let same_word = KeyedConcurrencyLimit::new(1, 1).unwrap();
+    assert_eq!(hashed.is_lock_free(), same_word.is_lock_free());
 
     // The slot of the first that is whole goes to another.
     clock.advance(Duration::from_secs(360));

@@ -212,6 +212,16 @@ fn a_snapshot_knows_a_time_only_when_nothing_is_in_flight() {
     );
 }
 
+#[test]
+fn a_key_that_somebody_waits_for_is_something_to_do() {
+    let limits = limits_of(0, 10);
+    let wait = Task::start(limits.acquire("key"));
+    assert_eq!((limits.in_flight("key"), limits.len()), (0, 1));
+    assert!(!limits.is_empty());
+    drop(wait);
+    assert!(limits.is_empty());
+}
+
 // Keys beside each other.
 
 #[test]
@@ -308,7 +318,7 @@ fn memory_is_what_it_says_and_capacity_what_fits() {
     let capacity = 10_000;
     let limits = limits_of(1, capacity);
     assert_eq!(limits.capacity(), capacity);
-    let table = 64 * capacity as u64;
+    let table = 64 * capacity;
     assert!(
         (table..table + 17_000).contains(&limits.bytes()),
         "{}",
@@ -527,6 +537,34 @@ fn c6_large_requests_are_served_in_their_turn() {
     drop(permit);
     assert!(large.run() && small.run());
     drop((large.into_granted(), small.into_granted()));
+    assert_idle(&limits);
+}
+
+#[test]
+fn c6_what_is_free_is_not_available_to_those_who_may_not_overtake() {
+    let limits = limits_of(3, 100);
+    let own = limits.with(5).unwrap();
+    let seen = |key: &str| {
+        let seen = [limits.snapshot(key), own.snapshot(key)];
+        let available = [limits.available(key), own.available(key)];
+        assert_eq!(seen.map(|seen| seen.remaining), available);
+        seen.map(|seen| (seen.remaining, seen.reset_after))
+    };
+    let permit = limits.try_acquire("a").unwrap();
+    assert_eq!(seen("a"), [(2, Duration::MAX), (4, Duration::MAX)]);
+    let mut large = Task::start(limits.acquire("a").n(3));
+    assert!(limits.try_acquire("a").unwrap_err().is_busy());
+    assert!(own.try_acquire("a").unwrap_err().is_busy());
+    assert_eq!(seen("a"), [(0, Duration::MAX); 2]);
+    let whole = [(3, Duration::ZERO), (5, Duration::ZERO)];
+    assert_eq!(seen("b"), whole, "another key has no part in it");
+    // It has what it waited for, and has not seen it: nobody is in line any longer.
+    drop(permit);
+    assert_eq!(seen("a"), [(0, Duration::MAX), (2, Duration::MAX)]);
+    drop(own.try_acquire_n("a", 2).unwrap());
+    assert!(large.run());
+    drop(large.into_granted());
+    assert_eq!(seen("a"), whole);
     assert_idle(&limits);
 }
 

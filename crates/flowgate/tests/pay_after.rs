@@ -243,3 +243,16 @@ fn c5_a_cancelled_reservation_is_in_nobodys_way() {
     assert_eq!(limiter.reserve_n(2).unwrap().cancel(), 2);
     assert_eq!(limiter.refund(3), 3);
 }
+
+#[test]
+fn what_was_done_already_is_a_debt_or_else_what_there_is() {
+    let limiter = TokenBucket::builder("10/h".parse().unwrap()).clock(ManualClock::new());
+    let limiter = limiter.build().unwrap().pay_after();
+    limiter.charge(4);
+    assert_eq!(limiter.available(), 6);
+    limiter.charge(17); // more than it may owe
+    assert_eq!(limiter.available(), 0);
+    assert!(limiter.try_acquire_n(10).is_ok(), "there is no debt yet");
+    limiter.charge(1);
+    assert_eq!(limiter.refund(20), 20);
+}

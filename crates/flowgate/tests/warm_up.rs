@@ -367,6 +367,21 @@ fn amounts() {
 }
 
 #[test]
+fn a_turn_after_the_end_of_time_is_called_that() {
+    let limiter = limiter("1/y burst 10", Duration::ZERO, 1);
+    let denied = loop {
+        if let Err(denied) = limiter.reserve() {
+            break denied;
+        }
+    };
+    assert!(denied.is_never());
+    assert_eq!(
+        denied.to_string(),
+        "its turn would come after the end of time, in 584 years"
+    );
+}
+
+#[test]
 fn bad_input_is_refused_with_the_range() {
     let refused = |text: &str, warm_up: Duration, cold_factor| {
         let built = WarmUp::builder(quota(text))

@@ -23,7 +23,7 @@ const REST_BITS: u32 = FRACTION_BITS - 18;
 /// ln 2 with 64 bits behind the point, rounded down.
 const LN_2: u64 = 0xB172_17F7_D1CF_79AB;
 /// 2⁵² / ln 2, rounded down: how far the fraction has to go for the power to fall by its own size.
-const FALL: u64 = 6_497_320_848_556_798;
+pub(crate) const PER_LN_2: u64 = 6_497_320_848_556_798;
 
 /// Levels are below this.
 pub(crate) const LEVEL_END: u64 = 1 << 48;
@@ -161,7 +161,7 @@ fn least_fraction(most: u64) -> u64 {
         if power <= most {
             break;
         }
-        let step = u128::from(power - most) * u128::from(FALL) / u128::from(power);
+        let step = u128::from(power - most) * u128::from(PER_LN_2) / u128::from(power);
         fraction += (step as u64).max(1);
     }
     fraction.min(FRACTION_END)

@@ -78,7 +78,8 @@ use parameters::{LIMIT_END, Parameters};
 /// # Cost
 ///
 /// A decision is one clock reading and one compare-and-swap on one 128-bit word, and takes no lock and no
-/// memory. On targets without a 128-bit compare-and-swap it is as exact, under a lock.
+/// memory. On targets without a 128-bit compare-and-swap, where it [is not lock-free](Self::is_lock_free), it is as
+/// exact, under a lock.
 pub struct ApproximateWindow {
     cell: Cell<Parameters, 3>,
     clock: Clock,
@@ -259,6 +260,22 @@ impl ApproximateWindow {
     /// The clock that this limiter decides by.
     pub fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    /// Whether decisions take no lock on this machine.
+    ///
+    /// `false` where the processor has no 128-bit compare-and-swap: they are then made as exactly, under a lock.
+    ///
+    /// ```
+    /// # use flowgate::ApproximateWindow;
+    /// let limiter = ApproximateWindow::new("1000/min".parse()?)?;
+    /// if !limiter.is_lock_free() {
+    ///     eprintln!("decisions take a lock on this machine");
+    /// }
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    pub fn is_lock_free(&self) -> bool {
+        crate::primitive::AtomicU128::is_lock_free()
     }
 
     #[inline]

@@ -57,7 +57,8 @@ impl ConcurrencyLimitBuilder {
     }
 }
 
-pub(super) fn check(limit: u32) -> Result<u32, QuotaError> {
+/// `limit`, if there can be one as large.
+pub(crate) fn check(limit: u32) -> Result<u32, QuotaError> {
     if limit > MOST {
         let (value, max) = (limit.into(), MOST.into());
         return Err(QuotaError::out_of_range(

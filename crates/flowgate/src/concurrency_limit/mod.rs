@@ -8,6 +8,8 @@ mod slots;
 mod supply;
 
 pub use builder::ConcurrencyLimitBuilder;
+pub(crate) use builder::check;
+pub(crate) use slots::MOST;
 
 use crate::clock::Clock;
 use crate::limiter::{Limiter, Snapshot, sealed::Sealed};

@@ -5,7 +5,7 @@ use crate::room::{HOLD, WAITING};
 use crate::verdict::Denied;
 
 /// The largest limit.
-pub(super) const MOST: u32 = (1 << LIMIT_BITS) - 1;
+pub(crate) const MOST: u32 = (1 << LIMIT_BITS) - 1;
 
 const FLAGS: u64 = WAITING | HOLD;
 const LIMIT_SHIFT: u32 = 2;

@@ -91,7 +91,7 @@ use parameters::Parameters;
 ///
 /// A decision is one clock reading, up to seven multiplications, and one compare-and-swap on one 128-bit word,
 /// and takes no lock and no memory. A refusal also solves for the time to wait. On targets without a 128-bit
-/// compare-and-swap it is as exact, under a lock.
+/// compare-and-swap, where it [is not lock-free](Self::is_lock_free), it is as exact, under a lock.
 pub struct DecayingBucket {
     cell: Cell<Parameters, 4>,
     /// The time of the last change of settings; what was poured in before it is not taken out. Raised before the
@@ -275,6 +275,23 @@ impl DecayingBucket {
     /// The clock that this limiter decides by.
     pub fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    /// Whether decisions take no lock on this machine.
+    ///
+    /// `false` where the processor has no 128-bit compare-and-swap: they are then made as exactly, under a lock.
+    ///
+    /// ```
+    /// # use flowgate::DecayingBucket;
+    /// # use std::time::Duration;
+    /// let limiter = DecayingBucket::new(1000, Duration::from_secs(60))?;
+    /// if !limiter.is_lock_free() {
+    ///     eprintln!("decisions take a lock on this machine");
+    /// }
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    pub fn is_lock_free(&self) -> bool {
+        crate::primitive::AtomicU128::is_lock_free()
     }
 
     #[inline]

@@ -3,6 +3,7 @@
 use super::DecayingBucket;
 use super::parameters::{Parameters, unpack};
 use crate::algorithm::decaying_bucket::{Bucket, State};
+use crate::algorithm::half_life::PER_LN_2;
 use crate::clock::{Clock, Timestamp};
 use crate::reservation::Receipt;
 use crate::room::{Room, Supply};
@@ -87,9 +88,6 @@ impl Parameters {
     }
 }
 
-/// 2⁵² / ln 2, rounded down.
-const PER_LN_2: u128 = 6_497_320_848_556_798;
-
 /// A line that asks for `ahead` units has not had all of them, and then `n` more, sooner than this after `now_ns`.
 ///
 /// Each grant of m units raises the level, which is at most the capacity c afterwards, by a factor of at least
@@ -107,7 +105,7 @@ fn least_ns(state: State, now_ns: u64, ahead: u128, n: u64, bucket: &Bucket) -> 
     let whole = (ahead / by).saturating_mul(2 * half_life_ns);
     let part = ahead % by * (2 * half_life_ns) / by;
     let decayed_ns = match whole.saturating_add(part) {
-        sum if sum >> 75 == 0 => (sum * PER_LN_2) >> 52,
+        sum if sum >> 75 == 0 => (sum * u128::from(PER_LN_2)) >> 52,
         // Over 2⁷⁵ ns.
         sum => sum,
     };

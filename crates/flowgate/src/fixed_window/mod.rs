@@ -76,7 +76,8 @@ const MAX_LIMIT: u64 = (1 << 48) - 1;
 ///
 /// As [`TokenBucket`](crate::TokenBucket): one clock reading and one compare-and-swap on 64 bits; on 128 where window, in ns, times
 /// the least power of two above the limit is over 2⁵³ (1000 per 2.4 hours), or the limit is 2²⁴ or more. [`clock_free`](FixedWindowBuilder::clock_free) does without
-/// the clock while the window is not full.
+/// the clock while the window is not full. [`is_lock_free`](Self::is_lock_free) tells whether the target has a 128-bit
+/// compare-and-swap.
 pub struct FixedWindow {
     pub(crate) word: Word<word::FixedWindow>,
     pub(crate) clock: Clock,
@@ -292,6 +293,23 @@ impl FixedWindow {
     /// The clock that this limiter decides by.
     pub fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    /// Whether every limit is kept without a lock on this machine.
+    ///
+    /// `false` where the processor has no 128-bit compare-and-swap: the limits that need one are then kept as exactly,
+    /// under a lock.
+    ///
+    /// ```
+    /// # use flowgate::FixedWindow;
+    /// let limiter = FixedWindow::new("1000/min".parse()?)?;
+    /// if !limiter.is_lock_free() {
+    ///     eprintln!("decisions take a lock on this machine");
+    /// }
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    pub fn is_lock_free(&self) -> bool {
+        crate::primitive::AtomicU128::is_lock_free()
     }
 
     #[inline]

@@ -119,13 +119,17 @@ impl Gate {
             let token = supply.token();
             let answer = match n.checked_mul(token) {
                 Some(units) => ask(supply, units),
-                None => Err(Denied::never(n, u64::MAX / token)),
+                // More units than there are numbers for: as many as there are.
+                None => match ask(supply, u64::MAX) {
+                    Err(denied) if denied.is_never() => Err(denied),
+                    _ => Err(Denied::never(u64::MAX, u64::MAX)),
+                },
             };
             let Err(denied) = answer else {
                 continue;
             };
             if refusal.is_none_or(|refusal| rank(&denied) > rank(&refusal)) {
-                refusal = Some(denied.of_tokens(token).by_limit(index));
+                refusal = Some(denied.of_tokens(n, token).by_limit(index));
             }
         }
         refusal.map_or(Ok(()), Err)

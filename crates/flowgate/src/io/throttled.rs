@@ -60,7 +60,7 @@ const CHUNKS_PER_BURST: u64 = 8;
 /// handed to the writer, dated at their turn. A read is ahead of that by a chunk, as the source sees it. Who wakes up
 /// late for a turn passes its bytes later than they are dated, a chunk at the most; so does who asked for a write, gave
 /// up, and later writes after all. What a writer does not take comes back, except for what has flowed in again since
-/// its turn.
+/// its turn, and at a [`WarmUp`](crate::WarmUp) only if nobody has had another turn since.
 ///
 /// # Errors
 ///

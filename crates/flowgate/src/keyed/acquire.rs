@@ -1,5 +1,5 @@
 use super::algorithm::KeyedAlgorithm;
-use super::keys::{Refusal, Who};
+use super::keys::{Amount, Refusal, Who};
 use super::names::{Hashed, KeyNames};
 use super::place::Place;
 use super::rooms::{Entered, KeyRoom};
@@ -165,12 +165,12 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedAcquire<'a, A, N> {
         let asked = view.asked();
         let token = || keyed.terms(view.own.as_ref()).scale;
         let units = self.turn.units.unwrap_or_else(token);
-        match keyed.keys.take(who, asked, Some(units), false) {
-            Ok(at_ns) => {
+        match keyed.keys.take(who, asked, Amount::All(units), false) {
+            Ok(taken) => {
                 return Poll::Ready(Ok(Granted {
                     units,
                     since_ns: asked.now_ns,
-                    at_ns,
+                    at_ns: taken.at_ns,
                 }));
             }
             Err(Refusal::Denied(denied)) if denied.is_never() || denied.is_table_full() => {

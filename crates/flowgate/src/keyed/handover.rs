@@ -127,6 +127,8 @@ impl<A: KeyedAlgorithm> Export<A> {
         Self::read_body(seed, &mut file).ok_or_else(not_whole)
     }
 
+    /// None: it is cut off, or says what no limiter writes. Whoever has the seed can write any numbers with a checksum that
+    /// fits, and the rules count on what they have written themselves.
     fn read_body(seed: Seed, file: &mut Reader<'_>) -> Option<Self> {
         let capacity = usize::try_from(file.number()?).ok()?;
         let now = ticks(file.number()?);
@@ -138,9 +140,18 @@ impl<A: KeyedAlgorithm> Export<A> {
             count_bits: u32::try_from(file.number()?).ok()?,
             reading: Reading::of_table(0),
         };
+        if !A::Rule::is_sound(&terms) {
+            return None;
+        }
+        let is_sound = |entry: &Entry| {
+            let reading = entry.reading();
+            let is_read = !reading.is_own() || A::Rule::has_class(reading.class(), &terms);
+            entry.fingerprint() != 0 && !entry.waits() && is_read
+        };
         let entries = (0..file.number()?).map(|_| {
             let line = usize::try_from(file.number()?).ok()?;
-            Some((line, Entry(file.number_of_two()?)))
+            let entry = Some(Entry(file.number_of_two()?)).filter(is_sound);
+            Some((line, entry?))
         });
         let entries = entries.collect::<Option<_>>()?;
         let cells = (0..file.number()?).map(|_| {

@@ -65,6 +65,25 @@ pub(crate) struct Asked<'a> {
     pub(crate) own: Option<&'a Terms>,
 }
 
+/// How much is asked for, in units.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Amount {
+    /// As many as a token is.
+    Token,
+    /// All of them or none.
+    All(u64),
+    /// As many as there are, at most this.
+    UpTo(u64),
+}
+
+/// What was taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    pub(crate) units: u64,
+    /// As of when: not before it was asked.
+    pub(crate) at_ns: u64,
+}
+
 /// Why nothing was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -172,28 +191,27 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         }
     }
 
-    /// Takes `n` units (none: a token) for the key at `who.place`, for somebody in line or, if nobody waits, for a newcomer.
-    /// As of when, in nanoseconds: not before it was asked.
+    /// Takes units of the key at `who.place`, for somebody in line or, if nobody waits, for a newcomer.
     #[inline(never)]
     pub(crate) fn take(
         &self,
         who: Who<'_, N>,
         asked: Asked<'_>,
-        n: Option<u64>,
+        amount: Amount,
         is_in_line: bool,
-    ) -> Result<u64, Refusal> {
-        let now = ticks(asked.now_ns);
+    ) -> Result<Taken, Refusal> {
+        let at_ns = asked.now_ns;
         loop {
             let terms = asked.terms(self);
-            let n = n.unwrap_or(terms.scale);
+            let n = amount.units(&terms);
             if n > terms.most {
                 return Err(Refusal::Denied(Denied::never(n, terms.most)));
             }
             if n == 0 {
-                return Ok(asked.now_ns);
+                return Ok(Taken { units: n, at_ns });
             }
             let Some((slot, held)) = self.find(who) else {
-                match self.take_new(who, asked, n) {
+                match self.take_new(who, asked, amount) {
                     Some(answer) => return answer.map_err(Refusal::Denied),
                     None => continue,
                 }
@@ -204,10 +222,10 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
             let Some(state) = self.state(slot.entry, &terms, asked) else {
                 continue;
             };
-            match R::take(state, now, n, &terms) {
-                Ok(next) => {
+            match amount.take::<R>(state, ticks(at_ns), n, &terms) {
+                Ok((next, units)) => {
                     if self.commit(who, (slot, held), &terms, next) {
-                        return Ok(asked.now_ns);
+                        return Ok(Taken { units, at_ns });
                     }
                 }
                 Err(missing) => return Err(Refusal::Denied(later(missing))),
@@ -218,7 +236,12 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
     /// [`take`](Self::take) for a key without an entry; none if it has one.
     #[cold]
     #[inline(never)]
-    fn take_new(&self, who: Who<'_, N>, asked: Asked<'_>, n: u64) -> Option<Result<u64, Denied>> {
+    fn take_new(
+        &self,
+        who: Who<'_, N>,
+        asked: Asked<'_>,
+        amount: Amount,
+    ) -> Option<Result<Taken, Denied>> {
         let _lock = self.table.lock(&who.place);
         if self.find(who).is_some() {
             return None;
@@ -226,20 +249,25 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         // Under the lock, so that no entry of an earlier generation comes after a change has gone through all.
         let terms = asked.terms(self);
         let (state, now) = self.unknown(&who.place, asked, &terms);
-        let next = match R::take(state, now, n, &terms) {
-            Ok(next) => next,
+        let n = amount.units(&terms);
+        if n > terms.most {
+            // The quota has just changed.
+            return None;
+        }
+        let (next, units) = match amount.take::<R>(state, now, n, &terms) {
+            Ok(taken) => taken,
             Err(missing) => {
                 self.counters.refused_by_estimate.add();
                 return Some(Err(later(missing)));
             }
         };
         let entry = Entry::new(who.place.fingerprint, terms.reading, next);
-        let now_ns = (now >> TICK_BITS) as u64;
+        let at_ns = (now >> TICK_BITS) as u64;
         loop {
             match (self.table.opening(&who.place, now), &self.full) {
                 (Opening::Vacant(slot), _) => {
                     if self.settle(who, slot, entry) {
-                        return Some(Ok(now_ns));
+                        return Some(Ok(Taken { units, at_ns }));
                     }
                 }
                 (Opening::Instead(slot), Full::Evict) => {
@@ -250,7 +278,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
                         continue;
                     }
                     self.counters.evicted.add();
-                    return Some(Ok(now_ns));
+                    return Some(Ok(Taken { units, at_ns }));
                 }
                 (Opening::Instead(slot), Full::Deny) => {
                     self.counters.denied.add();
@@ -263,7 +291,8 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
                 }
                 (_, Full::Share { terms, state }) => {
                     self.counters.shared.add();
-                    return Some(share::<R>(terms, state, now, n).map(|()| now_ns));
+                    let shared = share::<R>(terms, state, now, amount.with(units));
+                    return Some(shared.map(|units| Taken { units, at_ns }));
                 }
             }
         }
@@ -550,6 +579,44 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
     }
 }
 
+impl Amount {
+    /// How many units that is in these terms.
+    fn units(self, terms: &Terms) -> u64 {
+        match self {
+            Self::Token => terms.scale,
+            Self::All(n) => n,
+            Self::UpTo(n) => n.min(terms.most),
+        }
+    }
+
+    /// The same, of `n` units.
+    fn with(self, n: u64) -> Self {
+        match self {
+            Self::UpTo(_) => Self::UpTo(n),
+            Self::Token | Self::All(_) => Self::All(n),
+        }
+    }
+
+    /// Takes the `n` [`units`](Self::units) that are asked for, or as many as there are if fewer will do: the new state and how
+    /// many; or how many ticks are missing.
+    fn take<R: Rule>(
+        self,
+        state: u128,
+        now: u128,
+        n: u64,
+        terms: &Terms,
+    ) -> Result<(u128, u64), u128> {
+        let taken = R::take(state, now, n, terms).map(|next| (next, n));
+        match (taken, self) {
+            (Err(missing), Self::UpTo(_)) => match R::left(state, now, terms).min(n) {
+                0 => Err(missing),
+                left => R::take(state, now, left, terms).map(|next| (next, left)),
+            },
+            (taken, _) => taken,
+        }
+    }
+}
+
 impl Refusal {
     /// For those whom it does not concern whether others wait.
     pub(crate) fn denied(self) -> Denied {
@@ -584,13 +651,23 @@ fn nanos(ticks: u128) -> u64 {
     u64::try_from(ticks.div_ceil(TICKS_PER_NS.into())).unwrap_or(u64::MAX)
 }
 
-/// Takes `n` from what all keys share that have no room.
-fn share<R: Rule>(terms: &Terms, state: &AtomicU128, now: u128, n: u64) -> Result<(), Denied> {
+/// Takes units, not 0, from what all keys share that have no room, and says how many.
+fn share<R: Rule>(
+    terms: &Terms,
+    state: &AtomicU128,
+    now: u128,
+    amount: Amount,
+) -> Result<u64, Denied> {
+    let n = amount.units(terms);
+    if n > terms.most {
+        return Err(Denied::never(n, terms.most));
+    }
     let mut known = state.load(Ordering::Acquire);
     loop {
-        let next = judge::<R>(known, now, n, terms)?;
+        let taken = amount.take::<R>(known, now, n, terms);
+        let (next, units) = taken.map_err(later)?;
         match state.compare_exchange_weak(known, next, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => return Ok(()),
+            Ok(_) => return Ok(units),
             Err(changed) => known = changed,
         }
     }

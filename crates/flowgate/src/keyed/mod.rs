@@ -41,6 +41,7 @@ pub use view::KeyedView;
 
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::Snapshot;
+use crate::policy::Policy;
 use crate::quota::{Quota, QuotaError};
 use crate::verdict::Denied;
 use crate::{FixedWindow, LeakyBucket, SegmentedWindow, TokenBucket};
@@ -264,7 +265,8 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         self.view().peek_n(key, n)
     }
 
-    /// Takes what there is of `key`, up to `n` units, and says how much that was.
+    /// Takes what there is of `key`, up to `n` units, and says how much that was: nothing if there is
+    /// [no room](WhenFull::Deny) for it; where new keys [share](WhenFull::Share), no more than is left of what they share.
     ///
     /// ```
     /// # use flowgate::Keyed;
@@ -315,7 +317,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         self.view().reset(key);
     }
 
-    /// How many units `key` could take now.
+    /// How many units `key` could take now, if there is room for it.
     pub fn available<K: Hash + ?Sized>(&self, key: &K) -> u64
     where
         N: Names<K>,
@@ -323,7 +325,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         self.view().available(key)
     }
 
-    /// `key`'s limit, what remains of it, and when it is whole again, seen at one instant.
+    /// `key`'s limit, what remains of it if there is room for it, and when it is whole again, seen at one instant.
     pub fn snapshot<K: Hash + ?Sized>(&self, key: &K) -> Snapshot
     where
         N: Names<K>,
@@ -401,6 +403,18 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// The quota of keys that have none of their own.
     pub fn quota(&self) -> Quota {
         *self.keys.force.quota()
+    }
+
+    /// What is allowed to keys that have no quota of their own.
+    ///
+    /// ```
+    /// # use flowgate::Keyed;
+    /// let limits = Keyed::token_bucket("100/min".parse()?).capacity(1000)?;
+    /// assert_eq!(limits.policy().quota, limits.quota());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn policy(&self) -> Policy {
+        Policy::new(self.quota(), A::IS_STEADY)
     }
 
     /// Puts another quota in force for all keys that have none of their own. What a key has taken stays taken; what it
@@ -511,9 +525,10 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         &self.clock
     }
 
-    /// Whether a decision on a key that is known takes no lock on this target.
+    /// Whether a decision on a key that is known takes no lock on this target. Where keys are [kept](KeyedBuilder::exact) it
+    /// takes that of its slot.
     pub fn is_lock_free(&self) -> bool {
-        crate::primitive::AtomicU128::is_lock_free()
+        !N::KEEPS && crate::primitive::AtomicU128::is_lock_free()
     }
 
     #[inline]

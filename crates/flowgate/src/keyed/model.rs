@@ -7,7 +7,7 @@
 use super::counts::Counters;
 use super::entry::{Entry, Reading};
 use super::force::InForce;
-use super::keys::{Asked, Full, Keys, Who, ticks};
+use super::keys::{Amount, Asked, Full, Keys, Who, ticks};
 use super::names::Hashed;
 use super::place::Place;
 use super::rule::{Bucket, Rule as _};
@@ -67,7 +67,8 @@ fn at(now_ns: u64) -> Asked<'static> {
 
 impl Model {
     fn takes(&self, key: u64, now_ns: u64) -> u64 {
-        u64::from(self.take(who(key), at(now_ns), None, false).is_ok())
+        let taken = self.take(who(key), at(now_ns), Amount::Token, false);
+        u64::from(taken.is_ok())
     }
 
     /// A key that owes this in `line` at the beginning.
@@ -135,7 +136,7 @@ fn c7_a_key_that_makes_way_while_it_takes_gets_nothing_by_it() {
         keys.seat(1, 7, SECOND);
         let other = {
             let keys = Arc::clone(&keys);
-            thread::spawn(move || keys.take(who(8), at(0), Some(2), false).is_ok())
+            thread::spawn(move || keys.take(who(8), at(0), Amount::All(2), false).is_ok())
         };
         let taken = keys.takes(7, 0);
         assert!(other.join().unwrap());
@@ -153,7 +154,7 @@ fn c7_a_key_that_makes_way_comes_back_with_its_debt() {
         keys.seat(1, 7, SECOND + 1);
         let other = {
             let keys = Arc::clone(&keys);
-            thread::spawn(move || keys.take(who(8), at(0), Some(2), false).is_ok())
+            thread::spawn(move || keys.take(who(8), at(0), Amount::All(2), false).is_ok())
         };
         assert_eq!(keys.takes(7, 0), 0);
         assert!(other.join().unwrap());
@@ -183,7 +184,7 @@ fn c1_a_change_of_quota_misses_no_key() {
         let keys = Arc::new(keys(2, Full::Deny, 0));
         let other = {
             let keys = Arc::clone(&keys);
-            thread::spawn(move || keys.take(who(7), at(0), Some(2), false).is_ok())
+            thread::spawn(move || keys.take(who(7), at(0), Amount::All(2), false).is_ok())
         };
         // Twice: what the first has passed over would be taken for what the second has put in force.
         keys.change(Quota::per_second(10).burst(2));

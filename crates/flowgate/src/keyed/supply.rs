@@ -1,7 +1,7 @@
 //! One key, seen from its line.
 
 use super::algorithm::KeyedAlgorithm;
-use super::keys::{Asked, Refusal, Who};
+use super::keys::{Amount, Asked, Refusal, Who};
 use super::names::KeyNames;
 use super::rooms::KeyRoom;
 use super::rule::{Rule, Terms};
@@ -56,7 +56,8 @@ impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeySupply<'_, A, N> {
     fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
         let own = self.room.own();
         let asked = self.asked(at.as_nanos(), &own);
-        let taken = self.keyed.keys.take(self.who(), asked, Some(n), true);
+        let keys = &self.keyed.keys;
+        let taken = keys.take(self.who(), asked, Amount::All(n), true);
         taken.map(drop).map_err(Refusal::denied)
     }
 

@@ -1,5 +1,5 @@
 use super::algorithm::KeyedAlgorithm;
-use super::keys::{Asked, Refusal, Who};
+use super::keys::{Amount, Asked, Refusal, Who};
 use super::names::{Hashed, KeyNames, Names};
 use super::rule::{Rule, Terms};
 use super::{Keyed, KeyedAcquire, KeyedError};
@@ -114,25 +114,30 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
         {
             return answer;
         }
-        self.take_with_care(who, asked, n)
+        let amount = n.map_or(Amount::Token, Amount::All);
+        self.take_with_care(who, asked, amount).map(drop)
     }
 
+    /// Says how many units it took.
     #[inline(never)]
     fn take_with_care(
         &self,
         who: Who<'_, N>,
         asked: Asked<'_>,
-        n: Option<u64>,
-    ) -> Result<(), Denied> {
-        match self.keyed.keys.take(who, asked, n, false) {
-            Ok(_) => Ok(()),
-            Err(Refusal::Denied(denied)) => Err(denied),
+        amount: Amount,
+    ) -> Result<u64, Denied> {
+        let taken = match self.keyed.keys.take(who, asked, amount, false) {
             Err(Refusal::Waits(slot)) => {
+                let n = match amount {
+                    Amount::Token => None,
+                    Amount::All(n) | Amount::UpTo(n) => Some(n),
+                };
                 self.stand_back(who, slot, asked.now_ns, n)?;
-                let taken = self.keyed.keys.take(who, asked, n, true);
-                taken.map(drop).map_err(Refusal::denied)
+                self.keyed.keys.take(who, asked, amount, true)
             }
-        }
+            taken => taken,
+        };
+        taken.map(|taken| taken.units).map_err(Refusal::denied)
     }
 
     /// [`Keyed::peek`].
@@ -201,16 +206,9 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
     where
         N: Names<K>,
     {
-        loop {
-            let n = n.min(self.available(key));
-            if n == 0 || self.try_acquire_n(key, n).is_ok() {
-                return n;
-            }
-            // As much as before, and not to be had: there is no room for the key.
-            if self.available(key) >= n {
-                return 0;
-            }
-        }
+        let taken = self.take_with_care(self.keyed.who(key), self.asked(), Amount::UpTo(n));
+        // Refused: there is nothing.
+        taken.unwrap_or(0)
     }
 
     /// [`Keyed::refund`].

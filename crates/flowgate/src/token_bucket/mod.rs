@@ -3,7 +3,11 @@
 mod at;
 mod builder;
 mod carry;
+mod change_quota;
+mod give_back;
 mod ledger;
+#[cfg(all(test, flowgate_loom))]
+mod model;
 mod pay_after;
 mod supply;
 #[cfg(all(test, not(flowgate_loom)))]
@@ -109,9 +113,8 @@ pub struct TokenBucket {
     pub(crate) clock: Clock,
     /// The latest time that a caller has supplied; a change of quota is not settled before it.
     newest_ns: AtomicU64,
-    /// The largest amount that a reservation has been told to wait for, in units. Raised before the
-    /// reservation is made, never lowered.
-    largest_told: AtomicU64,
+    /// See [`largest_told`](Self::largest_told).
+    largest_told: [AtomicU64; 2],
     /// The latest time that a reservation has been told to wait for; 0: none. Raised before it is made, lowered
     /// when the last one is cancelled.
     last_told_ns: AtomicU64,
@@ -150,7 +153,7 @@ impl TokenBucket {
                 pays_after: false,
                 clock,
                 newest_ns: AtomicU64::new(0),
-                largest_told: AtomicU64::new(0),
+                largest_told: [AtomicU64::new(0), AtomicU64::new(0)],
                 last_told_ns: AtomicU64::new(0),
                 given_back: AtomicU128::new(0),
                 ledger: Lock::new(Ledger::new(quota, default_burst)),
@@ -543,6 +546,21 @@ impl TokenBucket {
     /// ```
     pub fn is_lock_free(&self) -> bool {
         crate::primitive::AtomicU128::is_lock_free()
+    }
+
+    /// The largest amount that a reservation has been told to wait for, in units of `epoch`, the current one or that
+    /// before. Raised before the reservation is made; lowered only where an epoch begins.
+    #[inline]
+    fn largest_told(&self, epoch: u64) -> &AtomicU64 {
+        &self.largest_told[(epoch % 2) as usize]
+    }
+
+    /// What reservations have raised `told` to, all of those that are in a state that was read before.
+    ///
+    /// Not a load: the word moves without publishing what was written before. A reservation that raises this
+    /// afterwards learns that the word has moved on, and fails.
+    fn seen(told: &AtomicU64) -> u64 {
+        told.fetch_max(0, Ordering::AcqRel)
     }
 
     #[inline]

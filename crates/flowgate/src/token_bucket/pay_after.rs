@@ -307,11 +307,6 @@ impl<'a> At<'a, PayAfter> {
         units: impl Fn(&Parameters) -> u64,
         max_wait: Option<Duration>,
     ) -> Result<Reservation<'a>, Denied> {
-        // Beside a reservation that may go into debt there is no room for anything given back.
-        self.limiter
-            .0
-            .largest_told
-            .fetch_max(u64::MAX, Ordering::AcqRel);
         self.bucket().reserve_step(
             self.limiter,
             units,
@@ -379,10 +374,9 @@ impl TokenBucket {
 }
 
 waits_in_line!(PayAfter, |limiter| &limiter.0);
-// The next one pays, so it has to be let through first: there is no debt after the fact.
 limiter_by_its_verbs!(PayAfter as PayAfter, reserve_n;
     policy: |bucket| Policy::new(bucket.quota(), false), refund: PayAfter::refund,
-    charge: PayAfter::try_acquire_n);
+    charge: |limiter: &PayAfter, n| limiter.0.charge(n));
 
 impl fmt::Debug for PayAfter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -67,24 +67,15 @@ impl Supply for TokenBucket {
     }
 
     fn take_back(&self, at: Timestamp, n: u64, receipt: &Receipt) {
-        let at_ns = at.as_nanos();
-        if *receipt == Receipt::default() && !self.pays_after {
+        if *receipt == Receipt::default() {
             self.take_back_unknown(at, n);
             return;
         }
-        let receipt = if *receipt == Receipt::default() {
-            // Not known, it is assumed to have found nothing missing: no more can then come back than should.
-            let view = self.word.view(at_ns);
-            let tat = view.now + view.parameters.ticks(n);
-            self.receipt(at_ns, &view.parameters, tat)
-        } else {
-            *receipt
-        };
         let grant = Reservation {
             limiter: self,
             units: n,
-            at_ns,
-            receipt,
+            at_ns: at.as_nanos(),
+            receipt: *receipt,
         };
         let now_ns = || self.clock.latest().as_nanos();
         if self.pays_after {

@@ -95,7 +95,7 @@ impl<'a> At<'a, WarmUp> {
                 _ => parameters.ns(settled.next_free),
             };
             let Ok(at_ns) = u64::try_from(at_ns) else {
-                return (None, Err(parameters.never(n)));
+                return (None, Err(Denied::too_late()));
             };
             let wait_ns = u128::from(at_ns - self.now_ns);
             if let Some(max_wait) = max_wait.filter(|max_wait| wait_ns > max_wait.as_nanos()) {
@@ -212,17 +212,19 @@ impl WarmUp {
         back
     }
 
-    /// Undoes what `receipt` is of, `n` units, if the state is the one that it left. Every grant moves the next free
-    /// time forward, and what moves it back either undoes the last one or begins an epoch, so none can have come in
-    /// between.
-    pub(super) fn undo(&self, receipt: &Receipt, n: u64) -> u64 {
+    /// Undoes `back` of the `n` units that `receipt` is of, if the state is the one that it left. Every grant moves the
+    /// next free time forward, and what moves it back either undoes the last one or begins an epoch, so none can have
+    /// come in between.
+    pub(super) fn undo(&self, receipt: &Receipt, n: u64, back: u64) -> u64 {
         let _change = self.room.change(self);
 
         self.update(|parameters, state| {
             if parameters.epoch != receipt.epoch || state.next_free != receipt.state {
                 return (None, 0);
             }
-            (parameters.undone(state, receipt.given_back, n), n)
+            let undone = parameters.undone(state, receipt.given_back, n);
+            let kept = |undone| parameters.curve.spent(undone, n - back);
+            (undone.map(kept), back)
         })
     }
 }

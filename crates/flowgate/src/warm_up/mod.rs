@@ -467,7 +467,8 @@ limiter_by_its_verbs!(WarmUp as WarmUp, reserve_n;
 
 impl Revoke for WarmUp {
     fn revoke(&self, reservation: &Reservation<'_>, _: Option<Timestamp>) -> u64 {
-        self.undo(&reservation.receipt, reservation.units)
+        let all = reservation.units;
+        self.undo(&reservation.receipt, all, all)
     }
 }
 

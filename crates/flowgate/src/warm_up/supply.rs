@@ -81,14 +81,14 @@ impl Supply for WarmUp {
 }
 
 impl WarmUp {
-    /// Undoes the grant of `n` units at `at`, if nothing has been granted since.
+    /// Has the grant at `at` be of `n` units less, if nothing has been granted since.
     fn take_back_of(&self, at: Timestamp, n: u64) {
         let turn = {
             let mut last_turn = self.last_turn.lock();
-            last_turn.take_if(|turn| turn.at_ns == at.as_nanos() && turn.units == n)
+            last_turn.take_if(|turn| turn.at_ns == at.as_nanos() && turn.units >= n)
         };
         if let Some(turn) = turn {
-            self.undo(&turn.receipt, n);
+            self.undo(&turn.receipt, turn.units, n);
         }
     }
 }

@@ -1,6 +1,7 @@
+use super::KeyedConcurrencyLimit;
 use super::in_flight::InFlight;
-use super::{KeyedConcurrencyLimit, check};
 use crate::clock::Clock;
+use crate::concurrency_limit::check;
 use crate::keyed::builder::random_seed;
 use crate::keyed::error::KeyedError;
 use crate::keyed::place::Seed;

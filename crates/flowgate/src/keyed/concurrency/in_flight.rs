@@ -56,7 +56,16 @@ impl InFlight {
 
     /// How many are in flight for the key at `place`.
     pub(super) fn of(&self, place: &Place) -> u64 {
-        self.find(place).map_or(0, |slot| count(slot.entry))
+        self.look(place).0
+    }
+
+    /// How many are in flight for the key at `place`, and, if somebody waits for it, its slot.
+    pub(super) fn look(&self, place: &Place) -> (u64, Option<usize>) {
+        let seen = self.find(place).map(|slot| {
+            let waits = slot.entry.waits().then_some(slot.index);
+            (count(slot.entry), waits)
+        });
+        seen.unwrap_or((0, None))
     }
 
     /// Lets `n` more in for the key at `place`, not 0, and says how many are in flight with them: at most `limit`.

@@ -20,6 +20,7 @@ use super::place::{Place, Seed};
 use super::rooms::Rooms;
 use super::table::Table;
 use crate::clock::Clock;
+use crate::concurrency_limit::{MOST, check};
 use crate::limiter::Snapshot;
 use crate::primitive::{AtomicU64, Ordering};
 use crate::quota::QuotaError;
@@ -30,9 +31,6 @@ use core::hash::Hash;
 use core::time::Duration;
 use in_flight::{InFlight, Refused, Who};
 use supply::KeySupply;
-
-/// The largest limit.
-const MOST: u32 = (1 << 31) - 1;
 
 /// Bounds how many operations are under way at once **for each key: in flight ≤ limit**, at every instant, in memory
 /// that is fixed when it is made.
@@ -328,7 +326,7 @@ impl KeyedConcurrencyLimit {
         self.in_flight.of(&self.place(key))
     }
 
-    /// How many operations could be admitted for `key` now, if there is a slot for it.
+    /// How many operations could be admitted for `key` now, if there is a slot for it; 0 while others wait for what is free.
     pub fn available<K: Hash + ?Sized>(&self, key: &K) -> u64 {
         self.snapshot(key).remaining
     }
@@ -347,7 +345,28 @@ impl KeyedConcurrencyLimit {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn snapshot<K: Hash + ?Sized>(&self, key: &K) -> Snapshot {
-        snapshot(self.in_flight(key), self.limit())
+        self.snapshot_by(key, self.limit())
+    }
+
+    /// [`snapshot`](Self::snapshot) by this `limit`.
+    fn snapshot_by<K: Hash + ?Sized>(&self, key: &K, limit: u32) -> Snapshot {
+        let place = self.place(key);
+        let (in_flight, waits) = self.in_flight.look(&place);
+        let room = waits.and_then(|slot| self.rooms.find(slot, &place, &()));
+        let limit = u64::from(limit);
+        // What is free is spoken for as long as somebody is in line.
+        let remaining = match room {
+            Some(room) if room.room.is_held() => 0,
+            _ => limit.saturating_sub(in_flight),
+        };
+        Snapshot {
+            limit,
+            remaining,
+            reset_after: match in_flight == 0 && remaining == limit {
+                true => Duration::ZERO,
+                false => Duration::MAX,
+            },
+        }
     }
 
     /// How many operations may be in flight for a key.
@@ -392,7 +411,19 @@ impl KeyedConcurrencyLimit {
         self.in_flight.keys()
     }
 
-    /// Whether nothing is in flight. It looks at every slot, as [`len`](Self::len).
+    /// Whether nothing is in flight for any key, and nobody waits. It looks at every slot, as [`len`](Self::len).
+    ///
+    /// ```
+    /// use flowgate::KeyedConcurrencyLimit;
+    /// use std::sync::Arc;
+    ///
+    /// let hosts = Arc::new(KeyedConcurrencyLimit::new(2, 1000)?);
+    /// let permit = hosts.try_acquire_owned("a.example")?;
+    /// assert!(!hosts.is_empty());
+    /// drop(permit);
+    /// assert!(hosts.is_empty()); // as after a drain
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -418,13 +449,28 @@ impl KeyedConcurrencyLimit {
     /// # use flowgate::KeyedConcurrencyLimit;
     /// let limits = KeyedConcurrencyLimit::new(5, 1_000_000)?;
     /// println!("{} bytes", limits.bytes());
-    /// assert!(limits.bytes() < 100 * limits.capacity() as u64);
+    /// assert!(limits.bytes() < 100 * limits.capacity());
     /// # Ok::<(), flowgate::KeyedError>(())
     /// ```
-    pub fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> usize {
         let table = Table::bytes(self.in_flight.table().lines() as u128);
-        // It is there, so it is less than all that can be addressed.
-        table as u64 + size_of::<Self>() as u64
+        // It has been taken, so it can be told.
+        table as usize + size_of::<Self>()
+    }
+
+    /// Whether admitting an operation for a key that has a slot, and giving it back, take no lock on this target as long as
+    /// nobody waits for that key.
+    ///
+    /// ```
+    /// # use flowgate::KeyedConcurrencyLimit;
+    /// let limits = KeyedConcurrencyLimit::new(5, 1000)?;
+    /// if !limits.is_lock_free() {
+    ///     eprintln!("limits take locks here: no 128-bit compare-and-swap");
+    /// }
+    /// # Ok::<(), flowgate::KeyedError>(())
+    /// ```
+    pub fn is_lock_free(&self) -> bool {
+        crate::primitive::AtomicU128::is_lock_free()
     }
 
     /// How often a key was refused since the limit was made because there was no slot for it: a sign that it should
@@ -525,31 +571,6 @@ impl KeyedConcurrencyLimit {
             room.room.serve_changed(&KeySupply::new(self, &room));
         }
     }
-}
-
-fn snapshot(in_flight: u64, limit: u32) -> Snapshot {
-    let limit = u64::from(limit);
-    Snapshot {
-        limit,
-        remaining: limit.saturating_sub(in_flight),
-        reset_after: match in_flight {
-            0 => Duration::ZERO,
-            _ => Duration::MAX,
-        },
-    }
-}
-
-fn check(limit: u32) -> Result<u32, QuotaError> {
-    if limit > MOST {
-        let (value, max) = (limit.into(), MOST.into());
-        return Err(QuotaError::out_of_range(
-            "a concurrency limit",
-            value,
-            0,
-            max,
-        ));
-    }
-    Ok(limit)
 }
 
 impl fmt::Debug for KeyedConcurrencyLimit {

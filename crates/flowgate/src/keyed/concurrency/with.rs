@@ -1,4 +1,4 @@
-use super::{AcquireKeyPermit, KeyPermit, KeyedConcurrencyLimit, snapshot};
+use super::{AcquireKeyPermit, KeyPermit, KeyedConcurrencyLimit};
 use crate::limiter::Snapshot;
 use crate::verdict::Denied;
 use core::hash::Hash;
@@ -87,7 +87,7 @@ where
 
     /// [`KeyedConcurrencyLimit::snapshot`].
     pub fn snapshot<K: Hash + ?Sized>(&self, key: &K) -> Snapshot {
-        snapshot(self.all.in_flight(key), self.limit)
+        self.all.snapshot_by(key, self.limit)
     }
 
     /// The limit.

@@ -41,6 +41,12 @@ impl Rule for Bucket {
         }
     }
 
+    fn is_sound(terms: &Terms) -> bool {
+        let span = terms.unit.checked_mul(terms.most.into());
+        let is_fillable = (1..=MOST_SPAN).contains(&terms.span) && span == Some(terms.span);
+        is_fillable && terms.count_bits == 0
+    }
+
     #[inline]
     fn take(state: u128, now: u128, n: u64, terms: &Terms) -> Result<u128, u128> {
         token_bucket::take(state, now, terms.cost(n), terms.span)
@@ -94,6 +100,10 @@ impl Rule for Bucket {
         let mantissa = terms.unit >> (exponent - MANTISSA_BITS) & ((1 << MANTISSA_BITS) - 1);
         let class = u128::from(exponent - LEAST_EXPONENT) << MANTISSA_BITS | mantissa;
         class.min(MOST_CLASS.into()) as u16
+    }
+
+    fn has_class(_: u16, _: &Terms) -> bool {
+        true
     }
 
     /// The least cost in the class, so that a debt is no fewer units than it was.

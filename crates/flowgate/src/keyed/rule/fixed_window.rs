@@ -40,17 +40,29 @@ fn pack(end: u128, count: u128, terms: &Terms) -> u128 {
     (end + count.min(power(terms) - 1)).min(MOST_STATE)
 }
 
-impl Rule for FixedWindow {
-    fn terms(quota: &Quota) -> Result<Terms, QuotaError> {
-        let (limit, window_ns) = quota.window()?;
+impl FixedWindow {
+    fn terms_of(limit: u64, scale: u64, window_ns: u64) -> Result<Terms, QuotaError> {
         Ok(Terms {
             unit: 0,
             most: limit,
-            scale: quota.scale(),
+            scale,
             span: span(window_ns, digits(limit).max(TICK_BITS))?,
             count_bits: digits(limit).max(TICK_BITS),
             reading: Reading::of_table(0),
         })
+    }
+}
+
+impl Rule for FixedWindow {
+    fn terms(quota: &Quota) -> Result<Terms, QuotaError> {
+        let (limit, window_ns) = quota.window()?;
+        Self::terms_of(limit, quota.scale(), window_ns)
+    }
+
+    fn is_sound(terms: &Terms) -> bool {
+        let window_ns = (terms.span >> TICK_BITS) as u64;
+        let same = || Self::terms_of(terms.most, terms.scale, window_ns);
+        terms.most > 0 && window_ns > 0 && same().as_ref() == Ok(terms)
     }
 
     #[inline]
@@ -112,6 +124,10 @@ impl Rule for FixedWindow {
     fn class(terms: &Terms) -> u16 {
         // At most 64.
         digits(terms.most) as u16
+    }
+
+    fn has_class(class: u16, _: &Terms) -> bool {
+        u32::from(class) <= u64::BITS
     }
 
     /// The least limit with as many digits, of which a count is the largest part.

@@ -23,6 +23,9 @@ pub trait Rule: Debug + 'static {
     /// The integers that a quota comes down to.
     fn terms(quota: &Quota) -> Result<Terms, QuotaError>;
 
+    /// Whether a quota can come down to these.
+    fn is_sound(terms: &Terms) -> bool;
+
     /// Whether keys in terms `own` can be in one table with those in terms `table`, and come to have these.
     fn goes_with(own: &Terms, table: &Terms) -> Result<(), QuotaError> {
         let _ = (own, table);
@@ -53,6 +56,9 @@ pub trait Rule: Debug + 'static {
 
     /// What is kept of terms in an entry that has its own.
     fn class(terms: &Terms) -> u16;
+
+    /// Whether terms that go with `table` can be of this class.
+    fn has_class(class: u16, table: &Terms) -> bool;
 
     /// Terms of this class, in which a state says that no less has been taken than in those that the class is of.
     fn of_class(class: u16, table: &Terms) -> Terms;

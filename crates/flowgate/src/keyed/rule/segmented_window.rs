@@ -86,12 +86,15 @@ impl Segments {
     }
 }
 
-impl Rule for SegmentedWindow {
-    fn terms(quota: &Quota) -> Result<Terms, QuotaError> {
-        let (limit, window_ns) = quota.window()?;
+/// How many bits there are for each count: rounding an end up must not reach the next.
+fn room(window_ns: u64) -> u32 {
+    (window_ns.ilog2() + TICK_BITS) / 2
+}
+
+impl SegmentedWindow {
+    fn terms_of(limit: u64, scale: u64, window_ns: u64) -> Result<Terms, QuotaError> {
         let half = half(digits(limit));
-        // Rounding an end up must not reach the next.
-        let room = (u64::BITS - 1 - window_ns.leading_zeros() + TICK_BITS) / 2;
+        let room = room(window_ns);
         if half > room {
             let most = (1 << room) - 1;
             return Err(QuotaError::out_of_range(
@@ -104,11 +107,24 @@ impl Rule for SegmentedWindow {
         Ok(Terms {
             unit: 0,
             most: limit,
-            scale: quota.scale(),
+            scale,
             span: span(window_ns, 2 * half)?,
             count_bits: 2 * half,
             reading: Reading::of_table(0),
         })
+    }
+}
+
+impl Rule for SegmentedWindow {
+    fn terms(quota: &Quota) -> Result<Terms, QuotaError> {
+        let (limit, window_ns) = quota.window()?;
+        Self::terms_of(limit, quota.scale(), window_ns)
+    }
+
+    fn is_sound(terms: &Terms) -> bool {
+        let window_ns = (terms.span >> TICK_BITS) as u64;
+        let same = || Self::terms_of(terms.most, terms.scale, window_ns);
+        terms.most > 0 && window_ns > 0 && same().as_ref() == Ok(terms)
     }
 
     /// A state does not tell how long its segments are.
@@ -207,6 +223,10 @@ impl Rule for SegmentedWindow {
     fn class(terms: &Terms) -> u16 {
         // At most 64.
         digits(terms.most) as u16
+    }
+
+    fn has_class(class: u16, table: &Terms) -> bool {
+        half(class.into()) <= room((table.span >> TICK_BITS) as u64)
     }
 
     /// The least limit with as many digits, of which a count is the largest part. A key's own limit is of the same windows.
