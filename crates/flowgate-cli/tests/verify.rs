@@ -152,6 +152,14 @@ fn bad_arguments_are_answered_in_one_line() {
             "type X-Api-Key=ann,bob",
         ),
         (
+            &["http://127.0.0.1:1/", "--key-header", "X-Key=a,b,a"],
+            "a value is there twice",
+        ),
+        (
+            &["http://127.0.0.1:1/", "--key-header", "X-Key=a"],
+            "nobody to tell apart",
+        ),
+        (
             &["http://127.0.0.1:1/", "--admitted", "2xx"],
             "type 200-299,304",
         ),

@@ -22,25 +22,22 @@ pub(crate) enum Allowance {
 impl Allowance {
     pub(crate) fn of_claim(claim: Claim) -> Self {
         let quota = claim.quota;
-        let scale = quota.scale() as f64;
         let window = quota.period().as_nanos() as f64;
+        // A request is a token, in however many units.
         let limit = quota.count() as f64;
         match claim.kind {
             None | Some(ClaimedKind::Token | ClaimedKind::Queue) => Self::Bucket {
                 burst: quota.max_burst() as f64,
                 rate: limit / window,
             },
-            Some(ClaimedKind::Sliding) => Self::Every {
-                limit: limit * scale,
-                window,
-            },
+            Some(ClaimedKind::Sliding) => Self::Every { limit, window },
             Some(ClaimedKind::Fixed) => Self::Each {
-                limit: limit * scale,
+                limit,
                 window,
                 less: 0.0,
             },
             Some(ClaimedKind::Approximate) => Self::Each {
-                limit: limit * scale,
+                limit,
                 window,
                 less: 1.0,
             },
@@ -180,4 +177,18 @@ pub(crate) fn envelope(evidence: &Evidence) -> Vec<Point> {
         })
     });
     points.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c1_a_claim_in_units_allows_as_many_requests_as_one_without() {
+        for kind in ["", "token", "queue", "fixed", "sliding", "approximate"] {
+            let claim = |quota: &str| format!("{kind} {quota}").parse::<Claim>();
+            let allowed = |quota: &str| Allowance::of_claim(claim(quota).unwrap());
+            assert_eq!(allowed("10/s units 10"), allowed("10/s"), "{kind}");
+        }
+    }
 }

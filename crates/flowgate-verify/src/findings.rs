@@ -37,7 +37,8 @@ pub struct Findings {
     /// The most that was admitted in any span: for some lengths, increasing.
     pub envelope: Vec<Point>,
     /// Where most was admitted beyond what was allowed, by the claim or, without one, by what it looks like; of all
-    /// spans the one that is furthest over, and otherwise the one that is nearest to it.
+    /// spans the one that is furthest over, and otherwise the one that is nearest to it. None if nothing is claimed and it is
+    /// of none of the kinds known.
     pub worst: Option<Worst>,
     /// What it admitted of even streams.
     pub steady: Vec<Steady>,
@@ -186,8 +187,9 @@ pub struct KeyIsolation {
     pub keys: u32,
     /// Whether what one key took another lost.
     pub are_shared: bool,
-    /// Jain's index of what the keys were admitted when all asked for too much; 1 if alike.
-    pub jain: f64,
+    /// Jain's index of what the keys were admitted when all asked for too much; 1 if alike. None if the time or the requests
+    /// did not suffice for that.
+    pub jain: Option<f64>,
 }
 
 /// What it said of its limit, and whether that was true.

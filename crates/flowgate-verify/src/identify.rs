@@ -114,8 +114,7 @@ pub(crate) fn identify<S: Subject>(
     };
     found.steady = steady(inquiry, &best)?;
     let from = inquiry.record().len();
-    refill(inquiry, &best)?;
-    if inquiry.record().len() > from {
+    if refill(inquiry, &best)? {
         course.volleys = from;
     }
     rest(inquiry, &best, rng)?;
@@ -146,7 +145,7 @@ struct Course {
     first: Range<usize>,
     /// More than the rate.
     stream: Range<usize>,
-    /// From here on as much at once, after a rest.
+    /// From here on as much at once, after a rest in which everything came back; 0 if there was no time for one.
     volleys: usize,
     /// Per nanosecond, to a factor of two.
     rough: f64,

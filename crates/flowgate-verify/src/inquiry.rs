@@ -22,7 +22,7 @@ impl<'a, S: Subject> Inquiry<'a, S> {
         progress: &'a mut dyn FnMut(Progress<'_>),
     ) -> Self {
         let began_ns = subject.now_ns();
-        Self {
+        let inquiry = Self {
             subject,
             progress,
             budget,
@@ -31,7 +31,9 @@ impl<'a, S: Subject> Inquiry<'a, S> {
             record: Vec::new(),
             ends: Vec::new(),
             guess: None,
-        }
+        };
+        inquiry.subject.end_at(inquiry.end_ns());
+        inquiry
     }
 
     pub(crate) fn now_ns(&self) -> u64 {
@@ -78,7 +80,7 @@ impl<'a, S: Subject> Inquiry<'a, S> {
         took.get(took.len() / 2).copied().unwrap_or(0).max(1)
     }
 
-    /// Asks what the budget still allows of `shots`.
+    /// Asks what the budget still allows of `shots`, which may be fewer, or none.
     pub(crate) fn ask(
         &mut self,
         phase: Phase,

@@ -152,7 +152,9 @@ impl Investigation {
         truth.quota = ToldQuota::of(record, &likeness);
         let failed = count(record, Outcome::Failed);
         let evidence = Evidence::of(record.iter().filter(|seen| seen.key == 0));
-        let worst = allowance(self.claim, best).and_then(|allowed| allowed.worst(&evidence));
+        // Numbers that do not explain the answers accuse nobody.
+        let known = best.filter(|_| likeness.kind != Kind::Unknown);
+        let worst = allowance(self.claim, known).and_then(|allowed| allowed.worst(&evidence));
         faults.extend(seen(&truth, &found.steady, failed, record.len() as u64));
         let claim = self.claim.map(|claim| {
             faults.extend(by_claim(claim, &likeness, worst));

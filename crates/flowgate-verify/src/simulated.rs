@@ -93,6 +93,7 @@ pub struct Simulated<D> {
     service_ns: u64,
     rng: Rng,
     now_ns: u64,
+    end_ns: u64,
     free_ns: Vec<u64>,
 }
 
@@ -104,6 +105,7 @@ impl<D: FnMut(Question) -> Answer> Simulated<D> {
             service_ns: 0,
             rng: Rng::with_seed(0),
             now_ns: 0,
+            end_ns: u64::MAX,
             free_ns: Vec::new(),
         }
     }
@@ -116,19 +118,23 @@ impl<D: FnMut(Question) -> Answer> Simulated<D> {
         self
     }
 
-    /// Sends the shot as soon as may be: when it goes, when it is decided, when it would be answered.
-    fn departure(&mut self, shot: Shot) -> [u64; 3] {
+    /// Sends the shot as soon as may be: when it goes, when it is decided, when it would be answered. `None` if that is
+    /// after the end.
+    fn departure(&mut self, shot: Shot) -> Option<[u64; 3]> {
         let lane = shot.lane as usize;
         if self.free_ns.len() <= lane {
             self.free_ns.resize(lane + 1, 0);
         }
         let sent_ns = shot.at_ns.max(self.now_ns).max(self.free_ns[lane]);
+        if sent_ns >= self.end_ns {
+            return None;
+        }
         let took_ns = self.rng.u64(0..=self.service_ns);
-        [
+        Some([
             sent_ns,
             sent_ns + self.rng.u64(0..=took_ns),
             sent_ns + took_ns,
-        ]
+        ])
     }
 }
 
@@ -137,6 +143,10 @@ impl<D: FnMut(Question) -> Answer> Subject for Simulated<D> {
 
     fn now_ns(&self) -> u64 {
         self.now_ns
+    }
+
+    fn end_at(&mut self, end_ns: u64) {
+        self.end_ns = end_ns;
     }
 
     fn send(&mut self, volley: &Volley) -> Result<Vec<Observation>, Infallible> {
@@ -149,8 +159,9 @@ impl<D: FnMut(Question) -> Answer> Subject for Simulated<D> {
         // One of each lane is under way; the one that is decided first comes first.
         let mut under_way = BinaryHeap::new();
         for queue in &mut waiting {
-            if let Some(index) = queue.pop_front() {
-                let [sent_ns, decided_ns, answered_ns] = self.departure(shots[index]);
+            if let Some(index) = queue.pop_front()
+                && let Some([sent_ns, decided_ns, answered_ns]) = self.departure(shots[index])
+            {
                 under_way.push(Reverse((decided_ns, index, sent_ns, answered_ns)));
             }
         }
@@ -171,8 +182,9 @@ impl<D: FnMut(Question) -> Answer> Subject for Simulated<D> {
             });
             self.free_ns[lane as usize] = answered_ns;
             last_ns = last_ns.max(answered_ns);
-            if let Some(next) = waiting[lane as usize].pop_front() {
-                let [sent_ns, decided_ns, answered_ns] = self.departure(shots[next]);
+            if let Some(next) = waiting[lane as usize].pop_front()
+                && let Some([sent_ns, decided_ns, answered_ns]) = self.departure(shots[next])
+            {
                 under_way.push(Reverse((decided_ns, next, sent_ns, answered_ns)));
             }
         }

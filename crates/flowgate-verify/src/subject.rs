@@ -47,14 +47,15 @@ pub trait Subject {
     /// The time on its timeline, in nanoseconds. A timeline begins at 0 and never goes back.
     fn now_ns(&self) -> u64;
 
-    /// Nanoseconds of the Unix epoch at which the timeline began, so that windows aligned to it can be told from
-    /// others; `None` if there is no such thing.
-    fn epoch_ns(&self) -> Option<u64> {
-        None
+    /// Is told, before an investigation begins, when it ends on this timeline, in nanoseconds: from then on nothing is to be
+    /// sent. One that does not care sends late shots late, and takes longer than its [`Budget`](crate::Budget).
+    fn end_at(&mut self, end_ns: u64) {
+        let _ = end_ns;
     }
 
     /// Asks as `volley` says, waits for the answers, and returns them in the order of sending. A shot whose time has
-    /// passed, or whose lane is busy, is sent as soon as may be; what was really so is in the observation.
+    /// passed, or whose lane is busy, is sent as soon as may be, and left out if that is after the [end](Self::end_at); what
+    /// was really so is in the observation.
     ///
     /// # Errors
     ///

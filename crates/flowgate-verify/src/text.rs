@@ -155,6 +155,8 @@ impl fmt::Display for ToldQuota {
             write!(f, " in {window} s")?;
         }
         f.write_str(match self.agrees {
+            // A window is told in whole seconds.
+            Some(true) if self.window.is_some() => ", as found, to the second",
             Some(true) => ", as found",
             Some(false) => ", which is not what was found",
             None => "",
@@ -169,7 +171,11 @@ impl fmt::Display for KeyIsolation {
         } else {
             "are apart"
         };
-        write!(f, "{} {how}, Jain's index {:.3}", self.keys, self.jain)
+        write!(f, "{} {how}", self.keys)?;
+        if let Some(jain) = self.jain {
+            write!(f, ", Jain's index {jain:.3}")?;
+        }
+        Ok(())
     }
 }
 
@@ -255,6 +261,9 @@ impl fmt::Display for Verdict {
 
 /// A number with four digits that matter.
 pub(crate) fn four_digits(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
     let before = value.abs().max(1e-9).log10().floor();
     let digits = (3.0 - before).clamp(0.0, 9.0) as usize;
     format!("{value:.digits$}")
@@ -317,5 +326,35 @@ impl fmt::Display for Findings {
             line(f, "fault", fault)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn four_digits_matter_and_nothing_is_nothing() {
+        for (value, expected) in [
+            (0.0, "0"),
+            (0.000_123_456, "0.0001235"),
+            (4.503, "4.503"),
+            (99.5, "99.50"),
+            (123_456.0, "123456"),
+        ] {
+            assert_eq!(four_digits(value), expected);
+        }
+    }
+
+    #[test]
+    fn an_index_that_was_not_measured_is_not_told() {
+        let keys = |jain| KeyIsolation {
+            keys: 2,
+            are_shared: false,
+            jain,
+        };
+        assert_eq!(keys(None).to_string(), "2 are apart");
+        let whole = keys(Some(1.0)).to_string();
+        assert_eq!(whole, "2 are apart, Jain's index 1.000");
     }
 }

@@ -39,9 +39,8 @@ fn agree(limit: f64, window: Option<f64>, likeness: &Likeness) -> Option<bool> {
     if matches!(likeness.kind, Kind::Unknown | Kind::LeakyQueue) {
         return None;
     }
-    let (Some(burst), Some(rate)) = (likeness.burst, likeness.rate) else {
-        return Some(false);
-    };
+    // Where no limit was met, it may not have been reached.
+    let (burst, rate) = (likeness.burst?, likeness.rate?);
     let is_limit = agrees(burst, limit, BURST_OFF * limit + 1.0);
     let is_window = window.is_none_or(|window| {
         // Told in whole seconds, which may be rounded either way.
@@ -124,6 +123,13 @@ mod tests {
         let told = ToldQuota::of(&seen, &found(20.0, 1.0)).unwrap();
         assert_eq!((told.limit, told.answers), (20, 2));
         assert_eq!(ToldQuota::of(&seen[1..2], &found(20.0, 1.0)), None);
+        let nothing_met = Likeness {
+            kind: Kind::Unlimited,
+            rate: None,
+            burst: None,
+            ..found(20.0, 1.0)
+        };
+        assert_eq!(ToldQuota::of(&seen, &nothing_met).unwrap().agrees, None);
         for kind in [Kind::Unknown, Kind::LeakyQueue] {
             let found = Likeness {
                 kind,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use flowgate::{FixedWindow, ManualClock, Quota, SlidingWindow, Timestamp, TokenBucket};
 use flowgate_verify::{
-    Answer, Claim, Fault, Findings, Investigation, Kind, Outcome, Question, Simulated, Told,
-    Verdict,
+    Answer, Budget, Claim, Fault, Findings, Investigation, Kind, Outcome, Question, Simulated,
+    Told, Verdict,
 };
 
 const SERVICE: Duration = Duration::from_micros(500);
@@ -347,7 +347,8 @@ fn keys_are_apart_or_share() {
     .service(SERVICE, 5);
     let Ok(findings) = investigation.run(&mut subject, &mut |_| ());
     let keys = findings.keys.clone().unwrap();
-    assert!(!keys.are_shared && keys.jain > 0.99, "{findings}");
+    let are_alike = keys.jain.is_some_and(|jain| jain > 0.99);
+    assert!(!keys.are_shared && are_alike, "{findings}");
 
     let mut one = bucket("100/s burst 20");
     let mut subject =
@@ -389,4 +390,47 @@ fn what_is_found_does_not_depend_on_what_is_claimed() {
         let differs = matches!(verdict(&findings), Verdict::Differs(_));
         assert!(differs, "{findings}");
     }
+}
+
+#[test]
+fn c1_what_is_of_no_kind_that_is_known_is_not_said_to_be_over_anything() {
+    // One in eight of those that a bucket has room for is refused all the same.
+    let mut decide = bucket("100/s burst 20");
+    let mut asked = 0_u64;
+    let mut subject = Simulated::new(|question: Question| {
+        asked += 1;
+        let is_spared = asked.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 61 == 0;
+        (!is_spared && decide(question.at_ns)).into()
+    })
+    .service(SERVICE, 3);
+    let Ok(findings) = Investigation::new().run(&mut subject, &mut |_| ());
+    assert_eq!(findings.likeness.kind, Kind::Unknown, "{findings}");
+    assert!(findings.likeness.rate.is_some(), "there is a nearest kind");
+    assert_eq!(findings.worst, None, "{findings}");
+}
+
+/// However long answers take: from the 1101st on half a second, in the middle of a stream.
+#[test]
+fn nothing_is_sent_when_the_time_is_over() {
+    let budget = Budget {
+        time: Duration::from_secs(5),
+        ..Budget::default()
+    };
+    let mut decide = bucket("1000/s burst 500");
+    let (mut asked, mut latest_ns) = (0_u64, 0);
+    let mut subject = Simulated::new(|question: Question| {
+        asked += 1;
+        latest_ns = question.at_ns;
+        let held = Duration::from_millis(if asked > 1_100 { 500 } else { 0 });
+        Answer {
+            held,
+            ..decide(question.at_ns).into()
+        }
+    })
+    .service(SERVICE, 3);
+    let investigation = Investigation::new().budget(budget);
+    let Ok(findings) = investigation.run(&mut subject, &mut |_| ());
+    drop(subject);
+    let latest = Duration::from_nanos(latest_ns);
+    assert!(latest < budget.time + SERVICE, "{latest:?}: {findings}");
 }

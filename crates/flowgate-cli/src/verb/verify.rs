@@ -99,7 +99,7 @@ pub(crate) struct Verify {
     )]
     max_requests: u64,
 
-    /// Take no longer than this
+    /// Send nothing later than this; only the last answers may still be waited for
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration::parse)]
     max_time: Duration,
 
@@ -231,7 +231,7 @@ fn investigate(verify: Verify) -> Result<Exit, Refusal> {
         csv: None,
         html: verify.output.html,
     };
-    let reports = destinations.open()?;
+    let reports = destinations.open(&[])?;
     // A lane has a timer beside its connection.
     descriptors::provide(u64::from(lanes), 2, 1).map_err(Refusal::could_not_run)?;
     interrupt::listen(stop.clone(), false)
@@ -440,8 +440,13 @@ fn keys(text: &str) -> Result<Keys, String> {
         }
     });
     let values: Vec<_> = values.collect::<Result<_, _>>()?;
+    let is_twice = |index: usize| values[..index].contains(&values[index]);
     match values.len() {
-        1..=MAX_KEYS => Ok(Keys { name, values }),
+        1 => Err("with one value there is nobody to tell apart: type X-Api-Key=ann,bob".to_owned()),
+        2..=MAX_KEYS if (0..values.len()).any(is_twice) => {
+            Err("a value is there twice: type X-Api-Key=ann,bob".to_owned())
+        }
+        2..=MAX_KEYS => Ok(Keys { name, values }),
         count => Err(format!("{count} values are more than {MAX_KEYS}")),
     }
 }

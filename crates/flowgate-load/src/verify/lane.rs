@@ -125,14 +125,17 @@ impl Lane {
         Err(failure.unwrap_or(Asking::Exchanging(Failure::Unreachable)))
     }
 
-    /// Asks at the shot's time, or as soon as may be.
-    pub(super) async fn ask(&mut self, way: &Way, shot: Shot) -> Asked {
+    /// Asks at the shot's time, or as soon as may be; not at all from `end_ns` on.
+    pub(super) async fn ask(&mut self, way: &Way, shot: Shot, end_ns: u64) -> Option<Asked> {
         // Before it is due; and again then, as the server may have closed it while it was idle.
         let _ = self.open(way).await;
         if let Some(due) = way.began.checked_add(Duration::from_nanos(shot.at_ns)) {
             self.pacer.sleep_until(due).await;
         }
         let tried = Instant::now();
+        if way.since_ns(tried) >= end_ns {
+            return None;
+        }
         let stamp = Stamp::default();
         stamp.arm();
         let exchanged = match self.open(way).await {
@@ -165,10 +168,10 @@ impl Lane {
             outcome,
             told,
         };
-        Asked {
+        Some(Asked {
             observation,
             answer,
-        }
+        })
     }
 
     async fn exchange(

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use flowgate_verify::{Observation, Outcome, Phase, Shot, Subject, Volley};
 use hyper::header::{HeaderName, HeaderValue};
@@ -113,8 +113,8 @@ pub struct HttpSubject {
     runtime: Runtime,
     way: Rc<Way>,
     target: Target,
-    /// Nanoseconds of the Unix epoch at which the timeline began.
-    epoch_ns: u64,
+    /// From then on nothing is sent.
+    end_ns: u64,
     stop: Stop,
     has_answered: bool,
     unanswered: usize,
@@ -165,7 +165,6 @@ impl HttpSubject {
             .enable_all()
             .build()
             .map_err(RunError::System)?;
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
         let way = Way {
             connector,
             addresses,
@@ -181,7 +180,7 @@ impl HttpSubject {
             runtime,
             way: Rc::new(way),
             target: asking.target,
-            epoch_ns: since_epoch.map_or(0, nanos::of),
+            end_ns: u64::MAX,
             stop: stop.clone(),
             has_answered: false,
             unanswered: 0,
@@ -230,8 +229,8 @@ impl HttpSubject {
         &self.neither
     }
 
-    /// Carries out a volley.
-    fn fire(&mut self, shots: &[Shot]) -> Result<Vec<Asked>, VerifyError> {
+    /// Carries out a volley. Whether one of the connections was given up, too.
+    fn fire(&mut self, shots: &[Shot]) -> Result<(Vec<Asked>, bool), VerifyError> {
         let mut parts: BTreeMap<u32, Vec<Shot>> = BTreeMap::new();
         for shot in shots {
             parts.entry(shot.lane % MAX_LANES).or_default().push(*shot);
@@ -247,20 +246,22 @@ impl HttpSubject {
                 lanes.push((lane, shots));
             }
         }
-        let (way, stop) = (self.way.clone(), self.stop.clone());
+        let (way, stop, end_ns) = (self.way.clone(), self.stop.clone(), self.end_ns);
         let fired = self.local.block_on(&self.runtime, async move {
             tokio::select! {
                 biased;
                 () = stop.stopped() => None,
-                fired = fire(way, lanes) => Some(fired),
+                fired = fire(way, lanes, end_ns) => Some(fired),
             }
         });
-        let (lanes, mut asked) = fired.ok_or(VerifyError::Stopped)?;
-        for lane in lanes {
-            self.lanes.insert(lane.number(), lane);
+        let (mut all, mut is_given_up) = (Vec::new(), false);
+        for fired in fired.ok_or(VerifyError::Stopped)? {
+            self.lanes.insert(fired.lane.number(), fired.lane);
+            all.extend(fired.asked);
+            is_given_up |= fired.timeouts == TOO_MANY_TIMEOUTS;
         }
-        asked.sort_by_key(|asked| asked.observation.sent_ns);
-        Ok(asked)
+        all.sort_by_key(|asked| asked.observation.sent_ns);
+        Ok((all, is_given_up))
     }
 
     /// Whether it makes sense to go on.
@@ -326,8 +327,16 @@ fn absolute(location: &str, base: &Target) -> String {
     }
 }
 
-/// All lanes at once, each with its shots. All connections are open before the first is asked.
-async fn fire(way: Rc<Way>, lanes: Vec<(Lane, Vec<Shot>)>) -> (Vec<Lane>, Vec<Asked>) {
+/// What became of the shots of a lane.
+struct Fired {
+    lane: Lane,
+    asked: Vec<Asked>,
+    timeouts: usize,
+}
+
+/// All lanes at once, each with those of its shots that go out before the end. All connections are open before the first is
+/// asked.
+async fn fire(way: Rc<Way>, lanes: Vec<(Lane, Vec<Shot>)>, end_ns: u64) -> Vec<Fired> {
     // What the servers did since the last volley, such as closing connections, is known after this.
     yield_now().await;
     let mut opening = Vec::with_capacity(lanes.len());
@@ -347,24 +356,28 @@ async fn fire(way: Rc<Way>, lanes: Vec<(Lane, Vec<Shot>)>) -> (Vec<Lane>, Vec<As
             let mut asked = Vec::with_capacity(shots.len());
             let mut timeouts = 0;
             for shot in shots {
-                let one = lane.ask(&way, shot).await;
+                let Some(one) = lane.ask(&way, shot, end_ns).await else {
+                    break;
+                };
                 timeouts += usize::from(one.has_timed_out());
                 asked.push(one);
                 if timeouts == TOO_MANY_TIMEOUTS {
                     break;
                 }
             }
-            (lane, asked)
+            Fired {
+                lane,
+                asked,
+                timeouts,
+            }
         });
     }
     let asking: Vec<_> = asking.into_iter().map(spawn_local).collect();
-    let (mut lanes, mut all) = (Vec::with_capacity(asking.len()), Vec::new());
+    let mut fired = Vec::with_capacity(asking.len());
     for task in asking {
-        let (lane, asked) = joined(task.await);
-        lanes.push(lane);
-        all.extend(asked);
+        fired.push(joined(task.await));
     }
-    (lanes, all)
+    fired
 }
 
 /// What a task has made. None is aborted while it is waited for, and one that panics has its panic handed on.
@@ -382,14 +395,14 @@ impl Subject for HttpSubject {
         nanos::of(self.way.began.elapsed())
     }
 
-    fn epoch_ns(&self) -> Option<u64> {
-        Some(self.epoch_ns).filter(|&epoch_ns| epoch_ns > 0)
+    fn end_at(&mut self, end_ns: u64) {
+        self.end_ns = end_ns;
     }
 
     fn send(&mut self, volley: &Volley) -> Result<Vec<Observation>, VerifyError> {
-        let asked = self.fire(&volley.shots)?;
+        let (asked, is_given_up) = self.fire(&volley.shots)?;
         self.judge(volley.phase, &asked)?;
-        if asked.len() < volley.shots.len() {
+        if is_given_up && asked.len() < volley.shots.len() {
             return Err(VerifyError::NoAnswer(Failure::Timeout));
         }
         Ok(asked.into_iter().map(|asked| asked.observation).collect())
@@ -402,5 +415,35 @@ impl fmt::Debug for HttpSubject {
             .field("addresses", &self.way.addresses)
             .field("lanes", &self.lanes.len())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Origin;
+
+    #[test]
+    fn what_is_late_at_the_end_is_not_sent() {
+        let origin = Origin::start().unwrap();
+        let asking = Asking::new(Target::parse(&origin.url()).unwrap());
+        let mut subject = HttpSubject::new(asking, &Stop::new()).unwrap();
+        // All are due at once, and so many would take seconds.
+        let volley = |count| Volley {
+            phase: Phase::Burst,
+            shots: (0..count)
+                .map(|index| Shot {
+                    at_ns: 0,
+                    lane: index % 2,
+                    key: 0,
+                })
+                .collect(),
+        };
+        let few = subject.send(&volley(10)).unwrap();
+        assert_eq!(few.len(), 10);
+        subject.end_at(subject.now_ns() + 200_000_000);
+        let seen = subject.send(&volley(200_000)).unwrap();
+        assert!((1..200_000).contains(&seen.len()), "{}", seen.len());
+        assert_eq!(subject.send(&volley(10)).unwrap(), []);
     }
 }

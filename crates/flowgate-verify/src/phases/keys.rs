@@ -29,6 +29,10 @@ pub(crate) fn keys<S: Subject>(
         return Ok(None);
     }
     let answers = inquiry.ask_at_once(Phase::Keys, n, lanes, 1)?;
+    if (answers.len() as u64) < n {
+        // The rest might have been admitted.
+        return Ok(None);
+    }
     let admitted = count(answers, Outcome::Admitted) as f64;
     let came_back = rate * (inquiry.now_ns() - from_ns) as f64;
     let are_shared = admitted < 0.5 * n as f64 || admitted <= came_back;
@@ -46,6 +50,7 @@ pub(crate) fn keys<S: Subject>(
             key,
         });
     let answers = inquiry.ask(Phase::Keys, shots.collect())?;
+    let is_whole = each > 0 && answers.len() as u64 == each * u64::from(keys);
     let mut got = vec![0.0; keys as usize];
     for seen in answers
         .iter()
@@ -56,7 +61,7 @@ pub(crate) fn keys<S: Subject>(
     Ok(Some(KeyIsolation {
         keys,
         are_shared,
-        jain: jain(&got),
+        jain: is_whole.then(|| jain(&got)),
     }))
 }
 
@@ -82,6 +87,9 @@ pub(crate) fn keys_of_queue<S: Subject>(
         key: lane % 2,
     });
     let answers = inquiry.ask(Phase::Keys, shots.collect())?;
+    if answers.len() < 2 * each as usize {
+        return Ok(None);
+    }
     let admitted = answers
         .iter()
         .filter(|seen| seen.outcome == Outcome::Admitted);
@@ -95,7 +103,7 @@ pub(crate) fn keys_of_queue<S: Subject>(
     Ok(Some(KeyIsolation {
         keys: 2,
         are_shared: is_full || last_ns as f64 - at > 1.5 * alone,
-        jain: jain(&got),
+        jain: Some(jain(&got)),
     }))
 }
 
@@ -111,7 +119,58 @@ fn jain(got: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::jain;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::models::{Bucket, Model};
+    use crate::{Budget, Estimate, Question, Simulated};
+
+    const RATE: f64 = 5.0;
+    const BURST: f64 = 40.0;
+
+    /// What two keys with a bucket each are found to do in so much time.
+    fn two_keys(time: Duration) -> Option<KeyIsolation> {
+        let exactly = |value| Estimate {
+            value,
+            plus_minus: 0.0,
+        };
+        let model = Model::Bucket(Bucket {
+            interval: 1e9 / RATE,
+            burst: BURST,
+        });
+        let fit = Fit {
+            model,
+            unexplained: 0,
+            of: 0,
+            rate: exactly(RATE),
+            burst: exactly(BURST),
+            window: None,
+        };
+        let mut buckets = [model.start(), model.start()];
+        let decide = |asked: Question| buckets[asked.key as usize](asked.at_ns as f64).into();
+        let mut subject = Simulated::new(decide).service(Duration::from_millis(50), 1);
+        let budget = Budget {
+            time,
+            ..Budget::default()
+        };
+        let mut silent = |_: crate::Progress<'_>| ();
+        let mut inquiry = Inquiry::new(&mut subject, budget, 32, &mut silent);
+        let Ok(found) = keys(&mut inquiry, &fit, 2);
+        found
+    }
+
+    #[test]
+    fn keys_that_are_apart_are_never_said_to_share_however_early_the_time_ends() {
+        let found: Vec<_> = (1..=200)
+            .map(|tenths| two_keys(Duration::from_millis(100 * tenths)))
+            .collect();
+        assert!(found.iter().flatten().all(|keys| !keys.are_shared));
+        let jains: Vec<_> = found.iter().flatten().map(|keys| keys.jain).collect();
+        let cut = jains.iter().take_while(|jain| jain.is_none()).count();
+        assert!((50..150).contains(&cut), "the rest takes 8.4 s: {cut}");
+        let is_alike = |jain: &Option<f64>| jain.is_some_and(|jain| jain > 0.95);
+        assert!(jains[cut..].iter().all(is_alike), "{jains:?}");
+    }
 
     #[test]
     fn alike_is_one_and_all_for_one_is_one_of_so_many() {

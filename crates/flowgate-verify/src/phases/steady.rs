@@ -12,16 +12,20 @@ const REQUESTS: f64 = 150.0;
 /// Of the time left, what a stream may take.
 const SHARE: f64 = 0.08;
 
-/// Asks evenly at 0.9 to 2 times the rate, one after the other, after a rest in which everything comes back.
+/// Asks evenly at 0.9 to 2 times the rate, one after the other, after a rest in which everything comes back; not at all if there
+/// is no time for that.
 pub(crate) fn steady<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     fit: &Fit,
 ) -> Result<Vec<Steady>, S::Error> {
     let rate = fit.model.rate() / 1e9;
     let longest = inquiry.time_left_ns() as f64 * SHARE;
-    let rest = fit.model.memory().min(longest);
-    let mut at = inquiry.now_ns() as f64 + rest;
+    let rest = fit.model.memory();
     let mut streams = Vec::new();
+    if rest > longest {
+        return Ok(streams);
+    }
+    let mut at = inquiry.now_ns() as f64 + rest;
     for factor in FACTORS {
         let offered = factor * rate;
         let wanted = (REQUESTS * factor).max(offered * fit.model.window().unwrap_or(0.0) * 1.2);
@@ -44,4 +48,47 @@ pub(crate) fn steady<S: Subject>(
         at = (at + n / offered).max(inquiry.now_ns() as f64);
     }
     Ok(streams)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::models::{Model, OnRequest};
+    use crate::{Budget, Estimate, Simulated};
+
+    /// What becomes of streams to a window of so many seconds that is full to begin with, within a minute.
+    fn streams(seconds: f64) -> Vec<Steady> {
+        let exactly = |value| Estimate {
+            value,
+            plus_minus: 0.0,
+        };
+        let model = Model::OnRequest(OnRequest {
+            limit: 45.0,
+            window: seconds * 1e9,
+        });
+        let fit = Fit {
+            model,
+            unexplained: 0,
+            of: 0,
+            rate: exactly(model.rate()),
+            burst: exactly(model.burst()),
+            window: Some(exactly(seconds)),
+        };
+        let mut decide = model.start();
+        let mut subject = Simulated::new(|asked| decide(asked.at_ns as f64).into());
+        let mut silent = |_: crate::Progress<'_>| ();
+        let mut inquiry = Inquiry::new(&mut subject, Budget::default(), 32, &mut silent);
+        let Ok(_) = inquiry.ask_at_once(Phase::Burst, 46, 1, 0);
+        let Ok(streams) = steady(&mut inquiry, &fit);
+        streams
+    }
+
+    #[test]
+    fn no_stream_is_sent_to_one_that_has_no_time_to_be_whole_again() {
+        assert_eq!(streams(10.0), []);
+        let in_time = streams(4.0);
+        assert_eq!(in_time.len(), FACTORS.len());
+        let below = in_time[0];
+        assert!(below.admitted > 0.99 * below.offered, "{below:?}");
+    }
 }
