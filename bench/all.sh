@@ -17,7 +17,7 @@ groups=(
     "tower flowgate-bench-tower"
     "clients flowgate-bench-clients"
     "field flowgate-bench-field"
-    "verify flowgate-bench-verify"
+    "verify flowgate-bench-verify --together 4"
 )
 # These have verdicts and no speeds: there is nothing to draw.
 without_chart=" field verify "

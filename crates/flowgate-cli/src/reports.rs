@@ -39,12 +39,12 @@ pub(crate) struct Opened {
 }
 
 impl Destinations {
-    /// Opens all of them.
+    /// Opens all of them. `inputs` are files that are read, and must not be written over.
     ///
     /// # Errors
     ///
-    /// When one cannot be opened for writing, or two are the same.
-    pub(crate) fn open(self) -> Result<Reports, Refusal> {
+    /// When one cannot be opened for writing, two are the same, or one is an input.
+    pub(crate) fn open(self, inputs: &[PathBuf]) -> Result<Reports, Refusal> {
         let all = [
             ("--json", &self.json),
             ("--csv", &self.csv),
@@ -61,6 +61,12 @@ impl Destinations {
                     path.display()
                 )));
             }
+            if inputs.iter().any(|input| is_same_file(input, path)) {
+                return Err(Refusal::usage(format!(
+                    "{flag} would write over {}, which is read: type another path",
+                    path.display()
+                )));
+            }
         }
         let open =
             |flag, path: Option<PathBuf>| path.map(|path| Sink::open(flag, path)).transpose();
@@ -70,6 +76,13 @@ impl Destinations {
             html: open("--html", self.html)?,
         })
     }
+}
+
+/// Whether both lead to the same file, which is there.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let [one, other] =
+        [one, other].map(|path| path.canonicalize().ok().filter(|path| path.is_file()));
+    one.is_some() && one == other
 }
 
 impl Reports {

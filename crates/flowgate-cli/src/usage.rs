@@ -105,6 +105,28 @@ fn known(error: &Error, arguments: &[OsString]) -> Option<String> {
                 _ => None,
             }
         }
+        ErrorKind::ArgumentConflict => {
+            let flag = text(ContextKind::InvalidArg)?;
+            let others = match error.get(ContextKind::PriorArg)? {
+                ContextValue::Strings(others) => others,
+                _ => return None,
+            };
+            let is_typed = |other: &&String| {
+                let name = other.split([' ', '=']).next().unwrap_or_default();
+                let is_it = |argument: &OsString| {
+                    let argument = argument.to_string_lossy();
+                    argument.split('=').next() == Some(name)
+                };
+                arguments.iter().any(is_it)
+            };
+            let typed: Vec<_> = others.iter().filter(is_typed).map(String::as_str).collect();
+            (!typed.is_empty()).then(|| {
+                format!(
+                    "the argument '{flag}' cannot be used with '{}'",
+                    typed.join("' or '")
+                )
+            })
+        }
         ErrorKind::MissingRequiredArgument if is(PACE, arguments) => {
             Some("how often? type flowgate pace 2/s".to_owned())
         }

@@ -87,8 +87,20 @@ fn json_on_standard_output_is_alone_there() {
         );
         assert!(!out.contains("verdict    "), "{out}");
     }
-    let (_, out, err) = run(&[&SHORT[..], &["--quiet"]].concat());
-    assert_eq!((out.as_str(), err.as_str()), ("", ""));
+}
+
+#[test]
+fn quiet_runs_say_only_what_is_wrong() {
+    let (exit, out, err) = run(&[&SHORT[..], &["--quiet"]].concat());
+    assert_eq!(out, "");
+    assert_eq!(err.is_empty(), exit == 0, "{err}");
+    let too_fast = [
+        "load", "-q", "5M", "-z", "200ms", "--late", "skip", "--quiet",
+    ];
+    let (exit, out, err) = run(&too_fast);
+    assert_eq!((exit, out.as_str()), (4, ""));
+    assert!(err.starts_with("flowgate: not held: "), "{err}");
+    assert_eq!(err.lines().count(), 1, "{err}");
 }
 
 #[test]

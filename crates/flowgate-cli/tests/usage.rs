@@ -178,6 +178,11 @@ fn bad_arguments_are_answered_in_one_line() {
             &["load", "--at-most", "2/s", "--driver", "token 5/s"],
             "cannot be used with",
         ),
+        (
+            2,
+            &["load", "--at-most", "2/s", "--poisson"],
+            "'--at-most <RATE>' cannot be used with '--poisson'\n",
+        ),
         (2, &["load", "--at-most", "0"], "must be more than 0"),
         (
             2,
@@ -199,6 +204,19 @@ fn bad_arguments_are_answered_in_one_line() {
             2,
             &["load", "-q", "5", "--json", "x", "--csv", "x"],
             "--json and --csv both go to x",
+        ),
+        (
+            2,
+            &[
+                "load",
+                "-q",
+                "5",
+                "-D",
+                "Cargo.toml",
+                "--json",
+                "./Cargo.toml",
+            ],
+            "--json would write over ./Cargo.toml, which is read",
         ),
         (
             2,

@@ -97,7 +97,7 @@ fn it_has_colour_where_that_is_welcome() {
 fn it_is_left_out_where_it_is_not_wanted() {
     for arguments in [&["--no-tui"][..], &["--quiet"]] {
         let (_, _, drawn) = on_terminal(80, 24, load(arguments));
-        assert_eq!(drawn, "", "{arguments:?}");
+        assert!(!drawn.contains('\x1b'), "{arguments:?}: {drawn}");
     }
     let mut dumb = load(&[]);
     dumb.env("TERM", "dumb");
@@ -116,7 +116,8 @@ fn progress_is_a_line_each_second() {
         assert!(rest.contains(" of 220 at "), "{err}");
         second.parse().expect("whole")
     };
-    let seconds: Vec<_> = err.lines().map(second).collect();
+    let is_progress = |line: &&str| !line.starts_with("flowgate: not held: ");
+    let seconds: Vec<_> = err.lines().filter(is_progress).map(second).collect();
     // A busy machine may miss one.
     assert!(!seconds.is_empty() && seconds[0] >= 1, "{err}");
     assert!(seconds.windows(2).all(|pair| pair[0] < pair[1]), "{err}");

@@ -41,7 +41,7 @@ pub struct Counts {
     /// Requests that were sent and neither answered nor failed when the run ended.
     pub unanswered: u64,
     /// Requests that were sent once more, on another connection, because the server said that it had not looked at them
-    /// (HTTP/2 `GOAWAY`). Each counts once in `sent`.
+    /// (HTTP/2 `GOAWAY`). Each counts once in `sent`, and was sent when its first byte was first written.
     pub resent: u64,
     /// Requests that had to wait because every connection was busy.
     pub queued: u64,

@@ -15,9 +15,10 @@ use std::time::Duration;
 
 use flowgate::{LeakyBucket, Limiter, ManualClock, Quota, QuotaError, Timestamp};
 
-use crate::named::{examples, limiter_named};
-use crate::report::Promise;
+use crate::named::{limiter_named, limiters_with};
+use crate::pacing;
 use crate::report::nanos;
+use crate::report::{Promise, Window};
 
 /// A limiter that drives a run.
 ///
@@ -28,7 +29,7 @@ use crate::report::nanos;
 ///
 /// let driver = Driver::parse("token 100/s burst 20")?;
 /// assert_eq!(driver.to_string(), "token 100/s burst 20");
-/// assert_eq!(Driver::parse("100/s").unwrap_err().to_string(), "\"100/s\" names no limiter: type \"token 100/s\", \"leaky 100/s\", \"sliding 100/s\", \"segmented 100/s\", \"fixed 100/s\" or \"approximate 100/s\"");
+/// assert_eq!(Driver::parse("100/s").unwrap_err().to_string(), "\"100/s\" names no limiter: type 'token 100/s', 'leaky 100/s', 'sliding 100/s', 'segmented 100/s', 'fixed 100/s' or 'approximate 100/s'");
 /// # Ok::<(), flowgate_load::DriverError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -37,6 +38,7 @@ pub struct Driver {
     quota: Quota,
     text: String,
     promise: Option<Promise>,
+    window: Option<Window>,
     margin: Margin,
 }
 
@@ -142,6 +144,7 @@ impl Driver {
             quota,
             text: format!("at most {quota}"),
             promise: Some(promise(quota, 1)),
+            window: None,
             margin: Margin::Auto,
         }
     }
@@ -175,11 +178,17 @@ impl Driver {
             "leaky" => Some(quota.explicit_burst().unwrap_or(1)),
             _ => None,
         };
+        let window = Window {
+            sends: quota.count(),
+            span: quota.period(),
+        };
+        let promises_windows = matches!(name, "sliding" | "segmented");
         Ok(Driver {
             limiter,
             quota,
             text: format!("{name} {quota}"),
             promise: burst.map(|burst| promise(quota, burst)),
+            window: Some(window).filter(|window| promises_windows && pacing::can_watch(window)),
             margin: Margin::Auto,
         })
     }
@@ -216,12 +225,17 @@ impl Driver {
     /// # Ok::<(), flowgate_load::DriverError>(())
     /// ```
     pub fn per_second(&self) -> f64 {
-        self.quota.count() as f64 / self.quota.period().as_secs_f64()
+        per_second(self.quota)
     }
 
     /// What it promises of any span, where that is so much and so much per second.
     pub(crate) fn promise(&self) -> Option<Promise> {
         self.promise
+    }
+
+    /// What it promises of every window, where that can be looked at.
+    pub(crate) fn window(&self) -> Option<Window> {
+        self.window
     }
 
     /// The earliest instant at which the next request may be sent, `from_ns` or later and without a margin; none if
@@ -252,8 +266,12 @@ impl Driver {
 fn promise(quota: Quota, burst: u64) -> Promise {
     Promise {
         burst,
-        per_second: quota.count() as f64 / quota.period().as_secs_f64(),
+        per_second: per_second(quota),
     }
+}
+
+fn per_second(quota: Quota) -> f64 {
+    quota.count() as f64 / quota.period().as_secs_f64()
 }
 
 /// As it is asked for: `at most 2/s`, `token 100/s burst 20`.
@@ -284,7 +302,7 @@ impl fmt::Display for DriverError {
                 let rate = text
                     .split_once(char::is_whitespace)
                     .map_or(text.as_str(), |(_, rest)| rest.trim());
-                write!(f, "{text:?} names no limiter: type {}", examples(rate))
+                write!(f, "{text:?} names no limiter: type {}", limiters_with(rate))
             }
             DriverError::Quota(error) => error.fmt(f),
         }
@@ -369,7 +387,7 @@ mod tests {
         for text in ["", "token", "tokens 5/s", "5/s"] {
             let message = Driver::parse(text).unwrap_err().to_string();
             assert!(
-                message.contains("names no limiter: type \"token "),
+                message.contains("names no limiter: type 'token "),
                 "{message}"
             );
         }

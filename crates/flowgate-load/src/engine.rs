@@ -28,6 +28,7 @@ use crate::connection::{Connector, TlsError};
 use crate::event::Batch;
 use crate::failure::Failure;
 use crate::measurement::Measurement;
+use crate::pacing::Sends;
 use crate::plan::{MAX_CONNECTIONS, Pace, Plan};
 use crate::progress::Progress;
 use crate::report::{Connections, Report};
@@ -141,16 +142,18 @@ pub fn run_watched(
     let first = one_host(&plan)?;
     let connector = Connector::new(first, &plan.connect).map_err(RunError::Tls)?;
     let addresses = resolve(first, plan.connect.timeout, stop)?;
-    let (connections, slots) = slots(&plan);
-    let threads = threads(&plan, connections);
-    let launched = launch(&plan, &connector, &addresses, (slots, threads), stop)?;
+    let threads = threads(&plan);
+    let launched = launch(&plan, &connector, &addresses, threads, stop)?;
 
     let asked = plan.pace.asked();
     let mut measurement = Measurement::new(
         plan.pace.requests(),
         plan.pace.span(),
         threads,
-        asked.promise.is_some(),
+        Sends::new(
+            asked.promise.is_some() || asked.window.is_some(),
+            asked.window,
+        ),
     );
     let (shards, warmth) = (launched.shards, launched.warmth);
     count_while_sending(&plan.pace, launched.starts, &mut measurement, watch)?;
@@ -173,8 +176,8 @@ pub fn run_watched(
         curves: measurement.curves(),
         timeline: measurement.timeline(),
         connections: Connections {
-            connections: count(connections),
-            allowed: count(slots),
+            connections: count(warmth.connections),
+            allowed: count(warmth.slots),
             most_busy: count(most_busy),
             longest_wait: measurement.longest_queued,
             missing: warmth.missing,
@@ -197,10 +200,12 @@ fn launch(
     plan: &Arc<Plan>,
     connector: &Connector,
     addresses: &[SocketAddr],
-    (slots, threads): (usize, usize),
+    threads: usize,
     stop: &Stop,
 ) -> Result<Launched, RunError> {
-    let left = Arc::new(AtomicU64::new(plan.pace.requests().unwrap_or(u64::MAX)));
+    let requests = plan.pace.requests().unwrap_or(u64::MAX);
+    let left = Arc::new(AtomicU64::new(requests));
+    let requests = usize::try_from(requests).unwrap_or(usize::MAX);
     let (ready, is_ready) = mpsc::channel();
     let mut launched = Launched {
         shards: Vec::with_capacity(threads),
@@ -209,14 +214,17 @@ fn launch(
     };
     for shard in 0..threads {
         let (start, starting) = oneshot::channel();
+        // Those before it have one more each where it does not come out even.
+        let share_of = |whole: usize| whole.saturating_sub(shard).div_ceil(threads);
         let part = Part {
             plan: plan.clone(),
             connector: connector.clone(),
             addresses: addresses.to_vec(),
             shard,
             shards: threads,
-            // Those before it have one more each where it does not come out even.
-            slots: (slots + threads - 1 - shard) / threads,
+            // No thread uses another's connection.
+            connections: share_of(connections(plan)),
+            requests: share_of(requests),
             left: left.clone(),
             stop: stop.clone(),
         };
@@ -233,6 +241,8 @@ fn launch(
     for outcome in is_ready {
         // Those that wait to start learn of an error as their starters are dropped.
         let warmth = outcome?;
+        launched.warmth.connections += warmth.connections;
+        launched.warmth.slots += warmth.slots;
         launched.warmth.missing += warmth.missing;
         launched.warmth.why_missing = warmth.why_missing.or(launched.warmth.why_missing);
     }
@@ -401,21 +411,13 @@ pub(crate) fn resolve(
     }
 }
 
-/// How many connections are opened, and how many requests can be on their way on them. What no request could use is
-/// not opened.
-fn slots(plan: &Plan) -> (usize, usize) {
-    let connections = plan.connections.get().min(MAX_CONNECTIONS);
-    let streams = plan.streams();
-    let slots = connections.saturating_mul(streams);
-    let slots = match plan.pace.requests() {
-        Some(requests) => usize::try_from(requests).map_or(slots, |requests| requests.min(slots)),
-        None => slots,
-    };
-    (slots.div_ceil(streams), slots)
+/// The most connections that are opened.
+fn connections(plan: &Plan) -> usize {
+    plan.connections.get().min(MAX_CONNECTIONS)
 }
 
-/// On how many threads requests are sent.
-fn threads(plan: &Plan, connections: usize) -> usize {
+/// On how many threads requests are sent: on no more than there are connections that a request could use.
+fn threads(plan: &Plan) -> usize {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     let wanted = match &plan.pace {
         // Each send depends on the one before.
@@ -427,7 +429,10 @@ fn threads(plan: &Plan, connections: usize) -> usize {
         }
         Pace::Unpaced(_) => processors,
     };
-    wanted.min(connections)
+    let useful = plan.pace.requests().map_or(usize::MAX, |requests| {
+        usize::try_from(requests).map_or(usize::MAX, |requests| requests.div_ceil(plan.streams()))
+    });
+    wanted.min(connections(plan)).min(useful)
 }
 
 fn count(len: usize) -> u64 {

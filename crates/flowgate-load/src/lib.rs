@@ -64,13 +64,13 @@ pub use counts::{Counts, Statuses};
 pub use driver::{Driver, DriverError, Margin};
 pub use engine::{RunError, run, run_watched};
 pub use failure::{Failure, TlsFault};
-pub use named::{LIMITERS, limiter_named};
+pub use named::{LIMITERS, limiter_named, limiters_with};
 pub use origin::Origin;
 pub use pacer::Pacer;
 pub use pacing::{Busiest, Cluster, Pacing};
 pub use plan::{Late, MAX_CONNECTIONS, Pace, Plan, Template};
 pub use progress::Progress;
-pub use report::{Asked, Connections, Curves, Mode, Promise, Report, ReportError, html};
+pub use report::{Asked, Connections, Curves, Mode, Promise, Report, ReportError, Window, html};
 pub use schedule::{
     Extent, MAX_POISSON, MAX_REPLAYED, MAX_SEGMENTS, ReplayError, Schedule, ScheduleError, Segment,
     Times,

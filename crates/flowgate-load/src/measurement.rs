@@ -12,8 +12,10 @@ use crate::report::{Curves, nanos};
 use crate::spread::Durations;
 use crate::timeline::{Slot, Timeline};
 
-/// The most slots before slots become longer than a second.
-const MAX_SLOTS: u64 = 3600;
+/// The most seconds that are planned before slots become longer than one.
+const MAX_PLANNED: u64 = 3600;
+/// The most slots. Twice as many as planned: answers may come long after the last request was due.
+const MAX_SLOTS: u64 = 2 * MAX_PLANNED;
 const SECOND_NS: u64 = 1_000_000_000;
 /// How finely recent sends are counted, and for how long.
 const TICK_NS: u64 = 100_000_000;
@@ -71,7 +73,7 @@ impl Measurement {
         scheduled: Option<u64>,
         planned: Option<Duration>,
         threads: usize,
-        has_envelope: bool,
+        sends: Sends,
     ) -> Measurement {
         let second = || Second {
             number: 0,
@@ -83,7 +85,7 @@ impl Measurement {
                 scheduled,
                 ..Counts::default()
             },
-            sends: Sends::new(has_envelope),
+            sends,
             longest_queued: Duration::ZERO,
             lag: Durations::new(),
             response: Durations::new(),
@@ -333,7 +335,7 @@ impl Slots {
     fn new(planned: Duration) -> Slots {
         let seconds = planned.as_secs().saturating_add(1);
         Slots {
-            width_ns: seconds.div_ceil(MAX_SLOTS).saturating_mul(SECOND_NS),
+            width_ns: seconds.div_ceil(MAX_PLANNED).saturating_mul(SECOND_NS),
             slots: Vec::new(),
             open: 0,
             response: Durations::new(),
@@ -341,8 +343,11 @@ impl Slots {
         }
     }
 
-    /// The slot of `at_ns`. What comes after the last that there may be counts in that.
+    /// The slot of `at_ns`. Where there would be too many, all become longer.
     fn at(&mut self, at_ns: u64) -> &mut Slot {
+        while at_ns / self.width_ns >= MAX_SLOTS {
+            self.join();
+        }
         let index = self.index(at_ns);
         if index >= self.slots.len() {
             self.slots.resize(index + 1, Slot::default());
@@ -350,9 +355,22 @@ impl Slots {
         &mut self.slots[index]
     }
 
+    /// Makes one slot of every two.
+    fn join(&mut self) {
+        let pairs = self.slots.chunks(2);
+        let joined = pairs.map(|pair| {
+            pair.iter()
+                .fold(Slot::default(), |one, other| one.with(other))
+        });
+        self.slots = joined.collect();
+        self.width_ns *= 2;
+        // It goes on being timed, as a part of a longer one.
+        self.open /= 2;
+    }
+
+    /// Where the slot of `at_ns` is, once [`at`](Slots::at) has made room for it.
     fn index(&self, at_ns: u64) -> usize {
-        // Twice as many as planned: answers may come long after the last request was due.
-        (at_ns / self.width_ns).min(2 * MAX_SLOTS) as usize
+        (at_ns / self.width_ns) as usize
     }
 
     fn sent(&mut self, at_ns: u64, lag_ns: u64) {
@@ -378,23 +396,86 @@ impl Slots {
 
     fn close(&mut self) {
         if let Some(slot) = self.slots.get_mut(self.open) {
-            slot.response_p50 = self.response.at(0.5);
-            slot.response_p99 = self.response.at(0.99);
-            slot.response_max = self.response.at(1.0);
-            slot.lag_p99 = self.lag.at(0.99);
+            *slot = slot.with(&Slot {
+                response_p50: self.response.at(0.5),
+                response_p99: self.response.at(0.99),
+                response_max: self.response.at(1.0),
+                lag_p99: self.lag.at(0.99),
+                ..Slot::default()
+            });
         }
         self.response.reset();
         self.lag.reset();
     }
 
     fn timeline(&mut self) -> Timeline {
-        let (response, lag) = (self.response.len(), self.lag.len());
-        if response + lag > 0 {
-            self.close();
-        }
+        self.close();
         Timeline {
             width: Duration::from_nanos(self.width_ns),
             slots: self.slots.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One request every half second, answered after as many microseconds as it was due seconds after the start.
+    fn timeline(planned: Duration, seconds: u64) -> Timeline {
+        let mut slots = Slots::new(planned);
+        for half in 0..2 * seconds {
+            let at_ns = half * SECOND_NS / 2;
+            slots.at(at_ns).due += 1;
+            slots.sent(at_ns, half / 2 * 1_000);
+            slots.at(at_ns).admitted += 1;
+            slots.answered(at_ns, half / 2 * 1_000);
+        }
+        slots.timeline()
+    }
+
+    #[test]
+    fn a_run_of_unknown_length_gets_longer_slots_as_it_goes_on() {
+        for (seconds, width, len) in [
+            (7_200, 1, 7_200),
+            (7_201, 2, 3_601),
+            (14_400, 2, 7_200),
+            (40_001, 8, 5_001),
+        ] {
+            let timeline = timeline(Duration::ZERO, seconds);
+            assert_eq!(timeline.width, Duration::from_secs(width));
+            assert_eq!(timeline.slots.len(), len);
+            for (start, slot) in timeline.starts() {
+                let start = start.as_secs();
+                let end = (start + width).min(seconds);
+                let count = 2 * (end - start);
+                assert_eq!(
+                    [slot.due, slot.sent, slot.admitted],
+                    [count; 3],
+                    "{start} s of {seconds}"
+                );
+                let longest = Duration::from_micros(end - 1);
+                // Durations are known to a thousandth or so.
+                let is_near = |found: Duration| {
+                    found.abs_diff(longest) <= longest.max(Duration::from_micros(1)) / 100
+                };
+                assert!(
+                    is_near(slot.response_max),
+                    "{start} s of {seconds}: {slot:?}"
+                );
+                assert!(
+                    is_near(slot.response_p99) && is_near(slot.lag_p99),
+                    "{slot:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_slot_as_long_as_planned_stays_so() {
+        let timeline = timeline(Duration::from_secs(5_000), 5_010);
+        assert_eq!(timeline.width, Duration::from_secs(2));
+        assert_eq!(timeline.slots.len(), 2_505);
+        assert!(timeline.slots.iter().all(|slot| slot.sent == 4));
     }
 }

@@ -61,8 +61,14 @@ pub fn limiter_named(
     }))
 }
 
-/// What to type with this rate: `"token 100/s", … or "fixed 100/s"`.
-pub(crate) fn examples(rate: &str) -> String {
-    let [others @ .., last] = LIMITERS.map(|name| format!("\"{name} {rate}\""));
+/// What to type for a limiter with this rate, in words: each of [`LIMITERS`].
+///
+/// ```
+/// let text = flowgate_load::limiters_with("5/min");
+/// assert!(text.starts_with("'token 5/min', 'leaky 5/min', "));
+/// assert!(text.ends_with(" or 'approximate 5/min'"));
+/// ```
+pub fn limiters_with(rate: &str) -> String {
+    let [others @ .., last] = LIMITERS.map(|name| format!("'{name} {rate}'"));
     format!("{} or {last}", others.join(", "))
 }

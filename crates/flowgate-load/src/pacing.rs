@@ -1,10 +1,11 @@
 //! How evenly requests were sent, from the instants of the sends alone.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::report::nanos;
+use crate::report::{Window, nanos};
 use crate::spread::{Durations, Spread};
 
 /// How evenly requests were sent.
@@ -36,7 +37,8 @@ pub struct Pacing {
     /// The most sends in any 100 ms and in any second.
     pub busiest: Vec<Busiest>,
     /// The shortest times in which so many sends happened, from two on: what is called the *envelope* of the sends.
-    /// Empty for a run without a rate.
+    /// One of them is of one send more than a window may hold, if the run has such a limit. Empty for a run without a
+    /// rate.
     pub envelope: Vec<Cluster>,
 }
 
@@ -107,6 +109,8 @@ const MOST_REMEMBERED: usize = 1 << 20;
 pub(crate) struct Sends {
     /// The last instants, the one of send `i` at `i` modulo its length, a power of two.
     instants: Vec<u64>,
+    /// How many are needed in any case.
+    remembered: usize,
     count: u64,
     last_due_ns: u64,
     gap_error: Durations,
@@ -114,13 +118,22 @@ pub(crate) struct Sends {
     busiest: [u64; WINDOWS_NS.len()],
     /// The first send in the span that ends with the last.
     firsts: [u64; WINDOWS_NS.len()],
+    /// The shortest time of so many sends, by how many they are.
     envelope: Vec<(u64, u64)>,
 }
 
+/// Whether it can be found out how long one send more than a window may hold takes at the least.
+pub(crate) fn can_watch(window: &Window) -> bool {
+    window.sends < MOST_REMEMBERED as u64
+}
+
 impl Sends {
-    pub(crate) fn new(has_envelope: bool) -> Sends {
+    /// With an envelope, or without; with one that holds what a window is judged by, if there is one.
+    pub(crate) fn new(has_envelope: bool, window: Option<Window>) -> Sends {
         let sizes = |decade: u64| [1, 2, 3, 5, 7].map(|digit| digit * 10_u64.pow(decade as u32));
-        let sizes = (0..6).flat_map(sizes).filter(|&size| size > 1);
+        let sizes = (0..6).flat_map(sizes).filter(|_| has_envelope);
+        let beyond = window.filter(can_watch).map(|window| window.sends + 1);
+        let sizes: BTreeSet<u64> = sizes.chain(beyond).filter(|&size| size > 1).collect();
         Sends {
             instants: vec![0; 1 << 12],
             count: 0,
@@ -129,10 +142,8 @@ impl Sends {
             smallest_gap_ns: u64::MAX,
             busiest: [0; WINDOWS_NS.len()],
             firsts: [0; WINDOWS_NS.len()],
-            envelope: match has_envelope {
-                true => sizes.map(|size| (size, u64::MAX)).collect(),
-                false => Vec::new(),
-            },
+            envelope: sizes.into_iter().map(|size| (size, u64::MAX)).collect(),
+            remembered: beyond.map_or(REMEMBERED, |size| REMEMBERED.max(size as usize)),
         }
     }
 
@@ -185,7 +196,7 @@ impl Sends {
     /// Grows before what is still needed would be overwritten.
     fn make_room(&mut self, index: u64) {
         let len = self.instants.len();
-        let is_needed = len < REMEMBERED || self.firsts[1] + len as u64 <= index;
+        let is_needed = len < self.remembered || self.firsts[1] + len as u64 <= index;
         if index < len as u64 || len == MOST_REMEMBERED || !is_needed {
             return;
         }
@@ -253,7 +264,7 @@ mod tests {
             seed % below
         };
         for gap_ns in [0, 3_000_000, 40_000_000, 1_500_000_000] {
-            let mut sends = Sends::new(true);
+            let mut sends = Sends::new(true, None);
             let (mut at, mut sent) = (5, Vec::new());
             for index in 0..900 {
                 at += random(2 * gap_ns + 1);
@@ -275,8 +286,36 @@ mod tests {
     }
 
     #[test]
+    fn one_more_than_a_window_may_hold_is_watched_however_many_that_are() {
+        for sends in [1, 4, 5, 140_000] {
+            let span = Duration::from_secs(60);
+            let window = Window { sends, span };
+            let mut watched = Sends::new(true, Some(window));
+            // The window is full again and again, and once a nanosecond too early.
+            let mut at = 0;
+            for round in 0..3 {
+                at += if round == 2 {
+                    59_999_999_999
+                } else {
+                    60_000_000_000
+                };
+                (0..sends).for_each(|_| watched.push(at, at));
+            }
+            let envelope = watched.pacing().envelope;
+            let beyond = envelope.iter().find(|cluster| cluster.sends == sends + 1);
+            let within = beyond.map(|cluster| cluster.within);
+            assert_eq!(
+                within,
+                Some(Duration::from_nanos(59_999_999_999)),
+                "{sends}"
+            );
+            assert!(envelope.is_sorted_by(|one, other| one.sends < other.sends));
+        }
+    }
+
+    #[test]
     fn a_second_with_more_sends_than_are_remembered_at_first() {
-        let mut sends = Sends::new(true);
+        let mut sends = Sends::new(true, None);
         for index in 0..400_000_u64 {
             sends.push(index * 4_000, index * 4_000);
         }
@@ -291,7 +330,7 @@ mod tests {
     /// What two streams write at once can be cut in two by a batch that is full.
     #[test]
     fn sends_that_come_in_the_wrong_order_happen_at_once() {
-        let mut sends = Sends::new(true);
+        let mut sends = Sends::new(true, None);
         for at in [10, 20, 10, 30] {
             sends.push(at, at);
         }
@@ -302,7 +341,7 @@ mod tests {
 
     #[test]
     fn an_even_rate_has_no_gap_errors() {
-        let mut sends = Sends::new(false);
+        let mut sends = Sends::new(false, None);
         assert_eq!(sends.pacing(), Pacing::default());
         for index in 0..10 {
             sends.push(

@@ -142,7 +142,8 @@ pub enum Late {
 }
 
 impl Plan {
-    /// How many requests can be on their way at once on one connection.
+    /// How many requests can be on their way at once on one connection, if the server speaks HTTP/2 where that is to be
+    /// found out.
     pub(crate) fn streams(&self) -> usize {
         match self.connect.version {
             HttpVersion::Http1 => 1,
@@ -233,6 +234,7 @@ impl Pace {
                             burst: 1,
                             per_second,
                         }),
+                    window: None,
                 }
             }
             Pace::Under(driver, _) => {
@@ -247,6 +249,7 @@ impl Pace {
                     highest_per_second: Some(per_second),
                     burst: driver.promise().map_or(1, |promise| promise.burst),
                     promise: driver.promise(),
+                    window: driver.window(),
                 }
             }
             Pace::Unpaced(_) => Asked {
@@ -258,6 +261,7 @@ impl Pace {
                 highest_per_second: None,
                 burst: 1,
                 promise: None,
+                window: None,
             },
         }
     }

@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use hyper::Version;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
@@ -44,16 +45,23 @@ pub(crate) struct Part {
     /// This thread is the `shard`-th of `shards`.
     pub(crate) shard: usize,
     pub(crate) shards: usize,
-    /// Requests on their way at once, on this thread.
-    pub(crate) slots: usize,
+    /// The most connections that it opens.
+    pub(crate) connections: usize,
+    /// Its part of the requests, or more than can be: so many may be on their way at once.
+    pub(crate) requests: usize,
     /// Requests that are left, of an unpaced run.
     pub(crate) left: Arc<AtomicU64>,
     pub(crate) stop: Stop,
 }
 
-/// How warming up went, when not every connection opened.
+/// How warming up went.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Warmth {
+    /// Connections, open or yet to be opened.
+    pub(crate) connections: usize,
+    /// Requests that may be on their way on these at once.
+    pub(crate) slots: usize,
+    /// Connections that did not open.
     pub(crate) missing: u64,
     pub(crate) why_missing: Option<Failure>,
 }
@@ -118,19 +126,24 @@ impl Part {
     /// Opens the connections, and gives every slot its own or a share in one. At least one must open.
     async fn warm_up(&self) -> Result<(Vec<Place>, Warmth), RunError> {
         let (address, first) = self.reach().await?;
-        let streams = self.plan.streams();
+        // What a server agreed to once, it is taken to agree to again.
+        let streams = match first.version() {
+            Version::HTTP_2 => self.plan.streams(),
+            _ => 1,
+        };
+        let slots = self.connections.saturating_mul(streams).min(self.requests);
         let turns = Rc::new(Semaphore::new(OPENED_AT_ONCE));
         let mut opening = JoinSet::new();
         // Those that take longer are opened when a request needs them.
         let deadline = tokio::time::Instant::now() + self.plan.connect.timeout;
         let mut first = Some(first);
-        for bunch in 0..self.slots.div_ceil(streams) {
+        for bunch in 0..slots.div_ceil(streams) {
             let (turns, connector) = (turns.clone(), self.connector.clone());
             let trunk = Rc::new(match first.take() {
                 Some(first) => Trunk::beginning_with(first, connector, address),
                 None => Trunk::new(connector, address),
             });
-            let slots = streams.min(self.slots - bunch * streams);
+            let slots = streams.min(slots - bunch * streams);
             opening.spawn_local(async move {
                 // Nobody closes the semaphore.
                 let turn = timeout_at(deadline, turns.acquire()).await;
@@ -146,17 +159,30 @@ impl Part {
                 places
             });
         }
-        let mut places: Vec<_> = opening.join_all().await.into_iter().flatten().collect();
-        // Those that did not open are used last.
-        places.sort_by_key(|(_, connection)| connection.is_err());
-        let mut warmth = Warmth::default();
-        let places = places.into_iter().map(|(trunk, connection)| {
-            if let Err(failure) = connection {
+        let bunches = opening.join_all().await;
+        let mut warmth = Warmth {
+            connections: bunches.len(),
+            slots,
+            ..Warmth::default()
+        };
+        for bunch in &bunches {
+            let mut failures = bunch
+                .iter()
+                .map(|(_, connection)| connection.as_ref().err());
+            // It is open if any of its slots got a share in it.
+            if let Some(&failure) = failures.next().flatten()
+                && failures.all(|failure| failure.is_some())
+            {
                 warmth.missing += 1;
                 warmth.why_missing = Some(failure);
             }
-            (trunk, connection.ok())
-        });
+        }
+        let mut places: Vec<_> = bunches.into_iter().flatten().collect();
+        // Those that did not open are used last.
+        places.sort_by_key(|(_, connection)| connection.is_err());
+        let places = places
+            .into_iter()
+            .map(|(trunk, connection)| (trunk, connection.ok()));
         Ok((places.collect(), warmth))
     }
 
@@ -174,7 +200,7 @@ impl Part {
 
     async fn send(self, pacer: Pacer, places: Vec<Place>, journal: Rc<Journal>) -> usize {
         let plan = &self.plan;
-        let pool = Rc::new(Pool::new(self.slots));
+        let pool = Rc::new(Pool::new(places.len()));
         let shared = Rc::new(Shared {
             messages: plan
                 .targets
@@ -188,7 +214,7 @@ impl Part {
             journal: journal.clone(),
         });
         let writes = Rc::new(Writes::default());
-        let stamps: Vec<_> = (0..self.slots)
+        let stamps: Vec<_> = (0..places.len())
             .map(|id| stamp(id, &pool, &journal, &writes))
             .collect();
         let workers = places.into_iter().zip(&stamps).enumerate();

@@ -8,7 +8,8 @@ use crate::report::nanos;
 
 /// What happened in each second of a run.
 ///
-/// Runs of more than an hour have longer slots, so that there are never many more than 3600.
+/// Runs of more than an hour have longer slots. One whose length is not known beforehand makes one slot of every two
+/// when there would be more than 7200, and so again; a percentile of these is then the larger of the two.
 ///
 /// # Examples
 ///
@@ -108,5 +109,20 @@ impl Slot {
     /// ```
     pub fn difference(&self) -> u64 {
         self.due.abs_diff(self.sent)
+    }
+
+    /// Both as one: no percentile of all their times is larger than the larger of theirs.
+    pub(crate) fn with(&self, other: &Slot) -> Slot {
+        Slot {
+            due: self.due + other.due,
+            sent: self.sent + other.sent,
+            admitted: self.admitted + other.admitted,
+            limited: self.limited + other.limited,
+            failed: self.failed + other.failed,
+            response_p50: self.response_p50.max(other.response_p50),
+            response_p99: self.response_p99.max(other.response_p99),
+            response_max: self.response_max.max(other.response_max),
+            lag_p99: self.lag_p99.max(other.lag_p99),
+        }
     }
 }

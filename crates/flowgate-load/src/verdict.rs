@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::failure::Failure;
-use crate::report::{Mode, Report, text};
+use crate::report::{Asked, Mode, Report, text};
 
 /// Whether a run did what it was asked to, judged by [`Thresholds`].
 ///
@@ -31,7 +31,10 @@ use crate::report::{Mode, Report, text};
 pub enum Verdict {
     /// Every scheduled request was sent, at the rate asked for, and on time.
     Held,
-    /// No more was sent than the limiter allows, at any time; see [`Mode::Under`](crate::Mode::Under).
+    /// No more was sent than the limiter allows, at any time; see [`Mode::Under`](crate::Mode::Under). This is looked for
+    /// in what was sent where the report tells what may be ([`Asked::promise`](crate::Asked::promise),
+    /// [`Asked::window`](crate::Asked::window)). Of a fixed or an approximate window, and of one that may hold more than
+    /// a million, only this is known: each request was sent when the limiter had allowed it.
     Under,
     /// There was no rate to be held.
     Unpaced,
@@ -208,13 +211,8 @@ fn held(report: &Report) -> Verdict {
 
 /// Looks at what was sent, and does not trust the limiter that decided it.
 fn under(report: &Report) -> Verdict {
-    let Some(promise) = report.asked.promise else {
-        return Verdict::Under;
-    };
     let over = report.pacing.envelope.iter().find_map(|cluster| {
-        // An instant is known to a nanosecond.
-        let within = cluster.within + Duration::from_nanos(1);
-        let allowed = promise.burst + (promise.per_second * within.as_secs_f64()) as u64;
+        let allowed = allowed(&report.asked, cluster.within)?;
         (cluster.sends > allowed).then_some(Cause::Over {
             sends: cluster.sends,
             within: cluster.within,
@@ -225,6 +223,22 @@ fn under(report: &Report) -> Verdict {
         Some(cause) => Verdict::NotHeld(vec![cause]),
         None => Verdict::Under,
     }
+}
+
+/// The most sends from one to another that comes so much later, if that is known.
+fn allowed(asked: &Asked, within: Duration) -> Option<u64> {
+    if let Some(promise) = asked.promise {
+        // An instant is known to a nanosecond.
+        let within = within + Duration::from_nanos(1);
+        return Some(promise.burst + (promise.per_second * within.as_secs_f64()) as u64);
+    }
+    let window = asked.window?;
+    let begun = within.as_nanos() / window.span.as_nanos().max(1) + 1;
+    Some(
+        window
+            .sends
+            .saturating_mul(u64::try_from(begun).unwrap_or(u64::MAX)),
+    )
 }
 
 /// Whether the connections are too few, or the server stood still.

@@ -106,7 +106,11 @@ impl Worker {
                     Err(Failure::GoAway) if may_resend => {
                         may_resend = false;
                         *connection = None;
-                        self.shared.journal.note(Event::Resent);
+                        // While it waits for a stream, there is nothing yet to be sent once more.
+                        if self.stamp.sent().is_some() {
+                            self.stamp.again();
+                            self.shared.journal.note(Event::Resent);
+                        }
                     }
                     outcome => return outcome,
                 }

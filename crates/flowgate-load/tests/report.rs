@@ -6,7 +6,7 @@ use std::time::Duration;
 use flowgate::Quota;
 use flowgate_load::{
     Asked, Busiest, Cause, Cluster, Connections, Counts, Curves, Failure, Mode, Pacing, Promise,
-    Report, Schedule, Slot, Spread, Statuses, Timeline, Verdict,
+    Report, Schedule, Slot, Spread, Statuses, Timeline, Verdict, Window,
 };
 
 const MICRO: Duration = Duration::from_micros(1);
@@ -35,6 +35,7 @@ fn asked(schedule: &Schedule) -> Asked {
         highest_per_second: schedule.highest_per_second(),
         burst: 1,
         promise: None,
+        window: None,
     }
 }
 
@@ -407,6 +408,7 @@ fn under() -> Report {
             burst: 1,
             per_second: 100.0,
         }),
+        window: None,
     };
     report.counts.scheduled = None;
     report.counts.sent = 500;
@@ -465,6 +467,36 @@ fn sends_that_are_closer_together_than_may_be_are_found() {
 }
 
 #[test]
+fn a_window_that_holds_more_than_may_be_is_found() {
+    let mut report = under();
+    report.asked.promise = None;
+    report.asked.window = Some(Window {
+        sends: 100,
+        span: 1000 * MILLI,
+    });
+    let mut judged = |sends, within_ns| {
+        let within = Duration::from_nanos(within_ns);
+        report.pacing.envelope = vec![Cluster { sends, within }];
+        report.to_string()
+    };
+    for (sends, within_ns) in [(100, 0), (101, 1_000_000_000), (200, 1_999_999_999)] {
+        let text = judged(sends, within_ns);
+        assert!(
+            text.ends_with("verdict    UNDER: never more than 100 sent in any 1 s\n"),
+            "{text}"
+        );
+    }
+    for (sends, within_ns, expected) in [
+        (101, 999_999_999, "sent 101 in 1 s, of 100 that may be"),
+        (201, 1_500_000_000, "sent 201 in 1.5 s, of 200 that may be"),
+    ] {
+        let text = judged(sends, within_ns);
+        let last = format!("verdict    NOT HELD: {expected}\n");
+        assert!(text.ends_with(&last), "{text}");
+    }
+}
+
+#[test]
 fn what_is_left_out_is_not_held() {
     assert_eq!(
         reasons(|report| {
@@ -488,6 +520,7 @@ fn a_run_without_a_rate_is_not_judged() {
         highest_per_second: None,
         burst: 1,
         promise: None,
+        window: None,
     };
     report.counts.scheduled = None;
     assert_eq!(report.verdict(), Verdict::Unpaced);

@@ -74,6 +74,16 @@ fn what_was_written_is_read_back() {
 }
 
 #[test]
+fn a_report_without_what_windows_may_hold_is_read() {
+    let mut value: Value = serde_json::from_str(&sample::full().to_json()).unwrap();
+    let asked = value["asked"].as_object_mut().unwrap();
+    assert!(asked.remove("window").is_some());
+    let read = Report::from_json(&value.to_string()).unwrap();
+    assert_eq!(read.asked.window, None);
+    assert_eq!(read.asked.promise, sample::full().asked.promise);
+}
+
+#[test]
 fn every_failure_is_read_back() {
     let report = sample::full();
     let read = Report::from_json(&report.to_json()).unwrap();

@@ -213,6 +213,13 @@ fn a_limiter_without_a_simple_promise_drives_a_run_for_a_time() {
     // Ten at once, and ten a second after.
     assert_eq!((report.counts.scheduled, report.counts.sent), (None, 20));
     assert_eq!(report.verdict(), Verdict::Under);
+    let eleven = report
+        .pacing
+        .envelope
+        .iter()
+        .find(|cluster| cluster.sends == 11);
+    let within = eleven.map(|cluster| cluster.within);
+    assert!(within >= Some(Duration::from_secs(1)), "{report}");
 }
 
 /// A server that is gone is not tried more often than it would be asked.

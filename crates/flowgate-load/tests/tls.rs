@@ -1,12 +1,15 @@
 //! Whole runs over TLS, on counts and texts alone.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
 
 use flowgate::Quota;
-use flowgate_load::{Failure, Plan, RunError, Schedule, Stop, Target, TlsFault, Trust};
+use flowgate_load::{
+    Failure, HttpVersion, Plan, RunError, Schedule, Stop, Target, TlsFault, Trust,
+};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -69,6 +72,19 @@ fn every_request_is_sent_encrypted_and_answered() {
     assert_eq!((report.counts.sent, statuses.success), (40, 40));
     assert_eq!(report.lag.samples, 40);
     assert!(report.counts.failures.is_empty());
+}
+
+#[test]
+fn streams_have_no_meaning_where_http_1_1_is_agreed_on() {
+    let mut plan = plan(server(), Trust::Anyone);
+    plan.connect.version = HttpVersion::Negotiated;
+    plan.connections = NonZeroUsize::new(2).unwrap();
+    plan.streams = NonZeroUsize::new(10).unwrap();
+    let report = flowgate_load::run(plan, &Stop::new()).unwrap();
+    let used = report.connections;
+    assert_eq!((used.connections, used.allowed), (2, 2), "{report}");
+    assert!(used.most_busy <= 2, "{report}");
+    assert_eq!(report.counts.statuses.success, 40, "{report}");
 }
 
 #[test]

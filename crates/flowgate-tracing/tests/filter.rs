@@ -243,6 +243,29 @@ fn c7_each_value_of_a_field_has_a_limit_of_its_own() {
 }
 
 #[test]
+fn a_callsite_that_was_first_told_of_without_a_value_names_the_next() {
+    let (time, _limit, buffer, _guard) = limited("1/min", |builder| builder.by_field("peer", 100));
+    let complain = |peer: Option<&str>| warn!(peer, "slow");
+    for peer in [None, Some("alice")] {
+        complain(peer);
+        complain(peer);
+        buffer.take();
+        time.advance(Duration::from_secs(60));
+    }
+    complain(None);
+    complain(Some("alice"));
+    assert_eq!(
+        buffer.take(),
+        [
+            "WARN filter: similar events were suppressed suppressed=1",
+            "WARN filter: slow",
+            "WARN filter: similar events were suppressed suppressed=1 peer=\"alice\"",
+            "WARN filter: slow peer=\"alice\"",
+        ]
+    );
+}
+
+#[test]
 fn by_the_message_those_of_the_same_words_are_alike() {
     let (time, _limit, buffer, _guard) = limited("1/s", |builder| builder.by_field("message", 100));
     for k in 0..9 {

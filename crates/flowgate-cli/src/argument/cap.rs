@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use flowgate::Quota;
-use flowgate_load::{Driver, LIMITERS, Margin};
+use flowgate_load::{Driver, LIMITERS, Margin, limiters_with};
 
 use super::{duration, rate};
 use crate::exit::Refusal;
@@ -74,13 +74,6 @@ fn margin(text: &str) -> Result<Margin, String> {
 fn driver(text: &str) -> Result<Driver, String> {
     let words = text.trim();
     let name = words.split_whitespace().next().unwrap_or_default();
-    let named = |rate: &str| {
-        let all: Vec<_> = LIMITERS.map(|name| format!("'{name} {rate}'")).into();
-        match all.split_last() {
-            Some((last, others)) => format!("{} or {last}", others.join(", ")),
-            None => String::new(),
-        }
-    };
     if LIMITERS.contains(&name) {
         return match name == words {
             true => Err(format!("a rate is missing: type '{name} 100/s'")),
@@ -88,8 +81,8 @@ fn driver(text: &str) -> Result<Driver, String> {
         };
     }
     Err(match rate::parse(name) {
-        Ok(_) => format!("a limiter's name is missing: type {}", named(words)),
-        Err(_) => format!("names no limiter: type {}", named("100/s")),
+        Ok(_) => format!("a limiter's name is missing: type {}", limiters_with(words)),
+        Err(_) => format!("names no limiter: type {}", limiters_with("100/s")),
     })
 }
 

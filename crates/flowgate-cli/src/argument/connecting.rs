@@ -1,7 +1,7 @@
 //! How requests get to the server: the arguments about connections.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -97,6 +97,11 @@ impl Certificates {
 }
 
 impl Connecting {
+    /// The file that is read, if there is one.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.certificates.cacert.as_deref()
+    }
+
     /// Puts it into the plan.
     pub(crate) fn apply(self, plan: &mut Plan) -> Result<(), Refusal> {
         if self.streams.is_some() && !self.http2 {

@@ -80,6 +80,7 @@ const UNKNOWN: &[(&[&str], &str)] = &[
         "all requests have the same body: type -d TEXT, or -D FILE",
     ),
     (&["-u", "--user"], "type -a user:password"),
+    (&["-U"], "type -H 'User-Agent: …'"),
     (&["--request"], "type -m POST, or --method POST"),
     (
         &["--max-time", "--connect-timeout"],
@@ -369,6 +370,7 @@ mod tests {
             ("--rate-limit", "type -q 1000/s"),
             ("-w", "--threads"),
             ("-o", "--csv FILE"),
+            ("-U", "-H 'User-Agent"),
             ("-x", "proxies are not supported"),
         ] {
             let answer = instead_of(flag, None).unwrap_or_default();

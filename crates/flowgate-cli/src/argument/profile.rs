@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::BufReader;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -142,6 +142,11 @@ struct Swing {
 }
 
 impl Profile {
+    /// The file that is read, if there is one.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.replay.as_deref()
+    }
+
     /// When to send: by what was asked for here, or by the limiter. Where neither says anything, as fast as possible,
     /// if `is_aimed`: nobody means that without having said where to.
     pub(crate) fn pace(&self, driver: Option<Driver>, is_aimed: bool) -> Result<Pace, Refusal> {

@@ -5,12 +5,15 @@ use flowgate::Quota;
 /// Reads a rate such as `1000/s`, `2.5k/s`, `90/min`, `1/10s`, or `1000`, which means `1000/s`.
 pub(crate) fn parse(text: &str) -> Result<Quota, String> {
     let trimmed = text.trim();
+    if let Some(better) = not_of_requests(trimmed) {
+        return Err(better);
+    }
     let per_second = format!("{trimmed}/s");
     let is_bare = trimmed.starts_with(|first: char| first.is_ascii_digit())
         && trimmed
             .chars()
             .all(|c| c.is_ascii_digit() || matches!(c, '.' | '_' | 'k' | 'M' | 'G'));
-    let quota: Quota = if is_bare { &per_second } else { trimmed }
+    if is_bare { &per_second } else { trimmed }
         .parse()
         .map_err(|error| match in_other_words(trimmed) {
             Some(rate) => format!("type {rate}"),
@@ -18,18 +21,25 @@ pub(crate) fn parse(text: &str) -> Result<Quota, String> {
                 "must be more than 0: type 1000/s, 90/min or 1/10s".to_owned()
             }
             None => format!("{error} (type 1000/s, 90/min or 1/10s)"),
-        })?;
-    if trimmed.contains('B') {
-        return Err("counts bytes, but requests are sent: type 1000/s".to_owned());
-    }
-    if let Some((rate, _)) = trimmed.split_once(char::is_whitespace)
-        && (trimmed.contains("burst") || trimmed.contains("units"))
-    {
-        return Err(format!(
+        })
+}
+
+/// What to type instead of what only other quotas have: bursts, units, bytes.
+fn not_of_requests(text: &str) -> Option<String> {
+    let lower = text.to_ascii_lowercase();
+    let rate = text.split_whitespace().next().unwrap_or_default();
+    let behind = &lower[rate.len()..];
+    if ["burst", "units"].iter().any(|word| behind.contains(word)) {
+        let rate = match rate.parse::<Quota>() {
+            Ok(_) => rate.to_owned(),
+            Err(_) => in_other_words(rate).unwrap_or_else(|| "1000/s".to_owned()),
+        };
+        return Some(format!(
             "requests are evenly spaced, without bursts: type {rate}"
         ));
     }
-    Ok(quota)
+    let is_of_bytes = text.contains('B') || lower.ends_with("bps") || lower.ends_with("bit/s");
+    is_of_bytes.then(|| "counts bytes, but requests are sent: type 1000/s".to_owned())
 }
 
 /// Whether it is 0 in any unit.
@@ -86,6 +96,11 @@ mod tests {
             ("0", "must be more than 0: type 1000/s"),
             ("0.0/min", "must be more than 0"),
             ("0/fortnight", "must be more than 0"),
+            ("100/s burst 20", "without bursts: type 100/s"),
+            ("100/sec burst", "without bursts: type 100/s"),
+            ("many burst", "without bursts: type 1000/s"),
+            ("10bps", "counts bytes"),
+            ("10MiB/s", "counts bytes"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");

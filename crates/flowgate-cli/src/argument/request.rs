@@ -1,7 +1,7 @@
 //! What each request says, and to whom.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -81,6 +81,11 @@ pub(crate) struct Urls {
 }
 
 impl Urls {
+    /// The file that is read, if there is one.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.urls.as_deref()
+    }
+
     /// Whether there are URLs in a file.
     pub(crate) fn is_in_use(&self) -> bool {
         self.urls.is_some()
@@ -122,6 +127,11 @@ impl Urls {
 }
 
 impl Request {
+    /// The file that is read, if there is one.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.body_file.as_deref()
+    }
+
     /// The request that is sent over and over.
     pub(crate) fn template(self) -> Result<Template, Refusal> {
         let body = match &self.body_file {

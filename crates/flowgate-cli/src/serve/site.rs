@@ -21,8 +21,8 @@ use super::guard::{Answer, Guard, bare};
 use super::page::Dropped;
 use super::{Answering, Faults, Limit, Page};
 
-/// The most connections at once; others wait to be accepted.
-pub(crate) const MAX_CONNECTIONS: usize = 512;
+/// The most connections at once, where the operating system allows so many.
+pub(crate) const MAX_CONNECTIONS: u64 = 512;
 /// The most keys, each of which has a limit of its own.
 const MAX_KEYS: usize = 10_000;
 /// The longest key, in bytes.
@@ -124,9 +124,10 @@ impl Site {
     }
 }
 
-/// Accepts connections for as long as it is polled, within a local set.
-pub(crate) async fn serve(listener: TcpListener, site: Rc<Site>) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+/// Accepts connections for as long as it is polled, within a local set: so many at once, and others wait.
+pub(crate) async fn serve(listener: TcpListener, site: Rc<Site>, places: u64) {
+    let places = places.min(MAX_CONNECTIONS) as usize;
+    let places = Arc::new(Semaphore::new(places));
     let mut connection = 0;
     // The semaphore is never closed.
     while let Ok(place) = places.clone().acquire_owned().await {
@@ -153,4 +154,56 @@ async fn talk(stream: TcpStream, site: Rc<Site>, connection: usize) {
     let _ = http1::Builder::new()
         .serve_connection(TokioIo::new(stream), answer)
         .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use flowgate_tower::Headers;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::runtime::Builder;
+    use tokio::task::{LocalSet, yield_now};
+
+    use super::*;
+
+    fn open_site() -> Rc<Site> {
+        let faults = Faults::of(&[], &Limit::None).unwrap();
+        let page = Page::new(2, Duration::ZERO, &faults);
+        let answering = Answering {
+            refusal: StatusCode::TOO_MANY_REQUESTS,
+            fields: Headers::none(),
+        };
+        Rc::new(Site::new(Limit::None, faults, answering, page, None))
+    }
+
+    #[test]
+    fn who_finds_no_place_waits_for_one() {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        LocalSet::new().block_on(&runtime, async {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+            let address = listener.local_addr().unwrap();
+            spawn_local(serve(listener, open_site(), 1));
+            let mut answer = [0; 1024];
+            let mut clients = Vec::new();
+            for _ in 0..2 {
+                let mut client = TcpStream::connect(address).await.unwrap();
+                client
+                    .write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+                    .await
+                    .unwrap();
+                clients.push(client);
+            }
+            let mut second = clients.pop().unwrap();
+            let mut first = clients.pop().unwrap();
+            assert!(first.read(&mut answer).await.unwrap() > 0);
+            for _ in 0..200 {
+                yield_now().await;
+            }
+            assert!(second.try_read(&mut answer).is_err(), "it was answered");
+            drop(first);
+            assert!(second.read(&mut answer).await.unwrap() > 0);
+            assert!(answer.starts_with(b"HTTP/1.1 200"));
+        });
+    }
 }

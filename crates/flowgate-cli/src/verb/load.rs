@@ -1,6 +1,7 @@
 //! `flowgate load`: send requests at a rate or under one, and report whether that was so.
 
 use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 use clap::Args;
@@ -64,7 +65,8 @@ The report:
              the reason otherwise. A rate that changes, bursts, random times and
              a replay are HELD when every request was sent, with the same limit
              for lag; an interval is then the shortest asked for. UNDER when
-             --at-most or --driver was kept to
+             --at-most or --driver was kept to; of fixed and approximate windows
+             only that each request was sent when the limiter had allowed it
   seconds    of these: in how many seconds as many were sent as were due, give
              or take one
 
@@ -119,6 +121,19 @@ pub(crate) struct Load {
     output: Output,
 }
 
+impl Load {
+    /// The files that are read.
+    fn inputs(&self) -> Vec<PathBuf> {
+        let files = [
+            self.profile.file(),
+            self.request.file(),
+            self.urls.file(),
+            self.connecting.file(),
+        ];
+        files.into_iter().flatten().map(Path::to_path_buf).collect()
+    }
+}
+
 /// Runs the verb: reads the plan, carries it out, reports.
 pub(crate) fn run(load: Load) -> Exit {
     carry_out(load).unwrap_or_else(Refusal::say)
@@ -127,6 +142,7 @@ pub(crate) fn run(load: Load) -> Exit {
 fn carry_out(mut load: Load) -> Result<Exit, Refusal> {
     // Lives until the report is printed.
     let mut origin = None;
+    let inputs = load.inputs();
     let plan = plan(
         &mut origin,
         load.url,
@@ -135,7 +151,7 @@ fn carry_out(mut load: Load) -> Result<Exit, Refusal> {
         (load.request, load.urls),
         load.connecting,
     )?;
-    let reports = load.output.destinations().open()?;
+    let reports = load.output.destinations().open(&inputs)?;
     provide_descriptors(&plan)?;
 
     let stop = Stop::new();
@@ -246,14 +262,15 @@ fn conclude(
     if let Some(sink) = reports.html {
         write(sink.write(&html::page(&[(&report.target, report)])));
     }
-    let exit = judge(report, gates);
+    let exit = judge(report, gates, is_quiet);
     Ok(match is_written {
         true => exit,
         false => Exit::CouldNotRun,
     })
 }
 
-fn judge(report: &Report, gates: &[Gate]) -> Exit {
+/// Says what is wrong that no report says, or none that is printed.
+fn judge(report: &Report, gates: &[Gate], is_quiet: bool) -> Exit {
     if report.is_interrupted {
         if !gates.is_empty() {
             complain(&"--fail-if was not looked at, as the run was interrupted");
@@ -269,7 +286,13 @@ fn judge(report: &Report, gates: &[Gate]) -> Exit {
     }
     match report.verdict() {
         // Other numbers say little where the load was not the one that was asked for.
-        Verdict::NotHeld(_) => Exit::NotHeld,
+        Verdict::NotHeld(causes) => {
+            if is_quiet {
+                let causes: Vec<_> = causes.iter().map(ToString::to_string).collect();
+                complain(&format_args!("not held: {}", causes.join("; ")));
+            }
+            Exit::NotHeld
+        }
         _ if !failures.is_empty() => Exit::GateFailed,
         _ => Exit::Success,
     }

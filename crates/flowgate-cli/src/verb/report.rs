@@ -51,7 +51,7 @@ fn show(report: Report) -> Result<(), Refusal> {
         csv: report.csv,
         html: report.html,
     }
-    .open()?;
+    .open(&report.files)?;
     if is_text {
         return print(&text(&runs));
     }
@@ -70,9 +70,8 @@ fn read(path: &Path) -> Result<flowgate_load::Report, Refusal> {
         .map_err(|error| Refusal::could_not_run(format!("cannot read {name}: {error}")))?;
     flowgate_load::Report::from_json(&text).map_err(|error| {
         // What a parser has to say about fields is of use to nobody who did not write them.
-        let text = error.to_string();
-        let why = match text.starts_with("a report of schema") {
-            true => text,
+        let why = match error.is_other_schema() {
+            true => error.to_string(),
             false => "not a report: type a file that flowgate load --json has written".to_owned(),
         };
         Refusal::usage(format!("{name}: {why}"))

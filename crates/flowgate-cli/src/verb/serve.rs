@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
 use crate::argument::duration;
+use crate::descriptors;
 use crate::exit::{Exit, Refusal};
 use crate::interrupt::Interrupts;
 use crate::serve::{Answering, Fault, Faults, Limit, MAX_CONNECTIONS, Page, Site, serve};
@@ -144,7 +145,7 @@ fn answer_until_interrupted(arguments: Serve) -> Result<(), Refusal> {
         page,
         arguments.key_header,
     ));
-    crate::descriptors::provide(MAX_CONNECTIONS as u64, 1, 1).map_err(Refusal::could_not_run)?;
+    let places = descriptors::provide_up_to(MAX_CONNECTIONS).map_err(Refusal::could_not_run)?;
 
     let could_not = |what: &str, error| Refusal::could_not_run(format!("cannot {what}: {error}"));
     let runtime = Builder::new_current_thread()
@@ -166,7 +167,7 @@ fn answer_until_interrupted(arguments: Serve) -> Result<(), Refusal> {
     );
     LocalSet::new().block_on(&runtime, async {
         tokio::select! {
-            () = serve(listener, site.clone()) => {}
+            () = serve(listener, site.clone(), places) => {}
             _ = interrupted => {}
         }
     });

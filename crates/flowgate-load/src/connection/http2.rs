@@ -235,7 +235,7 @@ struct Departure<'a> {
 
 impl Drop for Departure<'_> {
     fn drop(&mut self) {
-        if self.stamp.sent().is_none() {
+        if !self.stamp.has_left() {
             self.shared.unsent.remove(self.stream);
             self.shared.departures.forget(self.stamp);
         }

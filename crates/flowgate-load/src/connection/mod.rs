@@ -63,7 +63,8 @@ pub(crate) struct Answer {
 
 impl Connection {
     /// Sends one request and reads its answer to the end, discarding the body as it comes. `stamp`
-    /// tells when the request was sent, and remains as it is when not a byte of it was.
+    /// tells when the request was sent, and remains as it is when not a byte of it was. It must be
+    /// armed, or told that this is another try.
     ///
     /// After an error, or when dropped midway, [`is_open`](Connection::is_open) says whether the
     /// connection is of any further use: of HTTP/1.1 never, of HTTP/2 mostly.

@@ -15,29 +15,38 @@ use std::time::Instant;
 /// of it; `None` until then.
 ///
 /// One stamp serves one request at a time. [`arm`](Stamp::arm) it before each; clones are the same
-/// stamp.
+/// stamp. A request that is tried [`again`](Stamp::again) was sent when it was first written.
 #[derive(Clone, Default)]
 pub(crate) struct Stamp(Rc<Sent>);
 
 #[derive(Default)]
 struct Sent {
     at: Cell<Option<Instant>>,
+    /// Whether the last try was written.
+    has_left: Cell<bool>,
     on_write: Option<Box<dyn Fn(Instant)>>,
 }
 
 impl Stamp {
-    /// A stamp that also tells `on_write`, at the write itself: stamps of one thread are told in
-    /// the order of their writes. It must not use the connection that is writing.
+    /// A stamp that also tells `on_write`, once for each request and at the write itself: stamps of
+    /// one thread are told in the order of their writes. It must not use the connection that is
+    /// writing.
     pub(crate) fn new(on_write: impl Fn(Instant) + 'static) -> Stamp {
         Stamp(Rc::new(Sent {
-            at: Cell::new(None),
             on_write: Some(Box::new(on_write)),
+            ..Sent::default()
         }))
     }
 
     /// Begins a new request: it is not sent yet.
     pub(crate) fn arm(&self) {
         self.0.at.set(None);
+        self.0.has_left.set(false);
+    }
+
+    /// Begins another try of the same request.
+    pub(crate) fn again(&self) {
+        self.0.has_left.set(false);
     }
 
     /// When the request was sent, if it was.
@@ -45,7 +54,16 @@ impl Stamp {
         self.0.at.get()
     }
 
+    /// Whether the last try of it was written.
+    pub(super) fn has_left(&self) -> bool {
+        self.0.has_left.get()
+    }
+
     fn fill(&self, at: Instant) {
+        self.0.has_left.set(true);
+        if self.sent().is_some() {
+            return;
+        }
         self.0.at.set(Some(at));
         if let Some(on_write) = &self.0.on_write {
             on_write(at);

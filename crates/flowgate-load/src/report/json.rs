@@ -74,6 +74,9 @@ impl Report {
     ///     "burst": 1,
     ///     "promise": {                ? at most burst + per_second · w sends in any span of w seconds
     ///       "burst": 1, "per_second": 1000.0
+    ///     },
+    ///     "window": {                 ? at most so many sends in any span shorter than this
+    ///       "sends": 100, "span_ns": 60000000000
     ///   } },
     ///   "counts": {                   see Counts
     ///     "scheduled": 5000,          ?
@@ -202,6 +205,21 @@ enum Kind {
 }
 
 impl ReportError {
+    /// Whether it is a report, of a schema that this version does not read.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowgate_load::Report;
+    ///
+    /// let of = |json| Report::from_json(json).unwrap_err();
+    /// assert!(of(r#"{"schema": 2}"#).is_other_schema());
+    /// assert!(!of(r#"{"name": "flowgate"}"#).is_other_schema());
+    /// ```
+    pub fn is_other_schema(&self) -> bool {
+        matches!(self.0, Kind::Schema(_))
+    }
+
     fn of(error: serde_json::Error) -> ReportError {
         ReportError(match error.is_data() {
             true => Kind::NotReport(error),

@@ -108,6 +108,9 @@ pub struct Asked {
     pub burst: u64,
     /// What the sends promise to stay within, where that is so much and so much per second.
     pub promise: Option<Promise>,
+    /// What they promise of every window of a length, where that is so.
+    #[serde(default)]
+    pub window: Option<Window>,
 }
 
 /// What a rate is to a run.
@@ -154,6 +157,32 @@ pub struct Promise {
     pub burst: u64,
     /// Sends per second.
     pub per_second: f64,
+}
+
+/// At most `sends` sends in any span shorter than `span`.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use flowgate_load::{Driver, Extent, Origin, Pace, Plan, Stop, Target, Window};
+///
+/// let origin = Origin::start()?;
+/// let driver = Driver::parse("sliding 1000/min")?;
+/// let plan = Plan::new(Target::parse(&origin.url())?, Pace::Under(driver, Extent::Requests(5)));
+/// let report = flowgate_load::run(plan, &Stop::new())?;
+/// let minute = Duration::from_secs(60);
+/// assert_eq!(report.asked.window, Some(Window { sends: 1000, span: minute }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// How many.
+    pub sends: u64,
+    /// The length.
+    #[serde(rename = "span_ns", with = "nanos")]
+    pub span: Duration,
 }
 
 /// Distributions as curves.

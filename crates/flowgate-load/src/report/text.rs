@@ -252,21 +252,27 @@ fn verdict(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             }
             writeln!(f, ", lag p99 at most {}", brief(thresholds.lag_p99))
         }
-        Verdict::Under => match report.asked.promise {
-            Some(promise) if promise.burst == 1 => {
+        Verdict::Under => match (report.asked.promise, report.asked.window) {
+            (Some(promise), _) if promise.burst == 1 => {
                 writeln!(
                     f,
                     "no two sends closer together than {}",
                     brief(report.asked.interval)
                 )
             }
-            Some(promise) => writeln!(
+            (Some(promise), _) => writeln!(
                 f,
                 "never more sent than {} and {}/s",
                 promise.burst,
                 number(promise.per_second)
             ),
-            None => writeln!(f, "each sent when the limiter allowed it"),
+            (None, Some(window)) => writeln!(
+                f,
+                "never more than {} sent in any {}",
+                window.sends,
+                brief(window.span)
+            ),
+            (None, None) => writeln!(f, "each sent when the limiter allowed it"),
         },
         Verdict::Unpaced => writeln!(f, "no rate was asked for"),
         Verdict::NotHeld(causes) => {

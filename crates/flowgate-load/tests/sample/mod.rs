@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flowgate_load::{
     Asked, Busiest, Cluster, Connections, Counts, Curves, Failure, Mode, Pacing, Promise, Quantile,
-    Report, Slot, Spread, Statuses, Timeline, TlsFault,
+    Report, Slot, Spread, Statuses, Timeline, TlsFault, Window,
 };
 
 const MICRO: Duration = Duration::from_micros(1);
@@ -99,6 +99,10 @@ pub fn full() -> Report {
             promise: Some(Promise {
                 burst: 2,
                 per_second: 1_000.1,
+            }),
+            window: Some(Window {
+                sends: 1_234,
+                span: 777 * MILLI,
             }),
         },
         counts: Counts {
@@ -212,6 +216,7 @@ pub fn empty() -> Report {
             per_second: None,
             highest_per_second: None,
             promise: None,
+            window: None,
             mode: Mode::Unpaced,
             ..full().asked
         },

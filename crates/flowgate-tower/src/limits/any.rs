@@ -3,7 +3,8 @@ use super::{Cause, Permit, Standing, Wait};
 use crate::RequestHead;
 use flowgate::{
     ApproximateWindow, ConcurrencyLimit, DecayingBucket, Denied, FixedWindow, Gate, LeakyBucket,
-    Limiter, Observed, PayAfter, SegmentedWindow, SlidingWindow, TokenBucket, Unlimited, WarmUp,
+    Limiter, Observed, OneWord, PayAfter, SegmentedWindow, SlidingWindow, Striped, TokenBucket,
+    Unlimited, WarmUp,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use std::time::Duration;
 /// quota.
 ///
 /// ```
-/// use flowgate::{ConcurrencyLimit, TokenBucket};
+/// use flowgate::{ConcurrencyLimit, Striped, TokenBucket};
 /// use flowgate_tower::{AnyLimit, LimitLayer};
 ///
 /// /// What a program's configuration may say.
@@ -28,6 +29,9 @@ use std::time::Duration;
 /// assert!(matches!(configured("50 at once")?, AnyLimit::Concurrency(limit) if limit.limit() == 50));
 /// assert!(matches!(configured("1000/s")?, AnyLimit::Rate(_)));
 /// let layer = LimitLayer::new(configured("1000/s")?);
+///
+/// let striped = Striped::new(TokenBucket::new("1000000/s".parse()?)); // for many processors
+/// assert!(matches!(striped.into(), AnyLimit::Rate(_)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -68,6 +72,18 @@ impl<L: Limiter + 'static> From<Observed<L>> for AnyLimit {
 
 impl<L: Limiter + 'static> From<Arc<Observed<L>>> for AnyLimit {
     fn from(limiter: Arc<Observed<L>>) -> Self {
+        Self::Rate(limiter)
+    }
+}
+
+impl<L: OneWord + 'static> From<Striped<L>> for AnyLimit {
+    fn from(limiter: Striped<L>) -> Self {
+        Self::Rate(Arc::new(limiter))
+    }
+}
+
+impl<L: OneWord + 'static> From<Arc<Striped<L>>> for AnyLimit {
+    fn from(limiter: Arc<Striped<L>>) -> Self {
         Self::Rate(limiter)
     }
 }

@@ -92,7 +92,8 @@ impl Limits {
         if suppressed == 0 {
             return;
         }
-        let field = by_value.map(|(values, _)| values.field());
+        // Kept for all of this callsite: those with a value, and those without.
+        let field = self.values.as_ref().map(Values::field);
         let text = field.and_then(|field| value::text(event, field));
         let summary = self
             .summaries

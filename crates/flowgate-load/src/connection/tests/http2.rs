@@ -373,6 +373,27 @@ fn a_request_given_up_leaves_the_connection_and_its_stamp_to_others() {
 }
 
 #[test]
+fn a_request_that_is_tried_again_was_sent_the_first_time() {
+    run(async {
+        let held = Held::new(1);
+        held.answers.add_permits(2);
+        let server = held.start().await;
+        let mut connection = open(&server).await;
+        let log = Log::default();
+        let stamp = log.stamp(1);
+        stamp.arm();
+        assert_eq!(connection.round_trip(&get("/"), &stamp).await, ok(2));
+        let first = stamp.sent();
+        assert!(first.is_some() && stamp.has_left());
+        stamp.again();
+        assert!(!stamp.has_left());
+        assert_eq!(connection.round_trip(&get("/"), &stamp).await, ok(2));
+        assert!(stamp.has_left());
+        assert_eq!((log.names(), stamp.sent()), (vec![1], first));
+    });
+}
+
+#[test]
 fn users_of_a_trunk_share_a_connection_and_open_a_new_one_together() {
     run(async {
         let hang_up = Rc::new(Notify::new());

@@ -115,13 +115,18 @@ fn limits(report: &Report) -> String {
             };
             format!("Held means: all that was scheduled was sent{rate}, lag p99 at most {lag}.")
         }
-        Mode::Under => match report.asked.promise {
-            Some(promise) => format!(
+        Mode::Under => match (report.asked.promise, report.asked.window) {
+            (Some(promise), _) => format!(
                 "Under means: at most {} + {}/s · w sends in any span w, both ends included.",
                 promise.burst,
                 significant(promise.per_second, 7),
             ),
-            None => "Under means: no send before the limiter allowed it.".to_owned(),
+            (None, Some(window)) => format!(
+                "Under means: at most {} sends in any span shorter than {}.",
+                window.sends,
+                text::brief(window.span),
+            ),
+            (None, None) => "Under means: no send before the limiter allowed it.".to_owned(),
         },
         Mode::Unpaced => {
             "No rate was asked for: each connection sent its next request when it had its answer."
