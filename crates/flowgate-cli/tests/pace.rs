@@ -391,6 +391,7 @@ fn bad_arguments_are_answered_in_one_line() {
         (&["1e99"], "1e99"),
         (&["5/fortnight"], "fortnight"),
         (&["2/s burst 0"], "1 or more"),
+        (&["2/s burst"], "(type '2/s burst 5')"),
         (&["2/s units 5"], "units"),
         (&["10MiB/s"], "bytes"),
         (&["1/400y"], "292 years"),

@@ -87,7 +87,7 @@ pub(crate) fn identify<S: Subject>(
     let (burst, took) = at_once(&inquiry.record()[first.clone()]);
     let stream = saturate(inquiry, rate, burst, rng)?;
     if stream.dried_up {
-        found.faults.push(dried_up(inquiry, burst, rate)?);
+        found.faults.extend(dried_up(inquiry, burst, rate)?);
         found.trouble = Some("under load it stopped to admit anything".to_owned());
         return Ok(found);
     }
@@ -221,24 +221,24 @@ impl Course {
 }
 
 /// After a rest in which everything should be there again: if there is something, it was the load that it could not
-/// bear.
+/// bear. None if there is no time for that.
 fn dried_up<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     burst: f64,
     rate: f64,
-) -> Result<Fault, S::Error> {
+) -> Result<Option<Fault>, S::Error> {
     let offered = 3.0 * rate * 1e9;
     let at = inquiry.now_ns() as f64 + (2.2 * burst / rate).max(1e9);
     let answers = inquiry.ask_at(Phase::Saturate, &[at], 1, 0)?;
-    Ok(if count(answers, Outcome::Admitted) > 0 {
-        Fault::Collapse {
+    let outcome = answers.first().map(|seen| seen.outcome);
+    Ok(outcome.map(|outcome| match outcome {
+        Outcome::Admitted => Fault::Collapse {
             offered,
             admitted: 0.0,
             of: rate * 1e9,
-        }
-    } else {
-        ban(inquiry.record())
-    })
+        },
+        _ => ban(inquiry.record()),
+    }))
 }
 
 /// Nothing was admitted after so many refusals.
@@ -248,5 +248,32 @@ fn ban(record: &[Observation]) -> Fault {
         .rposition(|seen| seen.outcome == Outcome::Admitted);
     Fault::Ban {
         after_refusals: count(&record[..last.unwrap_or(0)], Outcome::Refused),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Answer, Budget, Question, Simulated};
+
+    #[test]
+    fn nobody_is_said_to_ban_who_was_not_asked_again() {
+        let found = |seconds| {
+            let refuse = |_: Question| Answer::from(false);
+            let mut subject = Simulated::new(refuse);
+            let budget = Budget {
+                time: Duration::from_secs(seconds),
+                ..Budget::default()
+            };
+            let mut silent = |_: crate::Progress<'_>| ();
+            let mut inquiry = Inquiry::new(&mut subject, budget, 32, &mut silent);
+            // 5 per second, 40 at once: back in 8 s.
+            let Ok(fault) = dried_up(&mut inquiry, 40.0, 5e-9);
+            fault
+        };
+        assert_eq!(found(10), None);
+        assert!(matches!(found(30), Some(Fault::Ban { .. })));
     }
 }

@@ -228,6 +228,7 @@ fn rate(text: &str) -> Result<Quota, String> {
             Err("a line is one unit: leave the word units and its number out".to_owned())
         }
         Ok(quota) => Ok(quota),
+        Err(error) if text.contains("burst") => Err(format!("{error} (type '2/s burst 5')")),
         // A bare number, or something of which is known what is wrong with it.
         Err(_) => argument::rate::parse(text),
     }

@@ -285,7 +285,7 @@ fn outlook(
     }
     let time = figure::span(forecast.time);
     Ok(format!(
-        "asks about {} times, for about {time}, if it is as expected; at most {} times, for at most {}",
+        "asks about {} times, for about {time}, if it is as expected, and more if it tells Retry-After; at most {} times, for at most {}",
         forecast.requests,
         budget.requests,
         figure::span(budget.time)
