@@ -33,6 +33,16 @@ fn power(terms: &Terms) -> u128 {
     1 << terms.count_bits
 }
 
+/// Whether terms are what `terms_of` makes of their limit, their scale and the nanoseconds of their window.
+pub(super) fn are_of_window(
+    terms: &Terms,
+    terms_of: impl Fn(u64, u64, u64) -> Result<Terms, QuotaError>,
+) -> bool {
+    let window_ns = (terms.span >> TICK_BITS) as u64;
+    let same = || terms_of(terms.most, terms.scale, window_ns);
+    terms.most > 0 && window_ns > 0 && same().as_ref() == Ok(terms)
+}
+
 /// The state of a window that ends at `end` or, as far as the count needs the bits, somewhat later.
 fn pack(end: u128, count: u128, terms: &Terms) -> u128 {
     let end = end.div_ceil(power(terms)) << terms.count_bits;
@@ -60,9 +70,7 @@ impl Rule for FixedWindow {
     }
 
     fn is_sound(terms: &Terms) -> bool {
-        let window_ns = (terms.span >> TICK_BITS) as u64;
-        let same = || Self::terms_of(terms.most, terms.scale, window_ns);
-        terms.most > 0 && window_ns > 0 && same().as_ref() == Ok(terms)
+        are_of_window(terms, Self::terms_of)
     }
 
     #[inline]

@@ -16,7 +16,7 @@
 //! segment it is the end of.
 
 use super::super::entry::{MOST_STATE, Reading, TICK_BITS};
-use super::fixed_window::{digits, span};
+use super::fixed_window::{are_of_window, digits, span};
 use super::{Rule, Terms, tally};
 use crate::quota::{Quota, QuotaError};
 
@@ -122,9 +122,7 @@ impl Rule for SegmentedWindow {
     }
 
     fn is_sound(terms: &Terms) -> bool {
-        let window_ns = (terms.span >> TICK_BITS) as u64;
-        let same = || Self::terms_of(terms.most, terms.scale, window_ns);
-        terms.most > 0 && window_ns > 0 && same().as_ref() == Ok(terms)
+        are_of_window(terms, Self::terms_of)
     }
 
     /// A state does not tell how long its segments are.
