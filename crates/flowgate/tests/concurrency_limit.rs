@@ -179,6 +179,10 @@ fn a_snapshot_is_of_one_instant() {
     assert_eq!(limit.snapshot().remaining, 0, "they are spoken for");
     drop(permit);
     assert_eq!(limit.snapshot().remaining, 1);
+    limit.set_limit(0).unwrap();
+    let paused = limit.snapshot();
+    assert_eq!((paused.limit, paused.remaining), (0, 0));
+    assert_eq!(paused.reset_after, Duration::MAX, "four are in flight");
 }
 
 // Permits.

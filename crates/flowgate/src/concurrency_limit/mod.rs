@@ -316,7 +316,7 @@ impl ConcurrencyLimit {
         Snapshot {
             limit,
             remaining,
-            reset_after: if remaining == limit {
+            reset_after: if seen.in_flight() == 0 && remaining == limit {
                 Duration::ZERO
             } else {
                 Duration::MAX
