@@ -35,24 +35,17 @@ pub(crate) fn is_crowded(fit: &Fit, clock: Clock, record: &[Observation], ends: 
 mod tests {
     use super::*;
     use crate::models::{Bucket, Model};
-    use crate::{Estimate, Outcome, Told};
+    use crate::{Outcome, Told};
 
     #[test]
     fn the_same_number_is_a_crowd_in_one_volley_and_none_all_over() {
-        let exactly = |value| Estimate {
-            value,
-            plus_minus: 0.0,
-        };
         let fit = Fit {
-            model: Model::Bucket(Bucket {
-                interval: 100.0,
-                burst: 1.0,
-            }),
             unexplained: 6,
             of: 600,
-            rate: exactly(1e7),
-            burst: exactly(1.0),
-            window: None,
+            ..Fit::exactly(Model::Bucket(Bucket {
+                interval: 100.0,
+                burst: 1.0,
+            }))
         };
         // The bucket is full whenever somebody comes.
         let record = |is_refused: fn(usize) -> bool| -> Vec<Observation> {

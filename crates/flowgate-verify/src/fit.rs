@@ -33,6 +33,25 @@ pub(crate) struct Fit {
     pub(crate) window: Option<Estimate>,
 }
 
+#[cfg(test)]
+impl Fit {
+    /// This model, and nothing about it is uncertain.
+    pub(crate) fn exactly(model: Model) -> Self {
+        let exactly = |value| Estimate {
+            value,
+            plus_minus: 0.0,
+        };
+        Self {
+            model,
+            unexplained: 0,
+            of: 0,
+            rate: exactly(model.rate() * 1e9),
+            burst: exactly(model.burst()),
+            window: model.window().map(|window| exactly(window / 1e9)),
+        }
+    }
+}
+
 /// What the search begins with.
 #[derive(Clone, Debug)]
 pub(crate) struct Hints {

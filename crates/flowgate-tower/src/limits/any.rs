@@ -46,15 +46,15 @@ pub enum AnyLimit {
 }
 
 macro_rules! from_limiters {
-    ($($limiter:ident)*) => {$(
-        impl From<$limiter> for AnyLimit {
-            fn from(limiter: $limiter) -> Self {
+    ($($limiter:ident $(<$inner:ident: $bound:ident>)?)*) => {$(
+        impl$(<$inner: $bound + 'static>)? From<$limiter$(<$inner>)?> for AnyLimit {
+            fn from(limiter: $limiter$(<$inner>)?) -> Self {
                 Self::Rate(Arc::new(limiter))
             }
         }
 
-        impl From<Arc<$limiter>> for AnyLimit {
-            fn from(limiter: Arc<$limiter>) -> Self {
+        impl$(<$inner: $bound + 'static>)? From<Arc<$limiter$(<$inner>)?>> for AnyLimit {
+            fn from(limiter: Arc<$limiter$(<$inner>)?>) -> Self {
                 Self::Rate(limiter)
             }
         }
@@ -62,31 +62,7 @@ macro_rules! from_limiters {
 }
 
 from_limiters!(TokenBucket LeakyBucket FixedWindow SlidingWindow SegmentedWindow ApproximateWindow WarmUp PayAfter
-    DecayingBucket Unlimited);
-
-impl<L: Limiter + 'static> From<Observed<L>> for AnyLimit {
-    fn from(limiter: Observed<L>) -> Self {
-        Self::Rate(Arc::new(limiter))
-    }
-}
-
-impl<L: Limiter + 'static> From<Arc<Observed<L>>> for AnyLimit {
-    fn from(limiter: Arc<Observed<L>>) -> Self {
-        Self::Rate(limiter)
-    }
-}
-
-impl<L: OneWord + 'static> From<Striped<L>> for AnyLimit {
-    fn from(limiter: Striped<L>) -> Self {
-        Self::Rate(Arc::new(limiter))
-    }
-}
-
-impl<L: OneWord + 'static> From<Arc<Striped<L>>> for AnyLimit {
-    fn from(limiter: Arc<Striped<L>>) -> Self {
-        Self::Rate(limiter)
-    }
-}
+    DecayingBucket Unlimited Observed<L: Limiter> Striped<L: OneWord>);
 
 impl From<Arc<dyn Limiter>> for AnyLimit {
     fn from(limiter: Arc<dyn Limiter>) -> Self {

@@ -130,17 +130,10 @@ mod tests {
 
     use super::*;
     use crate::models::{Bucket, Model};
-    use crate::{Answer, Budget, Estimate, Question, Simulated, Told};
+    use crate::{Answer, Budget, Question, Simulated, Told};
 
     const RATE: f64 = 100.0;
     const BURST: f64 = 20.0;
-
-    fn exactly(value: f64) -> Estimate {
-        Estimate {
-            value,
-            plus_minus: 0.0,
-        }
-    }
 
     /// Keeps to what a bucket tells, which is always the same. What is found, and after how many seconds.
     fn keep_to(told: Duration, time: Duration) -> (Honesty, f64) {
@@ -148,14 +141,7 @@ mod tests {
             interval: 1e9 / RATE,
             burst: BURST,
         });
-        let fit = Fit {
-            model,
-            unexplained: 0,
-            of: 0,
-            rate: exactly(RATE),
-            burst: exactly(BURST),
-            window: None,
-        };
+        let fit = Fit::exactly(model);
         let mut decide = model.start();
         let mut subject = Simulated::new(|question: Question| Answer {
             told: Told {

@@ -123,29 +123,18 @@ mod tests {
 
     use super::*;
     use crate::models::{Bucket, Model};
-    use crate::{Budget, Estimate, Question, Simulated};
+    use crate::{Budget, Question, Simulated};
 
     const RATE: f64 = 5.0;
     const BURST: f64 = 40.0;
 
     /// What two keys with a bucket each are found to do in so much time.
     fn two_keys(time: Duration) -> Option<KeyIsolation> {
-        let exactly = |value| Estimate {
-            value,
-            plus_minus: 0.0,
-        };
         let model = Model::Bucket(Bucket {
             interval: 1e9 / RATE,
             burst: BURST,
         });
-        let fit = Fit {
-            model,
-            unexplained: 0,
-            of: 0,
-            rate: exactly(RATE),
-            burst: exactly(BURST),
-            window: None,
-        };
+        let fit = Fit::exactly(model);
         let mut buckets = [model.start(), model.start()];
         let decide = |asked: Question| buckets[asked.key as usize](asked.at_ns as f64).into();
         let mut subject = Simulated::new(decide).service(Duration::from_millis(50), 1);

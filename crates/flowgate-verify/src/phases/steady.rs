@@ -54,26 +54,15 @@ pub(crate) fn steady<S: Subject>(
 mod tests {
     use super::*;
     use crate::models::{Model, OnRequest};
-    use crate::{Budget, Estimate, Simulated};
+    use crate::{Budget, Simulated};
 
     /// What becomes of streams to a window of so many seconds that is full to begin with, within a minute.
     fn streams(seconds: f64) -> Vec<Steady> {
-        let exactly = |value| Estimate {
-            value,
-            plus_minus: 0.0,
-        };
         let model = Model::OnRequest(OnRequest {
             limit: 45.0,
             window: seconds * 1e9,
         });
-        let fit = Fit {
-            model,
-            unexplained: 0,
-            of: 0,
-            rate: exactly(model.rate()),
-            burst: exactly(model.burst()),
-            window: Some(exactly(seconds)),
-        };
+        let fit = Fit::exactly(model);
         let mut decide = model.start();
         let mut subject = Simulated::new(|asked| decide(asked.at_ns as f64).into());
         let mut silent = |_: crate::Progress<'_>| ();
