@@ -2,6 +2,7 @@
 //!
 //! `cargo run -p flowgate-testkit --example museum` shows them.
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -202,16 +203,33 @@ fn c1_double_credit_is_condemned_by_its_history() {
     assert_eq!((broken.admitted, broken.allowed), (4, 2));
 }
 
+/// Builds the tour as these tests were built, and returns where it is. With the features of the whole workspace, as
+/// `cargo test --workspace` builds it: otherwise cargo would compile the library once more.
+fn museum() -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a file");
+    let built = test
+        .ancestors()
+        .nth(2)
+        .expect("it is in target/PROFILE/deps");
+    let profile = match built.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => "dev",
+        Some(profile) => profile,
+    };
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--locked", "--workspace"])
+        .args(["--example", "museum", "--profile", profile])
+        .status();
+    assert!(status.expect("cargo runs").success());
+    built.join("examples/museum")
+}
+
 /// The tour itself, with its exit codes.
 #[test]
 fn the_museum_is_open() {
+    let program = museum();
     let visit = |arguments: &[&str]| {
-        Command::new(env!("CARGO"))
-            .args(["run", "--quiet", "--locked", "-p", "flowgate-testkit"])
-            .args(["--example", "museum", "--"])
-            .args(arguments)
-            .output()
-            .expect("cargo runs")
+        let tour = Command::new(&program).args(arguments).output();
+        tour.expect("the tour runs")
     };
     let one = visit(&["starts_empty"]);
     let page = String::from_utf8_lossy(&one.stdout).into_owned();

@@ -80,7 +80,7 @@ fn c1_c2_a_callsite_speaks_so_often_and_then_says_how_often_it_did_not() {
     }
     assert_eq!(
         buffer.take(),
-        [0, 1, 2].map(|k| format!("WARN filter: connection refused attempt={k}"))
+        [0, 1, 2].map(|k| format!("WARN it::filter: connection refused attempt={k}"))
     );
     assert_eq!(limit.suppressed(), 97);
 
@@ -94,8 +94,8 @@ fn c1_c2_a_callsite_speaks_so_often_and_then_says_how_often_it_did_not() {
     assert_eq!(
         buffer.take(),
         [
-            "WARN filter: similar events were suppressed suppressed=98",
-            "WARN filter: connection refused attempt=101"
+            "WARN it::filter: similar events were suppressed suppressed=98",
+            "WARN it::filter: connection refused attempt=101"
         ]
     );
     assert_eq!(limit.suppressed(), 1);
@@ -105,9 +105,9 @@ fn c1_c2_a_callsite_speaks_so_often_and_then_says_how_often_it_did_not() {
     assert_eq!(
         buffer.take(),
         [
-            "WARN filter: similar events were suppressed suppressed=1",
-            "WARN filter: connection refused attempt=103",
-            "WARN filter: connection refused attempt=104"
+            "WARN it::filter: similar events were suppressed suppressed=1",
+            "WARN it::filter: connection refused attempt=103",
+            "WARN it::filter: connection refused attempt=104"
         ]
     );
     assert_eq!(limit.suppressed(), 0);
@@ -120,7 +120,10 @@ fn each_callsite_has_a_limit_of_its_own() {
         info!("one");
         info!("other");
     }
-    assert_eq!(buffer.take(), ["INFO filter: one", "INFO filter: other"]);
+    assert_eq!(
+        buffer.take(),
+        ["INFO it::filter: one", "INFO it::filter: other"]
+    );
     assert_eq!(limit.suppressed(), 8);
 }
 
@@ -149,7 +152,7 @@ fn spans_are_never_left_out_and_what_is_said_is_said_in_them() {
     }
     time.advance(Duration::from_secs(1));
     info_span!("here").in_scope(speak);
-    let said = "INFO elsewhere: filter: ";
+    let said = "INFO elsewhere: it::filter: ";
     assert_eq!(
         buffer.take(),
         [
@@ -167,7 +170,7 @@ fn spans_are_never_left_out_and_what_is_said_is_said_in_them() {
     let alone = buffer.take();
     assert_eq!(
         alone[1],
-        "INFO filter: similar events were suppressed suppressed=1"
+        "INFO it::filter: similar events were suppressed suppressed=1"
     );
 }
 
@@ -208,11 +211,11 @@ fn c7_each_value_of_a_field_has_a_limit_of_its_own() {
     assert_eq!(
         buffer.take(),
         [
-            "WARN filter: slow peer=\"alice\"",
-            "WARN filter: slow peer=\"alice\"",
-            "WARN filter: slow peer=\"bob\"",
-            "WARN filter: slow peer=7",
-            "WARN filter: slow peer=\"7\"",
+            "WARN it::filter: slow peer=\"alice\"",
+            "WARN it::filter: slow peer=\"alice\"",
+            "WARN it::filter: slow peer=\"bob\"",
+            "WARN it::filter: slow peer=7",
+            "WARN it::filter: slow peer=\"7\"",
         ]
     );
     assert_eq!(limit.suppressed(), 10);
@@ -222,9 +225,9 @@ fn c7_each_value_of_a_field_has_a_limit_of_its_own() {
     assert_eq!(
         buffer.take(),
         [
-            "WARN filter: slow peer=\"bob\"",
-            "WARN filter: similar events were suppressed suppressed=9 peer=\"alice\"",
-            "WARN filter: slow peer=\"alice\"",
+            "WARN it::filter: slow peer=\"bob\"",
+            "WARN it::filter: similar events were suppressed suppressed=9 peer=\"alice\"",
+            "WARN it::filter: slow peer=\"alice\"",
         ]
     );
 
@@ -235,9 +238,9 @@ fn c7_each_value_of_a_field_has_a_limit_of_its_own() {
     assert_eq!(
         buffer.take(),
         [
-            "WARN filter: nobody",
-            "WARN filter: nobody",
-            "WARN filter: nobody peer=\"carol\"",
+            "WARN it::filter: nobody",
+            "WARN it::filter: nobody",
+            "WARN it::filter: nobody peer=\"carol\"",
         ]
     );
 }
@@ -257,10 +260,10 @@ fn a_callsite_that_was_first_told_of_without_a_value_names_the_next() {
     assert_eq!(
         buffer.take(),
         [
-            "WARN filter: similar events were suppressed suppressed=1",
-            "WARN filter: slow",
-            "WARN filter: similar events were suppressed suppressed=1 peer=\"alice\"",
-            "WARN filter: slow peer=\"alice\"",
+            "WARN it::filter: similar events were suppressed suppressed=1",
+            "WARN it::filter: slow",
+            "WARN it::filter: similar events were suppressed suppressed=1 peer=\"alice\"",
+            "WARN it::filter: slow peer=\"alice\"",
         ]
     );
 }
@@ -277,8 +280,8 @@ fn by_the_message_those_of_the_same_words_are_alike() {
     assert_eq!(
         buffer.take(),
         [
-            "INFO filter: similar events were suppressed suppressed=2",
-            "INFO filter: 2 of three"
+            "INFO it::filter: similar events were suppressed suppressed=2",
+            "INFO it::filter: 2 of three"
         ]
     );
 }
@@ -318,7 +321,7 @@ fn what_other_filters_leave_out_takes_no_token() {
         debug!("not at this level");
         info!("heard");
     }
-    assert_eq!(buffer.take(), ["INFO filter: heard"]);
+    assert_eq!(buffer.take(), ["INFO it::filter: heard"]);
     assert_eq!(limit.suppressed(), 2);
 }
 
@@ -365,7 +368,7 @@ fn asking_whether_it_would_be_heard_takes_nothing() {
         assert!(tracing::event_enabled!(Level::INFO));
     }
     info!("heard");
-    assert_eq!(buffer.take(), ["INFO filter: heard"]);
+    assert_eq!(buffer.take(), ["INFO it::filter: heard"]);
     assert_eq!(limit.suppressed(), 0);
 }
 
@@ -383,7 +386,7 @@ fn without_a_layer_that_tells_it_counts() {
         }
         time.advance(Duration::from_secs(1));
     }
-    assert_eq!(buffer.take(), ["INFO filter: tick"; 3]);
+    assert_eq!(buffer.take(), ["INFO it::filter: tick"; 3]);
     assert_eq!(limit.suppressed(), 6);
 }
 

@@ -17,6 +17,8 @@
 //! All of them run in one process. A test that needs a process of its own is a file beside this folder
 //! (`keyed_allocations`: C9, `keyed_memory`: C7).
 
+mod effort;
+
 mod every {
     mod conformance;
     mod mistakes;

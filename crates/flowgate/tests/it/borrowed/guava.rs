@@ -2,7 +2,7 @@
 //!
 //! Guava waits in whole microseconds, cut; a row passes if flowgate waits as long to 1 µs.
 //!
-//! Not here: smooth bursts (`tests/pay_after.rs`, on a `TokenBucket`), and infinite rates, which are not quotas.
+//! Not here: smooth bursts (`types/pay_after.rs`, on a `TokenBucket`), and infinite rates, which are not quotas.
 
 use flowgate::{ManualClock, Quota, WarmUp};
 use std::time::Duration;

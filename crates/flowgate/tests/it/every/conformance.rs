@@ -79,7 +79,7 @@ every_contract! {
     oracle: Kind::Bucket, subject::oracle;
 }
 
-/// All but C2, which a stripe keeps but for the dates of what is taken from it: `tests/striped.rs` says how far.
+/// All but C2, which a stripe keeps but for the dates of what is taken from it: `types/striped.rs` says how far.
 #[test]
 fn c1_c3_c4_c5_c8_hold_of_stripes_in_use() {
     for contract in Contract::ALL {
@@ -96,7 +96,7 @@ fn c1_c3_c4_c5_c8_hold_of_stripes_in_use() {
 
 /// What a unit costs in a keyed bucket is rounded up to 1/4096 ns, and the end of a keyed fixed window to limit / 4096 ns:
 /// the exception to C8 that an entry of 16 bytes is bought with. Where something is rounded, C2 and C8 do not hold
-/// to the nanosecond (`tests/keyed_differential.rs` says what holds in their place), so the suite asks keys only for quotas of
+/// to the nanosecond (`keys/differential.rs` says what holds in their place), so the suite asks keys only for quotas of
 /// which nothing is.
 fn is_whole(setup: &Setup) -> bool {
     let quota = setup.quota;

@@ -1,5 +1,6 @@
 //! At most so many in flight for each key, by hand-polled futures and by real threads.
 
+use crate::effort::rounds;
 use flowgate::{
     CancelHandle, Denied, KeyPermit, KeyedConcurrencyLimit, ManualClock, OwnedKeyPermit, Timestamp,
 };
@@ -227,11 +228,7 @@ fn a_key_that_somebody_waits_for_is_something_to_do() {
 #[test]
 fn c7_entries_vanish_at_zero_so_that_any_number_of_keys_come_and_go() {
     let limits = limits_of(1, 8);
-    let keys = if cfg!(debug_assertions) {
-        100_000
-    } else {
-        5_000_000_u64
-    };
+    let keys = rounds(500_000, 5_000_000);
     let mut last = None;
     for key in 0..keys {
         // Two at a time, of which the older goes.
@@ -387,11 +384,7 @@ fn any_key_that_can_be_hashed() {
 #[test]
 fn c1_a_ledger_over_threads_never_shows_more_than_the_limit() {
     const KEYS: usize = 12;
-    let rounds = if cfg!(debug_assertions) {
-        20_000
-    } else {
-        300_000
-    };
+    let rounds = rounds(30_000, 300_000);
     for capacity in [1, 2, 3, 64] {
         let limits = limits_of(3, capacity);
         let ledger: [AtomicU64; KEYS] = Default::default();
@@ -460,11 +453,7 @@ fn c1_after_the_limit_was_lowered_nobody_is_admitted_over_it() {
                 }
             });
         }
-        let rounds = if cfg!(debug_assertions) {
-            5_000
-        } else {
-            100_000
-        };
+        let rounds = rounds(10_000, 100_000);
         for _ in 0..rounds {
             limits.set_limit(1).unwrap();
             let most = limits.in_flight("key").max(1);
@@ -720,11 +709,7 @@ fn a_handle_ends_a_wait() {
 /// More keys than slots, so that those change hands all the time.
 #[test]
 fn c1_c7_threads_wait_for_keys_that_share_slots_and_nobody_is_forgotten() {
-    let rounds = if cfg!(debug_assertions) {
-        2_000
-    } else {
-        20_000
-    };
+    let rounds = rounds(2_000, 20_000);
     let limits = KeyedConcurrencyLimit::builder(2).capacity(1).unwrap();
     let ledger: [AtomicU64; 6] = Default::default();
     std::thread::scope(|threads| {

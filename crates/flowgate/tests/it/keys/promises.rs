@@ -1,5 +1,6 @@
 //! A limit for each key: what is promised beyond what one limiter promises, on a clock that only moves when told to.
 
+use crate::effort::rounds;
 use flowgate::{
     Keyed, KeyedAlgorithm, KeyedBuilder, ManualClock, Quota, Timestamp, TokenBucket, WhenFull,
 };
@@ -86,11 +87,7 @@ fn flood<A: KeyedAlgorithm>(limits: &Keyed<A>, keys: u64) -> u64 {
 #[test]
 fn c7_a_limited_key_stays_limited_whatever_flood_comes() {
     let time = ManualClock::new();
-    let flood_keys = if cfg!(debug_assertions) {
-        50_000
-    } else {
-        1_000_000
-    };
+    let flood_keys = rounds(100_000, 1_000_000);
     let limits = buckets("100/h burst 100", &time).capacity(1000).unwrap();
     for key in 0..50_u64 {
         limits.try_acquire_n(&key, 100).unwrap();

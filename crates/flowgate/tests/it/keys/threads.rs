@@ -2,6 +2,7 @@
 //!
 //! `FLOWGATE_DECISIONS` sets how many decisions a storm makes (200,000 unless it is set), `FLOWGATE_SEED` where they begin.
 
+use crate::effort::number;
 use flowgate::{Clock, Keyed, Quota, TokenBucket};
 use flowgate_testkit::history::{self, Event};
 use std::sync::Barrier;
@@ -11,13 +12,6 @@ use std::thread;
 /// Decisions that are judged together, of all threads and keys.
 const CHUNK: u64 = 200_000;
 const THREADS: u64 = 4;
-
-fn number(name: &str, default: u64) -> u64 {
-    match std::env::var(name) {
-        Ok(text) => text.parse().expect("a number"),
-        Err(_) => default,
-    }
-}
 
 /// Of one key, as a thread saw it.
 type Seen = (usize, Event);

@@ -3,6 +3,7 @@
 //! `FLOWGATE_DECISIONS` sets how many decisions a storm makes (200,000 unless it is set), `FLOWGATE_SEED` where the
 //! stalls begin.
 
+use crate::effort::number;
 use flowgate::{Batch, Clock, FixedWindow, ManualClock, Quota, Striped, Timestamp, TokenBucket};
 use flowgate_testkit::history::{self, Event};
 use std::sync::Barrier;
@@ -13,13 +14,6 @@ use std::time::Duration;
 /// Decisions that are judged together, of all threads: what is kept of a storm at any time.
 const CHUNK: u64 = 400_000;
 const STRIPES: usize = 8;
-
-fn number(name: &str, default: u64) -> u64 {
-    match std::env::var(name) {
-        Ok(text) => text.parse().expect("a number"),
-        Err(_) => default,
-    }
-}
 
 /// Looks away for up to some microseconds, sometimes.
 fn stall(random: &mut fastrand::Rng) {

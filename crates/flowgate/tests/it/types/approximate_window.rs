@@ -2,6 +2,7 @@
 //!
 //! `FLOWGATE_OPS` sets how many operations the histories have (200,000 unless it is set).
 
+use crate::effort::number;
 use flowgate::{ApproximateWindow, Limiter, ManualClock, Quota, Timestamp};
 use std::time::Duration;
 
@@ -149,10 +150,7 @@ impl Draw {
 }
 
 fn operations() -> u64 {
-    match std::env::var("FLOWGATE_OPS") {
-        Ok(text) => text.parse().expect("FLOWGATE_OPS is a number"),
-        Err(_) => 200_000,
-    }
+    number("FLOWGATE_OPS", 200_000)
 }
 
 #[test]

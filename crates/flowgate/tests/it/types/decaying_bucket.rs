@@ -2,6 +2,7 @@
 //!
 //! `FLOWGATE_OPS` sets how many operations the histories have (100,000 unless it is set).
 
+use crate::effort::number;
 use flowgate::{DecayingBucket, Limiter, ManualClock, Timestamp};
 use std::time::Duration;
 
@@ -163,10 +164,7 @@ impl Draw {
 }
 
 fn operations() -> u64 {
-    match std::env::var("FLOWGATE_OPS") {
-        Ok(text) => text.parse().expect("FLOWGATE_OPS is a number"),
-        Err(_) => 100_000,
-    }
+    number("FLOWGATE_OPS", 100_000)
 }
 
 #[test]

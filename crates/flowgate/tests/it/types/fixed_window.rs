@@ -1,5 +1,6 @@
 //! What a user of `FixedWindow` is promised.
 
+use crate::effort::number;
 use flowgate::{FixedWindow, FixedWindowBuilder, Limiter, ManualClock, Quota, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -288,8 +289,7 @@ impl Model {
 
 #[test]
 fn c1_c2_c3_c4_agrees_with_a_list_of_windows() {
-    let operations: u64 =
-        std::env::var("FLOWGATE_OPS").map_or(200_000, |ops| ops.parse().expect("a number"));
+    let operations: u64 = number("FLOWGATE_OPS", 200_000);
     let mut rng = fastrand::Rng::with_seed(7);
     let mut done = 0;
     while done < operations {

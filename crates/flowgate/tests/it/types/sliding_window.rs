@@ -3,6 +3,7 @@
 //! `FLOWGATE_OPS` sets how many operations the random histories make (200,000 unless it is set),
 //! `FLOWGATE_SEED` where they begin.
 
+use crate::effort::number;
 use flowgate::{Limiter, ManualClock, Quota, SlidingWindow, Timestamp};
 use std::collections::VecDeque;
 use std::sync::Barrier;
@@ -175,15 +176,6 @@ impl Draw {
             _ if self.one_in(60) => most - self.below(3),
             _ => now,
         }
-    }
-}
-
-fn number(variable: &str, default: u64) -> u64 {
-    match std::env::var(variable) {
-        Ok(text) => text
-            .parse()
-            .unwrap_or_else(|_| panic!("{variable}={text} is not a number")),
-        Err(_) => default,
     }
 }
 

@@ -1,5 +1,5 @@
 //! [`Striped`] and [`Batch`]: what they promise, on a manual clock. What the schedules of threads can do is explored by
-//! the models of `word::shared`, and by `tests/history.rs`.
+//! the models of `word::shared`, and by `safety/threads.rs`.
 
 use flowgate::{
     Batch, Draw, FixedWindow, LeakyBucket, Limiter, ManualClock, Quota, Striped, Timestamp,

@@ -1,8 +1,9 @@
-//! [`Striped`] beside the limiter alone, for the limiters and settings that `tests/striped.rs` does not try this way:
+//! [`Striped`] beside the limiter alone, for the limiters and settings that `types/striped.rs` does not try this way:
 //! it admits nothing that the other would not, and refuses more by no more than it shares.
 //!
 //! `FLOWGATE_OPS` sets how many operations each makes (100,000 unless it is set), `FLOWGATE_SEED` where they begin.
 
+use crate::effort::number;
 use flowgate::{
     Carry, FixedWindow, LeakyBucket, ManualClock, OneWord, Quota, Refill, Striped, Timestamp,
     TokenBucket,
@@ -14,13 +15,6 @@ const BURST: u64 = 2_560;
 const STRIPES: usize = 4;
 /// Operations with one limiter.
 const RUN: u64 = 2_000;
-
-fn number(name: &str, default: u64) -> u64 {
-    match std::env::var(name) {
-        Ok(text) => text.parse().expect("a number"),
-        Err(_) => default,
-    }
-}
 
 /// What is compared.
 struct Pair<L> {

@@ -4,16 +4,8 @@
 //! `FLOWGATE_OPS` sets how many operations (10⁶ unless it is set), `FLOWGATE_SEED` where to begin.
 //! The long run is `cargo run --release -p flowgate-testkit --example oracle -- 1000000000`.
 
+use crate::effort::number;
 use flowgate_testkit::differential;
-
-fn number(variable: &str, default: u64) -> u64 {
-    match std::env::var(variable) {
-        Ok(text) => text
-            .parse()
-            .unwrap_or_else(|_| panic!("{variable}={text} is not a number")),
-        Err(_) => default,
-    }
-}
 
 #[test]
 fn c1_c2_c3_c4_c5_c8_token_bucket_agrees_with_the_oracle() {
