@@ -1,3 +1,4 @@
+use crate::clock::Timestamp;
 use crate::token_bucket::TokenBucket;
 
 /// A limiter at an instant of the caller's: the same verbs, with that for the time.
@@ -31,6 +32,38 @@ use crate::token_bucket::TokenBucket;
 pub struct At<'a, L = TokenBucket> {
     pub(crate) limiter: &'a L,
     pub(crate) now_ns: u64,
+    /// By the caller, and not read from the clock.
+    pub(crate) is_supplied: bool,
+}
+
+impl<'a, L> At<'a, L> {
+    /// At an instant of the caller's.
+    pub(crate) const fn supplied(limiter: &'a L, now: Timestamp) -> Self {
+        Self {
+            limiter,
+            now_ns: now.as_nanos(),
+            is_supplied: true,
+        }
+    }
+
+    /// At an instant that the limiter's clock has told.
+    #[inline(always)]
+    pub(crate) const fn read(limiter: &'a L, now_ns: u64) -> Self {
+        Self {
+            limiter,
+            now_ns,
+            is_supplied: false,
+        }
+    }
+
+    /// Another limiter at the same instant.
+    pub(crate) const fn of<M>(self, limiter: &'a M) -> At<'a, M> {
+        At {
+            limiter,
+            now_ns: self.now_ns,
+            is_supplied: self.is_supplied,
+        }
+    }
 }
 
 impl<L> Clone for At<'_, L> {

@@ -139,10 +139,7 @@ impl Unlimited {
 
     /// The same verbs at a time of your own, which makes no difference but to reservations.
     pub fn at(&self, now: Timestamp) -> At<'_, Self> {
-        At {
-            limiter: self,
-            now_ns: now.as_nanos(),
-        }
+        At::supplied(self, now)
     }
 
     /// The clock that reservations are told by.

@@ -138,8 +138,6 @@ impl FixedWindow {
             let used = used
                 .div_ceil(u128::from(old.units_per_token))
                 .min(u128::from(MAX_LIMIT));
-            // Less than 2⁴⁸.
-            let parameters = new.parameters(limit, window_ns, count_bits(limit.max(used as u64)));
             let window = Kept {
                 end_ns,
                 began_ns: match settings.kept {
@@ -147,13 +145,18 @@ impl FixedWindow {
                     _ => end_ns as i128 - i128::from(old.window_ns),
                 },
             };
-            let until_ns = parameters.kept_until_ns(window, old.window_ns, now_ns);
+            let parameters = |most: u64| new.parameters(limit, window_ns, count_bits(most));
+            let until_ns = parameters(limit).kept_until_ns(window, old.window_ns, now_ns);
             let kept = until_ns.filter(|&until_ns| used > 0 && until_ns > u128::from(now_ns));
             let (end_ns, used) = match kept {
                 Some(until_ns) => (until_ns, used),
                 // Not an earlier one than there has been already.
-                None => (parameters.window_end_ns(now_ns), 0),
+                None if used == 0 => (parameters(limit).window_end_ns(now_ns), 0),
+                // It is over, but what comes with a time from before still counts in it.
+                None => (end_ns.min(now_ns.into()), used.min(limit.into())),
             };
+            // Less than 2⁴⁸.
+            let parameters = parameters(limit.max(used as u64));
             let state = end_ns * u128::from(parameters.ticks_per_ns) + used;
             let layout = parameters.layout_for(now_ns, state);
             let kept = kept.map(|end_ns| Kept { end_ns, ..window });

@@ -284,10 +284,7 @@ impl FixedWindow {
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     pub fn at(&self, now: Timestamp) -> At<'_, Self> {
-        At {
-            limiter: self,
-            now_ns: now.as_nanos(),
-        }
+        At::supplied(self, now)
     }
 
     /// The clock that this limiter decides by.
@@ -319,10 +316,7 @@ impl FixedWindow {
 
     #[inline]
     fn at_now(&self) -> At<'_, Self> {
-        At {
-            limiter: self,
-            now_ns: self.now_ns(),
-        }
+        At::read(self, self.now_ns())
     }
 }
 

@@ -18,6 +18,7 @@ impl<'a> At<'a, TokenBucket> {
     /// As there.
     #[inline]
     pub fn try_acquire(self) -> Result<(), Denied> {
+        self.note();
         let door = move || self.pass(None);
         self.limiter.word.take_token(self.now_ns, door)
     }
@@ -29,8 +30,18 @@ impl<'a> At<'a, TokenBucket> {
     /// As there.
     #[inline]
     pub fn try_acquire_n(self, n: u64) -> Result<(), Denied> {
+        self.note();
         let door = move || self.pass(Some(n));
         self.limiter.word.take_units(self.now_ns, n, door)
+    }
+
+    /// Before something is decided by a time that the clock has not told.
+    #[inline(always)]
+    pub(super) fn note(self) {
+        if self.is_supplied {
+            let newest_ns = &self.limiter.newest_ns;
+            newest_ns.fetch_max(self.now_ns, Ordering::AcqRel);
+        }
     }
 
     /// Unless others wait, whom that would overtake.
@@ -99,6 +110,7 @@ impl<'a> At<'a, TokenBucket> {
         most: impl Fn(&Parameters) -> u64,
         step: impl Fn(&View, u128) -> (u128, u128),
     ) -> Result<Reservation<'a>, Denied> {
+        self.note();
         let room = &self.limiter.room;
         if room.is_held() {
             let units = units(&self.limiter.word.view(self.now_ns).parameters);
@@ -137,7 +149,7 @@ impl<'a> At<'a, TokenBucket> {
                     at_ns,
                     receipt: Receipt {
                         units_per_token: parameters.units_per_token,
-                        state: tat,
+                        state: view.kept(tat),
                         // Whoever gives back changes the word first, so this counts nothing that
                         // the word does not: too little here only gives back less.
                         given_back: self.limiter.given_back.load(Ordering::Acquire),
@@ -156,6 +168,7 @@ impl<'a> At<'a, TokenBucket> {
 
     /// [`TokenBucket::draw_now`].
     pub(super) fn draw(self, min: u64, max: u64) -> Result<u64, Denied> {
+        self.note();
         self.pass(Some(max.max(min).min(1)))?;
         self.limiter.word.update(self.now_ns, |view| {
             let parameters = &view.parameters;
@@ -184,6 +197,7 @@ impl<'a> At<'a, TokenBucket> {
         if n == 0 {
             return Ok(());
         }
+        self.note();
         self.pass(Some(n))?;
         self.overdraw_units(|_| n)
     }
@@ -212,6 +226,7 @@ impl<'a> At<'a, TokenBucket> {
 
     /// [`TokenBucket::refund`].
     pub fn refund(self, n: u64) -> u64 {
+        self.note();
         self.limiter.refund_at(n, || self.now_ns)
     }
 
@@ -270,12 +285,9 @@ impl View {
 
     /// When the instant `covered`, which is not before now, is reached on the clock.
     fn at_ns(&self, covered: u128) -> u128 {
-        if covered <= self.now {
-            return u128::from(self.now_ns());
+        match covered.saturating_sub(self.now) {
+            0 => u128::from(self.now_ns()),
+            later => self.ns_after(later).max(u128::from(self.now_ns())),
         }
-        let covered_ns = covered.div_ceil(u128::from(self.parameters.ticks_per_ns));
-        self.parameters
-            .next_move_ns(covered_ns)
-            .max(u128::from(self.now_ns()))
     }
 }

@@ -1,7 +1,7 @@
 //! Putting another quota in force.
 
 use super::TokenBucket;
-use super::carry::{self, Carry, restated};
+use super::carry::{Carry, restated};
 use crate::primitive::Ordering;
 use crate::quota::{Quota, QuotaError};
 use crate::word::Parameters;
@@ -19,9 +19,10 @@ impl TokenBucket {
         let quota = change(ledger.quota)?.with_default_burst(ledger.default_burst);
         let (now_ns, before, after) = self.word.reconfigure(|old, tat| {
             // Read after the state that is settled, so that it is not older than the decisions in it.
-            let now_ns = now_ns().max(self.newest_ns.load(Ordering::Acquire));
+            let now_ns = now_ns().max(self.newest_ns_in(old, tat));
             let mut new = ledger.parameters(&quota, now_ns);
             new.epoch = old.epoch + 1;
+            new.since_ns = now_ns;
             // Before anybody can reserve in the new epoch.
             self.largest_told(new.epoch).store(0, Ordering::Release);
             if new.interval_ns == old.interval_ns {
@@ -38,7 +39,7 @@ impl TokenBucket {
                 let mut told = new.ticks_in(last_told_ns) + burst;
                 if self.pays_after {
                     let paid = old.ticks_in(last_told_ns) + old.burst_ticks();
-                    let owed = carry::tokens_up(old, &new, tat.saturating_sub(paid));
+                    let owed = new.tokens_up(old, tat.saturating_sub(paid));
                     told = Parameters::saturated(told.saturating_add(owed));
                 }
                 new_tat = new_tat.max(told);

@@ -1,8 +1,8 @@
 //! Giving back what was taken: reservations that are cancelled, refunds, and turns that nobody used.
 
 use super::TokenBucket;
-use super::carry::mul_div;
 use super::ledger::Ledger;
+use crate::algorithm::mul_div::mul_div;
 use crate::algorithm::token_bucket;
 use crate::clock::Timestamp;
 use crate::primitive::Ordering;
@@ -88,10 +88,10 @@ impl TokenBucket {
         told_ns: u64,
         mut taken: impl FnMut(&Ledger, &View, u128) -> (u128, u128),
     ) -> u64 {
-        let (units, given) = self.word.update(now_ns(), |view| {
+        let (units, given) = self.word.update_since_change(now_ns(), |view| {
             let parameters = &view.parameters;
             // Read after the state, so that it is not older than the decisions in it.
-            let now_ns = now_ns().max(self.newest_ns.load(Ordering::Acquire));
+            let now_ns = now_ns().max(self.newest_ns_in(parameters, view.state));
             let now = parameters.now_ticks(now_ns);
             let (taken, since) = taken(ledger, view, now);
 
@@ -141,8 +141,8 @@ impl Revoke for TokenBucket {
     fn revoke(&self, reservation: &Reservation<'_>, now: Option<Timestamp>) -> u64 {
         match now {
             Some(now) => {
-                let now_ns = self.at(now).now_ns;
-                self.cancel(reservation, 1, || now_ns)
+                self.at(now).note();
+                self.cancel(reservation, 1, || now.as_nanos())
             }
             None => self.cancel(reservation, 1, || self.clock.latest().as_nanos()),
         }

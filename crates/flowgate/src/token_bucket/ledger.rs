@@ -32,8 +32,8 @@
 //! at 9 s. That no short history of reservations and cancellations breaks the promise is checked by
 //! trying all of them (`flowgate_testkit::exhaustive`).
 
+use super::TokenBucket;
 use super::builder::Refill;
-use super::{TokenBucket, carry};
 use crate::primitive::Ordering;
 use crate::quota::Quota;
 use crate::reservation::Receipt;
@@ -133,7 +133,7 @@ impl Ledger {
             return;
         }
         let holes = self.holes_at(now_ns);
-        self.holes = carry::tokens_up(&old, &new, holes);
+        self.holes = new.tokens_up(&old, holes);
         if self.changes.len() == REMEMBERED {
             self.changes.remove(0);
         }
@@ -170,7 +170,7 @@ impl Ledger {
             full_at = full_at.saturating_sub_unsigned(change.given_back - given_back);
             let later = (change.before as i128).saturating_sub(full_at);
             let later = u128::try_from(later).unwrap_or(0);
-            let later = carry::tokens_up(&change.old, &change.new, later);
+            let later = change.new.tokens_up(&change.old, later);
             full_at = (change.after as i128).saturating_sub_unsigned(later);
             (epoch, given_back) = (change.epoch, change.given_back);
         }

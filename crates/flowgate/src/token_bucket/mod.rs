@@ -111,7 +111,7 @@ pub struct TokenBucket {
     /// Whether reservations may leave a debt after their time, as those of [`PayAfter`] do.
     pays_after: bool,
     pub(crate) clock: Clock,
-    /// The latest time that a caller has supplied; a change of quota is not settled before it.
+    /// The latest time that a caller has supplied to decide by; see [`newest_ns_in`](Self::newest_ns_in).
     newest_ns: AtomicU64,
     /// See [`largest_told`](Self::largest_told).
     largest_told: [AtomicU64; 2],
@@ -430,10 +430,12 @@ impl TokenBucket {
     /// reservations were told do not move, and others come after the last of them, as they did before; so a
     /// higher rate helps newcomers only from then on, and what was told by a higher rate or burst than the new
     /// one still counts by that. A debt stays the same number of tokens, as far as the clock can count the
-    /// time that takes (2⁶⁴ ns). A `now` from before the change is judged by the new quota, as if it had always been
-    /// in force. `max_debt` stays
+    /// time that takes (2⁶⁴ ns). `max_debt` stays
     /// where it was set, and follows the burst where it was not. A [`Refill::Interval`] of
     /// another length begins at the change.
+    ///
+    /// A `now` from before the change sees the tokens that are there at the change, less those that flowed in between at the
+    /// old rate. A `now` from before the previous change is refused until that change.
     ///
     /// ```
     /// # use flowgate::{Carry, ManualClock, TokenBucket};
@@ -519,11 +521,7 @@ impl TokenBucket {
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     pub fn at(&self, now: Timestamp) -> At<'_, TokenBucket> {
-        self.newest_ns.fetch_max(now.as_nanos(), Ordering::AcqRel);
-        At {
-            limiter: self,
-            now_ns: now.as_nanos(),
-        }
+        At::supplied(self, now)
     }
 
     /// The clock that this limiter decides by.
@@ -555,6 +553,20 @@ impl TokenBucket {
         &self.largest_told[(epoch % 2) as usize]
     }
 
+    /// The latest time that a caller has supplied and that anything in the state `tat` was decided by, or the last change of
+    /// quota if that is later. Changes of quota and what is given back are settled no earlier, so that nothing that flowed in
+    /// until then does so twice.
+    ///
+    /// Every grant leaves a state that is later than its own time. So by a time beyond the state nothing has been granted, and
+    /// it does not count.
+    fn newest_ns_in(&self, parameters: &Parameters, tat: u128) -> u64 {
+        let decided_ns = tat.div_ceil(u128::from(parameters.ticks_per_ns));
+        let newest_ns = self.newest_ns.load(Ordering::Acquire);
+        // At most the newest.
+        let decided_ns = decided_ns.min(newest_ns.into()) as u64;
+        decided_ns.max(parameters.since_ns)
+    }
+
     /// What reservations have raised `told` to, all of those that are in a state that was read before.
     ///
     /// Not a load: the word moves without publishing what was written before. A reservation that raises this
@@ -570,10 +582,7 @@ impl TokenBucket {
 
     #[inline]
     fn at_now(&self) -> At<'_, TokenBucket> {
-        At {
-            limiter: self,
-            now_ns: self.now_ns(),
-        }
+        At::read(self, self.now_ns())
     }
 }
 

@@ -195,10 +195,7 @@ impl PayAfter {
 
     /// The same verbs at a time of your own; see [`TokenBucket::at`].
     pub fn at(&self, now: Timestamp) -> At<'_, Self> {
-        At {
-            limiter: self,
-            now_ns: self.0.at(now).now_ns,
-        }
+        At::supplied(self, now)
     }
 
     /// The clock that this limiter decides by.
@@ -207,10 +204,7 @@ impl PayAfter {
     }
 
     fn at_now(&self) -> At<'_, Self> {
-        At {
-            limiter: self,
-            now_ns: self.0.now_ns(),
-        }
+        At::read(self, self.0.now_ns())
     }
 }
 
@@ -296,10 +290,7 @@ impl<'a> At<'a, PayAfter> {
     }
 
     fn bucket(self) -> At<'a, TokenBucket> {
-        At {
-            limiter: &self.limiter.0,
-            now_ns: self.now_ns,
-        }
+        self.of(&self.limiter.0)
     }
 
     fn reserve_units(
@@ -324,7 +315,10 @@ impl<'a> At<'a, PayAfter> {
 impl Revoke for PayAfter {
     fn revoke(&self, reservation: &Reservation<'_>, now: Option<Timestamp>) -> u64 {
         let now_ns = match now {
-            Some(now) => self.at(now).now_ns,
+            Some(now) => {
+                self.0.at(now).note();
+                now.as_nanos()
+            }
             None => self.0.clock.latest().as_nanos(),
         };
         self.0.cancel_last(reservation, now_ns)
@@ -351,11 +345,11 @@ impl TokenBucket {
             Ordering::AcqRel,
             Ordering::Acquire,
         );
-        let back = self.word.update(now_ns, |view| {
+        let back = self.word.update_since_change(now_ns, |view| {
             let is_last = view.state == state
                 && view.parameters.epoch == epoch
                 && self.given_back.load(Ordering::Acquire) == given_back;
-            let now_ns = now_ns.max(self.newest_ns.load(Ordering::Acquire));
+            let now_ns = now_ns.max(self.newest_ns_in(&view.parameters, view.state));
             let now = view.parameters.now_ticks(now_ns);
             let cost = view.parameters.ticks(reservation.units);
             let tat = token_bucket::give_back(view.state, now, cost);

@@ -26,8 +26,7 @@ impl Supply for TokenBucket {
     fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
         let now_ns = at.as_nanos();
         if self.pays_after {
-            let limiter = self;
-            return At { limiter, now_ns }.overdraw_units(|_| n);
+            return At::read(self, now_ns).overdraw_units(|_| n);
         }
         self.word.take_units(now_ns, n, || Ok(()))
     }
@@ -54,7 +53,7 @@ impl Supply for TokenBucket {
             match self.take_from(view, view.state, cost) {
                 Ok(_) => {
                     let tat = view.state.max(view.now) + cost.div_ceil(faster);
-                    let receipt = self.receipt(at_ns, parameters, tat);
+                    let receipt = self.receipt(at_ns, parameters, view.kept(tat));
                     Step::Move(tat, Ok(Some(receipt)))
                 }
                 Err(missing) => Step::Stay(Err(view.denied(missing))),

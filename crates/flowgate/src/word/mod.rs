@@ -37,6 +37,7 @@ mod layout;
 #[cfg(all(test, flowgate_loom))]
 mod model;
 mod parameters;
+mod past;
 mod rule;
 mod shared;
 mod slot;
@@ -49,8 +50,10 @@ pub(crate) use shared::{Centre, Stripe};
 
 use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering, const_unless_loom};
 use crate::verdict::Denied;
+use alloc::boxed::Box;
 use core::marker::PhantomData;
 use layout::{Narrow, Shared, Wide};
+use past::{Behind, Past};
 use slot::{Cold, Hot};
 
 /// The state of a limiter that decides by `R`; see the module.
@@ -71,6 +74,8 @@ pub(crate) struct Word<R> {
 struct Config {
     generation: u64,
     parameters: Parameters,
+    /// For times before [`Parameters::since_ns`]; none while that is 0.
+    past: Option<Box<Past>>,
 }
 
 /// The state and the parameters in force, seen at one instant.
@@ -81,6 +86,8 @@ pub(crate) struct View {
     /// Limiter time.
     pub(crate) now: u128,
     now_ns: u64,
+    /// If this is a time before the last change of quota: then `now` is that change, and `state` has what was missing.
+    behind: Option<Behind>,
     raw: Raw,
 }
 
@@ -132,7 +139,7 @@ impl<R: Rule> Word<R> {
                 hot: [Hot::new(&parameters), Hot::new(&parameters)],
                 cold: [Cold::new(&parameters), Cold::new(&parameters)],
                 wide: AtomicU128::new(Wide::pack(0, 0)),
-                config: Lock::new(Config { generation: 0, parameters }),
+                config: Lock::new(Config { generation: 0, parameters, past: None }),
                 stripes: None,
                 rule: PhantomData,
             }
@@ -302,13 +309,27 @@ impl<R: Rule> Word<R> {
     }
 
     /// Runs `step` on the state until its outcome holds; it may run several times.
-    pub(crate) fn update<T>(&self, now_ns: u64, mut step: impl FnMut(&View) -> Step<T>) -> T {
+    pub(crate) fn update<T>(&self, now_ns: u64, step: impl FnMut(&View) -> Step<T>) -> T {
+        self.update_seen(|| self.view(now_ns), step)
+    }
+
+    /// [`update`](Self::update), not before the last change of quota: for giving back what has not flowed in by then.
+    pub(crate) fn update_since_change<T>(
+        &self,
+        now_ns: u64,
+        step: impl FnMut(&View) -> Step<T>,
+    ) -> T {
+        self.update_seen(|| self.view_as_it_is(now_ns), step)
+    }
+
+    #[inline(always)]
+    fn update_seen<T>(&self, see: impl Fn() -> View, mut step: impl FnMut(&View) -> Step<T>) -> T {
         loop {
-            let view = self.view(now_ns);
+            let view = see();
             match step(&view) {
                 Step::Stay(told) => return told,
                 Step::Move(state, told) => {
-                    if self.commit(&view, state) {
+                    if self.commit(&view, view.kept(state)) {
                         return told;
                     }
                 }
@@ -329,10 +350,42 @@ impl<R: Rule> Word<R> {
         }
     }
 
-    /// State and parameters of one generation.
-    // Handed back from a call, the parameters would be copied twice.
+    /// State and parameters of one generation, as a caller at `now_ns` sees them.
     #[inline(always)]
     pub(crate) fn view(&self, now_ns: u64) -> View {
+        loop {
+            let mut view = self.view_as_it_is(now_ns);
+            if now_ns >= view.parameters.since_ns || self.look_behind(&mut view, now_ns) {
+                return view;
+            }
+        }
+    }
+
+    /// Makes of `view` what a caller at `now_ns`, before the last change, sees; false: there has been another change.
+    #[cold]
+    #[inline(never)]
+    fn look_behind(&self, view: &mut View, now_ns: u64) -> bool {
+        let config = self.config.lock();
+        let (Raw::Narrow { generation, .. }
+        | Raw::Wide { generation, .. }
+        | Raw::Shared { generation, .. }) = view.raw;
+        if let Some(past) = &config.past
+            && config.generation == generation
+        {
+            let behind = past.behind(now_ns, &view.parameters);
+            view.now = view.parameters.now_ticks(view.parameters.since_ns);
+            view.now_ns = now_ns;
+            view.behind = Some(behind);
+            view.state = view.seen_of(view.state);
+            return true;
+        }
+        false
+    }
+
+    /// State and parameters of one generation, at `now_ns` or at the last change of quota if that is later.
+    // Handed back from a call, the parameters would be copied twice.
+    #[inline(always)]
+    fn view_as_it_is(&self, now_ns: u64) -> View {
         loop {
             let word = self.narrow.load(Ordering::Acquire);
             let (hot, cold) = (
@@ -365,11 +418,13 @@ impl<R: Rule> Word<R> {
                     (Shared::of(word).state, Raw::Shared { word, generation })
                 }
             };
+            let now_ns = now_ns.max(parameters.since_ns);
             return View {
                 now: parameters.now_ticks(now_ns),
                 parameters,
                 state,
                 now_ns,
+                behind: None,
                 raw,
             };
         }
@@ -438,7 +493,11 @@ impl<R: Rule> Word<R> {
         }
         let moved = self.try_reconfigure(&mut config, |old, current| {
             let layout = old.layout_for(view.now_ns, state);
-            (current == view.state).then_some((Parameters { layout, ..*old }, state, ()))
+            (view.seen_of(current) == view.state).then_some((
+                Parameters { layout, ..*old },
+                state,
+                (),
+            ))
         });
         moved.is_some()
     }
@@ -466,6 +525,7 @@ impl<R: Rule> Word<R> {
             }
         };
         let held = Narrow::is_held(narrow);
+        let state_before = state;
         let (mut new, state, told) = change(old, state)?;
         if let Some(stripes) = &self.stripes {
             new = new.shared(stripes.len(), state);
@@ -505,9 +565,15 @@ impl<R: Rule> Word<R> {
                 self.narrow.store(new_narrow, Ordering::Release);
             }
         }
+        let past = match new.since_ns {
+            0 => None,
+            _ if new.epoch == old.epoch => config.past.take(),
+            _ => Some(Box::new(Past::new(*old, state_before, &new))),
+        };
         *config = Config {
             generation,
             parameters: new,
+            past,
         };
         self.has_changed();
         Some(told)
@@ -578,12 +644,38 @@ impl View {
     /// A refusal until `missing` ticks from now.
     pub(crate) fn denied(&self, missing: u128) -> Denied {
         let parameters = &self.parameters;
-        if parameters.interval_ns == 0 {
+        if parameters.interval_ns == 0 && self.behind.is_none() {
             return Denied::later(missing, parameters.ticks_per_ns);
         }
-        let per_ns = u128::from(parameters.ticks_per_ns);
-        let enough_ns = parameters.next_move_ns((self.now + missing).div_ceil(per_ns));
+        let enough_ns = self.ns_after(missing);
         Denied::later(enough_ns.saturating_sub(u128::from(self.now_ns)), 1)
+    }
+
+    /// The instant, on the clock, `ticks` after now.
+    pub(crate) fn ns_after(&self, ticks: u128) -> u128 {
+        let parameters = &self.parameters;
+        if let Some(behind) = &self.behind {
+            return behind.instant(self.now_ns, ticks, parameters);
+        }
+        let per_ns = u128::from(parameters.ticks_per_ns);
+        parameters.next_move_ns((self.now + ticks).div_ceil(per_ns))
+    }
+
+    /// What a caller sees of the state that is stored.
+    fn seen_of(&self, stored: u128) -> u128 {
+        match &self.behind {
+            None => stored,
+            Some(behind) => stored.max(self.now) + behind.missing,
+        }
+    }
+
+    /// What is stored of `state`, which is what this view's became.
+    #[inline(always)]
+    pub(crate) fn kept(&self, state: u128) -> u128 {
+        match &self.behind {
+            None => state,
+            Some(behind) => state - behind.missing,
+        }
     }
 
     /// The clock's time, which limiter time may lag behind.

@@ -1,6 +1,7 @@
 //! The integers that a quota comes down to.
 
 use super::layout::Shared;
+use crate::algorithm::mul_div::mul_div;
 use crate::quota::{Quota, TICKS_END};
 
 /// The most that an arrival time may be, in ticks: instants up to `u64::MAX` ns, a burst and a debt after
@@ -40,6 +41,8 @@ pub(crate) struct Parameters {
     pub(crate) grid_ns: Option<u64>,
     /// Counts changes of quota; a change of layout is none.
     pub(crate) epoch: u64,
+    /// The instant of the last change of quota; 0: none, or none that has to be told from the time before it.
+    pub(crate) since_ns: u64,
     /// How far past its base the clock may be in the narrow layout; 0 where that cannot be used.
     pub(crate) narrow_span_ns: u64,
     /// The least that a stripe is issued, in units; 0 where there are none, or there is too little to share.
@@ -76,6 +79,7 @@ impl Parameters {
             window_ns: 0,
             grid_ns: None,
             epoch: 0,
+            since_ns: 0,
             narrow_span_ns: 0,
             handful_units: 0,
             layout: Layout::Wide,
@@ -106,6 +110,7 @@ impl Parameters {
             window_ns,
             grid_ns,
             epoch: 0,
+            since_ns: 0,
             narrow_span_ns: 0,
             handful_units: 0,
             layout: Layout::Wide,
@@ -136,7 +141,8 @@ impl Parameters {
     /// The layout for the state `state` at `now_ns`.
     ///
     /// The base lies before both, with some room for threads that read the clock a while ago. They
-    /// are decided rightly also from before the base, only not by the 64-bit step.
+    /// are decided rightly also from before the base, only not by the 64-bit step. So the base is never before the last
+    /// change of quota: a time before that takes more than the 64-bit step, which then costs all others nothing.
     pub(crate) const fn layout_for(&self, now_ns: u64, state: u128) -> Layout {
         if self.handful_units > 0 && self.holds_in(Layout::Shared, state) {
             return Layout::Shared;
@@ -151,8 +157,14 @@ impl Parameters {
         // A stale time, minus the base, then wraps to more than the span and never to less.
         let last_ns = u64::MAX - self.narrow_span_ns;
         let base_ns = if base_ns < last_ns { base_ns } else { last_ns };
+        // Time that moves in intervals has no 64-bit step.
+        let base_ns = if base_ns < self.since_ns && self.interval_ns == 0 {
+            self.since_ns
+        } else {
+            base_ns
+        };
         let narrow = Layout::Narrow { base_ns };
-        if self.reaches(base_ns, now_ns) && self.holds_in(narrow, state) {
+        if base_ns <= last_ns && self.reaches(base_ns, now_ns) && self.holds_in(narrow, state) {
             narrow
         } else {
             Layout::Wide
@@ -225,6 +237,12 @@ impl Parameters {
     /// The price of so many units.
     pub(crate) const fn ticks(&self, units: u64) -> u128 {
         units as u128 * self.unit_ticks as u128
+    }
+
+    /// The ticks of these parameters that cost as many tokens as `ticks` of `old` do, rounded up.
+    pub(crate) fn tokens_up(&self, old: &Self, ticks: u128) -> u128 {
+        let (quotient, is_cut) = mul_div(ticks, self.token_ticks(), old.token_ticks());
+        quotient.saturating_add(u128::from(is_cut))
     }
 
     /// The instant that counts as `now_ns`: itself, or the end of the last whole interval.

@@ -40,6 +40,7 @@ pub(crate) struct Cold {
     /// [`NO_GRID`]: none.
     grid_ns: AtomicU64,
     epoch: AtomicU64,
+    since_ns: AtomicU64,
     narrow_span_ns: AtomicU64,
     handful_units: AtomicU64,
     /// [`NARROW`], [`WIDE`] or [`SHARED`].
@@ -129,6 +130,7 @@ impl Cold {
                 window_ns: AtomicU64::new(parameters.window_ns),
                 grid_ns: AtomicU64::new(grid(parameters)),
                 epoch: AtomicU64::new(parameters.epoch),
+                since_ns: AtomicU64::new(parameters.since_ns),
                 narrow_span_ns: AtomicU64::new(parameters.narrow_span_ns),
                 handful_units: AtomicU64::new(parameters.handful_units),
                 layout: AtomicU64::new(encoded(parameters.layout).0),
@@ -156,6 +158,7 @@ impl Cold {
             .store(parameters.window_ns, Ordering::Release);
         self.grid_ns.store(grid(parameters), Ordering::Release);
         self.epoch.store(parameters.epoch, Ordering::Release);
+        self.since_ns.store(parameters.since_ns, Ordering::Release);
         self.narrow_span_ns
             .store(parameters.narrow_span_ns, Ordering::Release);
         self.handful_units
@@ -181,6 +184,7 @@ impl Cold {
                 begins_ns => Some(begins_ns),
             },
             epoch: self.epoch.load(Ordering::Acquire),
+            since_ns: self.since_ns.load(Ordering::Acquire),
             narrow_span_ns: self.narrow_span_ns.load(Ordering::Acquire),
             handful_units: self.handful_units.load(Ordering::Acquire),
             layout: match self.layout.load(Ordering::Acquire) {

@@ -167,8 +167,11 @@ impl<R: Rule> Word<R> {
                 (_, true) => Some((own, held)),
                 (_, false) => stripes.find(Held::is_spent),
             };
-            let view = seen.view::<R>(&stripes.clock);
+            let mut view = seen.view::<R>(&stripes.clock);
             let now_ns = view.now_ns;
+            if now_ns < parameters.since_ns && !self.look_behind(&mut view, now_ns) {
+                continue;
+            }
             let state = match R::take(&view, parameters.ticks(n)) {
                 Ok(state) => state,
                 Err(missing) if seen.shared.issued == 0 => {
@@ -193,7 +196,7 @@ impl<R: Rule> Word<R> {
                 None if spent.is_some() => (state, Act::Clear, spent),
                 None => (state, Act::None, None),
             };
-            if self.go_on(stripes, &seen, state, act, of) {
+            if self.go_on(stripes, &seen, view.kept(state), act, of) {
                 if n < parameters.units_per_token {
                     // It may have been there before there is a whole token, which then comes later.
                     stripes.forget_dryness();
@@ -403,6 +406,7 @@ impl Seen {
             parameters,
             state: self.shared.state,
             now_ns,
+            behind: None,
             raw: Raw::Shared {
                 word: self.word,
                 generation: self.generation,
