@@ -7,9 +7,9 @@ pub use builder::{GateBuilder, GateError};
 
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Limit, Limiter};
-use crate::permit::{AcquirePermit, Lender, Permit};
+use crate::permit::{Lender, Permit, Permits};
 use crate::primitive::Lock;
-use crate::room::{Line, Room};
+use crate::room::{Acquire, Line, Room};
 use crate::verdict::Denied;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -166,8 +166,8 @@ impl Gate {
     /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
-    pub fn acquire(&self) -> AcquirePermit<&Self> {
-        AcquirePermit::new(self)
+    pub fn acquire(&self) -> Acquire<Permits<&Self>> {
+        Acquire::new(Permits::of(self))
     }
 
     /// [`acquire`](Self::acquire) of a permit that may go anywhere.
@@ -188,8 +188,8 @@ impl Gate {
     /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
-    pub fn acquire_owned(self: &Arc<Self>) -> AcquirePermit<Arc<Self>> {
-        AcquirePermit::new(Arc::clone(self))
+    pub fn acquire_owned(self: &Arc<Self>) -> Acquire<Permits<Arc<Self>>> {
+        Acquire::new(Permits::of(Arc::clone(self)))
     }
 
     /// Those who wait here: how many, in what order, and how many at most. [Closing](Line::close) it closes the gate.

@@ -25,13 +25,13 @@ mod supply;
 mod table;
 mod view;
 
-pub use acquire::KeyedAcquire;
+pub use acquire::KeyTokens;
 pub use address::{AddressKey, AddressPrefixes};
 pub use algorithm::KeyedAlgorithm;
 pub use builder::{KeyedBuilder, WhenFull};
 pub use concurrency::{
-    AcquireKeyPermit, KeyPermit, KeyedConcurrencyLimit, KeyedConcurrencyLimitBuilder,
-    OwnedKeyPermit, WithLimit,
+    KeyPermit, KeyPermits, KeyedConcurrencyLimit, KeyedConcurrencyLimitBuilder, OwnedKeyPermit,
+    WithLimit,
 };
 pub use counts::KeyedCounts;
 pub use error::KeyedError;
@@ -43,6 +43,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::limiter::Snapshot;
 use crate::policy::Policy;
 use crate::quota::{Quota, QuotaError};
+use crate::room::Acquire;
 use crate::verdict::Denied;
 use crate::{FixedWindow, LeakyBucket, SegmentedWindow, TokenBucket};
 use alloc::sync::Arc;
@@ -333,7 +334,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         self.view().snapshot(key)
     }
 
-    /// Waits for one token of `key`, in turn; see [`KeyedAcquire`].
+    /// Waits for one token of `key`, in turn; see [`Acquire`].
     ///
     /// Those who wait for the same key stand in a line, as they would at one limiter; other keys have nothing to do with it.
     ///
@@ -351,7 +352,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
-    pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> KeyedAcquire<'_, A, N>
+    pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> Acquire<KeyTokens<'_, A, N>>
     where
         N: Names<K>,
     {

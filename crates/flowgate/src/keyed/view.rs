@@ -2,11 +2,12 @@ use super::algorithm::KeyedAlgorithm;
 use super::keys::{Amount, Asked, Refusal, Who};
 use super::names::{Hashed, KeyNames, Names};
 use super::rule::{Rule, Terms};
-use super::{Keyed, KeyedAcquire, KeyedError};
+use super::{KeyTokens, Keyed, KeyedError};
 use crate::clock::Timestamp;
 use crate::limiter::Snapshot;
 use crate::primitive::Ordering;
 use crate::quota::Quota;
+use crate::room::Acquire;
 use crate::verdict::{Denied, duration_from_nanos};
 use alloc::sync::Arc;
 use core::fmt;
@@ -295,12 +296,12 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
     ///
     /// All who wait for the key go by this view's quota from then on, until somebody comes with another: as after
     /// [`Keyed::set_quota`], a faster one serves them earlier, and who asks for more than it ever allows is refused.
-    pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> KeyedAcquire<'a, A, N>
+    pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> Acquire<KeyTokens<'a, A, N>>
     where
         N: Names<K>,
     {
         let now_ns = None;
-        KeyedAcquire::new(Self { now_ns, ..*self }, self.keyed.who(key))
+        Acquire::new(KeyTokens::of(Self { now_ns, ..*self }, self.keyed.who(key)))
     }
 
     /// For a change: if the clock is asked, not at an earlier time than somebody has decided by.

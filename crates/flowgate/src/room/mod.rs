@@ -68,7 +68,7 @@ mod supply;
 mod ticks;
 mod turn;
 
-pub use acquire::{Acquire, Grant};
+pub use acquire::{Acquirable, Acquire, Grant};
 pub use cancel::CancelHandle;
 pub use door::Line;
 #[cfg(all(feature = "std", not(flowgate_loom)))]

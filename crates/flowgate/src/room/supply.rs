@@ -139,8 +139,19 @@ macro_rules! waits_in_line {
             ///
             /// When awaited: [`Denied`](crate::Denied) if what is asked for can never be granted or not by the
             /// deadline, or if the [line](Self::line) is full or closed.
-            pub fn acquire(&self) -> crate::Acquire<'_> {
-                crate::Acquire::new(crate::limiter::sealed::Sealed::supply(self))
+            pub fn acquire(&self) -> crate::Acquire<&Self> {
+                crate::Acquire::new(self)
+            }
+
+            /// [`acquire`](Self::acquire) with a future that keeps the limiter alive, and so may go into a task of its own.
+            ///
+            /// # Errors
+            ///
+            /// The same.
+            pub fn acquire_owned(
+                self: &alloc::sync::Arc<Self>,
+            ) -> crate::Acquire<alloc::sync::Arc<Self>> {
+                crate::Acquire::new(alloc::sync::Arc::clone(self))
             }
 
             /// Those who wait here: how many, in what order, and how many at most.

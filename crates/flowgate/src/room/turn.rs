@@ -18,7 +18,7 @@ use core::time::Duration;
 ///
 /// Every call has to name the same limiter.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub struct Turn {
     /// None: one token.
     pub(crate) units: Option<u64>,
     patience: Patience,

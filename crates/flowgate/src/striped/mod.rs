@@ -12,7 +12,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Limiter, Snapshot, sealed};
 use crate::policy::Policy;
 use crate::reservation::Reservation;
-use crate::room::Supply;
+use crate::room::{Acquire, Supply};
 use crate::thread_number::thread_number;
 use crate::verdict::Denied;
 use crate::word::Stripe;
@@ -266,6 +266,10 @@ impl<L: OneWord> Limiter for Striped<L> {
 
     fn reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
         self.limiter.reserve_n(n)
+    }
+
+    fn acquire(&self) -> Acquire<&dyn Limiter> {
+        Acquire::new(self)
     }
 
     fn available(&self) -> u64 {
