@@ -142,25 +142,25 @@ impl DecayingBucket {
         now_ns: u64,
         n: u64,
     ) -> Result<u128, Denied> {
-        let (state, bucket) = (unpack(bits), &parameters.0);
-        // Then it may also be before the last change.
-        if now_ns < state.time_ns {
-            return self.taken_behind(state, bucket, now_ns, n);
+        match parameters.take(bits, now_ns, n) {
+            Ok(next) if unpack(next).time_ns == now_ns => Ok(next),
+            // Refused, or by a time before the last admission, and so perhaps before the last change.
+            taken => self.taken_behind(taken, (parameters, bits), now_ns, n),
         }
-        parameters.take(bits, now_ns, n)
     }
 
     #[cold]
     #[inline(never)]
     fn taken_behind(
         &self,
-        state: State,
-        bucket: &Bucket,
+        taken: Result<u128, Denied>,
+        (Parameters(bucket), bits): (&Parameters, u128),
         now_ns: u64,
         n: u64,
     ) -> Result<u128, Denied> {
-        if n > bucket.capacity() {
-            return Err(Denied::never(n, bucket.capacity()));
+        let state = unpack(bits);
+        if now_ns >= state.time_ns || taken.is_err_and(|denied| denied.is_never()) {
+            return taken;
         }
         let missing = self.missing(state, now_ns, bucket);
         match state.take(now_ns, n, bucket) {

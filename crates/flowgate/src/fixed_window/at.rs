@@ -15,7 +15,10 @@ impl At<'_, FixedWindow> {
     /// As there.
     #[inline]
     pub fn try_acquire(self) -> Result<(), Denied> {
-        let door = move || self.pass(None);
+        let Self {
+            limiter, now_ns, ..
+        } = self;
+        let door = move || limiter.room.pass(limiter, now_ns, None);
         self.limiter.word.take_token(self.now_ns, door)
     }
 
@@ -26,7 +29,10 @@ impl At<'_, FixedWindow> {
     /// As there.
     #[inline]
     pub fn try_acquire_n(self, n: u64) -> Result<(), Denied> {
-        let door = move || self.pass(Some(n));
+        let Self {
+            limiter, now_ns, ..
+        } = self;
+        let door = move || limiter.room.pass(limiter, now_ns, Some(n));
         self.limiter.word.take_units(self.now_ns, n, door)
     }
 
@@ -234,7 +240,7 @@ impl Parameters {
     }
 }
 
-impl View {
+impl View<'_> {
     /// The state of the window that this instant counts in: the open one, or one that nothing is counted in, which
     /// is not an earlier one than there has been already.
     pub(crate) fn window(&self) -> u128 {

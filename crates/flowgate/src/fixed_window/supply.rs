@@ -116,7 +116,7 @@ impl FixedWindow {
     ///
     /// What is granted counts in the newest window, so that it is not dated before that: earlier ones may have been
     /// full.
-    fn judge(&self, view: &View, n: u64) -> Result<u128, Denied> {
+    fn judge(&self, view: &View<'_>, n: u64) -> Result<u128, Denied> {
         let (parameters, now_ns) = (&view.parameters, u128::from(view.now_ns()));
         if n > parameters.burst_units {
             return Err(Denied::never(n, parameters.burst_units));
@@ -136,7 +136,7 @@ impl FixedWindow {
 
 impl Settings {
     /// When the newest window began, which ends at `end_ns`.
-    fn began_ns(&self, view: &View, end_ns: u128) -> i128 {
+    fn began_ns(&self, view: &View<'_>, end_ns: u128) -> i128 {
         match self.kept {
             Some(kept) if kept.end_ns == end_ns => kept.began_ns,
             // Less than 2⁶⁶.
@@ -145,7 +145,7 @@ impl Settings {
     }
 }
 
-impl View {
+impl View<'_> {
     /// When the newest window ends, or has ended.
     fn end_ns(&self) -> u128 {
         let ns = u128::from(self.parameters.ticks_per_ns);

@@ -1,7 +1,7 @@
 use super::TokenBucket;
 use super::carry::Carry;
 use crate::algorithm::token_bucket;
-use crate::at::At;
+use crate::at::{At, Origin};
 use crate::limiter::Snapshot;
 use crate::primitive::Ordering;
 use crate::quota::{Quota, QuotaError};
@@ -10,7 +10,7 @@ use crate::verdict::Denied;
 use crate::word::{Parameters, Step, View};
 use core::time::Duration;
 
-impl<'a> At<'a, TokenBucket> {
+impl<'a, T: Origin> At<'a, TokenBucket, T> {
     /// [`TokenBucket::try_acquire`].
     ///
     /// # Errors
@@ -19,7 +19,10 @@ impl<'a> At<'a, TokenBucket> {
     #[inline]
     pub fn try_acquire(self) -> Result<(), Denied> {
         self.note();
-        let door = move || self.pass(None);
+        let Self {
+            limiter, now_ns, ..
+        } = self;
+        let door = move || limiter.room.pass(limiter, now_ns, None);
         self.limiter.word.take_token(self.now_ns, door)
     }
 
@@ -31,14 +34,17 @@ impl<'a> At<'a, TokenBucket> {
     #[inline]
     pub fn try_acquire_n(self, n: u64) -> Result<(), Denied> {
         self.note();
-        let door = move || self.pass(Some(n));
+        let Self {
+            limiter, now_ns, ..
+        } = self;
+        let door = move || limiter.room.pass(limiter, now_ns, Some(n));
         self.limiter.word.take_units(self.now_ns, n, door)
     }
 
     /// Before something is decided by a time that the clock has not told.
     #[inline(always)]
     pub(super) fn note(self) {
-        if self.is_supplied {
+        if T::IS_SUPPLIED {
             let newest_ns = &self.limiter.newest_ns;
             newest_ns.fetch_max(self.now_ns, Ordering::AcqRel);
         }
@@ -108,7 +114,7 @@ impl<'a> At<'a, TokenBucket> {
         units: impl Fn(&Parameters) -> u64,
         max_wait: Option<Duration>,
         most: impl Fn(&Parameters) -> u64,
-        step: impl Fn(&View, u128) -> (u128, u128),
+        step: impl Fn(&View<'_>, u128) -> (u128, u128),
     ) -> Result<Reservation<'a>, Denied> {
         self.note();
         let room = &self.limiter.room;
@@ -149,7 +155,7 @@ impl<'a> At<'a, TokenBucket> {
                     at_ns,
                     receipt: Receipt {
                         units_per_token: parameters.units_per_token,
-                        state: view.kept(tat),
+                        state: view.stored(tat),
                         // Whoever gives back changes the word first, so this counts nothing that
                         // the word does not: too little here only gives back less.
                         given_back: self.limiter.given_back.load(Ordering::Acquire),
@@ -235,7 +241,7 @@ impl<'a> At<'a, TokenBucket> {
         if self.pass(None).is_err() {
             return 0;
         }
-        self.limiter.word.view(self.now_ns).available()
+        self.limiter.word.look(self.now_ns, |view| view.available())
     }
 
     /// [`TokenBucket::snapshot`].
@@ -250,15 +256,14 @@ impl<'a> At<'a, TokenBucket> {
                 };
             }
         }
-        let view = self.limiter.word.view(self.now_ns);
-        Snapshot {
+        self.limiter.word.look(self.now_ns, |view| Snapshot {
             limit: view.parameters.burst_units,
             remaining: view.available(),
             reset_after: match view.state.saturating_sub(view.now) {
                 0 => Duration::ZERO,
                 missing => view.denied(missing).retry_after().unwrap_or_default(),
             },
-        }
+        })
     }
 
     /// [`TokenBucket::set_quota`].
@@ -274,7 +279,7 @@ impl<'a> At<'a, TokenBucket> {
     }
 }
 
-impl View {
+impl View<'_> {
     /// The whole units that the bucket holds.
     fn available(&self) -> u64 {
         let parameters = &self.parameters;

@@ -19,7 +19,7 @@ impl TokenBucket {
         let quota = change(ledger.quota)?.with_default_burst(ledger.default_burst);
         let (now_ns, before, after) = self.word.reconfigure(|old, tat| {
             // Read after the state that is settled, so that it is not older than the decisions in it.
-            let now_ns = now_ns().max(self.newest_ns_in(old, tat));
+            let now_ns = self.settled_ns(now_ns(), old, tat);
             let mut new = ledger.parameters(&quota, now_ns);
             new.epoch = old.epoch + 1;
             new.since_ns = now_ns;

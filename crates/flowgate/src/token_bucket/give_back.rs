@@ -86,12 +86,12 @@ impl TokenBucket {
         ledger: &mut Ledger,
         now_ns: impl Fn() -> u64,
         told_ns: u64,
-        mut taken: impl FnMut(&Ledger, &View, u128) -> (u128, u128),
+        mut taken: impl FnMut(&Ledger, &View<'_>, u128) -> (u128, u128),
     ) -> u64 {
         let (units, given) = self.word.update_since_change(now_ns(), |view| {
             let parameters = &view.parameters;
             // Read after the state, so that it is not older than the decisions in it.
-            let now_ns = now_ns().max(self.newest_ns_in(parameters, view.state));
+            let now_ns = self.settled_ns(now_ns(), parameters, view.state);
             let now = parameters.now_ticks(now_ns);
             let (taken, since) = taken(ledger, view, now);
 
@@ -149,7 +149,7 @@ impl Revoke for TokenBucket {
     }
 }
 
-impl View {
+impl View<'_> {
     /// The whole units that a bucket with `tat` would hold at `now`; negative in debt.
     pub(super) fn balance_at(&self, now: u128, tat: u128) -> i128 {
         let horizon = (now + self.parameters.burst_ticks()) as i128;

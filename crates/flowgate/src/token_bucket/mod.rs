@@ -17,7 +17,7 @@ pub use builder::{Refill, TokenBucketBuilder};
 pub use carry::Carry;
 pub use pay_after::PayAfter;
 
-use crate::at::At;
+use crate::at::{At, Read};
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Snapshot, limiter_by_its_verbs};
 use crate::policy::Policy;
@@ -111,7 +111,7 @@ pub struct TokenBucket {
     /// Whether reservations may leave a debt after their time, as those of [`PayAfter`] do.
     pays_after: bool,
     pub(crate) clock: Clock,
-    /// The latest time that a caller has supplied to decide by; see [`newest_ns_in`](Self::newest_ns_in).
+    /// The latest time that a caller has supplied to decide by; see [`settled_ns`](Self::settled_ns).
     newest_ns: AtomicU64,
     /// See [`largest_told`](Self::largest_told).
     largest_told: [AtomicU64; 2],
@@ -554,17 +554,20 @@ impl TokenBucket {
     }
 
     /// The latest time that a caller has supplied and that anything in the state `tat` was decided by, or the last change of
-    /// quota if that is later. Changes of quota and what is given back are settled no earlier, so that nothing that flowed in
-    /// until then does so twice.
+    /// quota, or `now_ns`, whichever is later. Changes of quota and what is given back are settled no earlier, so that nothing
+    /// that flowed in until then does so twice.
     ///
     /// Every grant leaves a state that is later than its own time. So by a time beyond the state nothing has been granted, and
     /// it does not count.
-    fn newest_ns_in(&self, parameters: &Parameters, tat: u128) -> u64 {
-        let decided_ns = tat.div_ceil(u128::from(parameters.ticks_per_ns));
+    fn settled_ns(&self, now_ns: u64, parameters: &Parameters, tat: u128) -> u64 {
+        let now_ns = now_ns.max(parameters.since_ns);
         let newest_ns = self.newest_ns.load(Ordering::Acquire);
+        if newest_ns <= now_ns {
+            return now_ns;
+        }
+        let decided_ns = tat.div_ceil(u128::from(parameters.ticks_per_ns));
         // At most the newest.
-        let decided_ns = decided_ns.min(newest_ns.into()) as u64;
-        decided_ns.max(parameters.since_ns)
+        now_ns.max(decided_ns.min(newest_ns.into()) as u64)
     }
 
     /// What reservations have raised `told` to, all of those that are in a state that was read before.
@@ -581,7 +584,7 @@ impl TokenBucket {
     }
 
     #[inline]
-    fn at_now(&self) -> At<'_, TokenBucket> {
+    fn at_now(&self) -> At<'_, TokenBucket, Read> {
         At::read(self, self.now_ns())
     }
 }

@@ -1,5 +1,6 @@
-use super::{At, TokenBucket};
+use super::TokenBucket;
 use crate::algorithm::token_bucket;
+use crate::at::{At, Origin, Read};
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Snapshot, limiter_by_its_verbs};
 use crate::policy::Policy;
@@ -203,12 +204,12 @@ impl PayAfter {
         self.0.clock()
     }
 
-    fn at_now(&self) -> At<'_, Self> {
+    fn at_now(&self) -> At<'_, Self, Read> {
         At::read(self, self.0.now_ns())
     }
 }
 
-impl<'a> At<'a, PayAfter> {
+impl<'a, T: Origin> At<'a, PayAfter, T> {
     /// [`PayAfter::try_acquire`].
     ///
     /// # Errors
@@ -289,7 +290,7 @@ impl<'a> At<'a, PayAfter> {
         self.bucket().set_quota(quota);
     }
 
-    fn bucket(self) -> At<'a, TokenBucket> {
+    fn bucket(self) -> At<'a, TokenBucket, T> {
         self.of(&self.limiter.0)
     }
 
@@ -349,7 +350,7 @@ impl TokenBucket {
             let is_last = view.state == state
                 && view.parameters.epoch == epoch
                 && self.given_back.load(Ordering::Acquire) == given_back;
-            let now_ns = now_ns.max(self.newest_ns_in(&view.parameters, view.state));
+            let now_ns = self.settled_ns(now_ns, &view.parameters, view.state);
             let now = view.parameters.now_ticks(now_ns);
             let cost = view.parameters.ticks(reservation.units);
             let tat = token_bucket::give_back(view.state, now, cost);

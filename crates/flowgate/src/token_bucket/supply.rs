@@ -1,7 +1,8 @@
 //! The bucket, seen from its line.
 
-use super::{At, TokenBucket};
+use super::TokenBucket;
 use crate::algorithm::token_bucket;
+use crate::at::{At, Read};
 use crate::clock::{Clock, Timestamp};
 use crate::primitive::Ordering;
 use crate::reservation::{Receipt, Reservation};
@@ -26,7 +27,7 @@ impl Supply for TokenBucket {
     fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
         let now_ns = at.as_nanos();
         if self.pays_after {
-            return At::read(self, now_ns).overdraw_units(|_| n);
+            return At::<_, Read>::read(self, now_ns).overdraw_units(|_| n);
         }
         self.word.take_units(now_ns, n, || Ok(()))
     }
@@ -53,7 +54,7 @@ impl Supply for TokenBucket {
             match self.take_from(view, view.state, cost) {
                 Ok(_) => {
                     let tat = view.state.max(view.now) + cost.div_ceil(faster);
-                    let receipt = self.receipt(at_ns, parameters, view.kept(tat));
+                    let receipt = self.receipt(at_ns, parameters, view.stored(tat));
                     Step::Move(tat, Ok(Some(receipt)))
                 }
                 Err(missing) => Step::Stay(Err(view.denied(missing))),
@@ -87,7 +88,22 @@ impl Supply for TokenBucket {
     /// Exactly: while anybody waits, the bucket is never full, so nothing is lost. But if it drains faster the fuller
     /// the line is, as if it did so as fast as it can.
     fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
-        let view = self.word.view(at.as_nanos());
+        self.word
+            .look(at.as_nanos(), |view| self.delay_seen(view, ahead, n))
+    }
+
+    fn has_receipts(&self) -> bool {
+        true
+    }
+
+    fn announce(&self, flags: u64) {
+        self.word.hold(flags & HOLD != 0);
+    }
+}
+
+impl TokenBucket {
+    /// [`delay`](Supply::delay), as `view` has it.
+    fn delay_seen(&self, view: &View<'_>, ahead: u128, n: u64) -> Result<(), Denied> {
         let parameters = &view.parameters;
         let most = self.most(parameters);
         if n > most {
@@ -101,20 +117,10 @@ impl Supply for TokenBucket {
             Ok(ahead) if tat + ahead < Parameters::saturated(u128::MAX) => tat + ahead,
             _ => return Err(Denied::too_late()),
         };
-        let next = self.take_from(&view, tat, parameters.ticks(n));
+        let next = self.take_from(view, tat, parameters.ticks(n));
         next.map(|_| ()).map_err(|missing| view.denied(missing))
     }
 
-    fn has_receipts(&self) -> bool {
-        true
-    }
-
-    fn announce(&self, flags: u64) {
-        self.word.hold(flags & HOLD != 0);
-    }
-}
-
-impl TokenBucket {
     /// How many units can be granted at once.
     fn most(&self, parameters: &Parameters) -> u64 {
         if self.pays_after {
@@ -137,7 +143,7 @@ impl TokenBucket {
         }
     }
 
-    fn take_from(&self, view: &View, tat: u128, cost: u128) -> Result<u128, u128> {
+    fn take_from(&self, view: &View<'_>, tat: u128, cost: u128) -> Result<u128, u128> {
         let (burst, debt) = (view.parameters.burst_ticks(), view.parameters.debt_ticks());
         if self.pays_after {
             token_bucket::overdraw(tat, view.now, cost, burst, debt)

@@ -50,7 +50,6 @@ pub(crate) use shared::{Centre, Stripe};
 
 use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering, const_unless_loom};
 use crate::verdict::Denied;
-use alloc::boxed::Box;
 use core::marker::PhantomData;
 use layout::{Narrow, Shared, Wide};
 use past::{Behind, Past};
@@ -75,19 +74,19 @@ struct Config {
     generation: u64,
     parameters: Parameters,
     /// For times before [`Parameters::since_ns`]; none while that is 0.
-    past: Option<Box<Past>>,
+    past: Option<Past>,
 }
 
 /// The state and the parameters in force, seen at one instant.
-pub(crate) struct View {
+pub(crate) struct View<'a> {
     pub(crate) parameters: Parameters,
     /// What the rule makes of it.
     pub(crate) state: u128,
     /// Limiter time.
     pub(crate) now: u128,
     now_ns: u64,
-    /// If this is a time before the last change of quota: then `now` is that change, and `state` has what was missing.
-    behind: Option<Behind>,
+    /// If this is a time before the last change of quota: then `now` is that change, and `state` is what is seen.
+    behind: Option<&'a Behind>,
     raw: Raw,
 }
 
@@ -309,32 +308,71 @@ impl<R: Rule> Word<R> {
     }
 
     /// Runs `step` on the state until its outcome holds; it may run several times.
-    pub(crate) fn update<T>(&self, now_ns: u64, step: impl FnMut(&View) -> Step<T>) -> T {
-        self.update_seen(|| self.view(now_ns), step)
+    pub(crate) fn update<T>(&self, now_ns: u64, mut step: impl FnMut(&View<'_>) -> Step<T>) -> T {
+        loop {
+            let behind;
+            let mut view = self.view(now_ns);
+            if now_ns < view.parameters.since_ns {
+                behind = self.behind(now_ns, view.generation());
+                let Some(behind) = &behind else { continue };
+                view.step_behind(behind);
+            }
+            match step(&view) {
+                Step::Stay(told) => return told,
+                Step::Move(state, told) => {
+                    if self.commit(&view, view.stored(state)) {
+                        return told;
+                    }
+                }
+            }
+        }
     }
 
     /// [`update`](Self::update), not before the last change of quota: for giving back what has not flowed in by then.
     pub(crate) fn update_since_change<T>(
         &self,
         now_ns: u64,
-        step: impl FnMut(&View) -> Step<T>,
+        mut step: impl FnMut(&View<'_>) -> Step<T>,
     ) -> T {
-        self.update_seen(|| self.view_as_it_is(now_ns), step)
-    }
-
-    #[inline(always)]
-    fn update_seen<T>(&self, see: impl Fn() -> View, mut step: impl FnMut(&View) -> Step<T>) -> T {
         loop {
-            let view = see();
+            let mut view = self.view(now_ns);
+            if now_ns < view.parameters.since_ns {
+                view.now_ns = view.parameters.since_ns;
+                view.now = view.parameters.now_ticks(view.now_ns);
+            }
             match step(&view) {
                 Step::Stay(told) => return told,
                 Step::Move(state, told) => {
-                    if self.commit(&view, view.kept(state)) {
+                    if self.commit(&view, state) {
                         return told;
                     }
                 }
             }
         }
+    }
+
+    /// What `read` makes of the state and the parameters, as a caller at `now_ns` sees them.
+    #[inline(always)]
+    pub(crate) fn look<T>(&self, now_ns: u64, read: impl Fn(&View<'_>) -> T) -> T {
+        loop {
+            let behind;
+            let mut view = self.view(now_ns);
+            if now_ns < view.parameters.since_ns {
+                behind = self.behind(now_ns, view.generation());
+                let Some(behind) = &behind else { continue };
+                view.step_behind(behind);
+            }
+            return read(&view);
+        }
+    }
+
+    /// What a caller at `now_ns` sees, before the change to `generation`; none if that is not in force any longer.
+    #[cold]
+    #[inline(never)]
+    fn behind(&self, now_ns: u64, generation: u64) -> Option<Behind> {
+        let config = self.config.lock();
+        let past = config.past.filter(|_| config.generation == generation)?;
+        Some(Behind::new(now_ns, past, config.parameters))
     }
 
     /// How many units a token is.
@@ -350,49 +388,17 @@ impl<R: Rule> Word<R> {
         }
     }
 
-    /// State and parameters of one generation, as a caller at `now_ns` sees them.
-    #[inline(always)]
-    pub(crate) fn view(&self, now_ns: u64) -> View {
-        loop {
-            let mut view = self.view_as_it_is(now_ns);
-            if now_ns >= view.parameters.since_ns || self.look_behind(&mut view, now_ns) {
-                return view;
-            }
-        }
-    }
-
-    /// Makes of `view` what a caller at `now_ns`, before the last change, sees; false: there has been another change.
-    #[cold]
-    #[inline(never)]
-    fn look_behind(&self, view: &mut View, now_ns: u64) -> bool {
-        let config = self.config.lock();
-        let (Raw::Narrow { generation, .. }
-        | Raw::Wide { generation, .. }
-        | Raw::Shared { generation, .. }) = view.raw;
-        if let Some(past) = &config.past
-            && config.generation == generation
-        {
-            let behind = past.behind(now_ns, &view.parameters);
-            view.now = view.parameters.now_ticks(view.parameters.since_ns);
-            view.now_ns = now_ns;
-            view.behind = Some(behind);
-            view.state = view.seen_of(view.state);
-            return true;
-        }
-        false
-    }
-
-    /// State and parameters of one generation, at `now_ns` or at the last change of quota if that is later.
+    /// State and parameters of one generation. By a time before the last change of quota, nothing is to be decided by it.
     // Handed back from a call, the parameters would be copied twice.
     #[inline(always)]
-    fn view_as_it_is(&self, now_ns: u64) -> View {
+    pub(crate) fn view(&self, now_ns: u64) -> View<'static> {
         loop {
             let word = self.narrow.load(Ordering::Acquire);
             let (hot, cold) = (
                 &self.hot[Narrow::slot(word)],
                 &self.cold[Narrow::slot(word)],
             );
-            let parameters = cold.load();
+            let mut parameters = cold.load::<R>();
             let tag = hot.tag.load(Ordering::Acquire);
             if !Narrow::is_of(word, tag) {
                 continue;
@@ -404,6 +410,7 @@ impl<R: Rule> Word<R> {
                     (state, Raw::Narrow { word, generation })
                 }
                 Layout::Wide => {
+                    parameters.handful_units = cold.handful_units.load(Ordering::Acquire);
                     let word = self.wide.load(Ordering::Acquire);
                     if !Wide::is_of(word, tag) {
                         self.await_change();
@@ -412,13 +419,13 @@ impl<R: Rule> Word<R> {
                     (Wide::state(word), Raw::Wide { word, generation })
                 }
                 Layout::Shared => {
+                    parameters.handful_units = cold.handful_units.load(Ordering::Acquire);
                     let Some(word) = self.word_with_nothing_issued(tag) else {
                         continue;
                     };
                     (Shared::of(word).state, Raw::Shared { word, generation })
                 }
             };
-            let now_ns = now_ns.max(parameters.since_ns);
             return View {
                 now: parameters.now_ticks(now_ns),
                 parameters,
@@ -431,7 +438,7 @@ impl<R: Rule> Word<R> {
     }
 
     #[inline(always)]
-    fn commit(&self, view: &View, state: u128) -> bool {
+    fn commit(&self, view: &View<'_>, state: u128) -> bool {
         let parameters = &view.parameters;
         match (view.raw, parameters.layout) {
             (Raw::Narrow { word, generation }, Layout::Narrow { base_ns })
@@ -458,7 +465,7 @@ impl<R: Rule> Word<R> {
 
     #[cold]
     #[inline(never)]
-    fn commit_elsewhere(&self, view: &View, state: u128) -> bool {
+    fn commit_elsewhere(&self, view: &View<'_>, state: u128) -> bool {
         match view.raw {
             Raw::Shared { word, generation } if view.parameters.holds(state) => {
                 self.commit_shared(word, generation, state)
@@ -486,18 +493,18 @@ impl<R: Rule> Word<R> {
     }
 
     /// Makes `state` the state in the layout that suits it, if the state is still what `view` saw.
-    fn relocate(&self, view: &View, generation: u64, state: u128) -> bool {
+    fn relocate(&self, view: &View<'_>, generation: u64, state: u128) -> bool {
         let mut config = self.config.lock();
         if config.generation != generation {
             return false;
         }
         let moved = self.try_reconfigure(&mut config, |old, current| {
             let layout = old.layout_for(view.now_ns, state);
-            (view.seen_of(current) == view.state).then_some((
-                Parameters { layout, ..*old },
-                state,
-                (),
-            ))
+            let seen = match view.behind {
+                None => current,
+                Some(behind) => behind.seen(current),
+            };
+            (seen == view.state).then_some((Parameters { layout, ..*old }, state, ()))
         });
         moved.is_some()
     }
@@ -568,7 +575,7 @@ impl<R: Rule> Word<R> {
         let past = match new.since_ns {
             0 => None,
             _ if new.epoch == old.epoch => config.past.take(),
-            _ => Some(Box::new(Past::new(*old, state_before, &new))),
+            _ => Some(Past::new(*old, state_before, &new)),
         };
         *config = Config {
             generation,
@@ -640,7 +647,23 @@ impl Word<FixedWindow> {
     }
 }
 
-impl View {
+impl<'a> View<'a> {
+    #[inline(always)]
+    fn generation(&self) -> u64 {
+        match self.raw {
+            Raw::Narrow { generation, .. }
+            | Raw::Wide { generation, .. }
+            | Raw::Shared { generation, .. } => generation,
+        }
+    }
+
+    /// Becomes what a caller sees at a time before the last change.
+    fn step_behind(&mut self, behind: &'a Behind) {
+        self.now = behind.change;
+        self.state = behind.seen(self.state);
+        self.behind = Some(behind);
+    }
+
     /// A refusal until `missing` ticks from now.
     pub(crate) fn denied(&self, missing: u128) -> Denied {
         let parameters = &self.parameters;
@@ -654,27 +677,19 @@ impl View {
     /// The instant, on the clock, `ticks` after now.
     pub(crate) fn ns_after(&self, ticks: u128) -> u128 {
         let parameters = &self.parameters;
-        if let Some(behind) = &self.behind {
-            return behind.instant(self.now_ns, ticks, parameters);
+        if let Some(behind) = self.behind {
+            return behind.instant(ticks);
         }
         let per_ns = u128::from(parameters.ticks_per_ns);
         parameters.next_move_ns((self.now + ticks).div_ceil(per_ns))
     }
 
-    /// What a caller sees of the state that is stored.
-    fn seen_of(&self, stored: u128) -> u128 {
-        match &self.behind {
-            None => stored,
-            Some(behind) => stored.max(self.now) + behind.missing,
-        }
-    }
-
     /// What is stored of `state`, which is what this view's became.
     #[inline(always)]
-    pub(crate) fn kept(&self, state: u128) -> u128 {
-        match &self.behind {
+    pub(crate) fn stored(&self, state: u128) -> u128 {
+        match self.behind {
             None => state,
-            Some(behind) => state - behind.missing,
+            Some(behind) => behind.stored(state),
         }
     }
 

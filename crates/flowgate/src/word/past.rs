@@ -30,12 +30,16 @@ pub(super) struct Past {
     filled: u128,
 }
 
-/// A time before the last change of quota, and what was missing then.
-#[derive(Clone, Copy, Debug)]
+/// What a caller sees at a time before the last change of quota.
+#[derive(Debug)]
 pub(super) struct Behind {
     past: Past,
-    /// In ticks of the new parameters.
-    pub(super) missing: u128,
+    new: Parameters,
+    now_ns: u64,
+    /// The change, as limiter time.
+    pub(super) change: u128,
+    /// What flowed in from now until the change, in ticks.
+    missing: u128,
 }
 
 /// More than any bucket holds or owes.
@@ -49,53 +53,68 @@ impl Past {
             old,
         }
     }
+}
 
-    pub(super) fn behind(self, now_ns: u64, new: &Parameters) -> Behind {
-        Behind {
-            missing: self.missing(now_ns, new),
-            past: self,
+impl Behind {
+    /// At `now_ns`, before the change from the `past` to `new`.
+    pub(super) fn new(now_ns: u64, past: Past, new: Parameters) -> Self {
+        let mut behind = Self {
+            change: new.now_ticks(new.since_ns),
+            past,
+            new,
+            now_ns,
+            missing: 0,
+        };
+        behind.missing = behind.missing_at(now_ns);
+        behind
+    }
+
+    /// What is seen of the state that is stored.
+    pub(super) fn seen(&self, stored: u128) -> u128 {
+        stored.max(self.change) + self.missing
+    }
+
+    /// What is stored of a state that has become of one that was seen.
+    pub(super) fn stored(&self, seen: u128) -> u128 {
+        seen - self.missing
+    }
+
+    /// The first instant at which there are `short` ticks more than now.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn instant(&self, short: u128) -> u128 {
+        match self.missing.checked_sub(short) {
+            Some(most) => self.first_with(most),
+            None => {
+                let ticks = self.change + (short - self.missing);
+                let ns = ticks.div_ceil(u128::from(self.new.ticks_per_ns));
+                let ns = self.new.next_move_ns(ns);
+                ns.max(self.new.since_ns.into())
+            }
         }
     }
 
-    /// What flowed in from `now_ns` until the change.
-    fn missing(&self, now_ns: u64, new: &Parameters) -> u128 {
-        let known_ns = now_ns.max(self.old.since_ns);
-        let flowed = self.filled.saturating_sub(self.old.now_ticks(known_ns));
-        let missing = new.tokens_up(&self.old, flowed);
-        let all = match now_ns < self.old.since_ns {
+    /// The first instant, before the change, at which at most `most` is missing.
+    fn first_with(&self, most: u128) -> u128 {
+        let old = &self.past.old;
+        let known_ns = self.now_ns.max(old.since_ns);
+        if self.missing_at(known_ns) <= most {
+            return known_ns.into();
+        }
+        let (flowed, _) = mul_div(most, old.token_ticks(), self.new.token_ticks());
+        let ns = self.past.filled.saturating_sub(flowed);
+        old.next_move_ns(ns.div_ceil(u128::from(old.ticks_per_ns)))
+    }
+
+    /// What flowed in from `ns` until the change.
+    fn missing_at(&self, ns: u64) -> u128 {
+        let (old, new) = (&self.past.old, &self.new);
+        let known = old.now_ticks(ns.max(old.since_ns));
+        let missing = new.tokens_up(old, self.past.filled.saturating_sub(known));
+        let all = match ns < old.since_ns {
             true => new.burst_ticks() + new.debt_ticks(),
             false => 0,
         };
         missing.saturating_add(all).min(MOST_MISSING)
-    }
-
-    /// The first instant from `now_ns` on, and before the change, at which at most `most` is missing.
-    fn instant(&self, now_ns: u64, most: u128, new: &Parameters) -> u128 {
-        if self.missing(now_ns, new) <= most {
-            return now_ns.into();
-        }
-        let old = &self.old;
-        let known_ns = now_ns.max(old.since_ns);
-        if self.missing(known_ns, new) <= most {
-            return known_ns.into();
-        }
-        let (flowed, _) = mul_div(most, old.token_ticks(), new.token_ticks());
-        let ns = self.filled.saturating_sub(flowed);
-        old.next_move_ns(ns.div_ceil(u128::from(old.ticks_per_ns)))
-    }
-}
-
-impl Behind {
-    /// The instant at which `short` ticks more are there than at `now_ns`.
-    pub(super) fn instant(&self, now_ns: u64, short: u128, new: &Parameters) -> u128 {
-        match self.missing.checked_sub(short) {
-            Some(most) => self.past.instant(now_ns, most, new),
-            None => {
-                let rest = short - self.missing;
-                let ticks = new.now_ticks(new.since_ns) + rest;
-                let ns = ticks.div_ceil(u128::from(new.ticks_per_ns));
-                new.next_move_ns(ns).max(new.since_ns.into())
-            }
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::layout::Narrow;
 use super::parameters::{Layout, Parameters};
+use super::rule::Rule;
 use crate::primitive::{AtomicU64, Ordering, const_unless_loom};
 
 /// The parameters of one generation.
@@ -42,7 +43,7 @@ pub(crate) struct Cold {
     epoch: AtomicU64,
     since_ns: AtomicU64,
     narrow_span_ns: AtomicU64,
-    handful_units: AtomicU64,
+    pub(crate) handful_units: AtomicU64,
     /// [`NARROW`], [`WIDE`] or [`SHARED`].
     layout: AtomicU64,
     base_ns: AtomicU64,
@@ -168,25 +169,35 @@ impl Cold {
         self.base_ns.store(base_ns, Ordering::Release);
     }
 
-    /// Perhaps torn: the caller looks at the tag afterwards.
-    pub(crate) fn load(&self) -> Parameters {
+    /// Perhaps torn: the caller looks at the tag afterwards. What only windows have, or only buckets, is not loaded for the
+    /// others, and what stripes are issued only for [`Layout::Wide`] and [`Layout::Shared`].
+    #[inline(always)]
+    pub(crate) fn load<R: Rule>(&self) -> Parameters {
+        let of_window = |word: &AtomicU64, none| match R::HAS_WINDOWS {
+            true => word.load(Ordering::Acquire),
+            false => none,
+        };
+        let of_bucket = |word: &AtomicU64| match R::HAS_WINDOWS {
+            true => 0,
+            false => word.load(Ordering::Acquire),
+        };
         Parameters {
             ticks_per_ns: self.ticks_per_ns.load(Ordering::Acquire),
             unit_ticks: self.unit_ticks.load(Ordering::Acquire),
             units_per_token: self.units_per_token.load(Ordering::Acquire),
             burst_units: self.burst_units.load(Ordering::Acquire),
-            debt_units: self.debt_units.load(Ordering::Acquire),
-            interval_ns: self.interval_ns.load(Ordering::Acquire),
-            anchor_ns: self.anchor_ns.load(Ordering::Acquire),
-            window_ns: self.window_ns.load(Ordering::Acquire),
-            grid_ns: match self.grid_ns.load(Ordering::Acquire) {
+            debt_units: of_bucket(&self.debt_units),
+            interval_ns: of_bucket(&self.interval_ns),
+            anchor_ns: of_bucket(&self.anchor_ns),
+            window_ns: of_window(&self.window_ns, 0),
+            grid_ns: match of_window(&self.grid_ns, NO_GRID) {
                 NO_GRID => None,
                 begins_ns => Some(begins_ns),
             },
             epoch: self.epoch.load(Ordering::Acquire),
-            since_ns: self.since_ns.load(Ordering::Acquire),
+            since_ns: of_bucket(&self.since_ns),
             narrow_span_ns: self.narrow_span_ns.load(Ordering::Acquire),
-            handful_units: self.handful_units.load(Ordering::Acquire),
+            handful_units: 0,
             layout: match self.layout.load(Ordering::Acquire) {
                 NARROW => Layout::Narrow {
                     base_ns: self.base_ns.load(Ordering::Acquire),
