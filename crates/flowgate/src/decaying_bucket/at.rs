@@ -142,25 +142,26 @@ impl DecayingBucket {
         now_ns: u64,
         n: u64,
     ) -> Result<u128, Denied> {
-        match parameters.take(bits, now_ns, n) {
-            Ok(next) if unpack(next).time_ns == now_ns => Ok(next),
-            // Refused, or by a time before the last admission, and so perhaps before the last change.
-            taken => self.taken_behind(taken, (parameters, bits), now_ns, n),
+        // Then it may also be before the last change.
+        if now_ns < unpack(bits).time_ns {
+            return self.taken_behind(*parameters, bits, now_ns, n);
         }
+        parameters.take(bits, now_ns, n)
     }
 
+    // By value, so that only this has the parameters in memory.
     #[cold]
     #[inline(never)]
     fn taken_behind(
         &self,
-        taken: Result<u128, Denied>,
-        (Parameters(bucket), bits): (&Parameters, u128),
+        Parameters(bucket): Parameters,
+        bits: u128,
         now_ns: u64,
         n: u64,
     ) -> Result<u128, Denied> {
-        let state = unpack(bits);
-        if now_ns >= state.time_ns || taken.is_err_and(|denied| denied.is_never()) {
-            return taken;
+        let (state, bucket) = (unpack(bits), &bucket);
+        if n > bucket.capacity() {
+            return Err(Denied::never(n, bucket.capacity()));
         }
         let missing = self.missing(state, now_ns, bucket);
         match state.take(now_ns, n, bucket) {
