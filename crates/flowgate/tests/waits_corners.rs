@@ -1,0 +1,157 @@
+//! Corners of waiting in which a guarantee once broke. Every test decides by itself what time it is.
+
+use flowgate::*;
+use flowgate_testkit::task::Task;
+use std::time::Duration;
+
+fn ns(ns: u64) -> Duration {
+    Duration::from_nanos(ns)
+}
+
+fn t(ns: u64) -> Timestamp {
+    Timestamp::from_nanos(ns)
+}
+
+mod windows {
+    use super::*;
+
+    const WINDOW_NS: u64 = 100;
+
+    fn window(limit: u64, time: &ManualClock) -> FixedWindow {
+        let quota = Quota::new(limit, ns(WINDOW_NS)).expect("a valid quota");
+        let window = FixedWindow::builder(quota).clock(time).build();
+        window.expect("a valid window")
+    }
+
+    /// The most that one interval of a window's length admitted.
+    fn most_in_a_window(admitted_ns: &[u64]) -> usize {
+        let ends = admitted_ns.iter().map(|first_ns| first_ns + WINDOW_NS);
+        let counts = admitted_ns.iter().zip(ends).map(|(first_ns, end_ns)| {
+            let is_in = |at_ns: &&u64| (*first_ns..end_ns).contains(*at_ns);
+            admitted_ns.iter().filter(is_in).count()
+        });
+        counts.max().unwrap_or(0)
+    }
+
+    #[test]
+    fn c1_c5_a_fixed_window_whose_opener_was_given_back_unseen() {
+        let time = ManualClock::new();
+        let window = window(2, &time);
+        time.set(t(1_000));
+        assert_eq!(window.take_up_to(2), 2);
+        let waits = Task::start(window.acquire());
+        time.set(t(1_178));
+        let mut admitted_ns = vec![];
+        // The wait is granted at 1100, and opens the window that ends at 1200.
+        admitted_ns.extend(window.try_acquire().map(|()| 1_178));
+        drop(waits);
+        admitted_ns.extend(window.try_acquire().map(|()| 1_178));
+        time.set(t(1_228));
+        admitted_ns.extend((0..2).filter_map(|_| window.try_acquire().ok().map(|()| 1_228)));
+        assert_eq!(admitted_ns.len(), 3, "{admitted_ns:?}");
+        assert!(most_in_a_window(&admitted_ns) <= 2 * 2 - 1);
+    }
+
+    /// Waits that were granted when the window began, and a caller who came later.
+    fn opened_by_waits(
+        limit: u64,
+        waits: usize,
+        time: &ManualClock,
+        check: impl FnOnce(&FixedWindow, Vec<Task<Acquire<'_>>>),
+    ) {
+        let window = window(limit, time);
+        time.set(t(1_000));
+        assert_eq!(window.take_up_to(limit), limit);
+        let tasks = (0..waits).map(|_| Task::start(window.acquire())).collect();
+        time.set(t(1_150));
+        assert_eq!(window.available(), limit - waits as u64);
+        check(&window, tasks);
+    }
+
+    #[test]
+    fn c5_an_opener_that_is_given_back_while_nothing_else_is_counted_comes_back_wholly() {
+        let time = ManualClock::new();
+        opened_by_waits(5, 3, &time, |window, tasks| {
+            drop(tasks);
+            assert_eq!(window.available(), 5);
+            assert_eq!(window.snapshot().reset_after, Duration::ZERO);
+        });
+    }
+
+    #[test]
+    fn c5_a_fixed_window_withholds_one_unit_however_many_openers_are_given_back() {
+        let time = ManualClock::new();
+        opened_by_waits(5, 3, &time, |window, tasks| {
+            window.try_acquire().expect("there is room");
+            drop(tasks);
+            assert_eq!(window.available(), 3);
+            // The unit that is withheld goes with the last that is counted.
+            assert_eq!(window.refund(5), 1);
+            assert_eq!(window.available(), 5);
+        });
+    }
+
+    #[test]
+    fn c5_an_aligned_window_withholds_nothing() {
+        let time = ManualClock::new();
+        let quota = Quota::new(2, ns(WINDOW_NS)).expect("a valid quota");
+        let window = FixedWindow::builder(quota)
+            .align(t(0))
+            .clock(&time)
+            .build()
+            .expect("a valid window");
+        time.set(t(1_000));
+        assert_eq!(window.take_up_to(2), 2);
+        let waits = Task::start(window.acquire());
+        time.set(t(1_178));
+        window.try_acquire().expect("there is room");
+        drop(waits);
+        assert_eq!(window.available(), 1);
+    }
+
+    /// What a change of quota carries over does not make another window's unit one that is withheld.
+    #[test]
+    fn c1_a_unit_that_is_withheld_survives_a_change_of_quota() {
+        let time = ManualClock::new();
+        opened_by_waits(5, 2, &time, |window, tasks| {
+            window.try_acquire().expect("there is room");
+            drop(tasks);
+            window
+                .set_quota(Quota::new(5, ns(WINDOW_NS)).expect("a valid quota"))
+                .expect("a valid window");
+            assert_eq!(window.available(), 3);
+            assert_eq!(window.refund(5), 1);
+            assert_eq!(window.available(), 5);
+        });
+    }
+
+    #[test]
+    fn c1_fixed_windows_under_random_waits_that_are_given_up() {
+        for seed in 0..2_000 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let (time, limit) = (ManualClock::new(), random.u64(1..5));
+            let window = window(limit, &time);
+            let (mut waits, mut admitted_ns) = (Vec::<Task<Acquire<'_>>>::new(), vec![]);
+            for _ in 0..60 {
+                match random.u32(0..10) {
+                    0..4 => time.advance(ns(random.u64(0..60))),
+                    4..6 => {
+                        admitted_ns.extend(window.try_acquire().map(|()| time.now().as_nanos()))
+                    }
+                    6..8 => waits.push(Task::start(window.acquire())),
+                    8 if !waits.is_empty() => drop(waits.swap_remove(random.usize(..waits.len()))),
+                    _ => waits.iter_mut().for_each(|wait| _ = wait.poll()),
+                }
+                waits.retain(|wait| {
+                    admitted_ns.extend(wait.granted_ns());
+                    wait.output.is_none()
+                });
+            }
+            let most = most_in_a_window(&admitted_ns) as u64;
+            assert!(
+                most < 2 * limit,
+                "seed {seed}: {most} of {limit}: {admitted_ns:?}"
+            );
+        }
+    }
+}
