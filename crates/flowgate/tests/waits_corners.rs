@@ -155,3 +155,102 @@ mod windows {
         }
     }
 }
+
+mod stripes {
+    use super::*;
+    use std::sync::mpsc::{Sender, channel};
+
+    /// Threads that do one thing after the other, so that each has its stripe and a test decides on the order.
+    struct Workers<'scope>(Vec<Sender<Box<dyn FnOnce() + Send + 'scope>>>);
+
+    impl<'scope> Workers<'scope> {
+        fn start<'env>(scope: &'scope std::thread::Scope<'scope, 'env>, count: usize) -> Self {
+            let start = |_| {
+                let (send, receive) = channel::<Box<dyn FnOnce() + Send + 'scope>>();
+                scope.spawn(move || receive.into_iter().for_each(|act| act()));
+                send
+            };
+            Self((0..count).map(start).collect())
+        }
+
+        fn on<T: Send + 'scope>(
+            &self,
+            worker: usize,
+            act: impl FnOnce() -> T + Send + 'scope,
+        ) -> T {
+            let (send, receive) = channel();
+            let act = move || _ = send.send(act());
+            self.0[worker].send(Box::new(act)).expect("the worker runs");
+            receive.recv().expect("the worker answers")
+        }
+    }
+
+    /// Returns how many waits were judged. Contract C3 for each: granted when it is over, refused 1 ns before.
+    fn judge<L: OneWord + Sync>(seed: u64, time: &ManualClock, hot: &Striped<L>) -> u64 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut judged = 0;
+        std::thread::scope(|scope| {
+            let workers = Workers::start(scope, 3);
+            let try_on = |worker| workers.on(worker, || hot.try_acquire());
+            for step in 0..400 {
+                let worker = random.usize(0..3);
+                match random.u32(0..10) {
+                    0 | 1 => time.advance(ns(random.u64(0..3_000))),
+                    2 => {
+                        let back_ns = time.now().as_nanos().saturating_sub(random.u64(0..5_000));
+                        time.set(t(back_ns));
+                    }
+                    3 => _ = hot.take_up_to(u64::MAX),
+                    _ => {
+                        let Err(denied) = try_on(worker) else {
+                            continue;
+                        };
+                        let (wait, now) = (denied.retry_after().expect("it is known"), time.now());
+                        if random.u32(0..4) > 0 {
+                            continue;
+                        }
+                        judged += 1;
+                        let context = format!("seed {seed}, step {step}: {wait:?} at {now:?}");
+                        time.set(now + (wait - ns(1)));
+                        assert!(try_on(worker).is_err(), "too long: {context}");
+                        time.set(now + wait);
+                        assert!(try_on(worker).is_ok(), "too short: {context}");
+                    }
+                }
+            }
+        });
+        judged
+    }
+
+    #[test]
+    fn c3_c4_a_striped_bucket_tells_exact_waits_after_its_clock_was_set_back() {
+        let judged: u64 = (0..60)
+            .map(|seed| {
+                let time = ManualClock::new();
+                time.set(t(1_000_000));
+                let bucket = TokenBucket::builder(
+                    Quota::new(1_000_000, Duration::from_secs(1))
+                        .expect("valid")
+                        .burst(1_024),
+                );
+                let bucket = bucket.clock(&time).build().expect("valid");
+                judge(seed, &time, &Striped::with_stripes(bucket, 4))
+            })
+            .sum();
+        assert!(judged > 1_000, "{judged}");
+    }
+
+    #[test]
+    fn c3_c4_a_striped_window_tells_exact_waits_after_its_clock_was_set_back() {
+        let judged: u64 = (0..60)
+            .map(|seed| {
+                let time = ManualClock::new();
+                time.set(t(1_000_000));
+                let window = FixedWindow::builder(Quota::new(1_024, ns(2_500)).expect("valid"));
+                let window = window.clock(&time).build().expect("valid");
+                judge(seed, &time, &Striped::with_stripes(window, 4))
+            })
+            .sum();
+        assert!(judged > 1_000, "{judged}");
+    }
+}

@@ -165,6 +165,18 @@ impl Clock {
         }
     }
 
+    /// Returns how long it is until this clock reaches `at_ns` for the first time: 0 if it has been there, even if it
+    /// was set back since.
+    #[inline]
+    pub(crate) fn ns_until(&self, at_ns: u64) -> u64 {
+        let now_ns = self.now().as_nanos();
+        // A real clock is not set back.
+        if !self.is_real() && self.latest().as_nanos() >= at_ns {
+            return 0;
+        }
+        at_ns.saturating_sub(now_ns)
+    }
+
     /// Has `waker` woken when this clock tells `at` or later; before this returns if it does so already.
     ///
     /// It may be woken too early: look at the clock, and ask again. It may be woken before this returns for want of
@@ -195,6 +207,7 @@ impl Clock {
     }
 
     /// Whether it goes on by itself, so that one can watch it until it gets somewhere.
+    #[inline]
     pub(crate) fn is_real(&self) -> bool {
         match &self.0 {
             #[cfg(feature = "std")]
