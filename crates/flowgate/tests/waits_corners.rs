@@ -254,3 +254,90 @@ mod stripes {
         assert!(judged > 1_000, "{judged}");
     }
 }
+
+mod gates {
+    use super::*;
+
+    const NAMES: [&str; 3] = ["short", "middle", "long"];
+
+    /// A gate with three buckets, in an order that begins with the one of this number.
+    fn gate(first: usize, time: &ManualClock) -> Gate {
+        let quotas = ["1/100ns burst 3", "1/170ns burst 5", "2/250ns burst 4"];
+        let mut gate = Gate::builder();
+        for k in 0..3 {
+            let k = (first + k) % 3;
+            let bucket = TokenBucket::builder(quotas[k].parse().expect("valid")).clock(time);
+            gate = gate.limit(NAMES[k], bucket.build().expect("valid"));
+        }
+        let slots = ConcurrencyLimit::builder(4).clock(time).build();
+        gate.limit("slots", slots.expect("valid"))
+            .build()
+            .expect("valid")
+    }
+
+    fn available(gate: &Gate) -> [Option<u64>; 3] {
+        NAMES.map(|name| gate.inspect(name, TokenBucket::available))
+    }
+
+    #[test]
+    fn c5_every_bucket_of_a_gate_gets_back_what_a_cancelled_reservation_would() {
+        let time = ManualClock::new();
+        let gate = gate(0, &time);
+        let alone = TokenBucket::builder("1/170ns burst 5".parse().expect("valid"));
+        let alone = alone.clock(&time).build().expect("valid");
+        let permits = gate.try_acquire_n(3).expect("they are there");
+        alone.try_acquire_n(3).expect("they are there");
+        let wait = Task::start(gate.acquire());
+        // The wait is granted at 100, and given up at 200: the bucket was not full, so the whole token comes back.
+        time.set(t(100));
+        let reservation = alone.reserve().expect("it is there");
+        time.set(t(200));
+        drop(wait);
+        assert_eq!(reservation.cancel(), 1);
+        assert_eq!(
+            gate.inspect("middle", TokenBucket::available),
+            Some(alone.available())
+        );
+        drop(permits);
+    }
+
+    /// What a bucket gets back does not depend on where in the gate it is.
+    #[test]
+    fn c5_what_a_gate_gives_back_does_not_depend_on_the_order_of_its_limits() {
+        for seed in 0..400 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let time = ManualClock::new();
+            let gates = [0, 1, 2].map(|first| gate(first, &time));
+            let mut permits = [const { Vec::new() }; 3];
+            let mut waits = [const { Vec::<Task<_>>::new() }; 3];
+            for step in 0..60 {
+                let (act, which) = (random.u32(0..10), random.usize(..));
+                if act < 3 {
+                    time.advance(ns(random.u64(0..200)));
+                }
+                for ((gate, permits), waits) in gates.iter().zip(&mut permits).zip(&mut waits) {
+                    match act {
+                        0..3 => {}
+                        3 | 4 => permits.extend(gate.try_acquire().ok()),
+                        5 | 6 => waits.push(Task::start(gate.acquire())),
+                        7 if !waits.is_empty() => drop(waits.swap_remove(which % waits.len())),
+                        8 if !permits.is_empty() => {
+                            drop(permits.swap_remove(which % permits.len()))
+                        }
+                        _ => {
+                            for wait in waits.iter_mut() {
+                                wait.poll();
+                                permits.extend(wait.output.take().and_then(Result::ok));
+                            }
+                            waits.retain(Task::is_waiting);
+                        }
+                    }
+                }
+                let [one, ..] = gates.each_ref().map(available);
+                for gate in &gates {
+                    assert_eq!(available(gate), one, "seed {seed}, step {step}");
+                }
+            }
+        }
+    }
+}

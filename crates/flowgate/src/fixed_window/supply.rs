@@ -60,7 +60,7 @@ impl Supply for FixedWindow {
 
     /// Takes them off the count if they are in it: if they were counted in the newest window, and since tokens were last
     /// divided otherwise.
-    fn take_back(&self, at: Timestamp, n: u64, _: &Receipt) {
+    fn take_back(&self, at: Timestamp, n: u64, _: &[Receipt]) {
         let _change = self.room.change(self);
         let mut settings = self.settings.lock();
         let (at_ns, seen) = (i128::from(at.as_nanos()), *settings);

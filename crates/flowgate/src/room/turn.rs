@@ -11,6 +11,7 @@ use crate::primitive::LockGuard;
 use crate::reservation::Receipt;
 use crate::verdict::Denied;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 use core::time::Duration;
 
@@ -236,7 +237,7 @@ impl Turn {
 
     /// Gives up; none if nothing had been granted yet.
     #[cold]
-    fn leave(&mut self, supply: &dyn Supply) -> Option<(Granted, Receipt)> {
+    fn leave(&mut self, supply: &dyn Supply) -> Option<(Granted, Vec<Receipt>)> {
         let Stage::InLine { ticket, request } = core::mem::replace(&mut self.stage, Stage::Over)
         else {
             return None;
@@ -256,16 +257,16 @@ impl Turn {
             ticket,
             request,
         };
-        let receipt = match state.queue.progress(ticket) {
+        let receipts = match state.queue.progress(ticket) {
             Progress::InLine => {
                 visit.give_up(state, now_ns);
                 return None;
             }
-            Progress::Told => state.queue.receipt(ticket.place),
-            Progress::Served => Receipt::default(),
+            Progress::Told => state.queue.receipts(ticket.place).to_vec(),
+            Progress::Served => Vec::new(),
         };
         let answer = visit.collect(state, now_ns);
-        answer.ok().map(|granted| (granted, receipt))
+        answer.ok().map(|granted| (granted, receipts))
     }
 
     /// Leaves the room, and gives back what it was granted and has not seen.
@@ -273,9 +274,9 @@ impl Turn {
         if !matches!(self.stage, Stage::InLine { .. }) {
             return;
         }
-        if let Some((granted, receipt)) = self.leave(supply) {
+        if let Some((granted, receipts)) = self.leave(supply) {
             let at = Timestamp::from_nanos(granted.at_ns);
-            supply.take_back(at, granted.units, &receipt);
+            supply.take_back(at, granted.units, &receipts);
         }
         supply.abandoned();
     }

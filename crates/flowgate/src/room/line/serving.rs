@@ -89,7 +89,7 @@ impl State {
     /// Nobody is to look after a time when that has been told.
     fn number_to_show(&self, next: u32, answer: Answer) -> Option<u64> {
         let is_granted = matches!(answer, Answer::Granted { .. });
-        let is_timeless = self.service_ns == NEVER_NS && !self.queue.has_receipts();
+        let is_timeless = self.service_ns == NEVER_NS && !self.queue.keeps_receipts();
         if is_granted && is_timeless && !self.is_lifo {
             self.queue.number_that_says_all(next)
         } else {
@@ -129,13 +129,12 @@ impl State {
                     Err(denied) => Err(denied),
                 }
             } else {
-                supply.drain(at, request.units, self.queue.units())
+                let level = self.queue.units();
+                let receipts = self.queue.receipts_to_keep(next, supply.receipts());
+                supply.drain(at, request.units, level, receipts)
             };
             let denied = match answer {
-                Ok(receipt) => {
-                    if let Some(receipt) = receipt {
-                        self.queue.keep(next, receipt);
-                    }
+                Ok(()) => {
                     let units = request.units;
                     return Decision::Now(Answer::Granted { at_ns, units });
                 }
