@@ -341,3 +341,217 @@ mod gates {
         }
     }
 }
+
+mod cancelled {
+    use super::*;
+
+    /// Two waits at a queue that holds one: the first is cancelled by its handle, and not polled after.
+    fn frees_its_place<F: Future>(
+        start: impl Fn(&CancelHandle) -> F,
+        waiters: impl Fn() -> Option<usize>,
+    ) where
+        F: Future<Output: ToResult>,
+    {
+        let (stop, never) = (CancelHandle::new(), CancelHandle::new());
+        let mut first = Task::start(start(&stop));
+        let refused = Task::start(start(&never)).output.expect("it is refused");
+        assert!(refused.denied().expect("it is refused").is_queue_full());
+        stop.cancel();
+        assert!(waiters().is_none_or(|waiters| waiters == 0));
+        let second = Task::start(start(&never));
+        assert!(second.is_waiting(), "the place is free");
+        assert!(waiters().is_none_or(|waiters| waiters == 1));
+        assert!(first.was_woken() && first.poll());
+        let denied = first.output.expect("it is over").denied();
+        assert!(denied.expect("it is refused").is_cancelled());
+        assert!(waiters().is_none_or(|waiters| waiters == 1));
+        drop(second);
+        assert!(waiters().is_none_or(|waiters| waiters == 0));
+    }
+
+    trait ToResult {
+        fn denied(self) -> Option<Denied>;
+    }
+
+    impl<T> ToResult for Result<T, Denied> {
+        fn denied(self) -> Option<Denied> {
+            self.err()
+        }
+    }
+
+    fn bucket(time: &ManualClock, text: &str) -> TokenBucket {
+        let bucket = TokenBucket::builder(text.parse().expect("valid"));
+        bucket.clock(time).build().expect("valid")
+    }
+
+    #[test]
+    fn c6_a_wait_that_is_cancelled_by_its_handle_frees_its_place() {
+        let time = ManualClock::new();
+        let bucket = bucket(&time, "1/h burst 1");
+        bucket.try_acquire().expect("it is full");
+        bucket.line().set_max_waiters(1);
+        frees_its_place(
+            |handle| bucket.acquire().cancelled_by(handle),
+            || Some(bucket.line().len()),
+        );
+        time.advance(Duration::from_secs(3_600));
+        assert!(bucket.try_acquire().is_ok(), "the door is open again");
+    }
+
+    #[test]
+    fn c6_a_wait_for_a_permit_that_is_cancelled_by_its_handle_frees_its_place() {
+        let limit = ConcurrencyLimit::builder(1)
+            .clock(ManualClock::new())
+            .build()
+            .expect("valid");
+        let permit = limit.try_acquire().expect("it is free");
+        limit.line().set_max_waiters(1);
+        frees_its_place(
+            |handle| limit.acquire().cancelled_by(handle),
+            || Some(limit.line().len()),
+        );
+        drop(permit);
+        assert!(limit.try_acquire().is_ok(), "the door is open again");
+    }
+
+    #[test]
+    fn c6_c7_a_wait_for_a_key_that_is_cancelled_by_its_handle_frees_its_place() {
+        let limits: Keyed<TokenBucket> = Keyed::token_bucket("1/h burst 1".parse().expect("valid"))
+            .clock(ManualClock::new())
+            .max_waiters_per_key(1)
+            .capacity(10)
+            .expect("valid");
+        limits.try_acquire("key").expect("it is full");
+        frees_its_place(|handle| limits.acquire("key").cancelled_by(handle), || None);
+    }
+
+    /// The next one asks for less, and need not wait for the cancelled one to look.
+    #[test]
+    fn c2_c6_those_behind_move_up_before_the_cancelled_one_looks() {
+        let limit = ConcurrencyLimit::builder(3)
+            .clock(ManualClock::new())
+            .build()
+            .expect("valid");
+        let permit = limit.try_acquire_n(2).expect("they are free");
+        let stop = CancelHandle::new();
+        let large = Task::start(limit.acquire().n(2).cancelled_by(&stop));
+        let mut small = Task::start(limit.acquire());
+        stop.cancel();
+        assert!(small.was_woken() && small.poll(), "there is one");
+        drop((large, permit, small));
+        assert_eq!((limit.in_flight(), limit.line().len()), (0, 0));
+    }
+
+    /// Neither of the two that could see to the queue looks: the third is woken a millisecond later.
+    #[test]
+    fn c6_the_queue_goes_on_though_neither_the_cancelled_one_nor_the_next_looks() {
+        let time = ManualClock::new();
+        let bucket = bucket(&time, "1/10ms burst 1");
+        bucket.try_acquire().expect("it is full");
+        let stop = CancelHandle::new();
+        let cancelled = Task::start(bucket.acquire().cancelled_by(&stop));
+        let sleeps = Task::start(bucket.acquire());
+        let mut looks = Task::start(bucket.acquire());
+        stop.cancel();
+        time.advance(Duration::from_millis(1));
+        for _ in 1..40 {
+            if looks.was_woken() {
+                looks.poll();
+            }
+            time.advance(Duration::from_millis(1));
+        }
+        assert_eq!(looks.granted_ns(), Some(20_000_000));
+        drop((cancelled, sleeps));
+    }
+
+    /// Somebody ahead is due, and has not been served yet.
+    #[test]
+    fn c6_a_place_is_free_also_if_the_wait_was_cancelled_while_another_was_due() {
+        let time = ManualClock::new();
+        let bucket = bucket(&time, "1/10ms burst 1");
+        bucket.try_acquire().expect("it is full");
+        let stop = CancelHandle::new();
+        let mut first = Task::start(bucket.acquire());
+        let mut cancelled = Task::start(bucket.acquire().cancelled_by(&stop));
+        bucket.line().set_max_waiters(1);
+        time.advance(Duration::from_millis(10));
+        stop.cancel();
+        let last = Task::start(bucket.acquire());
+        assert!(last.is_waiting(), "the place is free");
+        assert!(first.poll() && cancelled.poll());
+        assert_eq!(first.granted_ns(), Some(10_000_000));
+        let denied = cancelled.output.expect("it is over").unwrap_err();
+        assert!(denied.is_cancelled());
+    }
+
+    /// A turn that came before the wait was cancelled is had.
+    #[test]
+    fn c5_a_turn_that_came_before_the_cancellation_is_granted() {
+        let time = ManualClock::new();
+        let bucket = bucket(&time, "1/10ms burst 1");
+        bucket.try_acquire().expect("it is full");
+        let stop = CancelHandle::new();
+        let mut wait = Task::start(bucket.acquire().cancelled_by(&stop));
+        time.advance(Duration::from_millis(10));
+        stop.cancel();
+        assert!(wait.poll());
+        assert_eq!(wait.granted_ns(), Some(10_000_000));
+    }
+
+    /// Who has been cancelled before it came is refused when it comes, and costs nobody a place.
+    #[test]
+    fn c6_random_cancellations_by_handle_lose_no_token_and_no_turn() {
+        for seed in 0..500 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let time = ManualClock::new();
+            let bucket = bucket(&time, "1/10ms burst 3");
+            let orders = [Order::Fifo, Order::Lifo, Order::Barging];
+            bucket.line().set_order(orders[random.usize(..3)]);
+            let mut waits = Vec::<(Task<Acquire<'_>>, CancelHandle)>::new();
+            let mut granted = 0;
+            for _ in 0..80 {
+                match random.u32(0..8) {
+                    0 | 1 => time.advance(Duration::from_millis(random.u64(0..25))),
+                    2 | 3 => {
+                        let (handle, n) = (CancelHandle::new(), random.u64(1..4));
+                        let wait = bucket.acquire().n(n).cancelled_by(&handle);
+                        waits.push((Task::start(wait), handle));
+                    }
+                    4 | 5 if !waits.is_empty() => waits[random.usize(..waits.len())].1.cancel(),
+                    6 if !waits.is_empty() => drop(waits.swap_remove(random.usize(..waits.len()))),
+                    _ => {
+                        let woken = waits.iter_mut().filter(|(wait, _)| wait.was_woken());
+                        woken.for_each(|(wait, _)| _ = wait.poll());
+                    }
+                }
+                waits.retain(|(wait, _)| match &wait.output {
+                    Some(Ok(grant)) => {
+                        granted += grant.units();
+                        false
+                    }
+                    Some(Err(denied)) => {
+                        assert!(denied.is_cancelled(), "seed {seed}: {denied:?}");
+                        false
+                    }
+                    None => true,
+                });
+            }
+            // All that are left come to their turns by being woken alone.
+            for _ in 0..2_000 {
+                while let Some((wait, _)) = waits
+                    .iter_mut()
+                    .find(|(wait, _)| wait.was_woken() && wait.is_waiting())
+                {
+                    wait.poll();
+                }
+                time.advance(Duration::from_millis(1));
+            }
+            let left = waits.iter().filter(|(wait, _)| wait.is_waiting()).count();
+            assert_eq!(left, 0, "seed {seed}");
+            assert!(bucket.line().is_empty(), "seed {seed}");
+            assert_eq!(bucket.available(), 3, "seed {seed}");
+            let come = 3 + time.now().as_nanos() / 10_000_000;
+            assert!(granted <= come, "seed {seed}: {granted} of {come}");
+        }
+    }
+}

@@ -115,13 +115,15 @@ impl Turn {
 
     fn go(&mut self, supply: &dyn Supply, waker: &Waker) -> Poll<Result<Granted, Denied>> {
         if self.is_cancelled(waker) {
-            return Poll::Ready(match self.leave(supply) {
-                Some((granted, _)) => Ok(granted),
-                None => Err(Denied::cancelled()),
-            });
+            return Poll::Ready(self.leave_cancelled(supply));
         }
         let answer = match self.stage {
-            Stage::New => self.enter(supply, waker),
+            Stage::New => match self.enter(supply, waker) {
+                Poll::Pending if self.is_cancelled_in_line(supply) => {
+                    return Poll::Ready(self.leave_cancelled(supply));
+                }
+                answer => answer,
+            },
             Stage::InLine { ticket, request } => {
                 let line = supply.room().line(supply.clock());
                 let visit = Visit {
@@ -142,6 +144,19 @@ impl Turn {
             Poll::Pending => self.set_alarm(supply, waker),
         }
         answer
+    }
+
+    /// Has its handle take it out of the line, unless that has been cancelled meanwhile: returns whether it has.
+    fn is_cancelled_in_line(&self, supply: &dyn Supply) -> bool {
+        let (Some(watch), Stage::InLine { ticket, .. }) = (&self.watch, &self.stage) else {
+            return false;
+        };
+        watch.stands(supply.room().line(supply.clock()), *ticket)
+    }
+
+    fn leave_cancelled(&mut self, supply: &dyn Supply) -> Result<Granted, Denied> {
+        let granted = self.leave(supply).map(|(granted, _)| granted);
+        granted.ok_or(Denied::cancelled())
     }
 
     #[inline(never)]

@@ -29,13 +29,19 @@ impl Line {
         now_ns: u64,
         mut me: Option<Ticket>,
     ) -> LockGuard<'a, State> {
-        while state.serve(&self.board, supply, now_ns, me.map(|me| me.place)) {
-            self.end(state);
-            state = self.state.lock();
-            // Others may have served it meanwhile, and a third one may stand in its place.
+        loop {
+            while state.serve(&self.board, supply, now_ns, me.map(|me| me.place)) {
+                self.end(state);
+                state = self.state.lock();
+                // Others may have served it meanwhile, and a third one may stand in its place.
+                me = me.filter(|&me| state.queue.progress(me) == Progress::InLine);
+            }
+            if state.cancelled.is_empty() || state.changes > 0 {
+                return state;
+            }
+            state.strike_out(now_ns);
             me = me.filter(|&me| state.queue.progress(me) == Progress::InLine);
         }
-        state
     }
 }
 
