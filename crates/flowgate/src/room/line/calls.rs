@@ -1,7 +1,7 @@
 //! Who is woken when: the next in line, shortly before it is due.
 
 use super::{Line, NEVER_NS, State};
-use crate::alarm::wake;
+use crate::alarm::{Alarm, wake};
 use crate::clock::{Clock, Timestamp};
 use crate::room::Supply;
 use crate::room::settings::Precision;
@@ -143,7 +143,7 @@ impl State {
         let call_ns = self.call_ns(supply.clock());
         let is_called = (self.call)
             .is_some_and(|call| (call.index, call.at_ns) == (next, call_ns) && !call.is_in_doubt);
-        if is_called && self.alarm.is_some() {
+        if is_called && self.alarm.is_some() && self.is_timed_here() {
             return;
         }
         let call = self.call(next, call_ns);
@@ -222,9 +222,16 @@ impl State {
     }
 
     /// Whether there is something to be done for the line: somebody in it can be served, or the next one has to ask
-    /// for an alarm, because the last one has gone off too early.
+    /// for an alarm, because the last one has gone off too early or was asked for in a process that this one was forked
+    /// from.
     pub(in crate::room) fn needs_service(&self, now_ns: u64) -> bool {
-        self.service_ns <= now_ns || self.is_untimed()
+        self.service_ns <= now_ns || self.is_untimed() || !self.is_timed_here()
+    }
+
+    /// Whether the alarm, if there is one, goes off in this process.
+    fn is_timed_here(&self) -> bool {
+        let alarm = self.alarm.as_ref();
+        alarm.is_none_or(Alarm::is_of_this_process)
     }
 
     /// The next one is to ask for an alarm again.
