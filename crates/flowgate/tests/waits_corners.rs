@@ -555,3 +555,148 @@ mod cancelled {
         }
     }
 }
+
+mod forgotten {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn bucket(time: &ManualClock) -> TokenBucket {
+        let bucket = TokenBucket::builder("1/10ms burst 1".parse().expect("valid"));
+        let bucket = bucket.initial_tokens(0).clock(time);
+        bucket.build().expect("valid")
+    }
+
+    /// A wait that was polled, and that nobody polls or drops any more.
+    fn forget(wait: Acquire<'_>) {
+        std::mem::forget(Task::start(wait));
+    }
+
+    /// Moves the clock on until `task` is ready; it is polled when it is woken. Returns how long that took.
+    fn run<F: Future>(time: &ManualClock, task: &mut Task<F>) -> Duration {
+        let began = time.now();
+        while task.is_waiting() {
+            let lasts = time.now().saturating_duration_since(began);
+            assert!(lasts < 10 * SECOND, "it waits forever");
+            time.advance(Duration::from_millis(1));
+            if task.was_woken() {
+                task.poll();
+            }
+        }
+        time.now().saturating_duration_since(began)
+    }
+
+    #[test]
+    fn c6_a_forgotten_wait_costs_what_it_is_granted_and_no_more() {
+        let time = ManualClock::new();
+        let bucket = bucket(&time);
+        forget(bucket.acquire());
+        let mut behind = Task::start(bucket.acquire());
+        assert_eq!(run(&time, &mut behind), Duration::from_millis(20));
+        assert!(bucket.line().is_empty());
+    }
+
+    /// Only itself could take its turn.
+    #[test]
+    fn c6_a_forgotten_wait_that_keeps_a_distance_is_passed_over() {
+        let time = ManualClock::new();
+        let bucket = bucket(&time);
+        forget(bucket.acquire().spacing(Spacing::AtLeast));
+        let mut behind = Task::start(bucket.acquire());
+        let last = Task::start(bucket.acquire());
+        // Due at 10 ms; the queue looks a millisecond later.
+        let lasts = run(&time, &mut behind);
+        assert!(lasts <= SECOND + Duration::from_millis(12), "{lasts:?}");
+        // No grant is dated before those behind could go.
+        let granted_ns = behind.granted_ns().expect("it is granted");
+        assert!(granted_ns >= SECOND.as_nanos() as u64, "{granted_ns}");
+        // The token stays for the others: nobody waits for it any more.
+        drop(last);
+        assert!(bucket.line().is_empty());
+        time.advance(Duration::from_millis(10));
+        assert!(bucket.try_acquire().is_ok());
+    }
+
+    #[test]
+    fn c2_a_forgotten_wait_that_keeps_a_distance_does_not_close_the_door() {
+        let time = ManualClock::new();
+        let bucket = bucket(&time);
+        forget(bucket.acquire().spacing(Spacing::AtLeast));
+        time.advance(Duration::from_millis(10));
+        assert!(bucket.try_acquire().is_err(), "it may look yet");
+        time.advance(SECOND);
+        assert!(bucket.try_acquire().is_ok());
+        assert!(bucket.line().is_empty());
+    }
+
+    #[test]
+    fn c6_a_slow_wait_that_keeps_a_distance_enters_anew() {
+        let time = ManualClock::new();
+        let bucket = bucket(&time);
+        let mut slow = Task::start(
+            bucket
+                .acquire()
+                .spacing(Spacing::AtLeast)
+                .within(5 * SECOND),
+        );
+        let mut behind = Task::start(bucket.acquire());
+        run(&time, &mut behind);
+        assert!(slow.was_woken(), "it is told");
+        assert!(!slow.poll(), "the token is gone, and it waits for the next");
+        let mut last = Task::start(bucket.acquire());
+        run(&time, &mut slow);
+        let [behind_ns, slow_ns] = [&behind, &slow].map(|wait| wait.granted_ns().expect("granted"));
+        assert_eq!(slow_ns - behind_ns, 10_000_000);
+        run(&time, &mut last);
+    }
+
+    #[test]
+    fn c6_a_wait_that_keeps_a_distance_and_looks_in_time_keeps_its_turn() {
+        let time = ManualClock::new();
+        let bucket = bucket(&time);
+        let mut first = Task::start(bucket.acquire().spacing(Spacing::AtLeast));
+        let mut second = Task::start(bucket.acquire());
+        time.set(t(1_009_000_000));
+        assert!(!second.poll());
+        assert!(first.poll());
+        assert_eq!(first.granted_ns(), Some(1_009_000_000));
+        run(&time, &mut second);
+        assert_eq!(second.granted_ns(), Some(1_019_000_000));
+    }
+
+    /// Deadlines count from the first poll, also of a wait that was passed over.
+    #[test]
+    fn c3_a_wait_that_was_passed_over_keeps_its_deadline() {
+        let time = ManualClock::new();
+        let bucket = bucket(&time);
+        let wait = bucket
+            .acquire()
+            .spacing(Spacing::AtLeast)
+            .within(2 * SECOND);
+        let mut slow = Task::start(wait);
+        let mut behind = Task::start(bucket.acquire());
+        run(&time, &mut behind);
+        time.set(t(1_999_000_000));
+        bucket.take_up_to(1);
+        assert!(slow.poll(), "10 ms would be too long");
+        assert!(slow.output.expect("it is over").is_err());
+    }
+
+    #[test]
+    fn c6_forgotten_permits_waits_cost_their_slots_alone() {
+        let limit = ConcurrencyLimit::builder(3)
+            .clock(ManualClock::new())
+            .build()
+            .expect("valid");
+        let permit = limit.try_acquire_n(3).expect("they are free");
+        std::mem::forget(Task::start(limit.acquire()));
+        let mut behind = Task::start(limit.acquire());
+        drop(permit);
+        assert!(behind.poll());
+        drop(behind);
+        assert_eq!(
+            (limit.in_flight(), limit.available(), limit.line().len()),
+            (1, 2, 0)
+        );
+    }
+}

@@ -38,6 +38,8 @@ use core::time::Duration;
 ///
 /// Dropping it leaves the line. What had been granted by then, and not seen, is given back.
 ///
+/// A [forgotten](crate::Acquire#forgotten-waits) wait also keeps the queue and the table entry of its key.
+///
 /// # Panics
 ///
 /// When it is polled again after it was ready.

@@ -46,6 +46,19 @@ use core::time::Duration;
 ///
 /// Dropping it leaves the line. What had been granted by then, and not seen, goes to those behind.
 ///
+/// # Forgotten waits
+///
+/// A wait that was polled, and is then neither polled nor dropped ([`core::mem::forget`]), keeps its place in the queue
+/// and about 64 bytes of memory. When its turn comes, it is granted what it asked for: those slots stay in use, as
+/// those of a permit that is leaked. Waiters behind it are served as usual.
+///
+/// # Processes that fork
+///
+/// A process that was made by `fork()` has copies of its parent's limiters, and a timer of its own: waits end in both.
+/// Waits that the parent's other threads had begun are forgotten waits in the child's copy of the queue. As with every
+/// lock of the standard library, fork only while no other thread is calling a limiter that the child goes on using.
+/// After 64 generations of processes that fork and wait, waits are polled without a pause.
+///
 /// # Panics
 ///
 /// When it is polled again after it was ready.

@@ -31,8 +31,13 @@ impl Request {
 /// What somebody has been told, and has not heard yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    Granted { at_ns: u64, units: u64 },
+    Granted {
+        at_ns: u64,
+        units: u64,
+    },
     Refused(Denied),
+    /// It did not come to take its turn: it has to enter anew.
+    PassedOver,
 }
 
 /// What somebody in line is known by: the place in the slab, which is somebody else's later, and the number in the

@@ -44,6 +44,8 @@ use core::time::Duration;
 ///
 /// Dropping it leaves the line. What had been granted by then, and not seen, goes to those behind.
 ///
+/// A [forgotten](crate::AcquirePermit#forgotten-waits) wait also keeps the queue and the table entry of its key.
+///
 /// # Panics
 ///
 /// When it is polled again after it was ready.

@@ -12,6 +12,10 @@ use core::task::Waker;
 /// How long the next in line has to look after itself, and those behind it, before somebody else is woken to do it.
 const PATIENCE_NS: u64 = 1_000_000;
 
+/// How long somebody may take to look for a turn that only itself can take. Long, because those behind overtake it then;
+/// but not forever, because it may have been forgotten.
+const ABSENCE_NS: u64 = 1_000_000_000;
+
 /// Sleeping until somewhat before the instant, a strict wait is never late.
 const STRICT_LEAD_NS: u64 = 60_000;
 /// Less than this is not worth another sleep.
@@ -126,11 +130,7 @@ impl State {
             .min(self.turning_ns());
         if due_ns <= now_ns {
             // Its own affair, and not the poller's.
-            self.call = None;
-            if self.called.replace(next) != Some(next) {
-                let waker = self.queue.waker(next);
-                self.wake(waker);
-            }
+            self.wait_for_itself(next, now_ns);
             return;
         }
         self.called = None;
@@ -153,6 +153,37 @@ impl State {
         }
     }
 
+    /// Has `next` woken to take its turn itself, and those behind it when it has not done so by then.
+    fn wait_for_itself(&mut self, next: u32, now_ns: u64) {
+        let since_ns = match self.called {
+            Some((called, since_ns)) if called == next => since_ns,
+            _ => {
+                self.called = Some((next, now_ns));
+                let waker = self.queue.waker(next);
+                self.wake(waker);
+                now_ns
+            }
+        };
+        let Some(behind) = self.after(next) else {
+            self.call = None;
+            return;
+        };
+        let call_ns = since_ns.saturating_add(ABSENCE_NS);
+        let is_called =
+            (self.call).is_some_and(|call| (call.index, call.at_ns) == (behind, call_ns));
+        if !is_called || self.alarm.is_none() {
+            let call = self.call(behind, call_ns);
+            self.retime(Some(call));
+        }
+    }
+
+    /// Whether `next` was woken to take its turn itself, and has not done so for a long time.
+    pub(super) fn is_absent(&self, next: u32, now_ns: u64) -> bool {
+        self.called.is_some_and(|(called, since_ns)| {
+            called == next && now_ns.saturating_sub(since_ns) >= ABSENCE_NS
+        })
+    }
+
     /// Has `index` woken at `at_ns`, and nobody else.
     pub(super) fn call(&mut self, index: u32, at_ns: u64) -> Call {
         self.calls += 1;
@@ -172,7 +203,7 @@ impl State {
     }
 
     pub(super) fn forget_call_of(&mut self, index: u32) -> bool {
-        if self.called == Some(index) {
+        if self.called.is_some_and(|(called, _)| called == index) {
             self.called = None;
         }
         let is_called = self.call.is_some_and(|call| call.index == index);

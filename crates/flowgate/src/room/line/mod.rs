@@ -53,8 +53,8 @@ pub(super) struct State {
     /// When something has to be done for the line: that, or the deadline of the next one, which may not look itself; 0
     /// after somebody was [struck out](Line::strike_out).
     service_ns: u64,
-    /// Who has been woken for a turn that only itself can take.
-    called: Option<u32>,
+    /// Who has been woken for a turn that only itself can take, and when.
+    called: Option<(u32, u64)>,
     call: Option<Call>,
     afterwards: Option<Afterwards>,
     pub(super) settings: Settings,

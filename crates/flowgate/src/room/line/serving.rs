@@ -50,7 +50,7 @@ impl State {
     fn serve(&mut self, board: &Board, supply: &dyn Supply, now_ns: u64, me: Option<u32>) -> bool {
         if self.changes > 0 {
             // Who was called to take its turn itself, and looks now, has to be called again.
-            self.called.take_if(|called| me == Some(*called));
+            self.called.take_if(|(called, _)| me == Some(*called));
             return false;
         }
         self.turn_round(now_ns);
@@ -62,8 +62,11 @@ impl State {
             };
             match self.decide(supply, next, now_ns, me) {
                 Decision::Now(answer) => {
-                    if let Answer::Granted { at_ns, .. } = answer {
-                        self.changed(at_ns);
+                    match answer {
+                        Answer::Granted { at_ns, .. } => self.changed(at_ns),
+                        // Only now can the one behind it go.
+                        Answer::PassedOver => self.changed(now_ns),
+                        Answer::Refused(_) => {}
                     }
                     let waker = match self.number_to_show(next, answer) {
                         Some(number) if me != Some(next) => {
@@ -131,6 +134,9 @@ impl State {
             let at = Timestamp::from_nanos(at_ns);
             let answer = if is_own_affair && me != Some(next) {
                 match supply.peek(at, request.units) {
+                    Ok(()) if self.is_absent(next, now_ns) => {
+                        return Decision::Now(Answer::PassedOver);
+                    }
                     Ok(()) => return Decision::At(at_ns, None),
                     Err(denied) => Err(denied),
                 }
