@@ -49,7 +49,8 @@ mod windows {
         time.set(t(1_228));
         admitted_ns.extend((0..2).filter_map(|_| window.try_acquire().ok().map(|()| 1_228)));
         assert_eq!(admitted_ns.len(), 3, "{admitted_ns:?}");
-        assert!(most_in_a_window(&admitted_ns) <= 2 * 2 - 1);
+        let bound = 2 * 2 - 1;
+        assert!(most_in_a_window(&admitted_ns) <= bound);
     }
 
     /// Waits that were granted when the window began, and a caller who came later.
@@ -346,37 +347,27 @@ mod cancelled {
     use super::*;
 
     /// Two waits at a queue that holds one: the first is cancelled by its handle, and not polled after.
-    fn frees_its_place<F: Future>(
+    fn frees_its_place<T, F>(
         start: impl Fn(&CancelHandle) -> F,
         waiters: impl Fn() -> Option<usize>,
     ) where
-        F: Future<Output: ToResult>,
+        F: Future<Output = Result<T, Denied>>,
     {
         let (stop, never) = (CancelHandle::new(), CancelHandle::new());
         let mut first = Task::start(start(&stop));
         let refused = Task::start(start(&never)).output.expect("it is refused");
-        assert!(refused.denied().expect("it is refused").is_queue_full());
+        assert!(refused.err().expect("it is refused").is_queue_full());
         stop.cancel();
         assert!(waiters().is_none_or(|waiters| waiters == 0));
         let second = Task::start(start(&never));
         assert!(second.is_waiting(), "the place is free");
         assert!(waiters().is_none_or(|waiters| waiters == 1));
         assert!(first.was_woken() && first.poll());
-        let denied = first.output.expect("it is over").denied();
+        let denied = first.output.expect("it is over").err();
         assert!(denied.expect("it is refused").is_cancelled());
         assert!(waiters().is_none_or(|waiters| waiters == 1));
         drop(second);
         assert!(waiters().is_none_or(|waiters| waiters == 0));
-    }
-
-    trait ToResult {
-        fn denied(self) -> Option<Denied>;
-    }
-
-    impl<T> ToResult for Result<T, Denied> {
-        fn denied(self) -> Option<Denied> {
-            self.err()
-        }
     }
 
     fn bucket(time: &ManualClock, text: &str) -> TokenBucket {
