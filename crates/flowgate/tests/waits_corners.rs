@@ -416,6 +416,23 @@ mod cancelled {
         frees_its_place(|handle| limits.acquire("key").cancelled_by(handle), || None);
     }
 
+    #[test]
+    fn c6_many_waits_of_one_handle_leave_together() {
+        let time = ManualClock::new();
+        let bucket = bucket(&time, "1/10ms burst 1");
+        bucket.try_acquire().expect("it is full");
+        let stop = CancelHandle::new();
+        let wait = |_| Task::start(bucket.acquire().cancelled_by(&stop));
+        let waits: Vec<_> = (0..3).map(wait).collect();
+        let mut behind = Task::start(bucket.acquire());
+        stop.cancel();
+        assert_eq!(bucket.line().len(), 1);
+        assert!(waits.iter().all(Task::was_woken));
+        time.advance(Duration::from_millis(10));
+        assert!(behind.was_woken() && behind.poll());
+        assert_eq!(behind.granted_ns(), Some(10_000_000));
+    }
+
     /// The next one asks for less, and need not wait for the cancelled one to look.
     #[test]
     fn c2_c6_those_behind_move_up_before_the_cancelled_one_looks() {

@@ -72,9 +72,7 @@ impl Alarm {
     pub(crate) fn after(_: u64, waker: Waker) -> Self {
         Self::at_once(waker)
     }
-}
 
-impl Alarm {
     /// Whether whoever rings it is in this process: not if it was asked for in one that this one was forked from.
     pub(crate) fn is_of_this_process(&self) -> bool {
         match &self.0 {

@@ -57,20 +57,23 @@ impl CancelHandle {
     /// Ends every wait that was given this handle, and every later one when it is first polled. Those waits return
     /// [`Denied::is_cancelled`](crate::Denied::is_cancelled), unless they were granted before.
     ///
-    /// A wait leaves its queue before this method returns, even if its thread or task looks later: its place is free for
-    /// others, and those behind it move up.
+    /// The place of such a wait is free for others when this method returns, even if its own thread or task looks later.
+    /// Those behind it move up.
     pub fn cancel(&self) {
         let waits = {
             let mut state = self.0.lock();
             state.is_cancelled = true;
             core::mem::take(&mut state.waits)
         };
-        for Wait { waker, place } in waits.into_values() {
-            if let Some((line, ticket)) = place {
-                line.strike_out(ticket);
-            }
-            wake::one(waker);
+        let places = || waits.values().filter_map(|wait| wait.place.as_ref());
+        // All first, so that none of them moves up.
+        for (line, ticket) in places() {
+            line.lock().note_cancelled(*ticket);
         }
+        for (line, _) in places() {
+            line.strike_out();
+        }
+        wake::all(waits.into_values().map(|wait| wait.waker));
     }
 
     /// Whether [`cancel`](Self::cancel) has been called.

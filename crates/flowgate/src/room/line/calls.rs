@@ -141,9 +141,7 @@ impl State {
             return;
         }
         let call_ns = self.call_ns(supply.clock());
-        let is_called = (self.call)
-            .is_some_and(|call| (call.index, call.at_ns) == (next, call_ns) && !call.is_in_doubt);
-        if is_called && self.alarm.is_some() && self.is_timed_here() {
+        if self.has_called(next, call_ns) {
             return;
         }
         let call = self.call(next, call_ns);
@@ -169,12 +167,17 @@ impl State {
             return;
         };
         let call_ns = since_ns.saturating_add(ABSENCE_NS);
-        let is_called =
-            (self.call).is_some_and(|call| (call.index, call.at_ns) == (behind, call_ns));
-        if !is_called || self.alarm.is_none() {
+        if !self.has_called(behind, call_ns) {
             let call = self.call(behind, call_ns);
             self.retime(Some(call));
         }
+    }
+
+    /// Whether an alarm is set for `index` at `at_ns`.
+    fn has_called(&self, index: u32, at_ns: u64) -> bool {
+        let is_called = (self.call)
+            .is_some_and(|call| (call.index, call.at_ns) == (index, at_ns) && !call.is_in_doubt);
+        is_called && self.alarm.is_some() && self.is_timed_here()
     }
 
     /// Whether `next` was woken to take its turn itself, and has not done so for a long time.

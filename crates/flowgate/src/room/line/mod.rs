@@ -73,7 +73,7 @@ pub(super) struct State {
     retimers: u32,
     /// How many times anybody was to be called.
     calls: u64,
-    /// Who has been cancelled while somebody was due.
+    /// Who has been cancelled, and is to be taken out of the line.
     cancelled: Vec<Ticket>,
 }
 
@@ -124,14 +124,13 @@ impl Line {
         self.state.lock()
     }
 
-    /// Takes whoever has `ticket` out of the line, which is refused as cancelled. If somebody is due, that is done after those
-    /// who are have been served: it may be one of them.
+    /// Takes out of the line whoever has been [cancelled](State::note_cancelled). If somebody is due, that is done after
+    /// those who are have been served: it may be one of them.
     ///
     /// Called by somebody who does not have the limiter and so cannot serve: one of those in line is called to do it.
-    pub(super) fn strike_out(self: &Arc<Self>, ticket: Ticket) {
+    pub(super) fn strike_out(self: &Arc<Self>) {
         let now_ns = self.clock.now().as_nanos();
         let mut state = self.lock();
-        state.cancelled.push(ticket);
         if state.service_ns > now_ns && state.strike_out(now_ns) {
             state.call_to_serve(now_ns);
         }
@@ -196,6 +195,11 @@ impl State {
         }
         let was_called = self.forget_call_of(index);
         was_next || was_called || self.is_untimed()
+    }
+
+    /// Whoever has `ticket` is to be taken out of the line, and refused as cancelled.
+    pub(super) fn note_cancelled(&mut self, ticket: Ticket) {
+        self.cancelled.push(ticket);
     }
 
     /// Takes the cancelled ones out of the line, and returns whether others have to see to those who are left.
