@@ -169,8 +169,17 @@ impl Clock {
     /// was set back since.
     #[inline]
     pub(crate) fn ns_until(&self, at_ns: u64) -> u64 {
+        // As in `now`. A real clock is not set back.
+        #[cfg(feature = "std")]
+        if let Kind::System = self.0 {
+            return at_ns.saturating_sub(system::now_ns());
+        }
+        self.ns_until_elsewhere(at_ns)
+    }
+
+    #[inline(never)]
+    fn ns_until_elsewhere(&self, at_ns: u64) -> u64 {
         let now_ns = self.now().as_nanos();
-        // A real clock is not set back.
         if !self.is_real() && self.latest().as_nanos() >= at_ns {
             return 0;
         }
@@ -207,7 +216,6 @@ impl Clock {
     }
 
     /// Whether it goes on by itself, so that one can watch it until it gets somewhere.
-    #[inline]
     pub(crate) fn is_real(&self) -> bool {
         match &self.0 {
             #[cfg(feature = "std")]
