@@ -69,6 +69,7 @@ mod concurrency_limit;
 mod decaying_bucket;
 mod degrade;
 mod fixed_window;
+mod foreign;
 mod gate;
 pub mod guide;
 #[cfg(all(feature = "std", not(flowgate_loom)))]

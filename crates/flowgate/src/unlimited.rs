@@ -238,7 +238,7 @@ impl Supply for Unlimited {
         Ok(())
     }
 
-    fn take_back(&self, _: Timestamp, _: u64, _: &Receipt) {}
+    fn take_back(&self, _: Timestamp, _: u64, _: &[Receipt]) {}
 }
 
 waits_in_line!(Unlimited, |limiter| limiter);

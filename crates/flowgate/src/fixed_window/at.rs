@@ -69,13 +69,9 @@ impl At<'_, FixedWindow> {
     /// [`FixedWindow::refund`].
     pub fn refund(self, n: u64) -> u64 {
         let _change = self.limiter.room.change(self.limiter);
-
+        let mut settings = self.limiter.settings.lock();
         self.limiter
-            .word
-            .update(self.now_ns, |view| match n.min(view.used()) {
-                0 => Step::Stay(0),
-                n => Step::Move(view.state - u128::from(n), n),
-            })
+            .uncount(&mut settings, self.now_ns, |_| (n, false))
     }
 
     /// [`FixedWindow::available`].
@@ -136,7 +132,7 @@ impl FixedWindow {
         let mut settings = self.settings.lock();
         let new = change(*settings);
         let (limit, window_ns) = limit_of(&new.quota)?;
-        let (kept, rescaled_ns) = self.word.reconfigure(|old, state| {
+        let (kept, rescaled_ns, stands_in_ns) = self.word.reconfigure(|old, state| {
             let now_ns = now_ns();
             let ns = u128::from(old.ticks_per_ns);
             let end_ns = fixed_window::end(state, ns) / ns;
@@ -166,22 +162,27 @@ impl FixedWindow {
             let state = end_ns * u128::from(parameters.ticks_per_ns) + used;
             let layout = parameters.layout_for(now_ns, state);
             let kept = kept.map(|end_ns| Kept { end_ns, ..window });
-            let rescaled_ns = match new.quota.scale() == old.units_per_token {
-                true => settings.rescaled_ns,
-                false => Some(now_ns),
+            let is_rescaled = new.quota.scale() != old.units_per_token;
+            let rescaled_ns = match is_rescaled {
+                true => Some(now_ns),
+                false => settings.rescaled_ns,
             };
+            // In other units it counts as any other.
+            let stood_in = settings.stands_in_ns == Some(window.end_ns) && !is_rescaled;
+            let stands_in_ns = kept.filter(|_| stood_in).map(|kept| kept.end_ns);
             (
                 Parameters {
                     layout,
                     ..parameters
                 },
                 state,
-                (kept, rescaled_ns),
+                (kept, rescaled_ns, stands_in_ns),
             )
         });
         *settings = Settings {
             kept,
             rescaled_ns,
+            stands_in_ns,
             ..new
         };
         drop(settings);

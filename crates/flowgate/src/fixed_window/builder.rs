@@ -143,6 +143,7 @@ impl FixedWindowBuilder {
         let settings = Settings {
             kept: None,
             rescaled_ns: None,
+            stands_in_ns: None,
             quota: self.quota,
             begins_ns: match self.aligned {
                 Aligned::Not => None,

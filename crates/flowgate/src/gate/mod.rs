@@ -9,6 +9,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Limit, Limiter};
 use crate::permit::{Lender, Permit, Permits};
 use crate::primitive::Lock;
+use crate::reservation::Receipt;
 use crate::room::{Acquire, Line, Room};
 use crate::verdict::Denied;
 use alloc::boxed::Box;
@@ -64,8 +65,13 @@ use core::fmt;
 /// It owns them, and they share one clock. [`inspect`](Self::inspect) and [`configure`](Self::configure) reach them.
 /// Their own lines play no part: who waits there, or closes one, is not asked.
 ///
-/// Of a grant that its owner did not live to see, slots come back whole, and what the first token or leaky bucket among the
-/// limits gave; of others, as much as is certain not to be too much.
+/// # Cancel safety
+///
+/// If a wait is dropped after it was granted and before its owner has seen the permit:
+///
+/// - Every concurrency limit gets all of its slots back.
+/// - Every token and leaky bucket gets back as many tokens as from [`Reservation::cancel`](crate::Reservation::cancel).
+/// - Every other limit gets back what its own `acquire()` returns in that case.
 ///
 /// # Cost
 ///
@@ -74,11 +80,24 @@ pub struct Gate {
     members: Box<[Member]>,
     clock: Clock,
     room: Room,
-    /// Asking all and then taking from all is one step, by whoever holds this: the latest time that anything was
-    /// taken at.
-    latest_ns: Lock<u64>,
-    /// The one of its limits whose receipts are kept for those who leave before they know.
-    receipts_of: Option<usize>,
+    /// Asking all and then taking from all is one step, by whoever holds this.
+    taking: Lock<Taking>,
+}
+
+struct Taking {
+    /// The latest time that anything was taken at.
+    latest_ns: u64,
+    /// Those of what is taken, for each limit as many as it gives, in order. Here so that no decision allocates.
+    receipts: Box<[Receipt]>,
+}
+
+impl Taking {
+    fn new(receipts: usize) -> Self {
+        Self {
+            latest_ns: 0,
+            receipts: core::iter::repeat_n(Receipt::default(), receipts).collect(),
+        }
+    }
 }
 
 struct Member {
@@ -300,11 +319,11 @@ impl Gate {
         }
         let now_ns = self.clock.now().as_nanos();
         self.room.pass(self, now_ns, Some(n))?;
-        let mut latest_ns = self.latest_ns.lock();
+        let mut taking = self.taking.lock();
         // Somebody may have read the clock later, and taken first.
-        let at = Timestamp::from_nanos(now_ns.max(*latest_ns));
+        let at = Timestamp::from_nanos(now_ns.max(taking.latest_ns));
         self.ask_all(supply::hardest, n, |supply, units| supply.peek(at, units))?;
-        self.take_from_all(&mut latest_ns, at, n, 1).map(|_| ())
+        self.take_from_all(&mut taking, at, n, 1)
     }
 }
 

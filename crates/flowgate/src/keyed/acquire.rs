@@ -39,6 +39,8 @@ use core::task::{Poll, Waker};
 /// assert!(limits.acquire("a.example").by(deadline).block().is_err()); // refused immediately
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
+///
+/// A [forgotten](crate::Acquire#forgotten-waits) wait also keeps the queue and the table entry of its key.
 pub struct KeyTokens<'a, A: KeyedAlgorithm, N: KeyNames = Hashed> {
     view: KeyedView<'a, A, N>,
     place: Place,

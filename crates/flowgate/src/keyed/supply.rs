@@ -66,25 +66,33 @@ impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeySupply<'_, A, N> {
     }
 
     /// With the number of the terms that were in force before, so that it is not that of later ones.
-    fn drain(&self, at: Timestamp, n: u64, _: u128) -> Result<Option<Receipt>, Denied> {
+    fn drain(
+        &self,
+        at: Timestamp,
+        n: u64,
+        _: u128,
+        receipts: &mut [Receipt],
+    ) -> Result<(), Denied> {
         let epoch = self.terms().reading.number();
         self.grant(at, n)?;
-        Ok(Some(Receipt {
+        receipts.fill(Receipt {
             epoch,
             ..Receipt::default()
-        }))
+        });
+        Ok(())
     }
 
-    fn take_back(&self, at: Timestamp, n: u64, receipt: &Receipt) {
+    fn take_back(&self, at: Timestamp, n: u64, receipts: &[Receipt]) {
         let _change = self.room.room.change(self);
         let own = self.room.own();
         let asked = self.asked(at.as_nanos(), &own);
         let keys = &self.keyed.keys;
-        keys.take_back(self.who(), asked, (at.as_nanos(), n), receipt.epoch);
+        let epoch = receipts.first().map_or(0, |receipt| receipt.epoch);
+        keys.take_back(self.who(), asked, (at.as_nanos(), n), epoch);
     }
 
-    fn has_receipts(&self) -> bool {
-        true
+    fn receipts(&self) -> usize {
+        1
     }
 
     fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {

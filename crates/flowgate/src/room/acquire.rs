@@ -64,6 +64,22 @@ use core::time::Duration;
 /// A future that is dropped leaves the queue. Tokens that had been granted to it by then are returned, except for those
 /// that have flowed in again meanwhile; permits go to the next waiter.
 ///
+/// # Forgotten waits
+///
+/// A wait that was polled, and is then neither polled nor dropped ([`core::mem::forget`]), keeps its place in the queue
+/// and about 64 bytes of memory. When its turn comes, it is granted what it asked for, and those units are lost;
+/// permits stay in use, as if they had been leaked. Waiters behind it are served as if it had used them; they may be woken up
+/// to 1 ms late. With
+/// [`Spacing::AtLeast`](crate::Spacing::AtLeast) it is granted nothing, and those behind it wait for up to one second
+/// before they overtake it.
+///
+/// # Processes that fork
+///
+/// A process that was made by `fork()` has copies of its parent's limiters, and a timer of its own: waits end in both.
+/// Waits that the parent's other threads had begun are forgotten waits in the child's copy of the queue. As with every
+/// lock of the standard library, fork only while no other thread is calling a limiter that the child goes on using.
+/// After 64 generations of processes that fork and wait, waits are polled without a pause.
+///
 /// # Panics
 ///
 /// Polling it again after it was ready panics.

@@ -2,7 +2,6 @@ use super::Draw;
 use crate::clock::Timestamp;
 use crate::limiter::Limiter;
 use crate::limiter::sealed::Sealed;
-use crate::reservation::Receipt;
 use crate::verdict::Denied;
 use core::fmt;
 use core::ops::Deref;
@@ -143,7 +142,7 @@ where
         self.restate();
         if self.left > 0 {
             let supply = self.limiter.supply();
-            supply.take_back(self.since, self.left, &Receipt::default());
+            supply.take_back(self.since, self.left, &[]);
         }
     }
 }

@@ -57,8 +57,7 @@ use core::ops::Deref;
 ///   again at the rate. No limiter that does without the clock can do better: whether they were taken before the
 ///   bucket was full or after, it cannot know, and has to take the worse.
 /// - **Honest waits** (C3), **any clock** (C4), **turns** (C6): as the limiter's. While somebody waits in line, the
-///   stripes are empty and stay so. After a clock has been set back, a wait that was found out before may be told too
-///   short, until it is over.
+///   stripes are empty and stay so.
 ///
 /// # When
 ///
@@ -207,7 +206,7 @@ impl<L: OneWord> Striped<L> {
     #[inline(never)]
     fn ask_for_token(&self, number: usize) -> Result<(), Denied> {
         let own = self.own(number);
-        if let Some(wait_ns) = own.is_dry_for(|| self.limiter.clock().now().as_nanos()) {
+        if let Some(wait_ns) = own.is_dry_for(|at_ns| self.limiter.clock().ns_until(at_ns)) {
             return Err(Denied::later(u128::from(wait_ns.get()), 1));
         }
         let units = || self.limiter.supply().token();

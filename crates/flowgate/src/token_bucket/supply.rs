@@ -40,10 +40,16 @@ impl Supply for TokenBucket {
         }
     }
 
-    fn drain(&self, at: Timestamp, n: u64, level: u128) -> Result<Option<Receipt>, Denied> {
+    fn drain(
+        &self,
+        at: Timestamp,
+        n: u64,
+        level: u128,
+        receipts: &mut [Receipt],
+    ) -> Result<(), Denied> {
         let faster = level.clamp(1, self.drain_up_to.into());
         let at_ns = at.as_nanos();
-        self.word.update(at_ns, |view| {
+        let receipt = self.word.update(at_ns, |view| {
             let parameters = &view.parameters;
             let most = self.most(parameters);
             if n > most {
@@ -55,22 +61,24 @@ impl Supply for TokenBucket {
                 Ok(_) => {
                     let tat = view.state.max(view.now) + cost.div_ceil(faster);
                     let receipt = self.receipt(at_ns, parameters, view.stored(tat));
-                    Step::Move(tat, Ok(Some(receipt)))
+                    Step::Move(tat, Ok(receipt))
                 }
                 Err(missing) => Step::Stay(Err(view.denied(missing))),
             }
-        })
+        })?;
+        receipts.fill(receipt);
+        Ok(())
     }
 
     fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
         self.delay(at, 0, n)
     }
 
-    fn take_back(&self, at: Timestamp, n: u64, receipt: &Receipt) {
-        if *receipt == Receipt::default() {
+    fn take_back(&self, at: Timestamp, n: u64, receipts: &[Receipt]) {
+        let Some(receipt) = receipts.first() else {
             self.take_back_unknown(at, n);
             return;
-        }
+        };
         let grant = Reservation {
             limiter: self,
             units: n,
@@ -92,8 +100,8 @@ impl Supply for TokenBucket {
             .look(at.as_nanos(), |view| self.delay_seen(view, ahead, n))
     }
 
-    fn has_receipts(&self) -> bool {
-        true
+    fn receipts(&self) -> usize {
+        1
     }
 
     fn announce(&self, flags: u64) {

@@ -31,6 +31,8 @@ use core::task::{Poll, Waker};
 /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
+///
+/// A [forgotten](crate::Acquire#forgotten-waits) wait also keeps the queue and the table entry of its key.
 pub struct KeyPermits<P> {
     limit: P,
     place: Place,

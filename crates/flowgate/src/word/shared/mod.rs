@@ -40,7 +40,8 @@
 //! all come back before anything is decided. So a token that is anywhere is found.
 //!
 //! Until when there is nothing, each stripe then keeps in mind ([`Stripe::is_dry_for`]), so that the next refusal
-//! costs a clock reading. Whatever else changes the centre has it forgotten: afterwards, so that who has read the
+//! costs a clock reading. Once the clock has reached that instant, the note is void, even if the clock is set back: other
+//! stripes may have taken what came. Whatever else changes the centre has it forgotten: afterwards, so that who has read the
 //! centre before either comes too late to note it, or has it forgotten again.
 //!
 //! Everything but taking from a stripe, a reservation, a refund, a change of quota, begins with that too: see
