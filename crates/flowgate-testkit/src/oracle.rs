@@ -188,6 +188,8 @@ impl Oracle {
                 self.set_quota(quota, carry);
                 Outcome::Changed
             }
+            // The model has no queue.
+            Op::Wait { .. } | Op::GiveUp { .. } => Outcome::Skipped,
         }
     }
 

@@ -194,6 +194,17 @@ pub enum Op {
         /// What becomes of the tokens.
         carry: Carry,
     },
+    /// Wait in the queue for `n`; the wait stays open until [`Op::GiveUp`].
+    Wait {
+        /// The cost.
+        n: u64,
+    },
+    /// Drop one of the open waits without looking whether it has been granted: this one, counted
+    /// from the oldest, modulo their number. Skipped if none is open.
+    GiveUp {
+        /// Which.
+        pick: usize,
+    },
 }
 
 impl fmt::Display for Op {
@@ -211,6 +222,8 @@ impl fmt::Display for Op {
             Self::Refund { n } => write!(f, "refund {n}"),
             Self::Available => write!(f, "available"),
             Self::SetQuota { quota, carry } => write!(f, "set quota {quota} ({carry:?})"),
+            Self::Wait { n } => write!(f, "wait for {n}"),
+            Self::GiveUp { pick } => write!(f, "drop open wait {pick} unseen"),
         }
     }
 }
@@ -289,6 +302,10 @@ pub enum Outcome {
     Holds(u64),
     /// The quota was changed.
     Changed,
+    /// The caller waits in the queue.
+    Waits,
+    /// An open wait was dropped.
+    GaveUp,
     /// There was nothing to do it to.
     Skipped,
 }
@@ -307,6 +324,8 @@ impl fmt::Display for Outcome {
             Self::Back(n) => write!(f, "{n} came back"),
             Self::Holds(n) => write!(f, "holds {n}"),
             Self::Changed => write!(f, "changed"),
+            Self::Waits => write!(f, "waits"),
+            Self::GaveUp => write!(f, "gave up"),
             Self::Skipped => write!(f, "nothing to do"),
         }
     }
