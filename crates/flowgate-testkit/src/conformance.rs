@@ -233,12 +233,26 @@ pub fn check_contract(
     Ok(())
 }
 
-fn history(
+/// Judges one contract by the history of one number; how many operations it had.
+///
+/// ```
+/// use flowgate_testkit::conformance::{Contract, history};
+/// use flowgate_testkit::promise::Kind;
+/// use flowgate_testkit::subject;
+///
+/// let operations = history(Kind::Sliding, &subject::sliding_window, Contract::C2, 17);
+/// assert!(operations.is_ok_and(|operations| operations == 40));
+/// ```
+///
+/// # Errors
+///
+/// A finding, with its history shortened.
+pub fn history(
     kind: Kind,
     build: Build<'_>,
     contract: Contract,
     seed: u64,
-) -> Result<(), Box<Finding>> {
+) -> Result<u64, Box<Finding>> {
     let mut rng = Rng::with_seed(seed);
     let small = rng.bool();
     let setup = Setup::of(kind, draw::quota_for(kind, &mut rng, small));
@@ -291,8 +305,9 @@ fn history(
         run.and_then(|()| judge(contract, &setup, may_withhold, &trace))
             .map_err(|what| (what, trace))
     };
+    let operations = first.0.len() as u64;
     if verdict(first).is_ok() {
-        return Ok(());
+        return Ok(operations);
     }
     let again = |steps: &[Step]| {
         verdict(run(build, &setup, |subject, trace| {
@@ -307,7 +322,7 @@ fn history(
     let steps = shrink::shortest(&steps, |steps| again(steps).is_err());
     let steps = shrink::simplest(&steps, |steps| again(steps).is_err());
     match again(&steps) {
-        Ok(()) => Ok(()),
+        Ok(()) => Ok(operations),
         Err((what, trace)) => Err(Box::new(Finding {
             contract,
             what,

@@ -87,6 +87,26 @@ impl Setup {
         Promise::new(self.kind, self.quota)
     }
 
+    /// Whether a [`Keyed`](flowgate::Keyed) limiter keeps the quota without rounding.
+    ///
+    /// What a unit costs in a keyed bucket is rounded up to 1/4096 ns, and the end of a keyed fixed window to
+    /// limit / 4096 ns. Where something is rounded, C2 and C8 do not hold to the nanosecond.
+    ///
+    /// ```
+    /// use flowgate::Quota;
+    /// use flowgate_testkit::script::Setup;
+    ///
+    /// assert!(Setup::new(Quota::per_second(10)).is_whole_for_keys());
+    /// assert!(!Setup::new(Quota::per_second(999_999_937)).is_whole_for_keys());
+    /// ```
+    pub fn is_whole_for_keys(&self) -> bool {
+        let units = u128::from(self.quota.count()) * u128::from(self.quota.scale());
+        match self.kind {
+            Kind::Bucket => (self.quota.period().as_nanos() * 4096).is_multiple_of(units),
+            _ => units < 4096,
+        }
+    }
+
     /// A flowgate bucket that is built so.
     ///
     /// ```

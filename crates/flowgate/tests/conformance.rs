@@ -125,41 +125,29 @@ mod by_its_clock {
     }
 
     fn keyed(setup: &Setup, test: Test<'_>) {
-        if is_whole(setup) {
+        if setup.is_whole_for_keys() {
             subject::keyed_by_its_clock(setup, test);
         }
     }
 }
 
-/// What a unit costs in a keyed bucket is rounded up to 1/4096 ns, and the end of a keyed fixed window to limit / 4096 ns:
-/// the exception to C8 that an entry of 16 bytes is bought with. Where something is rounded, C2 and C8 do not hold
-/// to the nanosecond (`tests/keyed_differential.rs` says what holds in their place), so the suite asks keys only for quotas of
-/// which nothing is.
-fn is_whole(setup: &Setup) -> bool {
-    let quota = setup.quota;
-    let units = u128::from(quota.count()) * u128::from(quota.scale());
-    match setup.kind {
-        Kind::Bucket => (quota.period().as_nanos() * 4096).is_multiple_of(units),
-        _ => units < 4096,
-    }
-}
-
 type Test<'a> = &'a mut dyn FnMut(&mut dyn Subject);
 
+/// `tests/keyed_differential.rs` says what holds in place of C2 and C8 where something is rounded.
 fn keyed_token_bucket(setup: &Setup, test: Test<'_>) {
-    if is_whole(setup) {
+    if setup.is_whole_for_keys() {
         subject::keyed_token_bucket(setup, test);
     }
 }
 
 fn keyed_leaky_bucket(setup: &Setup, test: Test<'_>) {
-    if is_whole(setup) {
+    if setup.is_whole_for_keys() {
         subject::keyed_leaky_bucket(setup, test);
     }
 }
 
 fn keyed_fixed_window(setup: &Setup, test: Test<'_>) {
-    if is_whole(setup) {
+    if setup.is_whole_for_keys() {
         subject::keyed_fixed_window(setup, test);
     }
 }
