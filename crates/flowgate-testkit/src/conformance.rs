@@ -579,8 +579,10 @@ fn behind_a_change(setup: &Setup, trace: &[(Step, Outcome)]) -> Result<(), Strin
     let as_the_last_grant = || safe(&brought_up_to_date(trace, takes));
     match setup.kind {
         Kind::Bucket | Kind::PayAfter | Kind::NextPays | Kind::InFlight => safe(trace),
+        // Of all, or of those before the change.
         Kind::Window(_) | Kind::Sliding | Kind::Segmented { .. } | Kind::Decaying => {
             as_the_last_grant()
+                .or_else(|what| safe(&brought_up_in_its_era(trace)).map_err(|_| what))
         }
         // As the beginning of the current window, which a change may be.
         Kind::Approximate => as_the_last_grant().or_else(|what| {
@@ -610,6 +612,29 @@ fn brought_up_to_date(
         )
     });
     up_to_date.collect()
+}
+
+/// The history with each time raised to the newest of those granted before it that are not after the next change of
+/// quota, seen from that time.
+fn brought_up_in_its_era(trace: &[(Step, Outcome)]) -> Trace {
+    let mut newest_ns = 0;
+    // Since when each quota has been in force, and the newest grant until the next one.
+    let mut eras = vec![(0, 0)];
+    let brought_up = trace.iter().map(|did| {
+        let (step, outcome) = did;
+        newest_ns = newest_ns.max(step.at_ns);
+        if changes(did) {
+            eras.push((newest_ns, 0));
+        }
+        let era = eras.partition_point(|(since_ns, _)| *since_ns <= step.at_ns);
+        let granted = eras[..era].iter().map(|(_, granted_ns)| *granted_ns);
+        let at_ns = granted.fold(step.at_ns, u64::max);
+        if takes(did) {
+            eras[era - 1].1 = at_ns;
+        }
+        (Step { at_ns, ..*step }, *outcome)
+    });
+    brought_up.collect()
 }
 
 fn changes((_, outcome): &(Step, Outcome)) -> bool {

@@ -39,10 +39,17 @@ pub(super) fn check(
             let largest = grants.iter().map(|decided| decided.grant.n).max();
             buckets(eras, largest.unwrap_or(0), grants)
         }
-        Kind::Window(Anchor::FirstGrant) => spans(eras, twice_less_one, grants),
-        Kind::Window(Anchor::Aligned(at_ns)) => {
+        Kind::Window(Anchor::FirstGrant) => {
+            spans(eras, twice_less_one, grants)?;
+            // Where a window begins is not known, but an instant is in one.
+            cells(eras, grants, |_, at_ns| at_ns.into())
+        }
+        Kind::Window(Anchor::Aligned(begins_ns)) => {
             spans(eras, twice, grants)?;
-            aligned(eras, at_ns, grants)
+            cells(eras, grants, |rate, at_ns| {
+                let since = i128::from(at_ns) - i128::from(begins_ns);
+                since.div_euclid(rate.period_ns.into())
+            })
         }
         Kind::Sliding | Kind::Segmented { .. } => spans(eras, once, grants),
         Kind::Approximate => spans(eras, twice_less_one, grants),
@@ -157,13 +164,17 @@ fn spans(eras: &[Era], most: fn(u128) -> u128, grants: &[Decided]) -> Result<(),
     Ok(())
 }
 
-/// At most the largest limit in each aligned window, or in what a change leaves of one.
-fn aligned(eras: &[Era], at_ns: u64, grants: &[Decided]) -> Result<(), Broken> {
+/// At most the largest limit in each window, of which `number` has the number in the chain of one quota, or in
+/// what a change leaves of it.
+fn cells(
+    eras: &[Era],
+    grants: &[Decided],
+    number: impl Fn(&Rate, u64) -> i128,
+) -> Result<(), Broken> {
     // A grant at the instant of a change is of the era in which it was decided.
-    let window = |decided: &Decided| {
-        let era = decided.era.min(era_at(eras, decided.grant.at_ns));
-        let since = i128::from(decided.grant.at_ns) - i128::from(at_ns);
-        (era, since.div_euclid(eras[era].rate.period_ns.into()))
+    let window = |Decided { grant, era }: &Decided| {
+        let era = (*era).min(era_at(eras, grant.at_ns));
+        (era, number(&eras[era].rate, grant.at_ns))
     };
     for (first, from) in grants.iter().enumerate() {
         let inside = grants[first..]
@@ -331,7 +342,8 @@ mod tests {
         // At 5, three by the first quota; and again, after the change.
         let twice = [at(5, 3, 0), at(5, 3, 1)];
         assert!(!judged(Kind::Sliding, &twice));
-        assert!(judged(anchored, &twice)); // up to 2 · 4 - 1
+        assert!(!judged(anchored, &twice));
+        assert!(judged(anchored, &[at(5, 3, 0), at(6, 3, 1)])); // up to 2 · 4 - 1
         assert!(!judged(Kind::Window(Anchor::Aligned(0)), &twice));
         assert!(!judged(Kind::Decaying, &twice));
         assert!(!judged(Kind::NextPays, &twice));

@@ -20,22 +20,10 @@ pub(super) trait Operations: Limiter {
 }
 
 /// Whether a change was accepted, as an outcome.
-trait Change {
-    fn outcome(self) -> Outcome;
-}
-
-impl Change for () {
-    fn outcome(self) -> Outcome {
-        Outcome::Changed
-    }
-}
-
-impl<E> Change for Result<(), E> {
-    fn outcome(self) -> Outcome {
-        match self {
-            Ok(()) => Outcome::Changed,
-            Err(_) => Outcome::Skipped,
-        }
+fn changed<E>(change: Result<(), E>) -> Outcome {
+    match change {
+        Ok(()) => Outcome::Changed,
+        Err(_) => Outcome::Skipped,
     }
 }
 
@@ -98,23 +86,29 @@ operations!(TokenBucket, Striped<TokenBucket>, Striped<LeakyBucket>; BUCKET; |at
     Op::TakeUpTo { n } => Outcome::Took(at.take_up_to(n)),
     Op::Refund { n } => Outcome::Back(at.refund(n)),
     Op::Overdraw { n } => answer(at.overdraw(n)),
-    Op::SetQuota { quota, carry } => at.set_quota_with(quota, carry).outcome()
+    Op::SetQuota { quota, carry } => {
+        at.set_quota_with(quota, carry);
+        Outcome::Changed
+    }
 });
 operations!(PayAfter; Capabilities { refund: true, ..TRIES }; |at| {
     Op::Refund { n } => Outcome::Back(at.refund(n)),
-    Op::SetQuota { quota, .. } => at.set_quota(quota).outcome()
+    Op::SetQuota { quota, .. } => {
+        at.set_quota(quota);
+        Outcome::Changed
+    }
 });
 operations!(FixedWindow, Striped<FixedWindow>, SegmentedWindow, ApproximateWindow; GIVES_BACK; |at| {
     Op::TakeUpTo { n } => Outcome::Took(at.take_up_to(n)),
     Op::Refund { n } => Outcome::Back(at.refund(n)),
-    Op::SetQuota { quota, .. } => at.set_quota(quota).outcome()
+    Op::SetQuota { quota, .. } => changed(at.set_quota(quota))
 });
 operations!(WarmUp; TRIES; |at| {
-    Op::SetQuota { quota, .. } => at.set_quota(quota).outcome()
+    Op::SetQuota { quota, .. } => changed(at.set_quota(quota))
 });
 operations!(DecayingBucket; TRIES; |at| {
     Op::SetQuota { quota, .. } => {
-        at.set(quota.count() * quota.scale(), quota.period()).outcome()
+        changed(at.set(quota.count() * quota.scale(), quota.period()))
     }
 });
 
@@ -139,7 +133,7 @@ impl Operations for SlidingWindow {
             Op::Refund { n } => Outcome::Back(self.refund(n)),
             Op::Available => Outcome::Holds(self.available()),
             // A log is not restated, so a change has no time.
-            Op::SetQuota { quota, .. } => self.set_quota(quota).outcome(),
+            Op::SetQuota { quota, .. } => changed(self.set_quota(quota)),
             _ => Outcome::Skipped,
         }
     }
