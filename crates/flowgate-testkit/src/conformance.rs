@@ -360,16 +360,12 @@ impl Plan {
             set_quota: able.set_quota,
             ..plain
         };
-        let usual = |capabilities, time| Self {
-            capabilities,
-            time,
-            theme: Theme::Usual,
-        };
         let about = |theme, capabilities, time| Self {
             capabilities,
             time,
             theme,
         };
+        let usual = |capabilities, time| about(Theme::Usual, capabilities, time);
         let odd = !seed.is_multiple_of(2);
         match contract {
             // A time that was told does not move with the rate, so it is one or the other.
@@ -614,8 +610,8 @@ fn brought_up_to_date(
     up_to_date.collect()
 }
 
-/// The history with each time raised to the newest of those granted before it that are not after the next change of
-/// quota, seen from that time.
+/// The history with each time raised to that of the newest grant before it, leaving out grants from the next change of
+/// quota on.
 fn brought_up_in_its_era(trace: &[(Step, Outcome)]) -> Trace {
     let mut newest_ns = 0;
     // Since when each quota has been in force, and the newest grant until the next one.

@@ -541,10 +541,11 @@ impl<'a> Steps<'a> {
 
     /// Takes notice of what was answered.
     pub fn note(&mut self, outcome: &Outcome) {
+        let asked_ns = self.asked_ns.last().copied().unwrap_or(self.now_ns);
         self.due_ns = match outcome {
             Outcome::Refused(Retry::After(wait)) => {
                 let wait = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
-                Some(self.now_ns.saturating_add(wait))
+                Some(asked_ns.saturating_add(wait))
             }
             Outcome::Promised { at_ns } => Some(*at_ns),
             _ => self.due_ns,

@@ -489,14 +489,14 @@ impl Standing {
 /// What is promised across changes, by kind:
 ///
 /// - buckets: in every interval, the largest burst in force + ∫ rate, and one burst of the new quota for each
-///   [`Carry::Reset`](flowgate::Carry::Reset) in it;
+///   [`Carry::Reset`] in it;
 /// - windows: in every span of the shortest window in force, the largest limit (fixed windows that begin with their first
 ///   grant, and interpolated ones: 2 · limit − 1; aligned ones: 2 · limit, and the limit in each window);
 /// - the next one pays: a grant costs the rate at which it was taken;
 /// - a level that halves: by the half-life in force, up to the larger limit.
 ///
-/// A limiter that counts a stale time as a later one is given its history with the times raised. Nothing may
-/// be promised for a time after a change, as a told time does not move with the rate.
+/// A limiter that counts a stale time as a later one is given its history with the times raised. No
+/// reservation may lie after a change, as its time does not move with the rate.
 ///
 /// ```
 /// use flowgate::{Carry, Quota};

@@ -96,7 +96,7 @@ fn c1_c4_leaky_bucket_has_nothing_at_the_time_when_it_was_empty() {
 }
 
 #[test]
-fn c1_c4_pay_after_lets_nobody_into_debt_twice_at_one_time() {
+fn c1_c4_pay_after_goes_into_debt_once_at_one_time() {
     let bucket = TokenBucket::new(quota("10/s burst 10")).pay_after();
     bucket.at(second(0)).try_acquire_n(20).unwrap();
     bucket.at(second(2)).set_quota(quota("1/h burst 10"));
@@ -259,7 +259,7 @@ fn granted_after_a_look_far_ahead(
 }
 
 #[test]
-fn c2_a_look_at_the_end_of_time_and_a_change_lock_nobody_out_of_a_token_bucket() {
+fn c2_a_look_at_the_end_of_time_and_a_change_lock_no_caller_out_of_a_token_bucket() {
     let time = ManualClock::new();
     let bucket = TokenBucket::builder(quota("4/s burst 4"));
     let bucket = bucket.clock(&time).build().unwrap();
@@ -273,7 +273,7 @@ fn c2_a_look_at_the_end_of_time_and_a_change_lock_nobody_out_of_a_token_bucket()
 }
 
 #[test]
-fn c2_a_refusal_at_the_end_of_time_and_a_change_lock_nobody_out_of_a_leaky_bucket() {
+fn c2_a_refusal_at_the_end_of_time_and_a_change_lock_no_caller_out_of_a_leaky_bucket() {
     let bucket = LeakyBucket::builder(quota("4/s"));
     let bucket = bucket.clock(ManualClock::new()).build().unwrap();
     granted_after_a_look_far_ahead(
@@ -284,7 +284,7 @@ fn c2_a_refusal_at_the_end_of_time_and_a_change_lock_nobody_out_of_a_leaky_bucke
 }
 
 #[test]
-fn c2_a_look_at_the_end_of_time_and_a_change_lock_nobody_out_of_a_bucket_that_pays_after() {
+fn c2_a_look_at_the_end_of_time_and_a_change_lock_no_caller_out_of_a_bucket_that_pays_after() {
     let bucket = TokenBucket::builder(quota("4/s burst 4"));
     let bucket = bucket.clock(ManualClock::new()).build().unwrap();
     let limiter = bucket.pay_after();
@@ -297,7 +297,7 @@ fn c2_a_look_at_the_end_of_time_and_a_change_lock_nobody_out_of_a_bucket_that_pa
 }
 
 #[test]
-fn c2_a_look_at_the_end_of_time_and_a_change_lock_nobody_out_of_windows() {
+fn c2_a_look_at_the_end_of_time_and_a_change_lock_no_caller_out_of_windows() {
     let time = ManualClock::new();
     let fixed = FixedWindow::builder(quota("3/s")).clock(&time);
     let fixed = fixed.build().unwrap();
@@ -336,7 +336,7 @@ fn c2_a_look_at_the_end_of_time_and_a_change_lock_nobody_out_of_windows() {
 }
 
 #[test]
-fn c2_a_look_at_the_end_of_time_and_a_change_lock_nobody_out_of_a_warm_up() {
+fn c2_a_look_at_the_end_of_time_and_a_change_lock_no_caller_out_of_a_warm_up() {
     let time = ManualClock::new();
     let limiter = WarmUp::builder(quota("4/s")).clock(&time).build().unwrap();
     granted_after_a_look_far_ahead(
@@ -349,7 +349,7 @@ fn c2_a_look_at_the_end_of_time_and_a_change_lock_nobody_out_of_a_warm_up() {
 }
 
 #[test]
-fn c2_a_look_at_the_end_of_time_and_a_change_lock_nobody_out_of_a_decaying_bucket() {
+fn c2_a_look_at_the_end_of_time_and_a_change_lock_no_caller_out_of_a_decaying_bucket() {
     let hour = Duration::from_secs(3_600);
     let bucket = DecayingBucket::builder(10, hour).clock(ManualClock::new());
     let bucket = bucket.build().unwrap();
@@ -363,7 +363,7 @@ fn c2_a_look_at_the_end_of_time_and_a_change_lock_nobody_out_of_a_decaying_bucke
 
 /// A look at another key is enough: the time is the table's.
 #[test]
-fn c2_c7_a_look_at_the_end_of_time_and_a_change_lock_nobody_out_of_keys() {
+fn c2_c7_a_look_at_the_end_of_time_and_a_change_lock_no_caller_out_of_keys() {
     fn checked<A: KeyedAlgorithm>(builder: KeyedBuilder<A>, n: u64) {
         let (time, limits) = keyed(builder, 0, n);
         granted_after_a_look_far_ahead(

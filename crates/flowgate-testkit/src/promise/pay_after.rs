@@ -12,7 +12,7 @@ pub(super) fn must_grant(rate: &Rate, grants: &[Grant]) -> bool {
         level = (level + rate.accrual.saturating_mul(ns)).min(rate.full);
         last_ns = grant.at_ns;
         if index + 1 == grants.len() {
-            // A request that makes no debt waits for nobody else's.
+            // A request above the deepest debt waits until the bucket holds the rest.
             return level >= rate.cost(grant.n).saturating_sub(rate.full).max(0);
         }
         level -= rate.cost(grant.n);

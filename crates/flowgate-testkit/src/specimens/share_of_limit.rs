@@ -23,12 +23,12 @@ use crate::subject::{Capabilities, Subject};
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut key = ShareOfLimit::new(Quota::per_minute(10));
-/// let mut at_once = |op| key.step(&Step { at_ns: 0, op });
+/// let mut at_zero = |op| key.step(&Step { at_ns: 0, op });
 /// let limit = |n| Op::SetQuota { quota: Quota::per_minute(n), carry: Carry::Kept };
-/// assert_eq!(at_once(Op::Try { n: 9 }), Outcome::Admitted);
-/// at_once(limit(2)); // brought back as 2 of 2
-/// at_once(limit(10));
-/// assert_eq!(at_once(Op::Try { n: 8 }), Outcome::Admitted); // 17 of 10
+/// assert_eq!(at_zero(Op::Try { n: 9 }), Outcome::Admitted);
+/// at_zero(limit(2)); // brought back as 2 of 2
+/// at_zero(limit(10));
+/// assert_eq!(at_zero(Op::Try { n: 8 }), Outcome::Admitted); // 17 of 10
 /// ```
 #[derive(Clone, Debug)]
 pub struct ShareOfLimit {

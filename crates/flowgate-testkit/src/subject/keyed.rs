@@ -81,9 +81,11 @@ pub fn keyed_segmented_window(setup: &Setup, test: Test<'_>) {
     one_key(Keyed::segmented_window(setup.quota), false, test);
 }
 
-/// Builds the [`Keyed`] limiter of the setup's kind (token bucket, fixed window or segmented window of one segment) on a
-/// manual clock that the steps set, forward and back, and by which it is asked; only a step at the end of time is
-/// asked explicitly: a [`Build`](super::Build). Nothing for other kinds.
+/// Builds the [`Keyed`] limiter of the setup's kind, asked by a manual clock that the steps set forward and back: a
+/// [`Build`](super::Build).
+///
+/// A step at the end of time is asked at that explicit time, and does not set the clock. The kinds are token bucket,
+/// fixed window and segmented window of one segment; it builds nothing for others.
 ///
 /// ```
 /// use flowgate_testkit::conformance::{Contract, check_contract};

@@ -296,9 +296,11 @@ pub fn decaying_bucket(setup: &Setup, test: Test<'_>) {
     test(&mut Explicit(&bucket));
 }
 
-/// Builds the limiter of the setup's kind on a manual clock that the steps set, forward and back, and by which it
-/// is asked; only a step at the end of time is asked explicitly. Waits join in: a [`Build`](super::Build). Nothing for what is
-/// in flight.
+/// Builds the limiter of the setup's kind, asked by a manual clock that the steps set forward and back: a
+/// [`Build`](super::Build).
+///
+/// A step at the end of time is asked at that explicit time, and does not set the clock. Callers may wait. Builds
+/// nothing for [`Kind::InFlight`].
 ///
 /// ```
 /// use flowgate::Quota;
