@@ -4,6 +4,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cargo run --release --locked -p flowgate-testkit --example oracle -- "${1:-1000000000}" "${2:-1}"
+# Every type and storage, by every contract: times before a change of quota, resets with debts, waits given up unseen.
+cargo run --release --locked -p flowgate-testkit --example contracts -- "${1:-1000000000}" "${2:-1}"
 ci/fuzz.sh 3600
 
 # How often is a limiter recognised over HTTP? Needs nginx.

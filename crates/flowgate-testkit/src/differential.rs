@@ -118,7 +118,7 @@ pub fn history(seed: u64) -> Result<u64, Box<Disagreement>> {
         let mut oracle = Oracle::new(&setup);
         let mut draw = Steps::new(
             &mut rng,
-            Capabilities::ALL,
+            Capabilities::BUCKET,
             Time::Any,
             false,
             setup.built_ns,

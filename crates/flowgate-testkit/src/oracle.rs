@@ -206,6 +206,8 @@ impl Oracle {
                 self.set_quota(at_ns, quota, carry);
                 Outcome::Changed
             }
+            // The model has no queue.
+            Op::Wait { .. } | Op::GiveUp { .. } => Outcome::Skipped,
         }
     }
 

@@ -87,6 +87,26 @@ impl Setup {
         Promise::new(self.kind, self.quota)
     }
 
+    /// Whether a [`Keyed`](flowgate::Keyed) limiter keeps the quota without rounding.
+    ///
+    /// What a unit costs in a keyed bucket is rounded up to 1/4096 ns, and the end of a keyed fixed window to
+    /// limit / 4096 ns. Where something is rounded, C2 and C8 do not hold to the nanosecond.
+    ///
+    /// ```
+    /// use flowgate::Quota;
+    /// use flowgate_testkit::script::Setup;
+    ///
+    /// assert!(Setup::new(Quota::per_second(10)).is_whole_for_keys());
+    /// assert!(!Setup::new(Quota::per_second(999_999_937)).is_whole_for_keys());
+    /// ```
+    pub fn is_whole_for_keys(&self) -> bool {
+        let units = u128::from(self.quota.count()) * u128::from(self.quota.scale());
+        match self.kind {
+            Kind::Bucket => (self.quota.period().as_nanos() * 4096).is_multiple_of(units),
+            _ => units < 4096,
+        }
+    }
+
     /// A flowgate bucket that is built so.
     ///
     /// ```
@@ -194,6 +214,17 @@ pub enum Op {
         /// What becomes of the tokens.
         carry: Carry,
     },
+    /// Wait in the queue for `n`; the wait stays open until [`Op::GiveUp`].
+    Wait {
+        /// The cost.
+        n: u64,
+    },
+    /// Drop one of the open waits without looking whether it has been granted: this one, counted
+    /// from the oldest, modulo their number. Skipped if none is open.
+    GiveUp {
+        /// Which.
+        pick: usize,
+    },
 }
 
 impl fmt::Display for Op {
@@ -211,6 +242,8 @@ impl fmt::Display for Op {
             Self::Refund { n } => write!(f, "refund {n}"),
             Self::Available => write!(f, "available"),
             Self::SetQuota { quota, carry } => write!(f, "set quota {quota} ({carry:?})"),
+            Self::Wait { n } => write!(f, "wait for {n}"),
+            Self::GiveUp { pick } => write!(f, "drop open wait {pick} unseen"),
         }
     }
 }
@@ -289,6 +322,10 @@ pub enum Outcome {
     Holds(u64),
     /// The quota was changed.
     Changed,
+    /// The caller waits in the queue.
+    Waits,
+    /// An open wait was dropped.
+    GaveUp,
     /// There was nothing to do it to.
     Skipped,
 }
@@ -307,6 +344,8 @@ impl fmt::Display for Outcome {
             Self::Back(n) => write!(f, "{n} came back"),
             Self::Holds(n) => write!(f, "holds {n}"),
             Self::Changed => write!(f, "changed"),
+            Self::Waits => write!(f, "waits"),
+            Self::GaveUp => write!(f, "gave up"),
             Self::Skipped => write!(f, "nothing to do"),
         }
     }
