@@ -8,7 +8,7 @@ mod windows;
 
 use core::fmt;
 
-use flowgate::Quota;
+use flowgate::{Carry, Quota, Refill};
 use num_rational::BigRational;
 
 use crate::rate::Rate;
@@ -453,7 +453,15 @@ impl Standing {
     }
 }
 
-/// Checks a history, for a bucket changes of quota included: the largest burst in force + ∫ rate.
+/// Checks a history, for a bucket changes of quota included.
+///
+/// A change may add tokens, as its [`Carry`] says. In any interval, a bucket then admits at most
+///
+/// - the largest current burst,
+/// - plus what flows in: ∫ rate, or `count` for each end of a period of [`Refill::Interval`],
+/// - plus the largest amount overdrawn,
+/// - plus, for each change within the interval, one new burst ([`Carry::Reset`]) or the growth of the burst
+///   ([`Carry::Additive`], [`Carry::Proportional`]).
 ///
 /// The clock of the history must not run backward where the quota changes, and nothing may be
 /// promised for a time after a change, as a told time does not move with the rate.
@@ -486,17 +494,9 @@ pub fn check_trace(setup: &Setup, trace: &[(Step, Outcome)]) -> Result<(), Broke
             _ => 0,
         });
     let overdrawn = overdrawn.max().unwrap_or(0);
-    let mut in_force = vec![(0_u64, setup.quota)];
-    in_force.extend(
-        trace
-            .iter()
-            .filter_map(|(step, outcome)| match (step.op, outcome) {
-                (Op::SetQuota { quota, .. }, Outcome::Changed) => Some((step.at_ns, quota)),
-                _ => None,
-            }),
-    );
+    let in_force = Regime::of(setup, trace);
     let mut grants = grants(trace);
-    if let [(_, quota)] = in_force[..] {
+    if let [Regime { quota, .. }] = in_force[..] {
         let kind = setup.kind;
         return Promise {
             kind,
@@ -509,32 +509,110 @@ pub fn check_trace(setup: &Setup, trace: &[(Step, Outcome)]) -> Result<(), Broke
     check_changing(&in_force, overdrawn, &grants)
 }
 
+/// What a bucket goes by until the next change.
+#[derive(Clone, Copy, Debug)]
+struct Regime {
+    since_ns: u64,
+    quota: Quota,
+    refill: Refill,
+    /// A period of an interval refill ends here.
+    ends_ns: u64,
+    /// Its first period is what is left of it after this.
+    begun_ns: i128,
+    /// The most that the change to it adds, in units.
+    gift: u64,
+}
+
+impl Regime {
+    /// All of a history, one after the other.
+    fn of(setup: &Setup, trace: &[(Step, Outcome)]) -> Vec<Self> {
+        let mut current = Self {
+            since_ns: 0,
+            quota: setup.quota,
+            refill: setup.refill,
+            ends_ns: setup.aligned_ns.unwrap_or(setup.built_ns),
+            begun_ns: i128::MIN,
+            gift: 0,
+        };
+        let mut regimes = vec![current];
+        for (step, outcome) in trace {
+            let (quota, refill, carry) = match (step.op, outcome) {
+                (Op::SetQuota { quota, carry }, Outcome::Changed) => (quota, current.refill, carry),
+                (Op::SetRefill { refill }, Outcome::Changed) => {
+                    (current.quota, refill, Carry::Kept)
+                }
+                _ => continue,
+            };
+            let burst = |quota| Rate::of(quota).burst_units;
+            let growth = burst(quota).saturating_sub(burst(current.quota));
+            if (quota.period(), refill) != (current.quota.period(), current.refill) {
+                current.begun_ns = i128::from(step.at_ns);
+                if setup.aligned_ns.is_none() {
+                    current.ends_ns = step.at_ns;
+                }
+            }
+            current = Self {
+                since_ns: step.at_ns,
+                quota,
+                refill,
+                gift: match carry {
+                    Carry::Reset => burst(quota),
+                    Carry::Kept => 0,
+                    _ => growth,
+                },
+                ..current
+            };
+            regimes.push(current);
+        }
+        regimes
+    }
+
+    /// The time by which tokens have flowed in at `at_ns`, which is not before it began.
+    fn limiter_ns(&self, at_ns: u64) -> i128 {
+        if self.refill != Refill::Interval {
+            return i128::from(at_ns);
+        }
+        let since = i128::from(at_ns) - i128::from(self.ends_ns);
+        let period = i128::from(Rate::of(self.quota).period_ns);
+        (i128::from(at_ns) - since.rem_euclid(period)).max(self.begun_ns)
+    }
+
+    /// What flows in from `begin_ns` to `end_ns`, in units.
+    fn flowed(&self, begin_ns: u64, end_ns: u64) -> BigRational {
+        let rate = Rate::of(self.quota);
+        let span = self.limiter_ns(end_ns) - self.limiter_ns(begin_ns);
+        BigRational::new(rate.accrual.into(), rate.price.into())
+            * BigRational::from_integer(span.into())
+    }
+}
+
 /// Every pair of grants, in fractions: slow, and hard to get wrong. All quotas count the same
 /// units.
-fn check_changing(
-    in_force: &[(u64, Quota)],
-    overdrawn: u64,
-    grants: &[Grant],
-) -> Result<(), Broken> {
+fn check_changing(in_force: &[Regime], overdrawn: u64, grants: &[Grant]) -> Result<(), Broken> {
     for (first, from) in grants.iter().enumerate() {
         let mut admitted = 0;
         for to in &grants[first..] {
             admitted += u128::from(to.n);
-            let mut most_at_once = 0;
+            let mut largest_burst = 0;
+            let mut gifts = 0;
             let mut flowed = BigRational::from_integer(0.into());
-            for (index, (since_ns, quota)) in in_force.iter().enumerate() {
-                let until_ns = in_force.get(index + 1).map_or(u64::MAX, |next| next.0);
-                let (begin, end) = (from.at_ns.max(*since_ns), to.at_ns.min(until_ns));
+            for (index, regime) in in_force.iter().enumerate() {
+                let until_ns = in_force
+                    .get(index + 1)
+                    .map_or(u64::MAX, |next| next.since_ns);
+                let (begin, end) = (from.at_ns.max(regime.since_ns), to.at_ns.min(until_ns));
                 if begin > end {
                     continue;
                 }
-                let rate = Rate::of(*quota);
-                most_at_once = most_at_once.max(u128::from(rate.burst_units));
-                flowed += BigRational::new(rate.accrual.into(), rate.price.into())
-                    * BigRational::from_integer((end - begin).into());
+                let burst = Rate::of(regime.quota).burst_units;
+                largest_burst = largest_burst.max(u128::from(burst));
+                if from.at_ns <= regime.since_ns {
+                    gifts += u128::from(regime.gift);
+                }
+                flowed += regime.flowed(begin, end);
             }
             let flowed = u128::try_from(flowed.floor().to_integer()).unwrap_or(u128::MAX);
-            let allowed = (most_at_once + u128::from(overdrawn)).saturating_add(flowed);
+            let allowed = (largest_burst + gifts + u128::from(overdrawn)).saturating_add(flowed);
             if admitted > allowed {
                 let (from_ns, to_ns) = (from.at_ns, to.at_ns);
                 return Err(Broken {
@@ -581,8 +659,18 @@ mod tests {
                 .map(|_| at(rng.u64(0..20), rng.u64(1..4)))
                 .collect();
             grants.sort_by_key(|grant| grant.at_ns);
+            let same = Op::SetQuota {
+                quota,
+                carry: Carry::Kept,
+            };
+            let change = [(Step { at_ns: 7, op: same }, Outcome::Changed)];
             let quick = Promise::bucket(quota).check(&grants).is_ok();
-            let slow = check_changing(&[(0, quota), (7, quota)], 0, &grants).is_ok();
+            let slow = check_changing(
+                &[0, 7].map(|since_ns| Regime::new(since_ns, quota)),
+                0,
+                &grants,
+            )
+            .is_ok();
             assert_eq!(quick, slow, "{quota} {grants:?}");
         }
     }

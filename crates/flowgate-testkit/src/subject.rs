@@ -39,6 +39,8 @@ pub struct Capabilities {
     pub available: bool,
     /// [`Op::SetQuota`].
     pub set_quota: bool,
+    /// [`Op::SetRefill`].
+    pub set_refill: bool,
     /// Refusals tell when to come back.
     pub retry_after: bool,
 }
@@ -53,6 +55,7 @@ impl Capabilities {
         refund: true,
         available: true,
         set_quota: true,
+        set_refill: true,
         retry_after: true,
     };
 
@@ -75,6 +78,7 @@ impl Capabilities {
             Op::Refund { .. } => self.refund,
             Op::Available => self.available,
             Op::SetQuota { .. } => self.set_quota,
+            Op::SetRefill { .. } => self.set_refill,
         }
     }
 }
@@ -292,6 +296,10 @@ impl<'a> BucketSubject<'a> {
             Op::Available => Outcome::Holds(self.bucket.at(now).available()),
             Op::SetQuota { quota, carry } => {
                 self.bucket.at(now).set_quota_with(quota, carry);
+                Outcome::Changed
+            }
+            Op::SetRefill { refill } => {
+                self.bucket.at(now).set_refill(refill);
                 Outcome::Changed
             }
         }

@@ -134,7 +134,9 @@ impl<A: KeyedAlgorithm> Subject for OneKey<'_, A> {
                     Err(_) => Outcome::Skipped,
                 }
             }
-            Op::Overdraw { .. } | Op::Reserve { .. } | Op::Cancel { .. } => Outcome::Skipped,
+            Op::Overdraw { .. } | Op::Reserve { .. } | Op::Cancel { .. } | Op::SetRefill { .. } => {
+                Outcome::Skipped
+            }
         }
     }
 }

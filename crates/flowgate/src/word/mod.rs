@@ -42,7 +42,7 @@ mod shared;
 mod slot;
 
 pub(crate) use crate::algorithm::Step;
-pub(crate) use parameters::{Layout, Parameters};
+pub(crate) use parameters::{BEFORE_ORIGIN, Layout, Parameters};
 pub(crate) use rule::{FixedWindow, Rule, TokenBucket};
 use shared::Stripes;
 pub(crate) use shared::{Centre, Stripe};

@@ -3,9 +3,9 @@
 use super::layout::Shared;
 use crate::quota::{Quota, TICKS_END};
 
-/// The most that an arrival time may be, in ticks: instants up to `u64::MAX` ns, a burst and a debt after
+/// The most that an arrival time may be, in ticks: limiter times up to twice `u64::MAX` ns, a burst and a debt after
 /// them, stay below it.
-const TAT_END: u128 = (1 << 95) + (1 << 94);
+const TAT_END: u128 = (1 << 96) + (1 << 94);
 
 /// What is left of 128 bits beside the flags.
 const WIDE_STATE_END: u128 = 1 << 113;
@@ -19,6 +19,9 @@ const NARROW_STATE_TICKS: u128 = 1 << 55;
 /// A base that would have to move more often than every second is not worth having.
 const NARROW_SPAN_NS: u64 = 1 << 30;
 
+/// A [`Parameters::credited_ns`] of which the clock has no instant.
+pub(crate) const BEFORE_ORIGIN: u64 = u64::MAX;
+
 /// What a decision needs to know, in ticks of which `ticks_per_ns` make a nanosecond and `unit_ticks`
 /// a unit (a token, or the part of it that [`Quota::units_per_token`] names).
 ///
@@ -30,13 +33,15 @@ pub(crate) struct Parameters {
     pub(crate) units_per_token: u64,
     pub(crate) burst_units: u64,
     pub(crate) debt_units: u64,
-    /// Limiter time moves only at multiples of this past `anchor_ns`, which is less; 0: it flows.
+    /// Limiter time moves only where an interval of this length ends; 0: it flows.
     pub(crate) interval_ns: u64,
-    pub(crate) anchor_ns: u64,
+    /// The instant until which everything that flowed in was credited when the first interval began: limiter time stands
+    /// still there until the interval ends. [`BEFORE_ORIGIN`]: where the interval before ended, before the clock's origin.
+    pub(crate) credited_ns: u64,
     /// The length of a window; 0 where there are none.
     pub(crate) window_ns: u64,
-    /// An instant at which a window begins, if all do a whole number of windows apart; otherwise a window
-    /// begins when something is counted while none is open.
+    /// The first instant at which a window begins, or an interval ends, if all do a whole number of windows or intervals
+    /// apart; otherwise a window begins when something is counted while none is open.
     pub(crate) grid_ns: Option<u64>,
     /// Counts changes of quota; a change of layout is none.
     pub(crate) epoch: u64,
@@ -72,7 +77,7 @@ impl Parameters {
             burst_units: quota.burst_units(),
             debt_units,
             interval_ns: 0,
-            anchor_ns: 0,
+            credited_ns: 0,
             window_ns: 0,
             grid_ns: None,
             epoch: 0,
@@ -102,7 +107,7 @@ impl Parameters {
             burst_units: limit,
             debt_units: 0,
             interval_ns: 0,
-            anchor_ns: 0,
+            credited_ns: 0,
             window_ns,
             grid_ns,
             epoch: 0,
@@ -187,7 +192,8 @@ impl Parameters {
     pub(crate) fn shared(mut self, stripes: usize, state: u128) -> Self {
         let most = self.burst_units / 8 / stripes as u64;
         let handful = most.min(MOST_ISSUED_UNITS) / Shared::MOST_HANDFULS;
-        let ahead = 2 * (self.burst_ticks() + self.debt_ticks()) + self.ticks_in(self.window_ns);
+        let lead = self.ticks_in(self.lead_ns()) + self.ticks_in(self.window_ns);
+        let ahead = 2 * (self.burst_ticks() + self.debt_ticks()) + lead;
         let fits = self.ticks_in(u64::MAX) + ahead < Shared::STATE_END;
         self.handful_units = 0;
         if fits && handful >= self.units_per_token {
@@ -227,28 +233,62 @@ impl Parameters {
         units as u128 * self.unit_ticks as u128
     }
 
-    /// The instant that counts as `now_ns`: itself, or the end of the last whole interval.
-    pub(crate) const fn limiter_ns(&self, now_ns: u64) -> u64 {
+    /// The instant that counts as `now_ns`: itself, or the end of the last interval.
+    const fn limiter_ns(&self, now_ns: u64) -> u128 {
         if self.interval_ns == 0 {
-            return now_ns;
+            return now_ns as u128;
         }
-        match now_ns.checked_sub(self.anchor_ns) {
-            Some(since_ns) => now_ns - since_ns % self.interval_ns,
+        let ended_ns = match now_ns.checked_sub(self.first_end_ns()) {
+            Some(since_ns) => (now_ns - since_ns % self.interval_ns) as u128,
             None => 0,
+        };
+        match self.credited_ns {
+            BEFORE_ORIGIN if now_ns < self.first_end_ns() => 0,
+            BEFORE_ORIGIN => ended_ns + self.lead_ns() as u128,
+            credited_ns if ended_ns < credited_ns as u128 && credited_ns <= now_ns => {
+                credited_ns as u128
+            }
+            _ => ended_ns,
         }
     }
 
-    /// The first instant at or after `ns` at which limiter time moves.
+    /// The first instant at which limiter time is `ns` or later.
     pub(crate) const fn next_move_ns(&self, ns: u128) -> u128 {
         if self.interval_ns == 0 || ns == 0 {
             return ns;
         }
-        let (anchor, interval) = (self.anchor_ns as u128, self.interval_ns as u128);
-        ns.saturating_sub(anchor).div_ceil(interval) * interval + anchor
+        let (first, interval) = (self.first_end_ns() as u128, self.interval_ns as u128);
+        let since = ns.saturating_sub(first + self.lead_ns() as u128);
+        let ends = since.div_ceil(interval) * interval + first;
+        let credited = self.credited_ns as u128;
+        if self.credited_ns != BEFORE_ORIGIN && ns <= credited && credited < ends {
+            credited
+        } else {
+            ends
+        }
+    }
+
+    /// How far limiter time is ahead of the clock where an interval ends.
+    ///
+    /// Limiter time begins at 0. So if the interval that has begun before the clock's origin is to count as a whole one, all
+    /// ends are later by the part of it before the origin.
+    pub(crate) const fn lead_ns(&self) -> u64 {
+        match self.credited_ns {
+            BEFORE_ORIGIN => self.interval_ns - self.first_end_ns(),
+            _ => 0,
+        }
+    }
+
+    /// Less than the interval.
+    const fn first_end_ns(&self) -> u64 {
+        match self.grid_ns {
+            Some(first_ns) => first_ns,
+            None => 0,
+        }
     }
 
     pub(crate) const fn now_ticks(&self, now_ns: u64) -> u128 {
-        self.ticks_in(self.limiter_ns(now_ns))
+        self.limiter_ns(now_ns) * self.ticks_per_ns as u128
     }
 }
 

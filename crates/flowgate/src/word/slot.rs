@@ -35,7 +35,7 @@ pub(crate) struct Cold {
     burst_units: AtomicU64,
     debt_units: AtomicU64,
     interval_ns: AtomicU64,
-    anchor_ns: AtomicU64,
+    credited_ns: AtomicU64,
     window_ns: AtomicU64,
     /// [`NO_GRID`]: none.
     grid_ns: AtomicU64,
@@ -125,7 +125,7 @@ impl Cold {
                 burst_units: AtomicU64::new(parameters.burst_units),
                 debt_units: AtomicU64::new(parameters.debt_units),
                 interval_ns: AtomicU64::new(parameters.interval_ns),
-                anchor_ns: AtomicU64::new(parameters.anchor_ns),
+                credited_ns: AtomicU64::new(parameters.credited_ns),
                 window_ns: AtomicU64::new(parameters.window_ns),
                 grid_ns: AtomicU64::new(grid(parameters)),
                 epoch: AtomicU64::new(parameters.epoch),
@@ -150,8 +150,8 @@ impl Cold {
             .store(parameters.debt_units, Ordering::Release);
         self.interval_ns
             .store(parameters.interval_ns, Ordering::Release);
-        self.anchor_ns
-            .store(parameters.anchor_ns, Ordering::Release);
+        self.credited_ns
+            .store(parameters.credited_ns, Ordering::Release);
         self.window_ns
             .store(parameters.window_ns, Ordering::Release);
         self.grid_ns.store(grid(parameters), Ordering::Release);
@@ -174,7 +174,7 @@ impl Cold {
             burst_units: self.burst_units.load(Ordering::Acquire),
             debt_units: self.debt_units.load(Ordering::Acquire),
             interval_ns: self.interval_ns.load(Ordering::Acquire),
-            anchor_ns: self.anchor_ns.load(Ordering::Acquire),
+            credited_ns: self.credited_ns.load(Ordering::Acquire),
             window_ns: self.window_ns.load(Ordering::Acquire),
             grid_ns: match self.grid_ns.load(Ordering::Acquire) {
                 NO_GRID => None,
@@ -194,7 +194,7 @@ impl Cold {
     }
 }
 
-/// Less than the length of a window, a grid's beginning is never this.
+/// Less than the length of a window or of an interval, a grid's beginning is never this.
 const NO_GRID: u64 = u64::MAX;
 
 const fn grid(parameters: &Parameters) -> u64 {
