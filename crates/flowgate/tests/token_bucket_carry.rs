@@ -1,9 +1,10 @@
 //! What a change of the quota, or of the way of refilling, carries over: tokens, debts, reservations, instants.
 
-use flowgate::{Carry, LeakyBucket, ManualClock, Quota, Refill, Timestamp, TokenBucket};
+use flowgate::{Carry, LeakyBucket, ManualClock, Quota, Refill, Striped, Timestamp, TokenBucket};
 use flowgate_testkit::promise::check_trace;
 use flowgate_testkit::script::{Op, Outcome, Setup, Step, Trace, write_trace};
 use flowgate_testkit::subject::BucketSubject;
+use flowgate_testkit::task::Task;
 use proptest::prelude::*;
 use std::fmt;
 use std::time::Duration;
@@ -139,17 +140,17 @@ fn c1_a_reset_adds_one_burst_behind_a_reservation_that_goes_into_debt() {
 }
 
 #[test]
-fn c5_the_growth_of_the_burst_is_not_given_back_a_second_time() {
+fn c5_what_comes_back_leaves_room_for_the_growth_of_the_burst() {
     let time = ManualClock::new();
     let bucket = on("1/s burst 2", &time);
     bucket.try_acquire_n(2).expect("2 are there");
-    let [first, second] = [(); 2].map(|()| bucket.reserve().expect("one fits"));
-    assert_eq!([first.at(), second.at()], [at(S), at(2 * S)]);
-    bucket.set_quota_with(quota("1/s burst 3"), Carry::Additive);
-    // At 2 s: the second, the growth of 1, and what comes back of the first; together at most the burst.
+    let [first, second] = [2, 1].map(|n| bucket.reserve_n(n).expect("it fits"));
+    assert_eq!([first.at(), second.at()], [at(2 * S), at(3 * S)]);
+    bucket.set_quota_with(quota("1/s burst 4"), Carry::Additive);
+    // At 3 s: the second, the growth of 2, and what comes back of the first; together at most the burst.
     assert_eq!(first.cancel(), 1);
     time.set(second.at());
-    assert_eq!(bucket.take_up_to(9), 2);
+    assert_eq!(bucket.take_up_to(9), 3);
 }
 
 /// Small histories of one rate, with reservations: every instant that was told counts.
@@ -397,6 +398,37 @@ fn c5_a_debt_and_told_times_outlive_a_change_of_refilling() {
     bucket.overdraw(4).expect("out of debt");
     bucket.at(at(0)).set_refill(Refill::Interval);
     assert_eq!(balance(&bucket), -2);
+}
+
+#[test]
+fn c3_c6_a_change_of_refilling_retimes_those_who_wait() {
+    let time = ManualClock::new();
+    let bucket = on("60/min burst 1", &time);
+    bucket.try_acquire().expect("1 is there");
+    let mut waits = Task::start(bucket.acquire());
+    bucket.set_refill(Refill::Interval);
+    time.advance(Duration::from_secs(30));
+    assert!(!waits.run(), "continuously, it would have been due at 1 s");
+    bucket.set_refill(Refill::Continuous);
+    time.advance(Duration::from_secs(1));
+    assert!(waits.run());
+    assert_eq!(waits.granted_ns(), Some(31 * S));
+}
+
+#[test]
+fn c1_what_stripes_hold_is_carried_too() {
+    let time = ManualClock::new();
+    time.set(at(S));
+    let hot = Striped::with_stripes(on("100000000/s burst 2560", &time), 4);
+    assert!((0..30).all(|_| hot.try_acquire().is_ok()));
+    hot.set_refill(Refill::Interval);
+    assert_eq!(hot.available(), 2_530);
+    assert!((0..30).all(|_| hot.try_acquire().is_ok()));
+    hot.set_quota_with(quota("100000000/s burst 5120"), Carry::Additive);
+    assert_eq!(hot.available(), 5_060);
+    hot.overdraw(6_060).expect("out of debt");
+    hot.set_quota_with(quota("100000000/s burst 2560"), Carry::Reset);
+    assert_eq!(hot.available(), 1_560);
 }
 
 #[test]

@@ -138,7 +138,8 @@ impl TokenBucketBuilder {
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     ///
-    /// # Errors
+    /// To admit less before that first end, as bucket4j's adaptive initial tokens do, lower the initial tokens: to the burst,
+    /// minus `count`, plus the part of `count` that belongs to the time until then.
     ///
     /// [`build`](Self::build) refuses an alignment with [`Refill::Continuous`], where it would have no effect.
     pub fn align(mut self, ends: Timestamp) -> Self {
@@ -164,10 +165,6 @@ impl TokenBucketBuilder {
     /// assert!(daily.snapshot().reset_after <= Duration::from_secs(24 * 3600));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`align`](Self::align).
     #[cfg(feature = "std")]
     pub fn align_to_wall(mut self, utc_offset_s: i32) -> Self {
         self.alignment = Alignment::ToWall { utc_offset_s };

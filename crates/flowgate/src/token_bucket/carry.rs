@@ -112,17 +112,17 @@ pub(super) fn restated(
     let before = old.now_ticks(now_ns);
     let level = token_bucket::level(tat, before, old.burst_ticks());
     let debt = tat.saturating_sub(before + old.burst_ticks());
-    let level = match carry {
-        Carry::Proportional => mul_div(level, new.burst_ticks(), old.burst_ticks()).0,
-        Carry::Kept | Carry::Reset | Carry::Additive => {
-            mul_div(level, new.token_ticks(), old.token_ticks()).0
-        }
-    };
     let full = new.now_ticks(now_ns);
     let empty = full + new.burst_ticks() - carry.gift(old, new);
-    Parameters::saturated(empty.saturating_add(tokens_up(old, new, debt)))
-        .saturating_sub(level)
-        .max(full)
+    if debt > 0 {
+        let tat = Parameters::saturated(empty.saturating_add(tokens_up(old, new, debt)));
+        return tat.max(full);
+    }
+    let (by, per) = match carry {
+        Carry::Proportional => (new.burst_ticks(), old.burst_ticks()),
+        Carry::Kept | Carry::Additive | Carry::Reset => (new.token_ticks(), old.token_ticks()),
+    };
+    empty.saturating_sub(mul_div(level, by, per).0).max(full)
 }
 
 /// The ticks of `new` that as many tokens cost as `ticks` of `old`, rounded up.

@@ -28,7 +28,7 @@ impl TokenBucket {
         let _: Result<(), QuotaError> = self.change(change, Carry::Kept, now_ns);
     }
 
-    /// Replaces the quota by what `change` returns, and what else it sets.
+    /// Replaces the quota by what `change` returns, along with what `change` sets in the ledger, settled at `now_ns()`.
     fn change(
         &self,
         change: impl FnOnce(&mut Ledger) -> Result<Quota, QuotaError>,
@@ -38,7 +38,7 @@ impl TokenBucket {
         let _change = self.room.reconfigure(self);
         let mut ledger = self.ledger.lock();
         let quota = change(&mut ledger)?.with_default_burst(ledger.default_burst);
-        let (now_ns, before, after, told_gift) = self.word.reconfigure(|old, tat| {
+        let ((now_ns, last_told_ns), before, after) = self.word.reconfigure(|old, tat| {
             // Read after the state that is settled, so that it is not older than the decisions in it.
             let now_ns = now_ns().max(self.newest_ns.load(Ordering::Acquire));
             let mut new = ledger.parameters(&quota, now_ns);
@@ -53,33 +53,31 @@ impl TokenBucket {
             // Reservations keep their times, and new requests come after the last of them. At that time, the bucket
             // holds what the change adds, and no more.
             let last_told_ns = Self::seen(&self.last_told_ns);
-            let gift = carry.gift(old, &new);
             if now_ns < last_told_ns {
-                let last = new.ticks_in(last_told_ns) + new.ticks_in(new.lead_ns());
-                let mut told = last + new.burst_ticks() - gift;
+                let empty = new.latest_ticks(last_told_ns) + new.burst_ticks();
+                let mut told = empty - carry.gift(old, &new);
                 if self.pays_after {
-                    let last = old.ticks_in(last_told_ns) + old.ticks_in(old.lead_ns());
-                    let paid = last + old.burst_ticks();
+                    let paid = old.latest_ticks(last_told_ns) + old.burst_ticks();
                     let owed = carry::tokens_up(old, &new, tat.saturating_sub(paid));
                     told = Parameters::saturated(told.saturating_add(owed));
                 }
                 new_tat = new_tat.max(told);
             }
             new.layout = new.layout_for(now_ns, new_tat);
-            let told_gift = (now_ns < last_told_ns).then_some((gift, last_told_ns));
             (
                 new,
                 new_tat,
-                (now_ns, (*old, tat), (new, new_tat), told_gift),
+                ((now_ns, last_told_ns), (*old, tat), (new, new_tat)),
             )
         });
         self.restate_largest_told(&before.0, &after.0);
         let given_back = self.given_back.load(Ordering::Acquire);
         let is_comparable = matches!(carry, Carry::Kept | Carry::Additive);
         ledger.note_change(now_ns, before, after, given_back, is_comparable);
-        if let (Carry::Additive, Some((gift, until_ns))) = (carry, told_gift) {
-            // New requests can use the growth at the very time of a reservation.
-            ledger.leave_hole(now_ns, gift, until_ns);
+        if carry == Carry::Additive && now_ns < last_told_ns {
+            // New requests can use the growth at the very time of the last reservation.
+            let gift = carry.gift(&before.0, &after.0);
+            ledger.leave_hole(now_ns, gift, last_told_ns);
         }
         ledger.quota = quota;
         drop(ledger);

@@ -238,17 +238,17 @@ impl Parameters {
         if self.interval_ns == 0 {
             return now_ns as u128;
         }
-        let ended_ns = match now_ns.checked_sub(self.first_end_ns()) {
-            Some(since_ns) => (now_ns - since_ns % self.interval_ns) as u128,
-            None => 0,
+        let Some(since_ns) = now_ns.checked_sub(self.first_end_ns()) else {
+            return match self.credited_ns {
+                credited_ns if credited_ns <= now_ns => credited_ns as u128,
+                _ => 0,
+            };
         };
+        let ended_ns = now_ns - since_ns % self.interval_ns;
         match self.credited_ns {
-            BEFORE_ORIGIN if now_ns < self.first_end_ns() => 0,
-            BEFORE_ORIGIN => ended_ns + self.lead_ns() as u128,
-            credited_ns if ended_ns < credited_ns as u128 && credited_ns <= now_ns => {
-                credited_ns as u128
-            }
-            _ => ended_ns,
+            BEFORE_ORIGIN => ended_ns as u128 + self.lead_ns() as u128,
+            credited_ns if ended_ns < credited_ns && credited_ns <= now_ns => credited_ns as u128,
+            _ => ended_ns as u128,
         }
     }
 
@@ -260,19 +260,20 @@ impl Parameters {
         let (first, interval) = (self.first_end_ns() as u128, self.interval_ns as u128);
         let since = ns.saturating_sub(first + self.lead_ns() as u128);
         let ends = since.div_ceil(interval) * interval + first;
-        let credited = self.credited_ns as u128;
-        if self.credited_ns != BEFORE_ORIGIN && ns <= credited && credited < ends {
-            credited
-        } else {
-            ends
+        match self.credited_ns {
+            BEFORE_ORIGIN => ends,
+            credited_ns if ns <= credited_ns as u128 && (credited_ns as u128) < ends => {
+                credited_ns as u128
+            }
+            _ => ends,
         }
     }
 
     /// How far limiter time is ahead of the clock where an interval ends.
     ///
-    /// Limiter time begins at 0. So if the interval that has begun before the clock's origin is to count as a whole one, all
-    /// ends are later by the part of it before the origin.
-    pub(crate) const fn lead_ns(&self) -> u64 {
+    /// Limiter time begins at 0. An interval that has begun before the clock's origin counts as a whole one, so limiter time
+    /// is ahead by its part before the origin.
+    const fn lead_ns(&self) -> u64 {
         match self.credited_ns {
             BEFORE_ORIGIN => self.interval_ns - self.first_end_ns(),
             _ => 0,
@@ -285,6 +286,11 @@ impl Parameters {
             Some(first_ns) => first_ns,
             None => 0,
         }
+    }
+
+    /// No limiter time is later when the clock shows `ns`.
+    pub(crate) const fn latest_ticks(&self, ns: u64) -> u128 {
+        self.ticks_in(ns) + self.ticks_in(self.lead_ns())
     }
 
     pub(crate) const fn now_ticks(&self, now_ns: u64) -> u128 {
