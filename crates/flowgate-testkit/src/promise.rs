@@ -665,12 +665,7 @@ mod tests {
             };
             let change = [(Step { at_ns: 7, op: same }, Outcome::Changed)];
             let quick = Promise::bucket(quota).check(&grants).is_ok();
-            let slow = check_changing(
-                &[0, 7].map(|since_ns| Regime::new(since_ns, quota)),
-                0,
-                &grants,
-            )
-            .is_ok();
+            let slow = check_changing(&Regime::of(&Setup::new(quota), &change), 0, &grants).is_ok();
             assert_eq!(quick, slow, "{quota} {grants:?}");
         }
     }
