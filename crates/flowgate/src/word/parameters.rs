@@ -1,5 +1,6 @@
 //! The integers that a quota comes down to.
 
+use super::intervals::Intervals;
 use super::layout::Shared;
 use crate::quota::{Quota, TICKS_END};
 
@@ -19,9 +20,6 @@ const NARROW_STATE_TICKS: u128 = 1 << 55;
 /// A base that would have to move more often than every second is not worth having.
 const NARROW_SPAN_NS: u64 = 1 << 30;
 
-/// A [`Parameters::credited_ns`] of which the clock has no instant.
-pub(crate) const BEFORE_ORIGIN: u64 = u64::MAX;
-
 /// What a decision needs to know, in ticks of which `ticks_per_ns` make a nanosecond and `unit_ticks`
 /// a unit (a token, or the part of it that [`Quota::units_per_token`] names).
 ///
@@ -35,8 +33,7 @@ pub(crate) struct Parameters {
     pub(crate) debt_units: u64,
     /// Limiter time moves only where an interval of this length ends; 0: it flows.
     pub(crate) interval_ns: u64,
-    /// The instant until which everything that flowed in was credited when the first interval began: limiter time stands
-    /// still there until the interval ends. [`BEFORE_ORIGIN`]: where the interval before ended, before the clock's origin.
+    /// See [`Intervals`].
     pub(crate) credited_ns: u64,
     /// The length of a window; 0 where there are none.
     pub(crate) window_ns: u64,
@@ -233,59 +230,26 @@ impl Parameters {
         units as u128 * self.unit_ticks as u128
     }
 
-    /// The instant that counts as `now_ns`: itself, or the end of the last interval.
-    const fn limiter_ns(&self, now_ns: u64) -> u128 {
-        if self.interval_ns == 0 {
-            return now_ns as u128;
-        }
-        let Some(since_ns) = now_ns.checked_sub(self.first_end_ns()) else {
-            return match self.credited_ns {
-                credited_ns if credited_ns <= now_ns => credited_ns as u128,
-                _ => 0,
-            };
-        };
-        let ended_ns = now_ns - since_ns % self.interval_ns;
-        match self.credited_ns {
-            BEFORE_ORIGIN => ended_ns as u128 + self.lead_ns() as u128,
-            credited_ns if ended_ns < credited_ns && credited_ns <= now_ns => credited_ns as u128,
-            _ => ended_ns as u128,
-        }
-    }
-
     /// The first instant at which limiter time is `ns` or later.
     pub(crate) const fn next_move_ns(&self, ns: u128) -> u128 {
         if self.interval_ns == 0 || ns == 0 {
-            return ns;
-        }
-        let (first, interval) = (self.first_end_ns() as u128, self.interval_ns as u128);
-        let since = ns.saturating_sub(first + self.lead_ns() as u128);
-        let ends = since.div_ceil(interval) * interval + first;
-        match self.credited_ns {
-            BEFORE_ORIGIN => ends,
-            credited_ns if ns <= credited_ns as u128 && (credited_ns as u128) < ends => {
-                credited_ns as u128
-            }
-            _ => ends,
+            ns
+        } else {
+            self.intervals().next_move_ns(ns)
         }
     }
 
-    /// How far limiter time is ahead of the clock where an interval ends.
-    ///
-    /// Limiter time begins at 0. An interval that has begun before the clock's origin counts as a whole one, so limiter time
-    /// is ahead by its part before the origin.
+    const fn intervals(&self) -> Intervals {
+        Intervals {
+            interval_ns: self.interval_ns,
+            first_end_ns: self.grid_ns,
+            credited_ns: self.credited_ns,
+        }
+    }
+
+    /// How far limiter time is ahead of the clock at most.
     const fn lead_ns(&self) -> u64 {
-        match self.credited_ns {
-            BEFORE_ORIGIN => self.interval_ns - self.first_end_ns(),
-            _ => 0,
-        }
-    }
-
-    /// Less than the interval.
-    const fn first_end_ns(&self) -> u64 {
-        match self.grid_ns {
-            Some(first_ns) => first_ns,
-            None => 0,
-        }
+        self.intervals().lead_ns()
     }
 
     /// No limiter time is later when the clock shows `ns`.
@@ -294,7 +258,11 @@ impl Parameters {
     }
 
     pub(crate) const fn now_ticks(&self, now_ns: u64) -> u128 {
-        self.limiter_ns(now_ns) * self.ticks_per_ns as u128
+        if self.interval_ns == 0 {
+            self.ticks_in(now_ns)
+        } else {
+            self.intervals().limiter_ns(now_ns) * self.ticks_per_ns as u128
+        }
     }
 }
 
