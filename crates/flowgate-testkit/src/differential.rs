@@ -232,6 +232,7 @@ fn small_history(build: Build<'_>, refill: Refill, seed: u64) -> Option<Deviatio
     build(&setup, &mut |subject| {
         let able = Capabilities {
             set_quota: false,
+            set_refill: false,
             ..subject.capabilities()
         };
         let mut draw = Steps::new(&mut rng, able, Time::Forward, true, 0);

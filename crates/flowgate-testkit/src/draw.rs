@@ -123,6 +123,7 @@ pub fn setup(rng: &mut Rng) -> Setup {
     let most_debt = u64::try_from(most_debt)
         .unwrap_or(u64::MAX)
         .saturating_sub(1);
+    let refill = any_refill(rng);
     Setup {
         kind: Kind::Bucket,
         quota,
@@ -131,11 +132,8 @@ pub fn setup(rng: &mut Rng) -> Setup {
             1 => Some(any_size(rng, burst_units)),
             _ => None,
         },
-        refill: if rng.u8(..4) == 0 {
-            Refill::Interval
-        } else {
-            Refill::Continuous
-        },
+        refill,
+        aligned_ns: (refill == Refill::Interval && rng.bool()).then(|| any_size(rng, u64::MAX)),
         max_debt: match rng.u8(..4) {
             0 => Some(0),
             1 => Some(any_size(rng, most_debt.max(1)).min(most_debt)),
@@ -146,6 +144,13 @@ pub fn setup(rng: &mut Rng) -> Setup {
             1 => any_size(rng, PERIODS[3]),
             _ => 0,
         },
+    }
+}
+
+fn any_refill(rng: &mut Rng) -> Refill {
+    match rng.u8(..4) {
+        0 => Refill::Interval,
+        _ => Refill::Continuous,
     }
 }
 
@@ -611,7 +616,10 @@ impl<'a> Steps<'a> {
                 pick: rng.usize(..8),
             },
             53..=56 => Op::Refund { n },
-            57..=61 => Op::Available,
+            57..=60 => Op::Available,
+            61 => Op::SetRefill {
+                refill: any_refill(rng),
+            },
             _ => Op::SetQuota {
                 quota: match (self.theme, self.kind.has_burst(), self.small) {
                     (Theme::FarAhead(quota), ..) => quota,
@@ -619,9 +627,10 @@ impl<'a> Steps<'a> {
                     (_, true, false) => quota(rng),
                     (_, false, _) => quota_for(self.kind, rng, true),
                 },
-                carry: self.carry.unwrap_or_else(|| match rng.u8(..4) {
-                    0 => Carry::Proportional,
-                    1 => Carry::Reset,
+                carry: self.carry.unwrap_or_else(|| match rng.u8(..8) {
+                    0 | 1 => Carry::Proportional,
+                    2 | 3 => Carry::Reset,
+                    4 | 5 => Carry::Additive,
                     _ => Carry::Kept,
                 }),
             },

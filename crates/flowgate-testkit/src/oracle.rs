@@ -29,7 +29,7 @@ use crate::rate::Rate;
 use crate::script::{Op, Outcome, Retry, Setup, Step};
 
 /// No grain lies later than this many after the clock's origin; a debt that would is cut.
-const END_OF_TIME: i128 = (1 << 95) + (1 << 94);
+const END_OF_TIME: i128 = (1 << 96) + (1 << 94);
 
 /// A bucket or a debt that can be kept exactly has fewer grains than this.
 const MOST_GRAINS: i128 = 1 << 93;
@@ -55,10 +55,16 @@ const MOST_GRAINS: i128 = 1 << 93;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Oracle {
+    quota: Quota,
     rate: Rate,
     refill: Refill,
-    /// Whole periods of an interval refill are counted from here.
+    /// A period of an interval refill ends here.
     anchor_ns: u64,
+    /// Whether that stays so, whatever changes.
+    is_aligned: bool,
+    /// The first period of an interval refill is what is left of it after this. When the limiter was built, it was a
+    /// whole one, which may have begun before the clock's origin.
+    begun_ns: i128,
     /// Grains; negative while tokens are owed.
     level: i128,
     /// The time, in nanoseconds, at which `level` was the level.
@@ -80,9 +86,8 @@ struct Past {
     until_ns: u64,
     /// When the change before it was; of earlier times no more is known.
     since_ns: u64,
-    rate: Rate,
-    anchor_ns: u64,
-    /// When tokens flowed in last: at the change, or when the bucket was full before; in grains of `rate`.
+    flow: Flow,
+    /// When tokens flowed in last: at the change, or when the bucket was full before; in grains of that rate.
     filled: i128,
 }
 
@@ -102,23 +107,30 @@ impl Oracle {
         let level = setup
             .initial_tokens
             .map_or(rate.full, |units| rate.cost(units));
-        Self {
+        let mut oracle = Self {
+            quota: setup.quota,
             rate,
             refill: setup.refill,
-            anchor_ns: setup.built_ns,
+            anchor_ns: setup.aligned_ns.unwrap_or(setup.built_ns),
+            is_aligned: setup.aligned_ns.is_some(),
+            begun_ns: 0,
             level,
-            // What is full is full at any time.
-            since_ns: if level == rate.full {
-                0
-            } else {
-                i128::from(setup.built_ns)
-            },
+            since_ns: 0,
             max_debt: setup.max_debt,
             newest_ns: 0,
             past: None,
             held: Vec::new(),
             given_back: GivenBack::default(),
+        };
+        if oracle.is_aligned {
+            oracle.begun_ns = oracle.flow().ended(setup.built_ns);
         }
+        // What is full is full at any time.
+        oracle.since_ns = match level == rate.full {
+            true => oracle.begun_ns.min(0),
+            false => oracle.limiter_time(setup.built_ns),
+        };
+        oracle
     }
 
     /// The rate in force, in the oracle's own units.
@@ -203,7 +215,11 @@ impl Oracle {
             Op::Refund { n } => self.refund(at_ns, n),
             Op::Available => Outcome::Holds(self.units_at(now)),
             Op::SetQuota { quota, carry } => {
-                self.set_quota(at_ns, quota, carry);
+                self.change(at_ns, quota, self.refill, carry);
+                Outcome::Changed
+            }
+            Op::SetRefill { refill } => {
+                self.change(at_ns, self.quota, refill, Carry::Kept);
                 Outcome::Changed
             }
             // The model has no queue.
@@ -211,10 +227,20 @@ impl Oracle {
         }
     }
 
-    /// The time by which tokens have flowed in: all of it, or up to the last end of a period, of which one
-    /// is at the anchor.
+    /// The time by which tokens have flowed in: all of it, or up to the last end of a period, but no less than when the first
+    /// period began.
     fn limiter_time(&self, at_ns: u64) -> i128 {
-        limiter_time(self.refill, &self.rate, self.anchor_ns, at_ns)
+        self.flow().limiter_time(at_ns)
+    }
+
+    /// What tokens flow in by.
+    fn flow(&self) -> Flow {
+        Flow {
+            refill: self.refill,
+            rate: self.rate,
+            anchor_ns: self.anchor_ns,
+            begun_ns: self.begun_ns,
+        }
     }
 
     /// What a caller at `at_ns` goes by: before the last change, that instant, less what flowed in between.
@@ -232,9 +258,13 @@ impl Oracle {
             return 0;
         };
         let known_ns = at_ns.max(past.since_ns);
-        let time = limiter_time(self.refill, &past.rate, past.anchor_ns, known_ns);
-        let flowed = (past.filled - time * past.rate.accrual).max(0);
-        let missing = scaled_up(flowed, self.rate.scale_price(), past.rate.scale_price());
+        let time = past.flow.limiter_time(known_ns);
+        let flowed = (past.filled - time * past.flow.rate.accrual).max(0);
+        let missing = scaled_up(
+            flowed,
+            self.rate.scale_price(),
+            past.flow.rate.scale_price(),
+        );
         match at_ns < past.since_ns {
             true => missing.saturating_add(self.rate.full + self.rate.cost(self.debt_units())),
             false => missing,
@@ -291,8 +321,13 @@ impl Oracle {
         }
         let mut due = now.time + self.rate.wait_ns(missing);
         let anchor = i128::from(self.anchor_ns);
-        if self.refill == Refill::Interval && due > 0 {
-            due += (anchor - due).rem_euclid(i128::from(self.rate.period_ns));
+        if self.refill == Refill::Interval && due > self.begun_ns.min(0) {
+            let ends = due + (anchor - due).rem_euclid(i128::from(self.rate.period_ns));
+            due = if due <= self.begun_ns {
+                ends.min(self.begun_ns)
+            } else {
+                ends
+            };
         }
         due - i128::from(at_ns)
     }
@@ -383,7 +418,7 @@ impl Oracle {
     }
 
     /// Settles at the old rate, then goes on at the new one.
-    fn set_quota(&mut self, at_ns: u64, quota: Quota, carry: Carry) {
+    fn change(&mut self, at_ns: u64, quota: Quota, refill: Refill, carry: Carry) {
         let old = self.rate;
         let new = Rate::of(quota);
         let at_ns = self.newest_decided_ns(at_ns);
@@ -392,40 +427,47 @@ impl Oracle {
         self.past = Some(Past {
             until_ns: at_ns,
             since_ns: self.past.as_ref().map_or(0, |past| past.until_ns),
-            rate: old,
-            anchor_ns: self.anchor_ns,
+            flow: self.flow(),
             filled: full_at.min(self.limiter_time(at_ns) * old.accrual),
         });
 
-        if self.refill == Refill::Interval && new.period_ns != old.period_ns {
-            self.anchor_ns = at_ns;
+        if refill != self.refill || new.period_ns != old.period_ns {
+            // At the clock's last instant, a nanosecond before.
+            self.begun_ns = i128::from(at_ns.min(u64::MAX - 1));
+            if !self.is_aligned {
+                self.anchor_ns = at_ns;
+            }
         }
-        self.rate = new;
+        (self.quota, self.rate, self.refill) = (quota, new, refill);
         let now = self.limiter_time(at_ns);
         let token = (new.scale_price(), old.scale_price());
-        // Toward refusing, by less than one grain of the new rate.
-        self.level = match carry {
+        // What is added, whatever the level is.
+        let gift = match carry {
             Carry::Reset => new.full,
+            Carry::Additive => (new.full - scaled_up(old.full, token.0, token.1)).max(0),
+            _ => 0,
+        };
+        // Toward refusing, by less than one grain of the new rate.
+        let level = match carry {
             Carry::Proportional if level > 0 => scaled_down(level, new.full, old.full),
             _ => scaled_down(level, token.0, token.1),
-        }
-        .min(new.full)
-        .max(now * new.accrual + new.full - END_OF_TIME);
-        // Nobody comes before who was told a time: nothing is there until then, or, of a bucket that is filled
-        // anew, one burst.
+        };
+        self.level = (level + gift)
+            .min(new.full)
+            .max((now - self.begun_ns.min(0)) * new.accrual + new.full - END_OF_TIME);
+        // Nobody comes before who was told a time: until then there is nothing, and then what is added.
         let last_told_ns = self.given_back.last_told_ns;
         if at_ns < last_told_ns {
-            let then = if carry == Carry::Reset { new.full } else { 0 };
             let until = i128::from(last_told_ns) - now;
-            self.level = self.level.min(then - new.accrual * until);
+            self.level = self.level.min(gift - new.accrual * until);
         }
         self.since_ns = now;
-        self.given_back.note_change(
-            at_ns,
-            (old, full_at),
-            (new, self.full_at()),
-            carry == Carry::Kept,
-        );
+        let is_comparable = matches!(carry, Carry::Kept | Carry::Additive);
+        self.given_back
+            .note_change(at_ns, (old, full_at), (new, self.full_at()), is_comparable);
+        if carry == Carry::Additive && at_ns < last_told_ns {
+            self.given_back.leave_hole(at_ns, gift);
+        }
     }
 }
 
@@ -438,13 +480,32 @@ struct Seen {
     missing: i128,
 }
 
-fn limiter_time(refill: Refill, rate: &Rate, anchor_ns: u64, at_ns: u64) -> i128 {
-    let at = i128::from(at_ns);
-    if refill != Refill::Interval {
-        return at;
+/// How tokens flow in.
+#[derive(Clone, Copy, Debug)]
+struct Flow {
+    refill: Refill,
+    rate: Rate,
+    anchor_ns: u64,
+    begun_ns: i128,
+}
+
+impl Flow {
+    /// The last end of a period, of which one is at the anchor.
+    fn ended(&self, at_ns: u64) -> i128 {
+        let since = i128::from(at_ns) - i128::from(self.anchor_ns);
+        i128::from(at_ns) - since.rem_euclid(i128::from(self.rate.period_ns))
     }
-    let since = at - i128::from(anchor_ns);
-    (at - since.rem_euclid(i128::from(rate.period_ns))).max(0)
+
+    fn limiter_time(&self, at_ns: u64) -> i128 {
+        let at = i128::from(at_ns);
+        if self.refill != Refill::Interval {
+            at
+        } else if at < self.begun_ns {
+            self.ended(at_ns).max(0)
+        } else {
+            self.ended(at_ns).max(self.begun_ns)
+        }
+    }
 }
 
 /// `grains` · `by` / `per`, rounded down.

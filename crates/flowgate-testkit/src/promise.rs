@@ -489,7 +489,7 @@ impl Standing {
 /// What is promised across changes, by kind:
 ///
 /// - buckets: in every interval, the largest burst in force + ∫ rate, and one burst of the new quota for each
-///   [`Carry::Reset`] in it;
+///   [`Carry::Reset`] in it, or the growth of the burst for each [`Carry::Additive`] or [`Carry::Proportional`];
 /// - windows: in every span of the shortest window in force, the largest limit (fixed windows that begin with their first
 ///   grant, and interpolated ones: 2 · limit − 1; aligned ones: 2 · limit, and the limit in each window);
 /// - the next one pays: a grant costs the rate at which it was taken;
@@ -564,9 +564,12 @@ fn eras(setup: &Setup, trace: &[(Step, Outcome)]) -> Vec<Era> {
         newest_ns = newest_ns.max(step.at_ns);
         if let (Op::SetQuota { quota, carry }, Outcome::Changed) = (step.op, outcome) {
             let mut changed = era(newest_ns, quota);
-            if carry == Carry::Reset {
-                changed.added = changed.rate.burst_units;
-            }
+            let (burst, before) = (changed.rate.burst_units, eras.last());
+            changed.added = match carry {
+                Carry::Kept => 0,
+                Carry::Reset => burst,
+                _ => burst.saturating_sub(before.map_or(0, |era| era.rate.burst_units)),
+            };
             eras.push(changed);
         }
     }

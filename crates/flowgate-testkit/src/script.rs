@@ -31,6 +31,9 @@ pub struct Setup {
     pub initial_tokens: Option<u64>,
     /// How tokens come back.
     pub refill: Refill,
+    /// An instant at which a period of an interval refill ends, in nanoseconds of its clock. By default, periods count
+    /// from when it is built.
+    pub aligned_ns: Option<u64>,
     /// The deepest debt that [`Op::Overdraw`] may leave, in units; the burst where it is not said.
     pub max_debt: Option<u64>,
     /// When it is built, in nanoseconds of its clock.
@@ -67,6 +70,7 @@ impl Setup {
             quota,
             initial_tokens: None,
             refill: Refill::Continuous,
+            aligned_ns: None,
             max_debt: None,
             built_ns: 0,
         }
@@ -120,7 +124,7 @@ impl Setup {
     ///
     /// # Errors
     ///
-    /// Where flowgate refuses the initial tokens or the debt.
+    /// Where flowgate refuses the initial tokens, the alignment or the debt.
     pub fn token_bucket(&self) -> Result<TokenBucket, QuotaError> {
         let clock = ManualClock::new();
         clock.set(Timestamp::from_nanos(self.built_ns));
@@ -129,6 +133,9 @@ impl Setup {
             .refill(self.refill);
         if let Some(tokens) = self.initial_tokens {
             builder = builder.initial_tokens(tokens);
+        }
+        if let Some(ends_ns) = self.aligned_ns {
+            builder = builder.align(Timestamp::from_nanos(ends_ns));
         }
         if let Some(debt) = self.max_debt {
             builder = builder.max_debt(debt);
@@ -148,6 +155,9 @@ impl fmt::Display for Setup {
         }
         if self.refill != Refill::Continuous {
             write!(f, ", refill {:?}", self.refill)?;
+        }
+        if let Some(ends_ns) = self.aligned_ns {
+            write!(f, ", aligned to {}", Time(ends_ns))?;
         }
         if let Some(debt) = self.max_debt {
             write!(f, ", max debt {debt}")?;
@@ -225,6 +235,11 @@ pub enum Op {
         /// Which.
         pick: usize,
     },
+    /// Change how tokens come back.
+    SetRefill {
+        /// The new way.
+        refill: Refill,
+    },
 }
 
 impl fmt::Display for Op {
@@ -244,6 +259,7 @@ impl fmt::Display for Op {
             Self::SetQuota { quota, carry } => write!(f, "set quota {quota} ({carry:?})"),
             Self::Wait { n } => write!(f, "wait for {n}"),
             Self::GiveUp { pick } => write!(f, "drop open wait {pick} unseen"),
+            Self::SetRefill { refill } => write!(f, "set refill {refill:?}"),
         }
     }
 }
@@ -320,7 +336,7 @@ pub enum Outcome {
     Back(u64),
     /// So much is there.
     Holds(u64),
-    /// The quota was changed.
+    /// The quota, or the way of refilling, was changed.
     Changed,
     /// The caller waits in the queue.
     Waits,

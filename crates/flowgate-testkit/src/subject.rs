@@ -42,6 +42,8 @@ pub struct Capabilities {
     pub available: bool,
     /// [`Op::SetQuota`].
     pub set_quota: bool,
+    /// [`Op::SetRefill`].
+    pub set_refill: bool,
     /// Refusals tell when to come back.
     pub retry_after: bool,
     /// [`Op::Wait`] and [`Op::GiveUp`].
@@ -63,6 +65,7 @@ impl Capabilities {
         refund: true,
         available: true,
         set_quota: true,
+        set_refill: true,
         retry_after: true,
         wait: true,
         hold: true,
@@ -98,6 +101,7 @@ impl Capabilities {
             Op::Available => self.available,
             Op::SetQuota { .. } => self.set_quota,
             Op::Wait { .. } | Op::GiveUp { .. } => self.wait,
+            Op::SetRefill { .. } => self.set_refill,
         }
     }
 }
@@ -323,6 +327,10 @@ impl<'a> BucketSubject<'a> {
                 Outcome::Changed
             }
             Op::Wait { .. } | Op::GiveUp { .. } => Outcome::Skipped,
+            Op::SetRefill { refill } => {
+                self.bucket.at(now).set_refill(refill);
+                Outcome::Changed
+            }
         }
     }
 }

@@ -61,6 +61,7 @@ extern crate std;
 
 mod alarm;
 mod algorithm;
+mod alignment;
 mod approximate_window;
 mod at;
 mod cell;

@@ -96,6 +96,12 @@ impl GivenBack {
         }
     }
 
+    /// Newcomers can have `grains` at the very instant of the last reservation.
+    pub(super) fn leave_hole(&mut self, at_ns: u64, grains: i128) {
+        self.hole = self.hole_at(at_ns) + grains;
+        self.hole_until_ns = self.last_told_ns;
+    }
+
     pub(super) fn note_change(
         &mut self,
         at_ns: u64,
@@ -222,8 +228,7 @@ impl Oracle {
             self.given_back.given += back;
         }
         if standing > 0 {
-            self.given_back.hole = hole + back;
-            self.given_back.hole_until_ns = self.given_back.last_told_ns;
+            self.given_back.leave_hole(at_ns, back);
         }
         let units = |level: i128| level.div_euclid(self.rate.price);
         Outcome::Back(u64::try_from(units(before + back) - units(before)).unwrap_or(0))

@@ -102,6 +102,7 @@ const TRIES: Capabilities = Capabilities {
     refund: false,
     available: false,
     set_quota: false,
+    set_refill: false,
     retry_after: false,
     wait: false,
     hold: false,

@@ -23,6 +23,7 @@ const HOLDS: Capabilities = Capabilities {
     refund: false,
     available: true,
     set_quota: true,
+    set_refill: false,
     retry_after: true,
     wait: false,
     hold: true,

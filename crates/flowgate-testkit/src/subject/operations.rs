@@ -35,6 +35,7 @@ const TRIES: Capabilities = Capabilities {
     refund: false,
     available: true,
     set_quota: true,
+    set_refill: false,
     retry_after: true,
     wait: false,
     hold: false,
@@ -157,7 +158,7 @@ impl<L: Operations> Subject for Explicit<'_, L> {
 pub(super) struct OwnClock<'a, L> {
     limiter: &'a L,
     time: ManualClock,
-    waits: Vec<Task<Acquire<'a>>>,
+    waits: Vec<Task<Acquire<&'a dyn Limiter>>>,
     may_withhold: u64,
 }
 

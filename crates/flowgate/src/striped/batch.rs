@@ -1,4 +1,5 @@
 use super::Draw;
+use super::plumbing::{Key, Lots};
 use crate::clock::Timestamp;
 use crate::limiter::Limiter;
 use crate::limiter::sealed::Sealed;
@@ -112,7 +113,9 @@ where
         if missing > 0 {
             // Before they are taken: what is given back then is not too much.
             let now = self.limiter.clock().now();
-            let drawn = self.limiter.draw(missing, missing.max(self.size))?;
+            let drawn = self
+                .limiter
+                .draw(Key::new(), missing, missing.max(self.size))?;
             if self.left == 0 {
                 self.since = now;
             }

@@ -3,6 +3,9 @@
 mod batch;
 mod draw;
 mod one_word;
+mod plumbing;
+#[cfg(all(test, not(flowgate_loom)))]
+mod tests;
 
 pub use batch::Batch;
 pub use draw::Draw;
@@ -19,6 +22,7 @@ use crate::word::Stripe;
 use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Deref;
+use plumbing::Key;
 
 /// **Keeps the promise of the limiter in it, at the cost of a local counter**, on any number of threads: some of the
 /// threads share a *stripe* each, of tokens that have been taken from the limiter beforehand. After a rest, up to an
@@ -116,7 +120,7 @@ impl<L: OneWord> Striped<L> {
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     pub fn with_stripes(mut limiter: L, stripes: usize) -> Self {
-        let stripes = limiter.share(stripes);
+        let stripes = limiter.share(Key::new(), stripes);
         Self { stripes, limiter }
     }
 
@@ -160,7 +164,7 @@ impl<L: OneWord> Striped<L> {
     pub fn take_up_to(&self, n: u64) -> u64 {
         match self.own(thread_number()).take(n) {
             true => n,
-            false => self.limiter.draw(0, n).unwrap_or(0),
+            false => self.limiter.draw(Key::new(), 0, n).unwrap_or(0),
         }
     }
 
@@ -178,7 +182,7 @@ impl<L: OneWord> Striped<L> {
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     pub fn is_shared(&self) -> bool {
-        self.limiter.centre().is_shared()
+        self.limiter.centre(Key::new()).is_shared()
     }
 
     /// The limiter, with what the stripes had.
@@ -192,7 +196,7 @@ impl<L: OneWord> Striped<L> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn into_inner(mut self) -> L {
-        self.limiter.unshare();
+        self.limiter.unshare(Key::new());
         self.limiter
     }
 
@@ -212,7 +216,7 @@ impl<L: OneWord> Striped<L> {
         let units = || self.limiter.supply().token();
         match own.take_some(units) {
             true => Ok(()),
-            false => match self.limiter.centre().draw_token(number) {
+            false => match self.limiter.centre(Key::new()).draw_token(number) {
                 Some(answer) => answer,
                 None => self.limiter.try_acquire(),
             },
@@ -223,7 +227,7 @@ impl<L: OneWord> Striped<L> {
     #[cold]
     #[inline(never)]
     fn ask(&self, number: usize, n: u64) -> Result<(), Denied> {
-        match self.limiter.centre().draw(number, n) {
+        match self.limiter.centre(Key::new()).draw(number, n) {
             Some(answer) => answer,
             None => self.limiter.try_acquire_n(n),
         }

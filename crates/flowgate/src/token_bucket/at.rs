@@ -1,5 +1,5 @@
-use super::TokenBucket;
 use super::carry::Carry;
+use super::{Refill, TokenBucket};
 use crate::algorithm::token_bucket;
 use crate::at::{At, Origin};
 use crate::limiter::Snapshot;
@@ -276,6 +276,11 @@ impl<'a, T: Origin> At<'a, TokenBucket, T> {
         let unchanged = |_| Ok::<_, QuotaError>(quota);
         // An infallible change.
         let _: Result<(), QuotaError> = self.limiter.change_quota(unchanged, carry, || self.now_ns);
+    }
+
+    /// [`TokenBucket::set_refill`].
+    pub fn set_refill(self, refill: Refill) {
+        self.limiter.change_refill(refill, || self.now_ns);
     }
 }
 

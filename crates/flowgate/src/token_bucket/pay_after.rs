@@ -1,4 +1,4 @@
-use super::TokenBucket;
+use super::{Carry, Refill, TokenBucket};
 use crate::algorithm::token_bucket;
 use crate::at::{At, Origin, Read};
 use crate::clock::{Clock, Timestamp};
@@ -15,6 +15,9 @@ use core::time::Duration;
 
 /// A [`TokenBucket`] where the **next caller pays**: at most burst + the largest n + rate · t in every span of
 /// time t.
+///
+/// An explicit [`Carry`] may add to that, as for a [`TokenBucket`]: each [`Carry::Reset`] at most one new burst. None
+/// forgives a debt.
 ///
 /// An operation that comes while the bucket is not in debt goes at once if the debt that it leaves is at most
 /// `max_debt`; the next has to wait until that is paid. So a large operation need not wait for its own cost,
@@ -194,6 +197,38 @@ impl PayAfter {
         self.0.set_quota(quota);
     }
 
+    /// [`TokenBucket::set_quota_with`]: what `carry` adds pays the debt first, and only then lets operations through.
+    ///
+    /// ```
+    /// # use flowgate::{Carry, ManualClock, TokenBucket};
+    /// # use std::time::Duration;
+    /// let limiter =
+    ///     TokenBucket::builder("10/s".parse()?).clock(ManualClock::new()).build()?.pay_after();
+    /// limiter.try_acquire_n(20)?; // a debt of 10
+    /// limiter.set_quota_with("10/s burst 4".parse()?, Carry::Reset);
+    /// assert_eq!(limiter.try_acquire().unwrap_err().retry_after(), Some(Duration::from_millis(600)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_quota_with(&self, quota: Quota, carry: Carry) {
+        self.0.set_quota_with(quota, carry);
+    }
+
+    /// [`TokenBucket::set_refill`].
+    ///
+    /// ```
+    /// # use flowgate::{ManualClock, Refill, TokenBucket};
+    /// # use std::time::Duration;
+    /// let limiter =
+    ///     TokenBucket::builder("10/s".parse()?).clock(ManualClock::new()).build()?.pay_after();
+    /// limiter.try_acquire_n(15)?; // a debt of 5
+    /// limiter.set_refill(Refill::Interval);
+    /// assert_eq!(limiter.try_acquire().unwrap_err().retry_after(), Some(Duration::from_secs(1)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_refill(&self, refill: Refill) {
+        self.0.set_refill(refill);
+    }
+
     /// The same verbs at a time of your own; see [`TokenBucket::at`].
     pub fn at(&self, now: Timestamp) -> At<'_, Self> {
         At::supplied(self, now)
@@ -288,6 +323,16 @@ impl<'a, T: Origin> At<'a, PayAfter, T> {
     /// [`PayAfter::set_quota`].
     pub fn set_quota(self, quota: Quota) {
         self.bucket().set_quota(quota);
+    }
+
+    /// [`PayAfter::set_quota_with`].
+    pub fn set_quota_with(self, quota: Quota, carry: Carry) {
+        self.bucket().set_quota_with(quota, carry);
+    }
+
+    /// [`PayAfter::set_refill`].
+    pub fn set_refill(self, refill: Refill) {
+        self.bucket().set_refill(refill);
     }
 
     fn bucket(self) -> At<'a, TokenBucket, T> {

@@ -33,6 +33,7 @@
 //! suspended between its last look at the tag and its swap, while exactly a multiple of 128 changes
 //! happen, would commit with its old parameters: one operation.
 
+mod intervals;
 mod layout;
 #[cfg(all(test, flowgate_loom))]
 mod model;
@@ -43,6 +44,7 @@ mod shared;
 mod slot;
 
 pub(crate) use crate::algorithm::Step;
+pub(crate) use intervals::BEFORE_ORIGIN;
 pub(crate) use parameters::{Layout, Parameters};
 pub(crate) use rule::{FixedWindow, Rule, TokenBucket};
 use shared::Stripes;

@@ -1,12 +1,13 @@
 //! The integers that a quota comes down to.
 
+use super::intervals::Intervals;
 use super::layout::Shared;
 use crate::algorithm::mul_div::mul_div;
 use crate::quota::{Quota, TICKS_END};
 
-/// The most that an arrival time may be, in ticks: instants up to `u64::MAX` ns, a burst and a debt after
+/// The most that an arrival time may be, in ticks: limiter times up to twice `u64::MAX` ns, a burst and a debt after
 /// them, stay below it.
-const TAT_END: u128 = (1 << 95) + (1 << 94);
+const TAT_END: u128 = (1 << 96) + (1 << 94);
 
 /// What is left of 128 bits beside the flags.
 const WIDE_STATE_END: u128 = 1 << 113;
@@ -31,13 +32,14 @@ pub(crate) struct Parameters {
     pub(crate) units_per_token: u64,
     pub(crate) burst_units: u64,
     pub(crate) debt_units: u64,
-    /// Limiter time moves only at multiples of this past `anchor_ns`, which is less; 0: it flows.
+    /// Limiter time moves only where an interval of this length ends; 0: it flows.
     pub(crate) interval_ns: u64,
-    pub(crate) anchor_ns: u64,
+    /// See [`Intervals`].
+    pub(crate) credited_ns: u64,
     /// The length of a window; 0 where there are none.
     pub(crate) window_ns: u64,
-    /// An instant at which a window begins, if all do a whole number of windows apart; otherwise a window
-    /// begins when something is counted while none is open.
+    /// The first instant at which a window begins, or an interval ends, if all do a whole number of windows or intervals
+    /// apart; otherwise a window begins when something is counted while none is open.
     pub(crate) grid_ns: Option<u64>,
     /// Counts changes of quota; a change of layout is none.
     pub(crate) epoch: u64,
@@ -75,7 +77,7 @@ impl Parameters {
             burst_units: quota.burst_units(),
             debt_units,
             interval_ns: 0,
-            anchor_ns: 0,
+            credited_ns: 0,
             window_ns: 0,
             grid_ns: None,
             epoch: 0,
@@ -106,7 +108,7 @@ impl Parameters {
             burst_units: limit,
             debt_units: 0,
             interval_ns: 0,
-            anchor_ns: 0,
+            credited_ns: 0,
             window_ns,
             grid_ns,
             epoch: 0,
@@ -199,7 +201,8 @@ impl Parameters {
     pub(crate) fn shared(mut self, stripes: usize, state: u128) -> Self {
         let most = self.burst_units / 8 / stripes as u64;
         let handful = most.min(MOST_ISSUED_UNITS) / Shared::MOST_HANDFULS;
-        let ahead = 2 * (self.burst_ticks() + self.debt_ticks()) + self.ticks_in(self.window_ns);
+        let lead = self.ticks_in(self.lead_ns()) + self.ticks_in(self.window_ns);
+        let ahead = 2 * (self.burst_ticks() + self.debt_ticks()) + lead;
         let fits = self.ticks_in(u64::MAX) + ahead < Shared::STATE_END;
         self.handful_units = 0;
         if fits && handful >= self.units_per_token {
@@ -245,28 +248,39 @@ impl Parameters {
         quotient.saturating_add(u128::from(is_cut))
     }
 
-    /// The instant that counts as `now_ns`: itself, or the end of the last whole interval.
-    pub(crate) const fn limiter_ns(&self, now_ns: u64) -> u64 {
-        if self.interval_ns == 0 {
-            return now_ns;
-        }
-        match now_ns.checked_sub(self.anchor_ns) {
-            Some(since_ns) => now_ns - since_ns % self.interval_ns,
-            None => 0,
+    /// The first instant at which limiter time is `ns` or later.
+    pub(crate) const fn next_move_ns(&self, ns: u128) -> u128 {
+        if self.interval_ns == 0 || ns == 0 {
+            ns
+        } else {
+            self.intervals().next_move_ns(ns)
         }
     }
 
-    /// The first instant at or after `ns` at which limiter time moves.
-    pub(crate) const fn next_move_ns(&self, ns: u128) -> u128 {
-        if self.interval_ns == 0 || ns == 0 {
-            return ns;
+    const fn intervals(&self) -> Intervals {
+        Intervals {
+            interval_ns: self.interval_ns,
+            first_end_ns: self.grid_ns,
+            credited_ns: self.credited_ns,
         }
-        let (anchor, interval) = (self.anchor_ns as u128, self.interval_ns as u128);
-        ns.saturating_sub(anchor).div_ceil(interval) * interval + anchor
+    }
+
+    /// How far limiter time is ahead of the clock at most.
+    const fn lead_ns(&self) -> u64 {
+        self.intervals().lead_ns()
+    }
+
+    /// No limiter time is later when the clock shows `ns`.
+    pub(crate) const fn latest_ticks(&self, ns: u64) -> u128 {
+        self.ticks_in(ns) + self.ticks_in(self.lead_ns())
     }
 
     pub(crate) const fn now_ticks(&self, now_ns: u64) -> u128 {
-        self.ticks_in(self.limiter_ns(now_ns))
+        if self.interval_ns == 0 {
+            self.ticks_in(now_ns)
+        } else {
+            self.intervals().limiter_ns(now_ns) * self.ticks_per_ns as u128
+        }
     }
 }
 

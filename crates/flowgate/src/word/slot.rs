@@ -36,7 +36,7 @@ pub(crate) struct Cold {
     burst_units: AtomicU64,
     debt_units: AtomicU64,
     interval_ns: AtomicU64,
-    anchor_ns: AtomicU64,
+    credited_ns: AtomicU64,
     window_ns: AtomicU64,
     /// [`NO_GRID`]: none.
     grid_ns: AtomicU64,
@@ -127,7 +127,7 @@ impl Cold {
                 burst_units: AtomicU64::new(parameters.burst_units),
                 debt_units: AtomicU64::new(parameters.debt_units),
                 interval_ns: AtomicU64::new(parameters.interval_ns),
-                anchor_ns: AtomicU64::new(parameters.anchor_ns),
+                credited_ns: AtomicU64::new(parameters.credited_ns),
                 window_ns: AtomicU64::new(parameters.window_ns),
                 grid_ns: AtomicU64::new(grid(parameters)),
                 epoch: AtomicU64::new(parameters.epoch),
@@ -153,8 +153,8 @@ impl Cold {
             .store(parameters.debt_units, Ordering::Release);
         self.interval_ns
             .store(parameters.interval_ns, Ordering::Release);
-        self.anchor_ns
-            .store(parameters.anchor_ns, Ordering::Release);
+        self.credited_ns
+            .store(parameters.credited_ns, Ordering::Release);
         self.window_ns
             .store(parameters.window_ns, Ordering::Release);
         self.grid_ns.store(grid(parameters), Ordering::Release);
@@ -173,9 +173,9 @@ impl Cold {
     /// others, and what stripes are issued only for [`Layout::Wide`] and [`Layout::Shared`].
     #[inline(always)]
     pub(crate) fn load<R: Rule>(&self) -> Parameters {
-        let of_window = |word: &AtomicU64, none| match R::HAS_WINDOWS {
+        let of_window = |word: &AtomicU64| match R::HAS_WINDOWS {
             true => word.load(Ordering::Acquire),
-            false => none,
+            false => 0,
         };
         let of_bucket = |word: &AtomicU64| match R::HAS_WINDOWS {
             true => 0,
@@ -188,9 +188,9 @@ impl Cold {
             burst_units: self.burst_units.load(Ordering::Acquire),
             debt_units: of_bucket(&self.debt_units),
             interval_ns: of_bucket(&self.interval_ns),
-            anchor_ns: of_bucket(&self.anchor_ns),
-            window_ns: of_window(&self.window_ns, 0),
-            grid_ns: match of_window(&self.grid_ns, NO_GRID) {
+            credited_ns: of_bucket(&self.credited_ns),
+            window_ns: of_window(&self.window_ns),
+            grid_ns: match self.grid_ns.load(Ordering::Acquire) {
                 NO_GRID => None,
                 begins_ns => Some(begins_ns),
             },
@@ -209,7 +209,7 @@ impl Cold {
     }
 }
 
-/// Less than the length of a window, a grid's beginning is never this.
+/// Less than the length of a window or of an interval, a grid's beginning is never this.
 const NO_GRID: u64 = u64::MAX;
 
 const fn grid(parameters: &Parameters) -> u64 {
