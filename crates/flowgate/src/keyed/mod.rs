@@ -12,6 +12,7 @@ mod force;
 mod handover;
 mod inspect;
 mod keys;
+mod known;
 #[cfg(all(test, flowgate_loom))]
 mod model;
 mod names;
@@ -558,6 +559,8 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
 
     fn own_terms(&self, quota: Quota) -> Result<Terms, KeyedError> {
         let terms = self.terms_of(&A::quota(quota))?;
+        let terms = A::Rule::widened(terms, &self.keys.force.terms());
+        self.keys.allow(&terms);
         let reading = Reading::own(A::Rule::class(&terms));
         Ok(Terms { reading, ..terms })
     }

@@ -34,6 +34,7 @@ fn keys(burst: u64, full: Full, cells: usize) -> Model {
         full,
         counters: Counters::default(),
         newest_ns: crate::primitive::AtomicU64::new(0),
+        largest: crate::primitive::AtomicU64::new(burst),
         rule: PhantomData,
     }
 }
@@ -62,6 +63,7 @@ fn at(now_ns: u64) -> Asked<'static> {
         now_ns,
         clock: None,
         own: None,
+        is_dated: false,
     }
 }
 
