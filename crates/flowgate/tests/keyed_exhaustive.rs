@@ -234,6 +234,11 @@ impl<'a, A: KeyedAlgorithm> World<'a, A> {
                 let quota = self.setup.tables[self.table];
                 let builder = (self.setup.builder)(quota).clock(&self.clock);
                 self.limits = builder.import(&file).expect("it goes over");
+                // A window from which all was given back does not go over.
+                for key in &mut self.keys {
+                    let latest_ns = key.admitted.iter().map(|(ns, _)| *ns).max();
+                    key.latest_ns = latest_ns.unwrap_or(0);
+                }
             }
         }
     }

@@ -11,6 +11,8 @@ use super::rule::{Change, Terms};
 use crate::primitive::{AtomicU64, Lock, LockGuard, Ordering};
 use crate::quota::Quota;
 
+const NEVER: u64 = u64::MAX;
+
 #[derive(Debug)]
 pub(crate) struct InForce {
     generation: AtomicU64,
@@ -22,7 +24,11 @@ pub(crate) struct InForce {
     before_ns: AtomicU64,
     /// Who decides at this time or later need not care what was in force before: neither have the table's terms changed since,
     /// nor has any key come into them from others.
+    unsettled_ns: AtomicU64,
+    /// The same for those who decide by the clock without more ado; [`NEVER`] until somebody has decided by the clock with more care.
     settled_ns: AtomicU64,
+    /// Taken by who changes either of these.
+    settling: Lock<()>,
     /// Taken by who changes it.
     quota: Lock<Quota>,
 }
@@ -57,7 +63,9 @@ impl InForce {
             places: [Numbers::new(terms), Numbers::new(terms)],
             changed_ns: AtomicU64::new(0),
             before_ns: AtomicU64::new(0),
-            settled_ns: AtomicU64::new(0),
+            unsettled_ns: AtomicU64::new(0),
+            settled_ns: AtomicU64::new(NEVER),
+            settling: Lock::new(()),
             quota: Lock::new(quota),
         }
     }
@@ -96,9 +104,35 @@ impl InForce {
         self.settled_ns.load(Ordering::Acquire)
     }
 
+    /// See the field.
+    pub(crate) fn unsettled_ns(&self) -> u64 {
+        self.unsettled_ns.load(Ordering::Acquire)
+    }
+
     /// Announces that something is not settled before `ns`. To be done before it can be seen.
     pub(crate) fn settle(&self, ns: u64) {
-        self.settled_ns.fetch_max(ns, Ordering::AcqRel);
+        let _settling = self.settling.lock();
+        self.unsettled_ns.fetch_max(ns, Ordering::AcqRel);
+        if self.goes_by_clock() {
+            self.settled_ns.fetch_max(ns.min(NEVER - 1), Ordering::AcqRel);
+        }
+    }
+
+    /// Whether anybody has decided by the clock, and not by times of a caller's alone.
+    pub(crate) fn goes_by_clock(&self) -> bool {
+        self.settled_ns() != NEVER
+    }
+
+    /// Somebody decides by the clock. To be said before that can be seen.
+    pub(crate) fn go_by_clock(&self) {
+        if self.goes_by_clock() {
+            return;
+        }
+        let _settling = self.settling.lock();
+        if !self.goes_by_clock() {
+            let unsettled_ns = self.unsettled_ns().min(NEVER - 1);
+            self.settled_ns.store(unsettled_ns, Ordering::Release);
+        }
     }
 
     /// The quota; to be held while it is changed.

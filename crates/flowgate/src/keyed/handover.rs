@@ -207,6 +207,9 @@ impl<A: KeyedAlgorithm> Export<A> {
                 false => *from,
             };
             let state = A::Rule::carry(entry.state(), now, then, &terms);
+            if state <= then {
+                continue;
+            }
             let carried = match own {
                 true => entry.with(entry.reading(), state),
                 false => entry.with(to.reading, change.restated::<A::Rule>(state, newest)),

@@ -62,12 +62,21 @@ impl<N: Sealed> Copy for Who<'_, N> {}
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) now_ns: u64,
-    /// What has told it, and can tell it again.
+    pub(crate) told: Told,
     pub(crate) clock: Option<&'a Clock>,
     /// The key's own terms, instead of the table's.
     pub(crate) own: Option<&'a Terms>,
-    /// For somebody in line, whose turn is dated by that time and no other.
-    pub(crate) is_dated: bool,
+}
+
+/// Where a time is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// From the clock, which can tell it again.
+    ByClock,
+    /// From the caller.
+    ByCaller,
+    /// It is the date of a turn in line.
+    AsDate,
 }
 
 /// How much is asked for, in units.
@@ -104,7 +113,7 @@ pub(crate) const fn ticks(ns: u64) -> u128 {
 impl Asked<'_> {
     /// Which may be later than `now_ns`, as a clock goes on.
     fn now_again(&self) -> u128 {
-        let clock = self.clock.filter(|_| !self.is_dated);
+        let clock = self.clock.filter(|_| self.told == Told::ByClock);
         ticks(clock.map_or(self.now_ns, |clock| clock.now().as_nanos().max(self.now_ns)))
     }
 
@@ -158,10 +167,13 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         }
     }
 
-    /// Keeps in mind that something is taken at this time, if no clock does.
+    /// Keeps in mind that something is taken at this time, or by the clock.
     fn decide_at(&self, ns: u64, asked: Asked<'_>) {
-        if asked.clock.is_none() || asked.is_dated {
-            self.newest_ns.fetch_max(ns, Ordering::AcqRel);
+        match asked.told {
+            Told::ByClock => self.force.go_by_clock(),
+            Told::ByCaller | Told::AsDate => {
+                self.newest_ns.fetch_max(ns, Ordering::AcqRel);
+            }
         }
     }
 
@@ -496,7 +508,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         let own_since = || if is_own { self.table.forgotten() } else { 0 };
         if R::FLOWS {
             let is_settled = |now: u128| {
-                now >= ticks(self.force.settled_ns()) && now >= known.since && now >= own_since()
+                now >= ticks(self.force.unsettled_ns()) && now >= known.since && now >= own_since()
             };
             if is_settled(known.now) {
                 return Some(known);
@@ -512,7 +524,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
                 known.since = known.since.max(last.before);
                 known.change = Some(last.change);
             }
-        } else if asked.is_dated {
+        } else if asked.told == Told::AsDate {
             let begins = R::begins(known.state, &known.terms);
             let exchanged = self.table.exchanged(place).max(known.exchanged);
             known.since = begins.max(exchanged);
@@ -525,7 +537,9 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
 
     /// The latest time that anybody has decided by, as far as that is known.
     pub(super) fn newest_ns(&self, asked: Asked<'_>) -> u64 {
-        let told_ns = asked.clock.map_or(0, |clock| clock.latest().as_nanos());
+        let goes_by_clock = asked.told == Told::ByClock || self.force.goes_by_clock();
+        let clock = asked.clock.filter(|_| goes_by_clock);
+        let told_ns = clock.map_or(0, |clock| clock.latest().as_nanos());
         let newest_ns = self.newest_ns.load(Ordering::Acquire);
         asked.now_ns.max(told_ns).max(newest_ns)
     }
@@ -760,6 +774,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
 
     /// Of what was before `at`, nothing is known but what keys owe then.
     pub(crate) fn begin(&self, at: u128) {
+        self.newest_ns.fetch_max(nanos(at), Ordering::AcqRel);
         self.force.settle(nanos(at));
         self.table.begin(at);
     }

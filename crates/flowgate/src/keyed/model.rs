@@ -7,7 +7,7 @@
 use super::counts::Counters;
 use super::entry::{Entry, Reading};
 use super::force::InForce;
-use super::keys::{Amount, Asked, Full, Keys, Who, ticks};
+use super::keys::{Amount, Asked, Full, Keys, Told, Who, ticks};
 use super::names::Hashed;
 use super::place::Place;
 use super::rule::{Bucket, Rule as _};
@@ -61,9 +61,9 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
 fn at(now_ns: u64) -> Asked<'static> {
     Asked {
         now_ns,
+        told: Told::ByClock,
         clock: None,
         own: None,
-        is_dated: false,
     }
 }
 

@@ -1,7 +1,7 @@
 //! One key, seen from its line.
 
 use super::algorithm::KeyedAlgorithm;
-use super::keys::{Amount, Asked, Refusal, Who};
+use super::keys::{Amount, Asked, Refusal, Told, Who};
 use super::names::KeyNames;
 use super::rooms::KeyRoom;
 use super::rule::Terms;
@@ -34,9 +34,9 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeySupply<'_, A, N> {
     fn asked<'b>(&'b self, now_ns: u64, own: &'b Option<Terms>) -> Asked<'b> {
         Asked {
             now_ns,
+            told: Told::AsDate,
             clock: Some(&self.keyed.clock),
             own: own.as_ref(),
-            is_dated: true,
         }
     }
 }

@@ -1,5 +1,5 @@
 use super::algorithm::KeyedAlgorithm;
-use super::keys::{Amount, Asked, Refusal, Who};
+use super::keys::{Amount, Asked, Refusal, Told, Who};
 use super::names::{Hashed, KeyNames, Names};
 use super::rule::Terms;
 use super::{Keyed, KeyedAcquire, KeyedError};
@@ -302,8 +302,8 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
     /// For a change: if the clock is asked, not at an earlier time than somebody has decided by.
     pub(super) fn asked_latest(&self) -> Asked<'_> {
         let mut asked = self.asked();
-        if let Some(clock) = asked.clock {
-            asked.now_ns = clock.latest().as_nanos();
+        if asked.told == Told::ByClock {
+            asked.now_ns = self.keyed.clock.latest().as_nanos();
         }
         asked
     }
@@ -313,15 +313,15 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
         match self.now_ns {
             Some(now_ns) => Asked {
                 now_ns,
-                clock: None,
+                told: Told::ByCaller,
+                clock: Some(&self.keyed.clock),
                 own: self.own.as_ref(),
-                is_dated: false,
             },
             None => Asked {
                 now_ns: self.keyed.clock.now().as_nanos(),
+                told: Told::ByClock,
                 clock: Some(&self.keyed.clock),
                 own: self.own.as_ref(),
-                is_dated: false,
             },
         }
     }

@@ -320,6 +320,9 @@ impl Rule for SegmentedWindow {
     /// To segments of the other clock that do not end earlier.
     fn carry(state: u128, now: u128, then: u128, terms: &Terms) -> u128 {
         let segments = Segments::at(state, now, terms);
+        if segments.sum() == 0 {
+            return 0;
+        }
         let left = (segments.index + 2) * terms.span - now;
         let index = then.saturating_add(left).div_ceil(terms.span) - 2;
         Segments { index, ..segments }.pack(terms)
