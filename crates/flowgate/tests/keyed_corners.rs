@@ -220,7 +220,10 @@ fn c1_c7_an_evicted_bucket_owes_the_same_by_the_table_s_slower_quota() {
 /// The table's change concerns what was left by its quota, and not what was left by others.
 #[test]
 fn c1_c7_an_evicted_bucket_owes_the_same_after_changes_of_the_table_s_quota() {
-    for (first, second) in [("1000/s burst 10", "1/h burst 10"), ("1/h burst 10", "1000/s burst 10")] {
+    for (first, second) in [
+        ("1000/s burst 10", "1/h burst 10"),
+        ("1/h burst 10", "1000/s burst 10"),
+    ] {
         let clock = ManualClock::new();
         let limits = buckets(first, &clock);
         let own = limits.with(quota("1/min burst 10")).unwrap();
@@ -321,7 +324,10 @@ fn c2_c3_before_a_change_a_refusal_says_when_by_the_old_rate() {
     assert_eq!(denied.retry_after(), Some(Duration::from_millis(300)));
     assert!(limits.at(ns(299_999_999)).peek_n("k", 3).is_err());
     assert!(before(300).peek_n("k", 3).is_ok());
-    assert_eq!([before(300), before(1_000)].map(|at| at.available("k")), [3, 10]);
+    assert_eq!(
+        [before(300), before(1_000)].map(|at| at.available("k")),
+        [3, 10]
+    );
     let full = before(300).snapshot("k").reset_after;
     assert_eq!(full, Duration::from_millis(700));
     // By then full; what is taken at 1.5 s has half flowed in at the change.
@@ -429,7 +435,11 @@ fn c1_c4_a_segmented_window_keeps_its_count_between_the_table_and_its_own_limit(
 // In line.
 
 /// The clock is set back, and then there is room in the newest window, where the turn counts.
-fn served_before_its_window<A: KeyedAlgorithm>(limits: Keyed<A>, clock: &ManualClock, begins_ms: u64) {
+fn served_before_its_window<A: KeyedAlgorithm>(
+    limits: Keyed<A>,
+    clock: &ManualClock,
+    begins_ms: u64,
+) {
     clock.set(ms(7_500));
     limits.try_acquire("k").unwrap();
     clock.set(ms(5_000));
@@ -439,7 +449,11 @@ fn served_before_its_window<A: KeyedAlgorithm>(limits: Keyed<A>, clock: &ManualC
     for early_ms in [5_000, begins_ms - 1] {
         clock.set(ms(early_ms));
         let is_granted = wait.run();
-        assert!(!is_granted, "at {early_ms} ms, dated {:?}", wait.granted_ns());
+        assert!(
+            !is_granted,
+            "at {early_ms} ms, dated {:?}",
+            wait.granted_ns()
+        );
     }
     clock.set(ms(begins_ms));
     assert!(wait.run());

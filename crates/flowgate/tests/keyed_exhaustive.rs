@@ -207,7 +207,10 @@ impl<'a, A: KeyedAlgorithm> World<'a, A> {
                 self.newest_ns = self.newest_ns.max(now_ns);
             }
             Step::Wait(key, n, owns) => {
-                let n = owns.map(|own| limit(self.quota_of(own))).into_iter().fold(n, u64::min);
+                let n = owns
+                    .map(|own| limit(self.quota_of(own)))
+                    .into_iter()
+                    .fold(n, u64::min);
                 let limits = &self.limits;
                 let views = owns.map(|own| {
                     let own = own.map(|own| self.setup.owns[own]);
@@ -236,6 +239,11 @@ impl<'a, A: KeyedAlgorithm> World<'a, A> {
                 let quota = self.setup.tables[self.table];
                 let builder = (self.setup.builder)(quota).clock(&self.clock);
                 self.limits = builder.import(&file).expect("it goes over");
+                // From then on, what goes over counts in windows that reach there.
+                let now_ns = self.now_ns();
+                for key in &mut self.keys {
+                    key.latest_ns = key.latest_ns.max(now_ns);
+                }
             }
         }
     }
@@ -299,11 +307,16 @@ impl<'a, A: KeyedAlgorithm> World<'a, A> {
     fn worst(&self, key: u64, at_ns: u64) -> Option<(u64, u64, u64, u64)> {
         let judged = &self.keys[key as usize];
         let burst = judged.burst.max(self.largest);
-        let froms = judged.admitted.iter().map(|(ns, _)| *ns).filter(|ns| *ns <= at_ns);
+        let froms = judged
+            .admitted
+            .iter()
+            .map(|(ns, _)| *ns)
+            .filter(|ns| *ns <= at_ns);
         froms
             .flat_map(|from_ns| {
                 let tos = judged.admitted.iter().map(|(ns, _)| *ns);
-                tos.filter(|ns| *ns >= at_ns).map(move |to_ns| (from_ns, to_ns))
+                tos.filter(|ns| *ns >= at_ns)
+                    .map(move |to_ns| (from_ns, to_ns))
             })
             .find_map(|(from_ns, to_ns)| {
                 let most = match self.setup.promise {
@@ -318,7 +331,10 @@ impl<'a, A: KeyedAlgorithm> World<'a, A> {
                         burst * times - u64::from(times > 1)
                     }
                 };
-                let within = judged.admitted.iter().filter(|(ns, _)| (from_ns..=to_ns).contains(ns));
+                let within = judged
+                    .admitted
+                    .iter()
+                    .filter(|(ns, _)| (from_ns..=to_ns).contains(ns));
                 let sum = within.map(|(_, n)| n).sum::<u64>();
                 (sum > most).then_some((from_ns, to_ns, sum, most))
             })
@@ -326,11 +342,20 @@ impl<'a, A: KeyedAlgorithm> World<'a, A> {
 
     /// The units that the table's quotas, or a key's own, let flow in.
     fn flows_in(&self, own_rate: u128, from_ns: u64, to_ns: u64) -> u64 {
-        let ends = self.rates.iter().skip(1).map(|(ns, _)| *ns).chain([u64::MAX]);
-        let all = self.rates.iter().zip(ends).map(|(&(begin_ns, rate), end_ns)| {
-            let ns = to_ns.min(end_ns).saturating_sub(from_ns.max(begin_ns));
-            u128::from(ns) * rate.max(own_rate)
-        });
+        let ends = self
+            .rates
+            .iter()
+            .skip(1)
+            .map(|(ns, _)| *ns)
+            .chain([u64::MAX]);
+        let all = self
+            .rates
+            .iter()
+            .zip(ends)
+            .map(|(&(begin_ns, rate), end_ns)| {
+                let ns = to_ns.min(end_ns).saturating_sub(from_ns.max(begin_ns));
+                u128::from(ns) * rate.max(own_rate)
+            });
         (all.sum::<u128>() >> 32) as u64
     }
 }
@@ -413,7 +438,11 @@ fn exhaust<A: KeyedAlgorithm>(setup: &Setup<A>, steps: &[Step]) {
             step
         });
         let world = setup.run(history);
-        admitted += world.keys.iter().map(|key| key.admitted.len() as u64).sum::<u64>();
+        admitted += world
+            .keys
+            .iter()
+            .map(|key| key.admitted.len() as u64)
+            .sum::<u64>();
     }
     assert!(admitted > all / 2, "{admitted} in {all} histories");
 }
@@ -493,7 +522,11 @@ fn random_step<A: KeyedAlgorithm>(setup: &Setup<A>, rng: &mut Rng) -> Step {
 
 /// Each history is short enough to begin anew often, and to be read.
 fn random<A: KeyedAlgorithm>(setup: &Setup<A>, share: u64) {
-    let all = if cfg!(debug_assertions) { 20_000 } else { 400_000 };
+    let all = if cfg!(debug_assertions) {
+        20_000
+    } else {
+        400_000
+    };
     let mut rng = Rng::with_seed(number("FLOWGATE_SEED", 1).wrapping_mul(1000) + share);
     let mut left = number("FLOWGATE_OPS", all) as i64;
     while left > 0 {
@@ -512,7 +545,12 @@ fn c1_c4_c5_c7_random_histories_of_buckets_keep_their_bound() {
     let several = Setup::new(
         Promise::Bucket,
         Keyed::token_bucket,
-        &["1/100ns burst 4", "1/1000ns burst 2", "1/us burst 20", "1/10ns burst 9"],
+        &[
+            "1/100ns burst 4",
+            "1/1000ns burst 2",
+            "1/us burst 20",
+            "1/10ns burst 9",
+        ],
         &["1/300ns burst 3", "1/7us burst 30", "1/20ns burst 5"],
         "1/day burst 99",
         700,

@@ -114,7 +114,8 @@ impl InForce {
         let _settling = self.settling.lock();
         self.unsettled_ns.fetch_max(ns, Ordering::AcqRel);
         if self.goes_by_clock() {
-            self.settled_ns.fetch_max(ns.min(NEVER - 1), Ordering::AcqRel);
+            self.settled_ns
+                .fetch_max(ns.min(NEVER - 1), Ordering::AcqRel);
         }
     }
 

@@ -162,7 +162,8 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
     /// Keeps in mind when the key comes into these terms, if it does.
     fn exchange(&self, who: Who<'_, N>, known: &Known<R>) {
         if known.exchanged > self.table.exchanged(&who.place) {
-            self.force.settle(nanos(known.exchanged).max(known.now_ns()));
+            self.force
+                .settle(nanos(known.exchanged).max(known.now_ns()));
             self.table.exchange(&who.place, known.exchanged);
         }
     }
@@ -392,9 +393,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
                 known.since = free;
                 known.state = 0;
             } else if free > now {
-                known = self.exchanged(known, newest, |at| {
-                    R::from_cell(cell, at, terms, &table)
-                });
+                known = self.exchanged(known, newest, |at| R::from_cell(cell, at, terms, &table));
             }
         }
         known.free = Some(free.max(forgotten));

@@ -56,7 +56,9 @@ impl<R: Rule> Known<R> {
     /// Takes `n`, not more than the terms ever allow: the new state, or how many ticks are missing.
     pub(crate) fn take(&self, n: u64) -> Result<u128, u128> {
         let at = self.now.max(self.since);
-        let taken = self.take_at(at, n).map_err(|missing| self.unless_free(at, missing));
+        let taken = self
+            .take_at(at, n)
+            .map_err(|missing| self.unless_free(at, missing));
         match at - self.now {
             0 => taken,
             unknown => Err(unknown + taken.err().unwrap_or(0)),

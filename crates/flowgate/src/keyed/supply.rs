@@ -1,11 +1,11 @@
 //! One key, seen from its line.
 
+use super::Keyed;
 use super::algorithm::KeyedAlgorithm;
 use super::keys::{Amount, Asked, Refusal, Told, Who};
 use super::names::KeyNames;
 use super::rooms::KeyRoom;
 use super::rule::Terms;
-use super::Keyed;
 use crate::clock::{Clock, Timestamp};
 use crate::reservation::Receipt;
 use crate::room::{Room, Supply};

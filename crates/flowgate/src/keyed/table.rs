@@ -196,13 +196,17 @@ impl Table {
 
     /// The key at `place` exchanges its terms at `at`. To be said before it does.
     pub(crate) fn exchange(&self, place: &Place, at: u128) {
-        self.padded(place).exchanged_ns.fetch_max(whole_ns(at), Ordering::AcqRel);
+        self.padded(place)
+            .exchanged_ns
+            .fetch_max(whole_ns(at), Ordering::AcqRel);
     }
 
     /// Nobody knows in what terms any key was before `at`, nor what it had taken.
     pub(crate) fn begin(&self, at: u128) {
         for padded in &self.locks {
-            padded.exchanged_ns.fetch_max(whole_ns(at), Ordering::AcqRel);
+            padded
+                .exchanged_ns
+                .fetch_max(whole_ns(at), Ordering::AcqRel);
         }
         self.forget(at, true);
     }

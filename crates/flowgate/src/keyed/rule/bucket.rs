@@ -68,7 +68,11 @@ fn cell(instant: u64, marks: u64, class: u64) -> u64 {
 fn parts(cell: u64) -> (u64, u64, u64) {
     let class = cell & u64::from(MOST_CLASS);
     let marks = cell & (OWN | TABLE | PARITY);
-    (cell & !(OWN | TABLE | PARITY | u64::from(MOST_CLASS)), marks, class)
+    (
+        cell & !(OWN | TABLE | PARITY | u64::from(MOST_CLASS)),
+        marks,
+        class,
+    )
 }
 
 /// What a bucket owes at `change`, as seen at `now` before it: what flowed in from then on had not yet.
@@ -86,7 +90,9 @@ fn after_before(state: u128, now: u128, n: u128, change: &Change) -> u128 {
     }
     // Paid at the old rate until the change, and at the new one from then on.
     let old = state.max(now).saturating_add(n.saturating_mul(from.unit));
-    Bucket::restate(old, from, to, *at).min(at_most).min(MOST_STATE)
+    Bucket::restate(old, from, to, *at)
+        .min(at_most)
+        .min(MOST_STATE)
 }
 
 impl Rule for Bucket {

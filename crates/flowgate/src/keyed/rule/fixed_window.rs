@@ -58,7 +58,12 @@ pub(super) fn are_of_window<R: Rule>(
     terms_of: impl Fn(u64, u64, u64) -> Result<Terms, QuotaError>,
 ) -> bool {
     let window_ns = (terms.span >> TICK_BITS) as u64;
-    let same = || Some(R::widened(terms_of(terms.most, terms.scale, window_ns).ok()?, terms));
+    let same = || {
+        Some(R::widened(
+            terms_of(terms.most, terms.scale, window_ns).ok()?,
+            terms,
+        ))
+    };
     terms.most > 0 && window_ns > 0 && same() == Some(*terms)
 }
 

@@ -81,7 +81,8 @@ mod tests {
     #[test]
     fn c1_c7_a_count_is_no_smaller_hardly_larger_and_in_order() {
         let powers = (0..64).map(|shift| 1_u64 << shift);
-        let around = powers.flat_map(|power| (0..600).map(move |n| power.saturating_add(n * (power >> 9).max(1))));
+        let around = powers
+            .flat_map(|power| (0..600).map(move |n| power.saturating_add(n * (power >> 9).max(1))));
         let mut counts: Vec<_> = around.chain([0, u64::MAX - 1, u64::MAX]).collect();
         counts.sort_unstable();
         let mut before = 0;
