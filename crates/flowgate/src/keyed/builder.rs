@@ -294,6 +294,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
                 full,
                 counters: Counters::default(),
                 newest_ns: AtomicU64::new(0),
+                largest: AtomicU64::new(terms.most),
                 rule: PhantomData,
             },
             capacity: keys,

@@ -7,7 +7,7 @@
 use super::counts::Counters;
 use super::entry::{Entry, Reading};
 use super::force::InForce;
-use super::keys::{Amount, Asked, Full, Keys, Who, ticks};
+use super::keys::{Amount, Asked, Full, Keys, Told, Who, ticks};
 use super::names::Hashed;
 use super::place::Place;
 use super::rule::{Bucket, Rule as _};
@@ -34,6 +34,7 @@ fn keys(burst: u64, full: Full, cells: usize) -> Model {
         full,
         counters: Counters::default(),
         newest_ns: crate::primitive::AtomicU64::new(0),
+        largest: crate::primitive::AtomicU64::new(burst),
         rule: PhantomData,
     }
 }
@@ -60,6 +61,7 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
 fn at(now_ns: u64) -> Asked<'static> {
     Asked {
         now_ns,
+        told: Told::ByClock,
         clock: None,
         own: None,
     }

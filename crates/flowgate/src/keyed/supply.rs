@@ -1,11 +1,11 @@
 //! One key, seen from its line.
 
+use super::Keyed;
 use super::algorithm::KeyedAlgorithm;
-use super::keys::{Amount, Asked, Refusal, Who};
+use super::keys::{Amount, Asked, Refusal, Told, Who};
 use super::names::KeyNames;
 use super::rooms::KeyRoom;
-use super::rule::{Rule, Terms};
-use super::{Keyed, keys};
+use super::rule::Terms;
 use crate::clock::{Clock, Timestamp};
 use crate::reservation::Receipt;
 use crate::room::{Room, Supply};
@@ -34,6 +34,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeySupply<'_, A, N> {
     fn asked<'b>(&'b self, now_ns: u64, own: &'b Option<Terms>) -> Asked<'b> {
         Asked {
             now_ns,
+            told: Told::AsDate,
             clock: Some(&self.keyed.clock),
             own: own.as_ref(),
         }
@@ -98,9 +99,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeySupply<'_, A, N> {
     fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
         let own = self.room.own();
         let asked = self.asked(at.as_nanos(), &own);
-        let (terms, state, _) = self.keyed.keys.look(self.who(), asked);
-        let now = keys::ticks(asked.now_ns);
-        let state = A::Rule::behind(state, now, ahead, &terms);
-        keys::judge::<A::Rule>(state, now, n, &terms).map(drop)
+        let (known, _) = self.keyed.keys.look(self.who(), asked);
+        known.behind(ahead).judge(n)
     }
 }

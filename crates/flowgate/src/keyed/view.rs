@@ -1,11 +1,10 @@
 use super::algorithm::KeyedAlgorithm;
-use super::keys::{Amount, Asked, Refusal, Who};
+use super::keys::{Amount, Asked, Refusal, Told, Who};
 use super::names::{Hashed, KeyNames, Names};
-use super::rule::{Rule, Terms};
+use super::rule::Terms;
 use super::{KeyTokens, Keyed, KeyedError};
 use crate::clock::Timestamp;
 use crate::limiter::Snapshot;
-use crate::primitive::Ordering;
 use crate::quota::Quota;
 use crate::room::Acquire;
 use crate::verdict::{Denied, duration_from_nanos};
@@ -56,13 +55,8 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
     /// [`Keyed::at`].
     #[must_use]
     pub fn at(self, now: Timestamp) -> Self {
-        let now_ns = now.as_nanos();
-        self.keyed
-            .keys
-            .newest_ns
-            .fetch_max(now_ns, Ordering::AcqRel);
         Self {
-            now_ns: Some(now_ns),
+            now_ns: Some(now.as_nanos()),
             ..self
         }
     }
@@ -111,6 +105,7 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
         let who = self.keyed.who(key);
         let asked = self.asked();
         if self.own.is_none()
+            && self.now_ns.is_none()
             && let Some(answer) = self.keyed.keys.take_at_once(who, asked.now_ns, n)
         {
             return answer;
@@ -239,7 +234,7 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
     ) -> T {
         let asked = self.asked_latest();
         let line = |slot| self.keyed.rooms.find(slot, &who.place, who.key);
-        let room = self.keyed.keys.look(who, asked).2.and_then(line);
+        let room = self.keyed.keys.look(who, asked).1.and_then(line);
         let supply = room.as_deref().map(|room| self.keyed.supply(room));
         let guard = supply.as_ref().map(|line| line.room.room.change(line));
         let (changed, waits) = change(asked);
@@ -271,22 +266,23 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
 
     pub(super) fn snapshot_of(&self, who: Who<'_, N>) -> Snapshot {
         let asked = self.asked();
-        let now = super::keys::ticks(asked.now_ns);
-        let (terms, state, waits) = self.keyed.keys.look(who, asked);
+        let (known, waits) = self.keyed.keys.look(who, asked);
+        let limit = known.terms.most;
         if let Some(slot) = waits
-            && let Err(denied) = self.stand_back(who, slot, asked.now_ns, Some(terms.most))
+            && let Err(denied) = self.stand_back(who, slot, asked.now_ns, Some(limit))
         {
             return Snapshot {
-                limit: terms.most,
+                limit,
                 remaining: 0,
                 reset_after: denied.retry_after().unwrap_or(Duration::MAX),
             };
         }
         Snapshot {
-            limit: terms.most,
-            remaining: A::Rule::left(state, now, &terms),
+            limit,
+            remaining: known.left(),
             reset_after: duration_from_nanos(
-                A::Rule::whole_after(state, now, &terms)
+                known
+                    .whole_after()
                     .div_ceil(super::entry::TICKS_PER_NS.into()),
             ),
         }
@@ -307,8 +303,8 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
     /// For a change: if the clock is asked, not at an earlier time than somebody has decided by.
     pub(super) fn asked_latest(&self) -> Asked<'_> {
         let mut asked = self.asked();
-        if let Some(clock) = asked.clock {
-            asked.now_ns = clock.latest().as_nanos();
+        if asked.told == Told::ByClock {
+            asked.now_ns = self.keyed.clock.latest().as_nanos();
         }
         asked
     }
@@ -318,11 +314,13 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
         match self.now_ns {
             Some(now_ns) => Asked {
                 now_ns,
-                clock: None,
+                told: Told::ByCaller,
+                clock: Some(&self.keyed.clock),
                 own: self.own.as_ref(),
             },
             None => Asked {
                 now_ns: self.keyed.clock.now().as_nanos(),
+                told: Told::ByClock,
                 clock: Some(&self.keyed.clock),
                 own: self.own.as_ref(),
             },
