@@ -353,6 +353,7 @@ impl Plan {
             refund: false,
             reserve: false,
             set_quota: false,
+            set_refill: false,
             wait: false,
             ..able
         };

@@ -198,7 +198,14 @@ impl Oracle {
             return Outcome::Skipped;
         }
         let at_ns = step.at_ns;
-        if !matches!(step.op, Op::Available | Op::Overdraw { n: 0 }) {
+        let most_overdrawn = self.rate.burst_units.saturating_add(self.debt_units());
+        let decides = match step.op {
+            Op::Available | Op::Overdraw { n: 0 } => false,
+            Op::Try { n } | Op::Reserve { n, .. } => n <= self.rate.burst_units,
+            Op::Overdraw { n } => n <= most_overdrawn,
+            _ => true,
+        };
+        if decides {
             self.newest_ns = self.newest_ns.max(at_ns);
         }
         let now = self.seen_at(at_ns);
@@ -409,10 +416,13 @@ impl Oracle {
     }
 
     /// The latest time at which anything was decided that has not flowed in again by then: nothing is given back and no
-    /// change of quota is settled before it. A later time was only looked at.
+    /// change of quota is settled before it. Of time that flows, a later one was only looked at.
     fn newest_decided_ns(&self, at_ns: u64) -> u64 {
         let full_ns = -(-self.full_at()).div_euclid(self.rate.accrual);
-        let decided_ns = u64::try_from(full_ns.max(0)).unwrap_or(u64::MAX);
+        let decided_ns = match self.refill {
+            Refill::Interval => u64::MAX,
+            _ => u64::try_from(full_ns.max(0)).unwrap_or(u64::MAX),
+        };
         let since_ns = self.past.as_ref().map_or(0, |past| past.until_ns);
         self.newest_ns.min(decided_ns).max(at_ns).max(since_ns)
     }

@@ -553,25 +553,43 @@ pub fn check_trace(setup: &Setup, trace: &[(Step, Outcome)]) -> Result<(), Broke
 
 /// The quotas of a history, and when each came into force.
 fn eras(setup: &Setup, trace: &[(Step, Outcome)]) -> Vec<Era> {
-    let era = |since_ns, quota| Era {
-        since_ns,
-        rate: Rate::of(quota),
+    let mut current = Era {
+        since_ns: 0,
+        rate: Rate::of(setup.quota),
+        refill: setup.refill,
+        ends_ns: setup.aligned_ns.unwrap_or(setup.built_ns),
+        begun_ns: i128::MIN,
         added: 0,
     };
-    let mut eras = vec![era(0, setup.quota)];
+    let mut eras = vec![current];
     let mut newest_ns = 0;
     for (step, outcome) in trace {
         newest_ns = newest_ns.max(step.at_ns);
-        if let (Op::SetQuota { quota, carry }, Outcome::Changed) = (step.op, outcome) {
-            let mut changed = era(newest_ns, quota);
-            let (burst, before) = (changed.rate.burst_units, eras.last());
-            changed.added = match carry {
-                Carry::Kept => 0,
-                Carry::Reset => burst,
-                _ => burst.saturating_sub(before.map_or(0, |era| era.rate.burst_units)),
-            };
-            eras.push(changed);
+        let (rate, refill, carry) = match (step.op, outcome) {
+            (Op::SetQuota { quota, carry }, Outcome::Changed) => {
+                (Rate::of(quota), current.refill, carry)
+            }
+            (Op::SetRefill { refill }, Outcome::Changed) => (current.rate, refill, Carry::Kept),
+            _ => continue,
+        };
+        if (rate.period_ns, refill) != (current.rate.period_ns, current.refill) {
+            current.begun_ns = i128::from(newest_ns);
+            if setup.aligned_ns.is_none() {
+                current.ends_ns = newest_ns;
+            }
         }
+        current = Era {
+            since_ns: newest_ns,
+            rate,
+            refill,
+            added: match carry {
+                Carry::Kept => 0,
+                Carry::Reset => rate.burst_units,
+                _ => rate.burst_units.saturating_sub(current.rate.burst_units),
+            },
+            ..current
+        };
+        eras.push(current);
     }
     eras
 }

@@ -2,17 +2,36 @@
 //!
 //! Slow, and hard to get wrong. All quotas of a history count the same units.
 
+use flowgate::Refill;
 use num_rational::BigRational;
 
 use super::{Anchor, Broken, Grant, Kind, decaying};
 use crate::rate::Rate;
 
-/// A quota and the time from which it is in force.
+/// A quota, how its tokens flow in, and the time from which it is in force.
+#[derive(Clone, Copy)]
 pub(super) struct Era {
     pub since_ns: u64,
     pub rate: Rate,
-    /// Units that the change itself adds: one burst, if it resets the tokens.
+    pub refill: Refill,
+    /// A period of an interval refill ends here,
+    pub ends_ns: u64,
+    /// and the first one begins here.
+    pub begun_ns: i128,
+    /// Units that the change itself adds.
     pub added: u64,
+}
+
+impl Era {
+    /// The time by which tokens have flowed in at `at_ns`, which is not before it began.
+    fn limiter_ns(&self, at_ns: u64) -> i128 {
+        if self.refill != Refill::Interval {
+            return i128::from(at_ns);
+        }
+        let since = i128::from(at_ns) - i128::from(self.ends_ns);
+        let period = i128::from(self.rate.period_ns);
+        (i128::from(at_ns) - since.rem_euclid(period)).max(self.begun_ns)
+    }
 }
 
 /// A grant, and the era in which it was decided: a later one than that of its time, if it was asked
@@ -69,10 +88,11 @@ fn era_at(eras: &[Era], at_ns: u64) -> usize {
 /// What flows in from the clock's origin until `at_ns`.
 fn flowed(eras: &[Era], at_ns: u64) -> BigRational {
     let mut sum = BigRational::from_integer(0.into());
-    for (index, Era { since_ns, rate, .. }) in eras.iter().enumerate() {
+    for (index, era) in eras.iter().enumerate() {
         let until_ns = eras.get(index + 1).map_or(u64::MAX, |next| next.since_ns);
-        let ns = at_ns.min(until_ns).saturating_sub(*since_ns);
-        sum += BigRational::new(rate.accrual.into(), rate.price.into())
+        let ns =
+            era.limiter_ns(at_ns.min(until_ns).max(era.since_ns)) - era.limiter_ns(era.since_ns);
+        sum += BigRational::new(era.rate.accrual.into(), era.rate.price.into())
             * BigRational::from_integer(ns.into());
     }
     sum

@@ -155,7 +155,7 @@ impl FixedWindow {
                 // Not an earlier one than there has been already.
                 None if used == 0 => (parameters(limit).window_end_ns(now_ns), 0),
                 // It is over, but what comes with a time from before still counts in it.
-                None => (end_ns.min(now_ns.into()), used.min(limit.into())),
+                None => (end_ns.min(now_ns.into()), used),
             };
             // Less than 2⁴⁸.
             let parameters = parameters(limit.max(used as u64));

@@ -67,7 +67,9 @@ impl<R: Rule> Known<R> {
 
     /// `ticks` from `at`, or until the key is free, if that is earlier.
     fn unless_free(&self, at: u128, ticks: u128) -> u128 {
-        let free = self.free.map(|free| free.saturating_sub(at));
+        // Before a change, the burst may have been a smaller one.
+        let changed = self.change_after(at).map_or(0, |change| change.at);
+        let free = self.free.map(|free| free.max(changed).saturating_sub(at));
         ticks.min(free.unwrap_or(ticks))
     }
 

@@ -33,7 +33,7 @@ impl<'a, T: Origin> At<'a, TokenBucket, T> {
     /// As there.
     #[inline]
     pub fn try_acquire_n(self, n: u64) -> Result<(), Denied> {
-        self.note();
+        self.note_units(|_| n, |parameters| parameters.burst_units)?;
         let Self {
             limiter, now_ns, ..
         } = self;
@@ -48,6 +48,24 @@ impl<'a, T: Origin> At<'a, TokenBucket, T> {
             let newest_ns = &self.limiter.newest_ns;
             newest_ns.fetch_max(self.now_ns, Ordering::AcqRel);
         }
+    }
+
+    /// [`note`](Self::note), unless the units are more than the `most` that could ever be granted.
+    #[inline(always)]
+    fn note_units(
+        self,
+        units: impl Fn(&Parameters) -> u64,
+        most: impl Fn(&Parameters) -> u64,
+    ) -> Result<(), Denied> {
+        if T::IS_SUPPLIED {
+            let read = |view: &View<'_>| (units(&view.parameters), most(&view.parameters));
+            let (n, most) = self.limiter.word.look(self.now_ns, read);
+            if n > most {
+                return Err(Denied::never(n, most));
+            }
+            self.note();
+        }
+        Ok(())
     }
 
     /// Unless others wait, whom that would overtake.
@@ -116,7 +134,7 @@ impl<'a, T: Origin> At<'a, TokenBucket, T> {
         most: impl Fn(&Parameters) -> u64,
         step: impl Fn(&View<'_>, u128) -> (u128, u128),
     ) -> Result<Reservation<'a>, Denied> {
-        self.note();
+        self.note_units(&units, &most)?;
         let room = &self.limiter.room;
         if room.is_held() {
             let units = units(&self.limiter.word.view(self.now_ns).parameters);
@@ -203,7 +221,7 @@ impl<'a, T: Origin> At<'a, TokenBucket, T> {
         if n == 0 {
             return Ok(());
         }
-        self.note();
+        self.note_units(|_| n, most_overdrawn)?;
         self.pass(Some(n))?;
         self.overdraw_units(|_| n)
     }
@@ -212,8 +230,7 @@ impl<'a, T: Origin> At<'a, TokenBucket, T> {
     pub(super) fn overdraw_units(self, units: impl Fn(&Parameters) -> u64) -> Result<(), Denied> {
         self.limiter.word.update(self.now_ns, |view| {
             let parameters = &view.parameters;
-            let n = units(parameters);
-            let most = parameters.burst_units.saturating_add(parameters.debt_units);
+            let (n, most) = (units(parameters), most_overdrawn(parameters));
             if n > most {
                 return Step::Stay(Err(Denied::never(n, most)));
             }
@@ -282,6 +299,11 @@ impl<'a, T: Origin> At<'a, TokenBucket, T> {
     pub fn set_refill(self, refill: Refill) {
         self.limiter.change_refill(refill, || self.now_ns);
     }
+}
+
+/// The most units that can be overdrawn.
+fn most_overdrawn(parameters: &Parameters) -> u64 {
+    parameters.burst_units.saturating_add(parameters.debt_units)
 }
 
 impl View<'_> {

@@ -597,12 +597,12 @@ impl TokenBucket {
     /// that flowed in until then does so twice.
     ///
     /// Every grant leaves a state that is later than its own time. So by a time beyond the state nothing has been granted, and
-    /// it does not count.
+    /// it does not count. (In intervals, a state does not tell that.)
     fn settled_ns(&self, now_ns: u64, parameters: &Parameters, tat: u128) -> u64 {
         let now_ns = now_ns.max(parameters.since_ns);
         let newest_ns = self.newest_ns.load(Ordering::Acquire);
-        if newest_ns <= now_ns {
-            return now_ns;
+        if newest_ns <= now_ns || parameters.interval_ns != 0 {
+            return now_ns.max(newest_ns);
         }
         let decided_ns = tat.div_ceil(u128::from(parameters.ticks_per_ns));
         // At most the newest.

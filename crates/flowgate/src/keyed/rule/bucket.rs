@@ -75,10 +75,17 @@ fn parts(cell: u64) -> (u64, u64, u64) {
     )
 }
 
-/// What a bucket owes at `change`, as seen at `now` before it: what flowed in from then on had not yet.
+/// What a bucket owes at `change`, as seen at `now` before it: what flowed in from then on had not yet, and the burst had not
+/// grown.
 fn owed_before(state: u128, now: u128, change: &Change) -> u128 {
     let flows_in = state.min(change.at).saturating_sub(now);
-    state.max(change.at) + scaled(flows_in, change.to.unit, change.from.unit)
+    let owed = state.max(change.at) + scaled(flows_in, change.to.unit, change.from.unit);
+    owed + growth(change)
+}
+
+/// By how much the burst grows, in ticks of the new terms.
+fn growth(Change { from, to, .. }: &Change) -> u128 {
+    u128::from(to.most.saturating_sub(from.most)) * to.unit
 }
 
 /// The state after `n` units more, taken at a `now` before `change`.
@@ -142,10 +149,14 @@ impl Rule for Bucket {
         // What may flow in after it was taken: all but what is owed at the change.
         let owed = state.max(*at) - at + to.cost(n);
         Err(match to.span.checked_sub(owed) {
-            Some(room) => {
-                let flows_in = scaled_down(room, from.unit, to.unit);
-                state.min(*at).saturating_sub(flows_in).saturating_sub(now)
-            }
+            Some(room) => match room.checked_sub(growth(change)) {
+                Some(room) => {
+                    let flows_in = scaled_down(room, from.unit, to.unit);
+                    state.min(*at).saturating_sub(flows_in).saturating_sub(now)
+                }
+                // Not before the burst grows.
+                None => at - now,
+            },
             None => at - now + (owed - to.span),
         })
     }
