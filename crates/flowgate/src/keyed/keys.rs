@@ -215,11 +215,13 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         now_ns: u64,
         n: Option<u64>,
     ) -> Option<Result<(), Denied>> {
-        let terms = self.force.terms();
-        let n = n.unwrap_or(terms.scale);
-        if n == 0 || n > terms.most {
-            return None;
-        }
+        let terms = self.force.terms_to_take::<R>(n);
+        let n = match n {
+            None => terms.scale,
+            Some(0) => return None,
+            Some(n) if n > terms.most => return None,
+            Some(n) => n,
+        };
         let (slot, _held) = self.find(who)?;
         // After the entry has been read, so that it has not been exchanged since.
         if !slot.entry.is_plain(terms.reading) || now_ns < self.force.settled_ns() {
