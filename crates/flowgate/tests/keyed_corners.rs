@@ -482,6 +482,36 @@ fn c1_c6_a_turn_is_not_dated_before_the_fixed_window_that_it_counts_in() {
     assert_eq!(wait.granted_ns(), Some(7_500_000_000));
 }
 
+/// The window of an hour that is open does not hold up those who wait by a faster quota.
+#[test]
+fn c2_c6_a_longer_window_that_was_open_does_not_hold_up_the_line() {
+    let clock = ManualClock::new();
+    clock.set(ms(5_000));
+    let limits = fixed("1/h", &clock);
+    limits.try_acquire("k").unwrap();
+    let mut wait = Task::start(limits.acquire("k"));
+    assert!(wait.is_waiting());
+    clock.set(ms(6_000));
+    limits.set_quota(quota("10/s")).unwrap();
+    assert!(wait.run());
+    assert_eq!(wait.granted_ns(), Some(6_000_000_000));
+}
+
+/// On a clock that goes on by itself, the time at which a key changes its quota is not always later than the turn.
+#[test]
+fn c6_a_line_by_a_quota_of_its_own_is_served_by_a_clock_that_goes_on() {
+    let limits = Keyed::token_bucket(quota("200/s burst 1"));
+    let limits = limits.seed([0, 1]).capacity(4).unwrap();
+    let own = limits.with(quota("100/s burst 1")).unwrap();
+    for _ in 0..3 {
+        limits.acquire("k").block().unwrap();
+        own.acquire("k")
+            .within(Duration::from_secs(20))
+            .block()
+            .unwrap();
+    }
+}
+
 // Times far ahead.
 
 #[test]

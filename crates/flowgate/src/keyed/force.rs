@@ -7,7 +7,7 @@
 
 use super::entry::Reading;
 use super::keys::ticks;
-use super::rule::{Change, Terms};
+use super::rule::{Change, Rule, Terms};
 use crate::primitive::{AtomicU64, Lock, LockGuard, Ordering};
 use crate::quota::Quota;
 
@@ -37,6 +37,8 @@ pub(crate) struct InForce {
 #[derive(Debug)]
 struct Numbers {
     unit: Halves,
+    /// What a token costs.
+    token: Halves,
     span: Halves,
     most: AtomicU64,
     scale: AtomicU64,
@@ -73,9 +75,31 @@ impl InForce {
     /// The terms in force.
     #[inline]
     pub(crate) fn terms(&self) -> Terms {
+        self.read(Numbers::load)
+    }
+
+    /// The terms in force, as it takes to take `n` of their units or a token. Of a bucket, a token is one unit of these, which needs
+    /// neither a multiplication nor a look at the most.
+    #[inline(always)]
+    pub(crate) fn terms_to_take<R: Rule>(&self, n: Option<u64>) -> Terms {
+        self.read(|numbers, generation| match (R::FLOWS, n) {
+            (true, None) => Terms {
+                unit: numbers.token.load(),
+                most: u64::MAX,
+                scale: 1,
+                span: numbers.span.load(),
+                count_bits: 0,
+                reading: Reading::of_table(generation),
+            },
+            _ => numbers.load(generation),
+        })
+    }
+
+    #[inline(always)]
+    fn read(&self, load: impl Fn(&Numbers, u64) -> Terms) -> Terms {
         loop {
             let generation = self.generation.load(Ordering::Acquire);
-            let terms = self.places[parity(generation)].load(generation);
+            let terms = load(&self.places[parity(generation)], generation);
             if self.generation.load(Ordering::Acquire) == generation {
                 return terms;
             }
@@ -169,6 +193,7 @@ impl Numbers {
     fn new(terms: &Terms) -> Self {
         Self {
             unit: Halves::new(terms.unit),
+            token: Halves::new(terms.cost(terms.scale)),
             span: Halves::new(terms.span),
             most: AtomicU64::new(terms.most),
             scale: AtomicU64::new(terms.scale),
@@ -179,6 +204,7 @@ impl Numbers {
     /// Each with Release: who reads one of these numbers sees what was announced before.
     fn store(&self, terms: &Terms) {
         self.unit.store(terms.unit);
+        self.token.store(terms.cost(terms.scale));
         self.span.store(terms.span);
         self.most.store(terms.most, Ordering::Release);
         self.scale.store(terms.scale, Ordering::Release);

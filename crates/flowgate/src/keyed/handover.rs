@@ -53,6 +53,8 @@ impl<A: KeyedAlgorithm> Keyed<A, Hashed> {
     pub fn export(&self) -> Vec<u8> {
         // No change of quota meanwhile: all is in the same terms.
         let _in_force = self.keys.force.quota();
+        // Read before the time, so that it is ahead of that only if the clock has been set back or callers bring later times.
+        let newest_ns = self.keys.newest_ns(self.view().asked_latest());
         let now_ns = self.clock.now().as_nanos();
         let terms = self.keys.force.terms();
         let mut file = Writer::default();
@@ -92,7 +94,6 @@ impl<A: KeyedAlgorithm> Keyed<A, Hashed> {
             .collect();
         file.numbers(&[cells.len() as u64]);
         cells.iter().for_each(|cell| file.numbers(cell));
-        let newest_ns = self.keys.newest_ns(self.view().asked_latest());
         file.numbers(&[
             self.keys.largest.load(Ordering::Acquire),
             newest_ns.saturating_sub(now_ns),

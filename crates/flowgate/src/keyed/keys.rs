@@ -159,11 +159,14 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         slot.swap(slot.entry.with(terms.reading, next))
     }
 
-    /// Keeps in mind when the key comes into these terms, if it does.
+    /// Keeps in mind when the key comes into these terms, if it does. Those who decide without a look at that are told too, if it
+    /// comes into the table's.
     fn exchange(&self, who: Who<'_, N>, known: &Known<R>) {
         if known.exchanged > self.table.exchanged(&who.place) {
-            self.force
-                .settle(nanos(known.exchanged).max(known.now_ns()));
+            if !known.terms.reading.is_own() {
+                self.force
+                    .settle(nanos(known.exchanged).max(known.now_ns()));
+            }
             self.table.exchange(&who.place, known.exchanged);
         }
     }
@@ -215,11 +218,13 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         now_ns: u64,
         n: Option<u64>,
     ) -> Option<Result<(), Denied>> {
-        let terms = self.force.terms();
-        let n = n.unwrap_or(terms.scale);
-        if n == 0 || n > terms.most {
-            return None;
-        }
+        let terms = self.force.terms_to_take::<R>(n);
+        let n = match n {
+            None => terms.scale,
+            Some(0) => return None,
+            Some(n) if n > terms.most => return None,
+            Some(n) => n,
+        };
         let (slot, _held) = self.find(who)?;
         // After the entry has been read, so that it has not been exchanged since.
         if !slot.entry.is_plain(terms.reading) || now_ns < self.force.settled_ns() {
@@ -400,10 +405,14 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         if forgotten > now && (!is_own || !R::FLOWS) {
             known.state = R::unknown_until(known.state, forgotten, terms);
         }
-        if R::FLOWS && !is_own {
-            let own_forgotten = self.table.own_forgotten();
-            known.since = known.since.max(own_forgotten);
-            known.exchanged = known.exchanged.max(own_forgotten);
+        if R::FLOWS {
+            // By then, whatever was forgotten in other terms than these was whole.
+            let forgotten = match is_own {
+                true => forgotten,
+                false => self.table.own_forgotten(),
+            };
+            known.since = known.since.max(forgotten);
+            known.exchanged = known.exchanged.max(forgotten);
         }
         self.delimited(place, known, asked)
     }
@@ -504,17 +513,15 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
     #[inline]
     fn delimited(&self, place: &Place, mut known: Known<R>, asked: Asked<'_>) -> Option<Known<R>> {
         let is_own = known.terms.reading.is_own();
-        let own_since = || if is_own { self.table.forgotten() } else { 0 };
         if R::FLOWS {
-            let is_settled = |now: u128| {
-                now >= ticks(self.force.unsettled_ns()) && now >= known.since && now >= own_since()
-            };
-            if is_settled(known.now) {
+            let is_settled = !is_own && known.now >= ticks(self.force.unsettled_ns());
+            if !is_settled {
+                known.since = known.since.max(self.table.exchanged(place));
+            }
+            if known.now >= known.since && (is_own || is_settled) {
                 return Some(known);
             }
-            known.now = known.now.max(asked.now_again());
-            let exchanged = self.table.exchanged(place);
-            known.since = known.since.max(exchanged).max(own_since());
+            known.now = asked.now_again().max(known.now);
             if !is_own {
                 let last = self.force.changed()?;
                 if last.change.to != known.terms {
@@ -524,11 +531,14 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
                 known.change = Some(last.change);
             }
         } else if asked.told == Told::AsDate {
-            let begins = R::begins(known.state, &known.terms);
-            let exchanged = self.table.exchanged(place).max(known.exchanged);
-            known.since = begins.max(exchanged);
+            known.since = self.table.exchanged(place).max(known.exchanged);
             if !is_own {
                 known.since = known.since.max(self.force.changed()?.change.at);
+            }
+            let begins = R::begins(known.state, &known.terms);
+            // If that is still to come, the window was opened in other terms, and so before.
+            if begins <= ticks(self.newest_ns(asked)) {
+                known.since = known.since.max(begins);
             }
         }
         Some(known)
@@ -647,6 +657,15 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
             if self.commit(who, (slot, held), &known, next) {
                 return;
             }
+        }
+    }
+
+    /// [`restate`](Self::restate) if the entry is in other terms.
+    pub(crate) fn align(&self, who: Who<'_, N>, asked: Asked<'_>) {
+        let terms = asked.terms(self);
+        let is_aligned = |(slot, _): (Slot<'_>, _)| slot.entry.reading() == terms.reading;
+        if !self.find(who).is_none_or(is_aligned) {
+            self.restate(who, asked);
         }
     }
 

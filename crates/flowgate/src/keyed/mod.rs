@@ -122,8 +122,9 @@ use supply::KeySupply;
 /// - Before the change before that one, the rate is not known. Every request is refused until then.
 /// - A key comes into another quota of its own, or back into the limiter's, at the latest time that the limiter has decided at. Every
 ///   request for it is refused until then. So is every request before that time for about one other key in 256.
-/// - A key whose slot has been used again is not known to be full before the latest instant at which any such key became full. By
-///   a quota of its own, every request is refused until then.
+/// - A key whose slot has been used again is not known to be full before the latest instant at which any such key became full. If it
+///   asks by a quota of its own, every request is refused until then. So is every request by the limiter's quota before the latest
+///   such instant of a key with its own.
 ///
 /// In a window, a request with an earlier time counts in the newest window of its key.
 ///

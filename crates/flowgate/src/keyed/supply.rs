@@ -39,6 +39,15 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeySupply<'_, A, N> {
             own: own.as_ref(),
         }
     }
+
+    /// Has the key come into the line's terms, if it is not in them: now, as a date does not tell when.
+    fn align(&self, own: &Option<Terms>) {
+        let asked = Asked {
+            told: Told::ByClock,
+            ..self.asked(self.keyed.clock.latest().as_nanos(), own)
+        };
+        self.keyed.keys.align(self.who(), asked);
+    }
 }
 
 impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeySupply<'_, A, N> {
@@ -56,6 +65,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeySupply<'_, A, N> {
 
     fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
         let own = self.room.own();
+        self.align(&own);
         let asked = self.asked(at.as_nanos(), &own);
         let keys = &self.keyed.keys;
         let taken = keys.take(self.who(), asked, Amount::All(n), true);
@@ -98,6 +108,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeySupply<'_, A, N> {
 
     fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
         let own = self.room.own();
+        self.align(&own);
         let asked = self.asked(at.as_nanos(), &own);
         let (known, _) = self.keyed.keys.look(self.who(), asked);
         known.behind(ahead).judge(n)

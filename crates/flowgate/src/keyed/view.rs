@@ -103,13 +103,26 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
         N: Names<K>,
     {
         let who = self.keyed.who(key);
-        let asked = self.asked();
-        if self.own.is_none()
-            && self.now_ns.is_none()
-            && let Some(answer) = self.keyed.keys.take_at_once(who, asked.now_ns, n)
-        {
-            return answer;
+        let mut now_ns = self.now_ns;
+        if self.own.is_none() && now_ns.is_none() {
+            let told_ns = self.keyed.clock.now().as_nanos();
+            if let Some(answer) = self.keyed.keys.take_at_once(who, told_ns, n) {
+                return answer;
+            }
+            now_ns = Some(told_ns);
         }
+        self.take_slowly(who, now_ns, n)
+    }
+
+    /// At `now_ns`, if it has been asked or is the caller's.
+    #[inline(never)]
+    fn take_slowly(
+        &self,
+        who: Who<'_, N>,
+        now_ns: Option<u64>,
+        n: Option<u64>,
+    ) -> Result<(), Denied> {
+        let asked = self.asked_at(now_ns.unwrap_or_else(|| self.now_ns()));
         let amount = n.map_or(Amount::Token, Amount::All);
         self.take_with_care(who, asked, amount).map(drop)
     }
@@ -311,19 +324,23 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
 
     #[inline]
     pub(super) fn asked(&self) -> Asked<'_> {
-        match self.now_ns {
-            Some(now_ns) => Asked {
-                now_ns,
-                told: Told::ByCaller,
-                clock: Some(&self.keyed.clock),
-                own: self.own.as_ref(),
+        self.asked_at(self.now_ns())
+    }
+
+    fn now_ns(&self) -> u64 {
+        let by_clock = || self.keyed.clock.now().as_nanos();
+        self.now_ns.unwrap_or_else(by_clock)
+    }
+
+    fn asked_at(&self, now_ns: u64) -> Asked<'_> {
+        Asked {
+            now_ns,
+            told: match self.now_ns {
+                Some(_) => Told::ByCaller,
+                None => Told::ByClock,
             },
-            None => Asked {
-                now_ns: self.keyed.clock.now().as_nanos(),
-                told: Told::ByClock,
-                clock: Some(&self.keyed.clock),
-                own: self.own.as_ref(),
-            },
+            clock: Some(&self.keyed.clock),
+            own: self.own.as_ref(),
         }
     }
 }
