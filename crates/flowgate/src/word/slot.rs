@@ -181,16 +181,25 @@ impl Cold {
             true => 0,
             false => word.load(Ordering::Acquire),
         };
+        let interval_ns = of_bucket(&self.interval_ns);
+        // Time that flows has neither.
+        let (credited_ns, grid_ns) = match interval_ns {
+            0 if !R::HAS_WINDOWS => (0, NO_GRID),
+            _ => (
+                of_bucket(&self.credited_ns),
+                self.grid_ns.load(Ordering::Acquire),
+            ),
+        };
         Parameters {
             ticks_per_ns: self.ticks_per_ns.load(Ordering::Acquire),
             unit_ticks: self.unit_ticks.load(Ordering::Acquire),
             units_per_token: self.units_per_token.load(Ordering::Acquire),
             burst_units: self.burst_units.load(Ordering::Acquire),
             debt_units: of_bucket(&self.debt_units),
-            interval_ns: of_bucket(&self.interval_ns),
-            credited_ns: of_bucket(&self.credited_ns),
+            interval_ns,
+            credited_ns,
             window_ns: of_window(&self.window_ns),
-            grid_ns: match self.grid_ns.load(Ordering::Acquire) {
+            grid_ns: match grid_ns {
                 NO_GRID => None,
                 begins_ns => Some(begins_ns),
             },
