@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs what takes too long for every change, in some six hours: every test with all its draws and without debug assertions,
+# Runs what takes too long for every change, in some ten hours: every test with all its draws and without debug assertions,
 # oracles, schedules, fuzzing, servers over HTTP, a long load. ci/long.sh [OPERATIONS of the oracle, default 10⁹] [SEED]
 # Writes the results into bench/recorded/long.txt; VERIFICATION.md quotes them.
 set -uo pipefail
@@ -18,6 +18,8 @@ everything() {
     step 60 release cargo test --workspace --locked --profile testrelease -- --include-ignored
     step 60 oracles ci/oracle.sh 10000000
     step 240 oracle cargo run --release --locked -p flowgate-testkit --example oracle -- "${1:-1000000000}" "${2:-1}"
+    # Every type and storage, by every contract: times before a change of quota, resets with debts, waits given up unseen.
+    step 240 contracts cargo run --release --locked -p flowgate-testkit --example contracts -- "${1:-1000000000}" "${2:-1}"
     step 60 shuttle env FLOWGATE_SCHEDULES="${FLOWGATE_SCHEDULES:-20000}" ci/shuttle.sh
     step 300 fuzz ci/fuzz.sh 3600
     # How often is a limiter recognised over HTTP?

@@ -6,11 +6,11 @@
 //!
 //! | contract | judged by |
 //! |---|---|
-//! | C1 safety | the list of grants, every interval or window; changes of quota included |
-//! | C2 no waste | the same list, with what was refused added to it ([`Promise::must_grant`]) |
-//! | C3 honest waiting | the same request, 1 ns before it is due and when it is due; the longest wait is kept |
-//! | C4 any clock | stalls, jumps to the end of time, and runs backward: C1 still, and no panic |
-//! | C5 refunds | C1 with what was cancelled and refunded taken off the list |
+//! | C1 safety | the list of grants, every interval or window; changes of quota and resets included |
+//! | C2 no waste | the same list, with what was refused added to it ([`Promise::must_grant`]); a look at the end of time and a change to the same quota cost nothing |
+//! | C3 honest waiting | the same request, 1 ns before it is due and when it is due, at times before a change as well; the longest wait is kept |
+//! | C4 any clock | stalls, jumps to the end of time, and runs backward: C1 still, and no panic; at times before a change of quota, C1 by the limiter's own time |
+//! | C5 refunds | C1 with what was cancelled and refunded taken off the list, and without waits that were given up unseen |
 //! | C8 exact rates | at both ends of the range, what is due comes through, to the unit |
 //!
 //! ```
@@ -30,9 +30,9 @@ use core::time::Duration;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fastrand::Rng;
-use flowgate::{Carry, Quota};
+use flowgate::Carry;
 
-use crate::draw::{self, Guide, Recent, Steps, Time};
+use crate::draw::{self, Guide, Recent, Steps, Theme, Time};
 use crate::oracle::Oracle;
 use crate::promise::{self, Grant, Kind};
 use crate::script::{self, Op, Outcome, Retry, Setup, Step, Trace, write_trace};
@@ -233,48 +233,66 @@ pub fn check_contract(
     Ok(())
 }
 
-fn history(
+/// Judges one contract by the history of one number; how many operations it had.
+///
+/// ```
+/// use flowgate_testkit::conformance::{Contract, history};
+/// use flowgate_testkit::promise::Kind;
+/// use flowgate_testkit::subject;
+///
+/// let operations = history(Kind::Sliding, &subject::sliding_window, Contract::C2, 17);
+/// assert!(operations.is_ok_and(|operations| operations == 40));
+/// ```
+///
+/// # Errors
+///
+/// A finding, with its history shortened.
+pub fn history(
     kind: Kind,
     build: Build<'_>,
     contract: Contract,
     seed: u64,
-) -> Result<(), Box<Finding>> {
+) -> Result<u64, Box<Finding>> {
     let mut rng = Rng::with_seed(seed);
     let small = rng.bool();
     let setup = Setup::of(kind, draw::quota_for(kind, &mut rng, small));
     let mut steps = Vec::new();
+    let mut may_withhold = 0;
     let first = run(build, &setup, |subject, trace| {
-        let capabilities = asked_of(contract, subject.capabilities(), seed);
-        let time = if contract == Contract::C4 {
-            Time::Any
-        } else {
-            Time::Forward
-        };
-        let mut draw = Steps::new(&mut rng, capabilities, time, true, 0);
-        // The other carries grant something beyond the promise, and say so.
-        draw.carry = Some(Carry::Kept);
+        may_withhold = subject.may_withhold();
+        let plan = Plan::of(contract, &setup, subject.capabilities(), seed);
+        let mut draw = Steps::new(&mut rng, plan.capabilities, plan.time, true, 0);
+        (draw.kind, draw.theme) = (kind, plan.theme);
         let mut oracle = Oracle::new(&setup);
         let mut recent = Recent::new(setup.quota);
         for _ in 0..HISTORY_LEN {
-            let guide: &dyn Guide = if kind == Kind::Bucket {
-                &oracle
-            } else {
-                &recent
-            };
+            let guide: &dyn Guide = if kind.has_burst() { &oracle } else { &recent };
+            // The other carries grant something beyond the promise, and say so.
+            let resets = matches!(plan.theme, Theme::Debts(_)) && draw.rng.u8(..4) > 0;
+            draw.carry = Some(if resets { Carry::Reset } else { Carry::Kept });
             let mut step = draw.next(guide);
-            if contract == Contract::C1 && matches!(step.op, Op::Cancel { .. }) {
+            let cancels = matches!(step.op, Op::Cancel { .. });
+            if contract == Contract::C1 && cancels && !plan.capabilities.hold {
                 continue; // That is C5's.
             }
-            // What is admitted is counted in units, which have to stay the same.
-            let recounts = |quota: Quota| quota.scale() != setup.quota.scale();
-            if matches!(step.op, Op::SetQuota { quota, .. } if recounts(quota)) {
-                continue;
+            if let Op::SetQuota { quota, .. } = step.op {
+                // What is admitted is counted in units, which have to stay the same.
+                if quota.scale() != setup.quota.scale() {
+                    continue;
+                }
+                let asked_ns = trace.iter().map(|(step, _)| step.at_ns);
+                if plan.time == Time::Behind {
+                    step.at_ns = asked_ns.fold(step.at_ns, u64::max);
+                }
             }
             if let Op::Refund { n } = &mut step.op {
                 *n = (*n).min(promise::refundable(trace, step.at_ns));
             }
             steps.push(step);
-            oracle.step(&step);
+            oracle.step(&Step {
+                op: as_a_bucket(kind, step.op),
+                ..step
+            });
             let outcome = subject.step(&step);
             draw.note(&outcome);
             trace.push((step, outcome));
@@ -284,11 +302,12 @@ fn history(
         Ok(())
     });
     let verdict = |(trace, run): (Trace, Result<(), String>)| {
-        run.and_then(|()| judge(contract, &setup, &trace))
+        run.and_then(|()| judge(contract, &setup, may_withhold, &trace))
             .map_err(|what| (what, trace))
     };
+    let operations = first.0.len() as u64;
     if verdict(first).is_ok() {
-        return Ok(());
+        return Ok(operations);
     }
     let again = |steps: &[Step]| {
         verdict(run(build, &setup, |subject, trace| {
@@ -303,7 +322,7 @@ fn history(
     let steps = shrink::shortest(&steps, |steps| again(steps).is_err());
     let steps = shrink::simplest(&steps, |steps| again(steps).is_err());
     match again(&steps) {
-        Ok(()) => Ok(()),
+        Ok(()) => Ok(operations),
         Err((what, trace)) => Err(Box::new(Finding {
             contract,
             what,
@@ -313,39 +332,92 @@ fn history(
     }
 }
 
-/// What is asked of a subject where this contract is judged.
-fn asked_of(contract: Contract, able: Capabilities, seed: u64) -> Capabilities {
-    let plain = Capabilities {
-        refund: false,
-        reserve: false,
-        set_quota: false,
-        ..able
-    };
-    match contract {
-        // A time that was told does not move with the rate, so it is one or the other.
-        Contract::C1 if seed.is_multiple_of(2) => Capabilities {
+/// What the oracle has to do to stay in the same state.
+fn as_a_bucket(kind: Kind, op: Op) -> Op {
+    match op {
+        Op::Try { n } if kind == Kind::PayAfter => Op::Overdraw { n },
+        op => op,
+    }
+}
+
+/// What is asked of a subject where a contract is judged, and at which times.
+struct Plan {
+    capabilities: Capabilities,
+    time: Time,
+    theme: Theme,
+}
+
+impl Plan {
+    fn of(contract: Contract, setup: &Setup, able: Capabilities, seed: u64) -> Self {
+        let plain = Capabilities {
+            refund: false,
+            reserve: false,
+            set_quota: false,
+            set_refill: false,
+            wait: false,
+            ..able
+        };
+        let changing = Capabilities {
             set_quota: able.set_quota,
             ..plain
-        },
-        Contract::C1 => Capabilities {
-            reserve: able.reserve,
-            ..plain
-        },
-        Contract::C2 => Capabilities {
-            overdraw: false,
-            ..plain
-        },
-        Contract::C3 => Capabilities {
-            reserve: able.reserve,
-            refund: able.refund,
-            ..plain
-        },
-        Contract::C4 | Contract::C8 => plain,
-        Contract::C5 => Capabilities {
-            reserve: able.reserve,
-            refund: able.refund,
-            ..plain
-        },
+        };
+        let about = |theme, capabilities, time| Self {
+            capabilities,
+            time,
+            theme,
+        };
+        let usual = |capabilities, time| about(Theme::Usual, capabilities, time);
+        let odd = !seed.is_multiple_of(2);
+        match contract {
+            // A time that was told does not move with the rate, so it is one or the other.
+            Contract::C1 if odd => usual(
+                Capabilities {
+                    reserve: able.reserve,
+                    ..plain
+                },
+                Time::Forward,
+            ),
+            Contract::C1 if able.set_quota && able.overdraw && seed.is_multiple_of(4) => {
+                about(Theme::Debts(setup.quota), changing, Time::Forward)
+            }
+            Contract::C1 => usual(changing, Time::Forward),
+            Contract::C2 if odd && able.own_clock && able.set_quota => about(
+                Theme::FarAhead(setup.quota),
+                Capabilities {
+                    overdraw: false,
+                    ..changing
+                },
+                Time::Forward,
+            ),
+            Contract::C2 => usual(
+                Capabilities {
+                    overdraw: false,
+                    ..plain
+                },
+                Time::Forward,
+            ),
+            Contract::C3 | Contract::C4 if odd && able.set_quota => {
+                about(Theme::Changes, changing, Time::Behind)
+            }
+            Contract::C4 => usual(plain, Time::Any),
+            Contract::C5 if odd && able.wait => about(
+                Theme::Waits,
+                Capabilities {
+                    wait: true,
+                    ..plain
+                },
+                Time::Forward,
+            ),
+            Contract::C3 | Contract::C5 => usual(
+                Capabilities {
+                    reserve: able.reserve,
+                    refund: able.refund,
+                    ..plain
+                },
+                Time::Forward,
+            ),
+            Contract::C8 => usual(plain, Time::Forward),
+        }
     }
 }
 
@@ -461,7 +533,12 @@ fn waits_too_long(
     }
 }
 
-fn judge(contract: Contract, setup: &Setup, trace: &[(Step, Outcome)]) -> Result<(), String> {
+fn judge(
+    contract: Contract,
+    setup: &Setup,
+    may_withhold: u64,
+    trace: &[(Step, Outcome)],
+) -> Result<(), String> {
     let safe =
         |trace: &[_]| promise::check_trace(setup, trace).map_err(|broken| broken.to_string());
     match contract {
@@ -469,16 +546,17 @@ fn judge(contract: Contract, setup: &Setup, trace: &[(Step, Outcome)]) -> Result
         // Whoever gives back what was not taken, or one thing twice, is not promised anything.
         Contract::C5 if !promise::refunds_are_honest(trace) => Ok(()),
         Contract::C5 => safe(trace),
-        Contract::C2 => nothing_wasted(setup, trace),
+        Contract::C2 => nothing_wasted(setup, may_withhold, trace),
+        Contract::C4 if trace.iter().any(changes) => behind_a_change(setup, trace),
         Contract::C4 => {
             // A stale caller must not do what one with the newest time could not, whether that is
             // the newest time of anybody, or (where a refusal leaves no trace) of anybody who was
             // granted something. For a bucket, in the latter case, the callers' own times have to
             // do as well; a window decides a stale call at the newest time.
-            let all = safe(&brought_up_to_date(trace, |_, _| true));
+            let all = safe(&brought_up_to_date(trace, |_| true));
             let granted = || safe(&brought_up_to_date(trace, takes));
             let own = || match setup.kind {
-                Kind::Bucket => safe(trace),
+                Kind::Bucket | Kind::PayAfter => safe(trace),
                 _ => Ok(()),
             };
             all.or_else(|what| {
@@ -491,11 +569,35 @@ fn judge(contract: Contract, setup: &Setup, trace: &[(Step, Outcome)]) -> Result
     }
 }
 
+/// C4 where the quota changes: C1 by the time at which a type's documentation counts a stale call.
+fn behind_a_change(setup: &Setup, trace: &[(Step, Outcome)]) -> Result<(), String> {
+    let safe =
+        |trace: &[_]| promise::check_trace(setup, trace).map_err(|broken| broken.to_string());
+    let as_the_last_grant = || safe(&brought_up_to_date(trace, takes));
+    match setup.kind {
+        Kind::Bucket | Kind::PayAfter | Kind::NextPays | Kind::InFlight => safe(trace),
+        // Of all, or of those before the change.
+        Kind::Window(_) | Kind::Sliding | Kind::Segmented { .. } | Kind::Decaying => {
+            as_the_last_grant()
+                .or_else(|what| safe(&brought_up_in_its_era(trace)).map_err(|_| what))
+        }
+        // As the beginning of the current window, which a change may be.
+        Kind::Approximate => as_the_last_grant().or_else(|what| {
+            let either = |did: &(Step, Outcome)| takes(did) || changes(did);
+            safe(&brought_up_to_date(trace, either)).map_err(|_| what)
+        }),
+    }
+}
+
 /// The history with each time raised to the newest of those before it that `counts`.
-fn brought_up_to_date(trace: &[(Step, Outcome)], counts: fn(&Step, &Outcome) -> bool) -> Trace {
+fn brought_up_to_date(
+    trace: &[(Step, Outcome)],
+    counts: impl Fn(&(Step, Outcome)) -> bool,
+) -> Trace {
     let mut newest_ns = 0;
-    let up_to_date = trace.iter().map(|(step, outcome)| {
-        if counts(step, outcome) {
+    let up_to_date = trace.iter().map(|did| {
+        let (step, outcome) = did;
+        if counts(did) {
             newest_ns = newest_ns.max(step.at_ns);
         }
         (
@@ -509,7 +611,34 @@ fn brought_up_to_date(trace: &[(Step, Outcome)], counts: fn(&Step, &Outcome) -> 
     up_to_date.collect()
 }
 
-fn takes(step: &Step, outcome: &Outcome) -> bool {
+/// The history with each time raised to that of the newest grant before it, leaving out grants from the next change of
+/// quota on.
+fn brought_up_in_its_era(trace: &[(Step, Outcome)]) -> Trace {
+    let mut newest_ns = 0;
+    // Since when each quota has been in force, and the newest grant until the next one.
+    let mut eras = vec![(0, 0)];
+    let brought_up = trace.iter().map(|did| {
+        let (step, outcome) = did;
+        newest_ns = newest_ns.max(step.at_ns);
+        if changes(did) {
+            eras.push((newest_ns, 0));
+        }
+        let era = eras.partition_point(|(since_ns, _)| *since_ns <= step.at_ns);
+        let granted = eras[..era].iter().map(|(_, granted_ns)| *granted_ns);
+        let at_ns = granted.fold(step.at_ns, u64::max);
+        if takes(did) {
+            eras[era - 1].1 = at_ns;
+        }
+        (Step { at_ns, ..*step }, *outcome)
+    });
+    brought_up.collect()
+}
+
+fn changes((_, outcome): &(Step, Outcome)) -> bool {
+    *outcome == Outcome::Changed
+}
+
+fn takes((step, outcome): &(Step, Outcome)) -> bool {
     match (step.op, outcome) {
         (Op::Try { n } | Op::Overdraw { n }, Outcome::Admitted) => n > 0,
         (_, Outcome::Took(n)) => *n > 0,
@@ -517,8 +646,12 @@ fn takes(step: &Step, outcome: &Outcome) -> bool {
     }
 }
 
-/// C2: what was refused would not have fitted.
-fn nothing_wasted(setup: &Setup, trace: &[(Step, Outcome)]) -> Result<(), String> {
+/// C2: what was refused would not have fitted, nor would it with what the subject may withhold.
+fn nothing_wasted(
+    setup: &Setup,
+    may_withhold: u64,
+    trace: &[(Step, Outcome)],
+) -> Result<(), String> {
     let promise = setup.promise();
     for (index, (step, outcome)) in trace.iter().enumerate() {
         let refused = match (step.op, outcome) {
@@ -526,9 +659,16 @@ fn nothing_wasted(setup: &Setup, trace: &[(Step, Outcome)]) -> Result<(), String
             (Op::TakeUpTo { n }, Outcome::Took(took)) if *took < n => 1,
             _ => continue,
         };
-        let mut grants = promise::grants(&trace[..=index]);
-        grants.push(Grant::new(step.at_ns, refused));
-        if promise.must_grant(&grants) == Some(true) {
+        let n = refused.saturating_add(may_withhold);
+        let fits = match setup.kind {
+            Kind::InFlight => u128::from(n) <= promise::in_flight::room(setup, &trace[..=index]),
+            _ => {
+                let mut grants = promise::grants(&trace[..=index]);
+                grants.push(Grant::new(step.at_ns, n));
+                promise.must_grant(&grants) == Some(true)
+            }
+        };
+        if fits {
             let at = script::Time(step.at_ns);
             return Err(format!("at {at} {refused} more were refused and would fit"));
         }

@@ -118,7 +118,7 @@ pub fn history(seed: u64) -> Result<u64, Box<Disagreement>> {
         let mut oracle = Oracle::new(&setup);
         let mut draw = Steps::new(
             &mut rng,
-            Capabilities::ALL,
+            Capabilities::BUCKET,
             Time::Any,
             false,
             setup.built_ns,
@@ -232,6 +232,7 @@ fn small_history(build: Build<'_>, refill: Refill, seed: u64) -> Option<Deviatio
     build(&setup, &mut |subject| {
         let able = Capabilities {
             set_quota: false,
+            set_refill: false,
             ..subject.capabilities()
         };
         let mut draw = Steps::new(&mut rng, able, Time::Forward, true, 0);

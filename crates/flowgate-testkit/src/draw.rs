@@ -13,6 +13,8 @@ use crate::script::{Op, Outcome, Retry, Setup, Step};
 use crate::subject::Capabilities;
 
 const SECOND: u64 = 1_000_000_000;
+/// The largest count and burst of a small quota, and of a changed one.
+pub(crate) const LARGEST_CHANGED: u64 = 10;
 /// s, min, h, day.
 const PERIODS: [u64; 4] = [SECOND, 60 * SECOND, 3_600 * SECOND, 86_400 * SECOND];
 /// The range that every quota may use, and the numbers in it that have broken limiters.
@@ -121,6 +123,7 @@ pub fn setup(rng: &mut Rng) -> Setup {
     let most_debt = u64::try_from(most_debt)
         .unwrap_or(u64::MAX)
         .saturating_sub(1);
+    let refill = any_refill(rng);
     Setup {
         kind: Kind::Bucket,
         quota,
@@ -129,11 +132,8 @@ pub fn setup(rng: &mut Rng) -> Setup {
             1 => Some(any_size(rng, burst_units)),
             _ => None,
         },
-        refill: if rng.u8(..4) == 0 {
-            Refill::Interval
-        } else {
-            Refill::Continuous
-        },
+        refill,
+        aligned_ns: (refill == Refill::Interval && rng.bool()).then(|| any_size(rng, u64::MAX)),
         max_debt: match rng.u8(..4) {
             0 => Some(0),
             1 => Some(any_size(rng, most_debt.max(1)).min(most_debt)),
@@ -144,6 +144,13 @@ pub fn setup(rng: &mut Rng) -> Setup {
             1 => any_size(rng, PERIODS[3]),
             _ => 0,
         },
+    }
+}
+
+fn any_refill(rng: &mut Rng) -> Refill {
+    match rng.u8(..4) {
+        0 => Refill::Interval,
+        _ => Refill::Continuous,
     }
 }
 
@@ -320,6 +327,43 @@ pub enum Time {
     Forward,
     /// Stalls, jumps as far as there is, and runs backward.
     Any,
+    /// Stands still or goes forward; a third of the operations ask at an earlier time. A change of
+    /// quota never does.
+    Behind,
+}
+
+/// What a history is about: what [`Steps`] draws more often than usual.
+///
+/// ```
+/// use fastrand::Rng;
+/// use flowgate::Quota;
+/// use flowgate_testkit::draw::{Recent, Steps, Theme, Time};
+/// use flowgate_testkit::script::Op;
+/// use flowgate_testkit::subject::Capabilities;
+///
+/// let guide = Recent::new(Quota::per_second(10));
+/// let changes = |theme| {
+///     let mut rng = Rng::with_seed(7);
+///     let mut steps = Steps::new(&mut rng, Capabilities::ALL, Time::Forward, true, 0);
+///     steps.theme = theme;
+///     let drawn = (0..1000).map(|_| steps.next(&guide).op);
+///     drawn.filter(|op| matches!(op, Op::SetQuota { .. })).count()
+/// };
+/// assert!(changes(Theme::Changes) > 2 * changes(Theme::Usual));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Theme {
+    /// Nothing in particular.
+    Usual,
+    /// Changes of quota.
+    Changes,
+    /// Overdrafts, and changes that forgive them, most of them to this quota.
+    Debts(Quota),
+    /// Waits that are given up unseen.
+    Waits,
+    /// Reads and refused operations at the end of time, and changes to this quota, which is the
+    /// current one.
+    FarAhead(Quota),
 }
 
 /// Draws the steps of one history, each knowing what was answered so far.
@@ -359,7 +403,13 @@ pub struct Steps<'a> {
     pub small: bool,
     /// What every change of quota does with the tokens; any where it is not said.
     pub carry: Option<Carry>,
+    /// What kind of limiter a changed quota is for.
+    pub kind: Kind,
+    /// What is drawn more often.
+    pub theme: Theme,
     now_ns: u64,
+    /// The times of the steps so far.
+    asked_ns: Vec<u64>,
     /// An instant at which something is due.
     due_ns: Option<u64>,
 }
@@ -378,7 +428,10 @@ impl<'a> Steps<'a> {
             capabilities,
             time,
             small,
+            kind: Kind::Bucket,
+            theme: Theme::Usual,
             now_ns: built_ns,
+            asked_ns: Vec::new(),
             due_ns: None,
             carry: None,
         }
@@ -387,23 +440,117 @@ impl<'a> Steps<'a> {
     /// The next step, for a limiter in the state of `guide`.
     pub fn next(&mut self, guide: &dyn Guide) -> Step {
         self.move_clock(guide.pace_ns());
+        let stale_ns = match self.time {
+            Time::Behind if self.rng.u8(..3) == 0 => Some(self.stale_ns(guide.pace_ns())),
+            _ => None,
+        };
+        let at_ns = stale_ns.unwrap_or(self.now_ns);
         loop {
-            let op = self.op(guide);
-            if self.capabilities.allow(&op) {
-                return Step {
-                    at_ns: self.now_ns,
-                    op,
-                };
+            let step = self.themed(guide, at_ns).unwrap_or_else(|| Step {
+                at_ns,
+                op: self.op(guide, at_ns),
+            });
+            let changes = matches!(step.op, Op::SetQuota { .. });
+            if self.capabilities.allow(&step.op) && !(changes && stale_ns.is_some()) {
+                if self.time == Time::Behind {
+                    self.asked_ns.push(at_ns);
+                }
+                return step;
             }
+        }
+    }
+
+    /// A time that is not after the newest: near an earlier step's, or any.
+    fn stale_ns(&mut self, pace_ns: u64) -> u64 {
+        let rng = &mut *self.rng;
+        let before = match rng.u8(..4) {
+            0 => self
+                .now_ns
+                .saturating_sub(any_size(rng, pace_ns.saturating_mul(8))),
+            _ if self.asked_ns.is_empty() => 0,
+            1 => {
+                let near = self.asked_ns[rng.usize(..self.asked_ns.len())];
+                near.saturating_add(rng.u64(..3)).saturating_sub(1)
+            }
+            _ => self.asked_ns[rng.usize(..self.asked_ns.len())],
+        };
+        before.min(self.now_ns)
+    }
+
+    /// What belongs to the theme, if it is drawn now.
+    fn themed(&mut self, guide: &dyn Guide, at_ns: u64) -> Option<Step> {
+        let here = |op| Some(Step { at_ns, op });
+        match self.theme {
+            Theme::Usual => None,
+            Theme::Changes => match self.rng.u8(..6) {
+                0 => here(self.change()),
+                _ => None,
+            },
+            Theme::Debts(quota) => match self.rng.u8(..8) {
+                0 => here(self.change()),
+                1 | 2 => here(Op::SetQuota {
+                    quota,
+                    carry: self.carry.unwrap_or(Carry::Reset),
+                }),
+                3 | 4 => {
+                    let n = guide
+                        .most()
+                        .saturating_add(any_size(self.rng, guide.most()));
+                    here(Op::Overdraw { n })
+                }
+                _ => None,
+            },
+            Theme::Waits => match self.rng.u8(..8) {
+                0 | 1 => here(Op::Wait {
+                    n: any_size(self.rng, guide.most()),
+                }),
+                2 => here(Op::GiveUp {
+                    pick: self.rng.usize(..8),
+                }),
+                _ => None,
+            },
+            Theme::FarAhead(quota) => {
+                let ahead = |op| {
+                    let at_ns = u64::MAX;
+                    Some(Step { at_ns, op })
+                };
+                match self.rng.u8(..16) {
+                    0 => ahead(Op::Available),
+                    1 => ahead(Op::Try { n: u64::MAX }),
+                    2 | 3 => here(Op::SetQuota {
+                        quota,
+                        carry: Carry::Kept,
+                    }),
+                    _ => None,
+                }
+            }
+        }
+    }
+
+    /// A change of quota: half of the time only of its numbers, not of its period.
+    fn change(&mut self) -> Op {
+        const SECONDS: [u64; 4] = [1, 1, 2, 3_600];
+        let rng = &mut *self.rng;
+        let period = Duration::from_secs(SECONDS[rng.usize(..SECONDS.len())]);
+        let (count, burst) = (rng.u64(1..=10), rng.u64(1..=10));
+        let quota = Quota::new(count, period).unwrap_or(Quota::per_second(count));
+        Op::SetQuota {
+            quota: if self.kind.has_burst() {
+                quota.burst(burst)
+            } else {
+                quota
+            },
+            carry: self.carry.unwrap_or(Carry::Kept),
         }
     }
 
     /// Takes notice of what was answered.
     pub fn note(&mut self, outcome: &Outcome) {
+        let asked_ns = self.asked_ns.last().copied().unwrap_or(self.now_ns);
         self.due_ns = match outcome {
             Outcome::Refused(Retry::After(wait)) => {
                 let wait = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
-                Some(self.now_ns.saturating_add(wait))
+                Some(asked_ns.saturating_add(wait))
             }
             Outcome::Promised { at_ns } => Some(*at_ns),
             _ => self.due_ns,
@@ -412,6 +559,17 @@ impl<'a> Steps<'a> {
 
     fn move_clock(&mut self, token_ns: u64) {
         let rng = &mut *self.rng;
+        let themed_ns = match (self.theme, self.theme != Theme::Usual && rng.bool()) {
+            // Long enough for something to flow in.
+            (Theme::Changes, true) => Some(any_size(rng, token_ns.saturating_mul(16))),
+            // Into the window of a wait, and to its edge.
+            (Theme::Waits, true) => Some(rng.u64(..=token_ns.saturating_mul(4))),
+            _ => None,
+        };
+        if let Some(forward_ns) = themed_ns {
+            self.now_ns = self.now_ns.saturating_add(forward_ns);
+            return;
+        }
         let forward = match rng.u8(..16) {
             0..=5 => 0,
             6 => 1,
@@ -442,8 +600,8 @@ impl<'a> Steps<'a> {
         };
     }
 
-    fn op(&mut self, guide: &dyn Guide) -> Op {
-        let n = self.cost(guide);
+    fn op(&mut self, guide: &dyn Guide, at_ns: u64) -> Op {
+        let n = self.cost(guide, at_ns);
         let rng = &mut *self.rng;
         match rng.u8(..64) {
             0..=27 => Op::Try { n },
@@ -458,28 +616,33 @@ impl<'a> Steps<'a> {
                 pick: rng.usize(..8),
             },
             53..=56 => Op::Refund { n },
-            57..=61 => Op::Available,
+            57..=60 => Op::Available,
+            61 => Op::SetRefill {
+                refill: any_refill(rng),
+            },
             _ => Op::SetQuota {
-                quota: if self.small {
-                    small_quota(rng)
-                } else {
-                    quota(rng)
+                quota: match (self.theme, self.kind.has_burst(), self.small) {
+                    (Theme::FarAhead(quota), ..) => quota,
+                    (_, true, true) => small_quota(rng),
+                    (_, true, false) => quota(rng),
+                    (_, false, _) => quota_for(self.kind, rng, true),
                 },
-                carry: self.carry.unwrap_or_else(|| match rng.u8(..4) {
-                    0 => Carry::Proportional,
-                    1 => Carry::Reset,
+                carry: self.carry.unwrap_or_else(|| match rng.u8(..8) {
+                    0 | 1 => Carry::Proportional,
+                    2 | 3 => Carry::Reset,
+                    4 | 5 => Carry::Additive,
                     _ => Carry::Kept,
                 }),
             },
         }
     }
 
-    fn cost(&mut self, guide: &dyn Guide) -> u64 {
+    fn cost(&mut self, guide: &dyn Guide, at_ns: u64) -> u64 {
         if !self.capabilities.costs {
             return 1;
         }
         let burst = guide.most();
-        let there = guide.there(self.now_ns);
+        let there = guide.there(at_ns);
         let rng = &mut *self.rng;
         match rng.u8(..16) {
             0 => 0,

@@ -20,7 +20,7 @@
 use flowgate::Quota;
 
 use crate::promise::Broken;
-use crate::rate::Rate;
+use crate::rate::{Rate, greatest_common_divisor};
 
 /// One call as its thread saw it.
 ///
@@ -55,6 +55,29 @@ pub struct Event {
     pub admitted: bool,
 }
 
+/// A change of quota as its thread saw it.
+///
+/// ```
+/// use flowgate::{Clock, Quota, TokenBucket};
+/// use flowgate_testkit::history::Change;
+///
+/// let (bucket, clock) = (TokenBucket::new(Quota::per_second(10)), Clock::system());
+/// let quota = Quota::per_second(20);
+/// let invoked_ns = clock.now().as_nanos();
+/// bucket.set_quota(quota);
+/// let change = Change { invoked_ns, returned_ns: clock.now().as_nanos(), quota };
+/// assert!(change.invoked_ns <= change.returned_ns);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Change {
+    /// The limiter's clock, read before the call.
+    pub invoked_ns: u64,
+    /// The same clock, read after it.
+    pub returned_ns: u64,
+    /// The new quota. All quotas of a history count the same units.
+    pub quota: Quota,
+}
+
 /// Whether the admissions of `events`, in any order, can have kept burst + rate · t; O(n log n).
 ///
 /// ```
@@ -75,7 +98,33 @@ pub struct Event {
 /// The interval in which more calls began *and* ended than the promise has room for, by the widest
 /// margin.
 pub fn check(quota: Quota, events: &[Event]) -> Result<(), Broken> {
-    let rate = Rate::of(quota);
+    check_changing(quota, &[], events)
+}
+
+/// The same where the quota changes: the largest burst of all + ∫ rate.
+///
+/// `changes` are in order, each made after the one before has returned; while one is under way, the faster rate counts. A
+/// call at an explicit time has that time at both ends of its event, so a thread that read its time before a change is
+/// judged by the limiter's own time.
+///
+/// ```
+/// use flowgate::Quota;
+/// use flowgate_testkit::history::{Change, Event, check_changing};
+///
+/// let (fast, slow) = (Quota::per_second(1_000_000_000).burst(5), Quota::per_hour(1).burst(5));
+/// let change = Change { invoked_ns: 10, returned_ns: 12, quota: slow };
+/// let took = |at_ns, n| Event { invoked_ns: at_ns, returned_ns: at_ns, n, admitted: true };
+/// // All at 2, and what has flowed in at 1 per ns until 10, or 12.
+/// assert!(check_changing(fast, &[change], &[took(2, 5), took(20, 5)]).is_ok());
+/// // Not again at 2, by somebody who read the clock then and calls after the change.
+/// assert!(check_changing(fast, &[change], &[took(2, 5), took(2, 4)]).is_err());
+/// ```
+///
+/// # Errors
+///
+/// As [`check`].
+pub fn check_changing(quota: Quota, changes: &[Change], events: &[Event]) -> Result<(), Broken> {
+    let rate = Inflow::new(quota, changes);
     let mut admitted: Vec<&Event> = events.iter().filter(|event| event.admitted).collect();
     let mut starts: Vec<u64> = admitted.iter().map(|event| event.invoked_ns).collect();
     starts.sort_unstable();
@@ -89,10 +138,10 @@ pub fn check(quota: Quota, events: &[Event]) -> Result<(), Broken> {
     let mut worst: Option<(i128, usize, u64)> = None;
     for event in &admitted {
         let start = starts.partition_point(|start| *start < event.invoked_ns);
-        demand.open(start, rate.accrual * i128::from(event.invoked_ns));
-        demand.add_to_first(start + 1, rate.cost(event.n));
+        demand.open(start, rate.until(event.invoked_ns));
+        demand.add_to_first(start + 1, rate.price.saturating_mul(event.n.into()));
         let (most, from) = demand.greatest();
-        let excess = most - rate.accrual * i128::from(event.returned_ns) - rate.full;
+        let excess = most - rate.until(event.returned_ns) - rate.full;
         if excess > worst.map_or(0, |(excess, ..)| excess) {
             worst = Some((excess, from, event.returned_ns));
         }
@@ -107,7 +156,7 @@ pub fn check(quota: Quota, events: &[Event]) -> Result<(), Broken> {
         .filter(inside)
         .map(|event| u128::from(event.n))
         .sum();
-    let span = rate.accrual * i128::from(to_ns - from_ns);
+    let span = rate.until(to_ns) - rate.until(from_ns);
     let allowed = u128::try_from((rate.full + span) / rate.price).unwrap_or(0);
     Err(Broken {
         from_ns,
@@ -115,6 +164,62 @@ pub fn check(quota: Quota, events: &[Event]) -> Result<(), Broken> {
         admitted,
         allowed,
     })
+}
+
+/// What may flow in, in the grains that all quotas of a history have in common.
+struct Inflow {
+    /// Since when, how much before that, and how much in each nanosecond from then on.
+    pieces: Vec<(u64, i128, i128)>,
+    /// A unit.
+    price: i128,
+    /// The largest burst.
+    full: i128,
+}
+
+impl Inflow {
+    fn new(quota: Quota, changes: &[Change]) -> Self {
+        let rates: Vec<Rate> = [quota]
+            .into_iter()
+            .chain(changes.iter().map(|change| change.quota))
+            .map(Rate::of)
+            .collect();
+        let mut prices: Vec<i128> = rates.iter().map(|rate| rate.price).collect();
+        prices.sort_unstable();
+        prices.dedup();
+        // A multiple of each price.
+        let price = prices
+            .into_iter()
+            .reduce(least_common_multiple)
+            .unwrap_or(1);
+        let per_ns = |index: usize| rates[index].accrual * (price / rates[index].price);
+        let mut pieces = vec![(0, 0, per_ns(0))];
+        let mut from = |at_ns: u64, per_ns: i128| {
+            let (since_ns, before, old) = pieces[pieces.len() - 1];
+            let before = before + old * i128::from(at_ns - since_ns);
+            pieces.push((at_ns, before, per_ns));
+        };
+        for (index, change) in changes.iter().enumerate() {
+            from(change.invoked_ns, per_ns(index).max(per_ns(index + 1)));
+            from(change.returned_ns, per_ns(index + 1));
+        }
+        let largest = rates.iter().map(|rate| rate.burst_units).max().unwrap_or(0);
+        Self {
+            pieces,
+            price,
+            full: price.saturating_mul(largest.into()),
+        }
+    }
+
+    /// What flows in from the clock's origin until `at_ns`.
+    fn until(&self, at_ns: u64) -> i128 {
+        let piece = self.pieces.partition_point(|piece| piece.0 <= at_ns);
+        let (since_ns, before, per_ns) = self.pieces[piece.saturating_sub(1)];
+        before + per_ns * i128::from(at_ns - since_ns)
+    }
+}
+
+fn least_common_multiple(a: i128, b: i128) -> i128 {
+    a / greatest_common_divisor(a, b) * b
 }
 
 /// Numbers of which a prefix can be raised, and the greatest found, in O(log n).
@@ -235,6 +340,58 @@ mod tests {
             (500..2_500).contains(&condemned),
             "{condemned} of 3000 condemned"
         );
+    }
+
+    /// The quick check and the suite's slow one, on changes that take no time.
+    #[test]
+    fn c1_c4_the_quick_check_agrees_with_the_suite_across_changes() {
+        use crate::promise::check_trace;
+        use crate::script::{Op, Outcome, Setup, Step};
+
+        let mut rng = fastrand::Rng::with_seed(9);
+        let mut condemned = 0;
+        for _ in 0..2_000 {
+            let burst = rng.u64(3..12);
+            let mut quota = || Quota::per_second(rng.u64(1..5) * 250_000_000).burst(burst);
+            let (first, second) = (quota(), quota());
+            let change_ns = rng.u64(1..10);
+            let mut takes = |era: usize, count: usize| -> Vec<(usize, u64, u64)> {
+                let most_ns = if era == 0 { change_ns } else { 20 };
+                (0..count)
+                    .map(|_| (era, rng.u64(0..=most_ns), rng.u64(1..4)))
+                    .collect()
+            };
+            let takes = [takes(0, 4), takes(1, 4)].concat();
+            let step = |at_ns, op| Step { at_ns, op };
+            let mut trace: Vec<_> = takes
+                .iter()
+                .map(|(_, at_ns, n)| (step(*at_ns, Op::Try { n: *n }), Outcome::Admitted))
+                .collect();
+            let change = Op::SetQuota {
+                quota: second,
+                carry: flowgate::Carry::Kept,
+            };
+            trace.insert(4, (step(change_ns, change), Outcome::Changed));
+            let events: Vec<_> = takes
+                .iter()
+                .map(|&(_, at_ns, n)| Event {
+                    invoked_ns: at_ns,
+                    returned_ns: at_ns,
+                    n,
+                    admitted: true,
+                })
+                .collect();
+            let change = Change {
+                invoked_ns: change_ns,
+                returned_ns: change_ns,
+                quota: second,
+            };
+            let quick = check_changing(first, &[change], &events).is_ok();
+            let slow = check_trace(&Setup::new(first), &trace).is_ok();
+            assert_eq!(quick, slow, "{first} {second} at {change_ns}: {events:?}");
+            condemned += u32::from(!slow);
+        }
+        assert!((200..1_900).contains(&condemned), "{condemned} of 2000");
     }
 
     #[test]

@@ -29,7 +29,7 @@ use crate::rate::Rate;
 use crate::script::{Op, Outcome, Retry, Setup, Step};
 
 /// No grain lies later than this many after the clock's origin; a debt that would is cut.
-const END_OF_TIME: i128 = (1 << 95) + (1 << 94);
+const END_OF_TIME: i128 = (1 << 96) + (1 << 94);
 
 /// A bucket or a debt that can be kept exactly has fewer grains than this.
 const MOST_GRAINS: i128 = 1 << 93;
@@ -39,7 +39,8 @@ const MOST_GRAINS: i128 = 1 << 93;
 /// Feed it the same [`Step`]s as the limiter under test and compare the answers.
 ///
 /// A `now` that is earlier than the level's own time is answered by running the same line backward:
-/// a stale caller sees less, never more, and adds no credit.
+/// a stale caller sees less, never more, and adds no credit. Before a change of quota the line is that of the
+/// old rate; before the change before that one, nothing is known to be there.
 ///
 /// ```
 /// use flowgate::Quota;
@@ -54,21 +55,40 @@ const MOST_GRAINS: i128 = 1 << 93;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Oracle {
+    quota: Quota,
     rate: Rate,
     refill: Refill,
-    /// Whole periods of an interval refill are counted from here.
+    /// A period of an interval refill ends here.
     anchor_ns: u64,
+    /// Whether that stays so, whatever changes.
+    is_aligned: bool,
+    /// The first period of an interval refill is what is left of it after this. When the limiter was built, it was a
+    /// whole one, which may have begun before the clock's origin.
+    begun_ns: i128,
     /// Grains; negative while tokens are owed.
     level: i128,
     /// The time, in nanoseconds, at which `level` was the level.
     since_ns: i128,
     /// As it was set, in units.
     max_debt: Option<u64>,
-    /// The latest time that any caller has supplied; nothing is given back and no change of quota
-    /// is settled before it.
+    /// The latest time that any caller has supplied to decide by; see [`newest_decided_ns`](Self::newest_decided_ns).
     newest_ns: u64,
+    /// The time before the last change of quota.
+    past: Option<Past>,
     held: Vec<Held>,
     given_back: GivenBack,
+}
+
+/// What was in force before the last change of quota.
+#[derive(Clone, Debug)]
+struct Past {
+    /// When the change was.
+    until_ns: u64,
+    /// When the change before it was; of earlier times no more is known.
+    since_ns: u64,
+    flow: Flow,
+    /// When tokens flowed in last: at the change, or when the bucket was full before; in grains of that rate.
+    filled: i128,
 }
 
 impl Oracle {
@@ -87,22 +107,30 @@ impl Oracle {
         let level = setup
             .initial_tokens
             .map_or(rate.full, |units| rate.cost(units));
-        Self {
+        let mut oracle = Self {
+            quota: setup.quota,
             rate,
             refill: setup.refill,
-            anchor_ns: setup.built_ns,
+            anchor_ns: setup.aligned_ns.unwrap_or(setup.built_ns),
+            is_aligned: setup.aligned_ns.is_some(),
+            begun_ns: 0,
             level,
-            // What is full is full at any time.
-            since_ns: if level == rate.full {
-                0
-            } else {
-                i128::from(setup.built_ns)
-            },
+            since_ns: 0,
             max_debt: setup.max_debt,
             newest_ns: 0,
+            past: None,
             held: Vec::new(),
             given_back: GivenBack::default(),
+        };
+        if oracle.is_aligned {
+            oracle.begun_ns = oracle.flow().ended(setup.built_ns);
         }
+        // What is full is full at any time.
+        oracle.since_ns = match level == rate.full {
+            true => oracle.begun_ns.min(0),
+            false => oracle.limiter_time(setup.built_ns),
+        };
+        oracle
     }
 
     /// The rate in force, in the oracle's own units.
@@ -149,7 +177,7 @@ impl Oracle {
     /// assert_eq!([0, 99_999_999, 100_000_000].map(|at_ns| oracle.available(at_ns)), [0, 0, 1]);
     /// ```
     pub fn available(&self, at_ns: u64) -> u64 {
-        self.units_at(self.limiter_time(at_ns))
+        self.units_at(self.seen_at(at_ns))
     }
 
     /// Does `step` and says what a right limiter answers.
@@ -169,9 +197,18 @@ impl Oracle {
         if matches!(step.op, Op::Cancel { .. }) && self.held.is_empty() {
             return Outcome::Skipped;
         }
-        self.newest_ns = self.newest_ns.max(step.at_ns);
         let at_ns = step.at_ns;
-        let now = self.limiter_time(at_ns);
+        let most_overdrawn = self.rate.burst_units.saturating_add(self.debt_units());
+        let decides = match step.op {
+            Op::Available | Op::Overdraw { n: 0 } => false,
+            Op::Try { n } | Op::Reserve { n, .. } => n <= self.rate.burst_units,
+            Op::Overdraw { n } => n <= most_overdrawn,
+            _ => true,
+        };
+        if decides {
+            self.newest_ns = self.newest_ns.max(at_ns);
+        }
+        let now = self.seen_at(at_ns);
         match step.op {
             Op::Try { n } => self.try_acquire(at_ns, now, n),
             Op::TakeUpTo { n } => {
@@ -181,69 +218,132 @@ impl Oracle {
             }
             Op::Overdraw { n } => self.overdraw(at_ns, now, n),
             Op::Reserve { n, within_ns } => self.reserve(at_ns, now, n, within_ns),
-            Op::Cancel { pick } => self.cancel(pick),
-            Op::Refund { n } => self.refund(n),
+            Op::Cancel { pick } => self.cancel(at_ns, pick),
+            Op::Refund { n } => self.refund(at_ns, n),
             Op::Available => Outcome::Holds(self.units_at(now)),
             Op::SetQuota { quota, carry } => {
-                self.set_quota(quota, carry);
+                self.change(at_ns, quota, self.refill, carry);
                 Outcome::Changed
             }
+            Op::SetRefill { refill } => {
+                self.change(at_ns, self.quota, refill, Carry::Kept);
+                Outcome::Changed
+            }
+            // The model has no queue.
+            Op::Wait { .. } | Op::GiveUp { .. } => Outcome::Skipped,
         }
     }
 
-    /// The time by which tokens have flowed in: all of it, or up to the last end of a period, of which one
-    /// is at the anchor.
+    /// The time by which tokens have flowed in: all of it, or up to the last end of a period, but no less than when the first
+    /// period began.
     fn limiter_time(&self, at_ns: u64) -> i128 {
-        let at = i128::from(at_ns);
-        if self.refill != Refill::Interval {
-            return at;
+        self.flow().limiter_time(at_ns)
+    }
+
+    /// What tokens flow in by.
+    fn flow(&self) -> Flow {
+        Flow {
+            refill: self.refill,
+            rate: self.rate,
+            anchor_ns: self.anchor_ns,
+            begun_ns: self.begun_ns,
         }
-        let since = at - i128::from(self.anchor_ns);
-        (at - since.rem_euclid(i128::from(self.rate.period_ns))).max(0)
     }
 
-    /// The level at `now`. Before `since_ns` the line runs on backward.
-    fn level_at(&self, now: i128) -> i128 {
-        (self.level + self.rate.accrual * (now - self.since_ns)).min(self.rate.full)
+    /// What a caller at `at_ns` goes by: before the last change, that instant, less what flowed in between.
+    fn seen_at(&self, at_ns: u64) -> Seen {
+        let since_ns = self.past.as_ref().map_or(0, |past| past.until_ns);
+        Seen {
+            time: self.limiter_time(at_ns.max(since_ns)),
+            missing: self.missing_at(at_ns),
+        }
     }
 
-    fn units_at(&self, now: i128) -> u64 {
-        u64::try_from(self.level_at(now).max(0) / self.rate.price).unwrap_or(u64::MAX)
+    /// What flowed in from `at_ns` until the last change, if it is before that.
+    fn missing_at(&self, at_ns: u64) -> i128 {
+        let Some(past) = self.past.as_ref().filter(|past| at_ns < past.until_ns) else {
+            return 0;
+        };
+        let known_ns = at_ns.max(past.since_ns);
+        let time = past.flow.limiter_time(known_ns);
+        let flowed = (past.filled - time * past.flow.rate.accrual).max(0);
+        let missing = scaled_up(
+            flowed,
+            self.rate.scale_price(),
+            past.flow.rate.scale_price(),
+        );
+        match at_ns < past.since_ns {
+            true => missing.saturating_add(self.rate.full + self.rate.cost(self.debt_units())),
+            false => missing,
+        }
     }
 
-    fn take(&mut self, now: i128, n: u64) {
+    /// The level at `time`. Before `since_ns` the line runs on backward.
+    fn level_at(&self, time: i128) -> i128 {
+        (self.level + self.rate.accrual * (time - self.since_ns)).min(self.rate.full)
+    }
+
+    fn level_seen(&self, now: Seen) -> i128 {
+        self.level_at(now.time).saturating_sub(now.missing)
+    }
+
+    fn units_at(&self, now: Seen) -> u64 {
+        u64::try_from(self.level_seen(now).max(0) / self.rate.price).unwrap_or(u64::MAX)
+    }
+
+    fn take(&mut self, now: Seen, n: u64) {
         if n == 0 {
             return;
         }
         // What flows over is lost. An earlier `now` leaves the line where it is, unless the
         // bucket is full even there.
-        let level = self.level_at(now);
-        if now > self.since_ns || level == self.rate.full {
+        let level = self.level_at(now.time);
+        if now.time > self.since_ns || level == self.rate.full {
             self.level = level;
-            self.since_ns = now;
+            self.since_ns = now.time;
         }
         self.level -= self.rate.cost(n);
     }
 
     /// The least wait from `at_ns` until the level is `wanted` grains, if nobody takes any.
-    fn wait_until(&self, at_ns: u64, now: i128, wanted: i128) -> i128 {
-        let missing = wanted - self.level_at(now);
-        if missing <= 0 {
+    fn wait_until(&self, at_ns: u64, now: Seen, wanted: i128) -> i128 {
+        if self.level_seen(now) >= wanted {
             return 0;
         }
-        let mut due = now + self.rate.wait_ns(missing);
+        let missing = wanted - self.level_at(now.time);
+        if missing <= 0 {
+            // Before the last change: the level only rises until then.
+            let (mut early_ns, mut late_ns) = (
+                at_ns,
+                self.past.as_ref().map_or(at_ns, |past| past.until_ns),
+            );
+            while early_ns + 1 < late_ns {
+                let ns = early_ns + (late_ns - early_ns) / 2;
+                match self.level_seen(self.seen_at(ns)) >= wanted {
+                    true => late_ns = ns,
+                    false => early_ns = ns,
+                }
+            }
+            return i128::from(late_ns - at_ns);
+        }
+        let mut due = now.time + self.rate.wait_ns(missing);
         let anchor = i128::from(self.anchor_ns);
-        if self.refill == Refill::Interval && due > 0 {
-            due += (anchor - due).rem_euclid(i128::from(self.rate.period_ns));
+        if self.refill == Refill::Interval && due > self.begun_ns.min(0) {
+            let ends = due + (anchor - due).rem_euclid(i128::from(self.rate.period_ns));
+            due = if due <= self.begun_ns {
+                ends.min(self.begun_ns)
+            } else {
+                ends
+            };
         }
         due - i128::from(at_ns)
     }
 
-    fn refused(&self, at_ns: u64, now: i128, wanted: i128) -> Outcome {
+    fn refused(&self, at_ns: u64, now: Seen, wanted: i128) -> Outcome {
         Outcome::Refused(Retry::After(duration(self.wait_until(at_ns, now, wanted))))
     }
 
-    fn try_acquire(&mut self, at_ns: u64, now: i128, n: u64) -> Outcome {
+    fn try_acquire(&mut self, at_ns: u64, now: Seen, n: u64) -> Outcome {
         if n == 0 {
             return Outcome::Admitted;
         }
@@ -251,7 +351,7 @@ impl Oracle {
             return Outcome::Refused(Retry::Never);
         }
         let cost = self.rate.cost(n);
-        if self.level_at(now) < cost {
+        if self.level_seen(now) < cost {
             return self.refused(at_ns, now, cost);
         }
         self.take(now, n);
@@ -265,7 +365,7 @@ impl Oracle {
         self.max_debt.unwrap_or(self.rate.burst_units).min(most)
     }
 
-    fn overdraw(&mut self, at_ns: u64, now: i128, n: u64) -> Outcome {
+    fn overdraw(&mut self, at_ns: u64, now: Seen, n: u64) -> Outcome {
         if n == 0 {
             return Outcome::Admitted;
         }
@@ -274,14 +374,14 @@ impl Oracle {
         }
         // Out of debt before, and not too deep in it after.
         let wanted = (self.rate.cost(n) - self.rate.cost(self.debt_units())).max(0);
-        if self.level_at(now) < wanted {
+        if self.level_seen(now) < wanted {
             return self.refused(at_ns, now, wanted);
         }
         self.take(now, n);
         Outcome::Admitted
     }
 
-    fn reserve(&mut self, at_ns: u64, now: i128, n: u64, within_ns: Option<u64>) -> Outcome {
+    fn reserve(&mut self, at_ns: u64, now: Seen, n: u64, within_ns: Option<u64>) -> Outcome {
         if n > self.rate.burst_units {
             return Outcome::Refused(Retry::Never);
         }
@@ -315,43 +415,106 @@ impl Oracle {
         self.since_ns * self.rate.accrual + self.rate.full - self.level
     }
 
+    /// The latest time at which anything was decided that has not flowed in again by then: nothing is given back and no
+    /// change of quota is settled before it. Of time that flows, a later one was only looked at.
+    fn newest_decided_ns(&self, at_ns: u64) -> u64 {
+        let full_ns = -(-self.full_at()).div_euclid(self.rate.accrual);
+        let decided_ns = match self.refill {
+            Refill::Interval => u64::MAX,
+            _ => u64::try_from(full_ns.max(0)).unwrap_or(u64::MAX),
+        };
+        let since_ns = self.past.as_ref().map_or(0, |past| past.until_ns);
+        self.newest_ns.min(decided_ns).max(at_ns).max(since_ns)
+    }
+
     /// Settles at the old rate, then goes on at the new one.
-    fn set_quota(&mut self, quota: Quota, carry: Carry) {
+    fn change(&mut self, at_ns: u64, quota: Quota, refill: Refill, carry: Carry) {
         let old = self.rate;
         let new = Rate::of(quota);
-        let at_ns = self.newest_ns;
+        let at_ns = self.newest_decided_ns(at_ns);
         let level = self.level_at(self.limiter_time(at_ns));
         let full_at = self.full_at();
+        self.past = Some(Past {
+            until_ns: at_ns,
+            since_ns: self.past.as_ref().map_or(0, |past| past.until_ns),
+            flow: self.flow(),
+            filled: full_at.min(self.limiter_time(at_ns) * old.accrual),
+        });
 
-        if self.refill == Refill::Interval && new.period_ns != old.period_ns {
-            self.anchor_ns = at_ns;
+        if refill != self.refill || new.period_ns != old.period_ns {
+            // At the clock's last instant, a nanosecond before.
+            self.begun_ns = i128::from(at_ns.min(u64::MAX - 1));
+            if !self.is_aligned {
+                self.anchor_ns = at_ns;
+            }
         }
-        self.rate = new;
+        (self.quota, self.rate, self.refill) = (quota, new, refill);
         let now = self.limiter_time(at_ns);
         let token = (new.scale_price(), old.scale_price());
-        // Toward refusing, by less than one grain of the new rate.
-        self.level = match carry {
+        // What is added, whatever the level is.
+        let gift = match carry {
             Carry::Reset => new.full,
+            Carry::Additive => (new.full - scaled_up(old.full, token.0, token.1)).max(0),
+            _ => 0,
+        };
+        // Toward refusing, by less than one grain of the new rate.
+        let level = match carry {
             Carry::Proportional if level > 0 => scaled_down(level, new.full, old.full),
             _ => scaled_down(level, token.0, token.1),
-        }
-        .min(new.full)
-        .max(now * new.accrual + new.full - END_OF_TIME);
-        // Nobody comes before who was told a time: nothing is there until then, or, of a bucket that is filled
-        // anew, one burst.
+        };
+        self.level = (level + gift)
+            .min(new.full)
+            .max((now - self.begun_ns.min(0)) * new.accrual + new.full - END_OF_TIME);
+        // Nobody comes before who was told a time: until then there is nothing, and then what is added.
         let last_told_ns = self.given_back.last_told_ns;
         if at_ns < last_told_ns {
-            let then = if carry == Carry::Reset { new.full } else { 0 };
             let until = i128::from(last_told_ns) - now;
-            self.level = self.level.min(then - new.accrual * until);
+            self.level = self.level.min(gift - new.accrual * until);
         }
         self.since_ns = now;
-        self.given_back.note_change(
-            at_ns,
-            (old, full_at),
-            (new, self.full_at()),
-            carry == Carry::Kept,
-        );
+        let is_comparable = matches!(carry, Carry::Kept | Carry::Additive);
+        self.given_back
+            .note_change(at_ns, (old, full_at), (new, self.full_at()), is_comparable);
+        if carry == Carry::Additive && at_ns < last_told_ns {
+            self.given_back.leave_hole(at_ns, gift);
+        }
+    }
+}
+
+/// A caller's time, as the level knows it.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// Limiter time.
+    time: i128,
+    /// In grains; what flowed in only later.
+    missing: i128,
+}
+
+/// How tokens flow in.
+#[derive(Clone, Copy, Debug)]
+struct Flow {
+    refill: Refill,
+    rate: Rate,
+    anchor_ns: u64,
+    begun_ns: i128,
+}
+
+impl Flow {
+    /// The last end of a period, of which one is at the anchor.
+    fn ended(&self, at_ns: u64) -> i128 {
+        let since = i128::from(at_ns) - i128::from(self.anchor_ns);
+        i128::from(at_ns) - since.rem_euclid(i128::from(self.rate.period_ns))
+    }
+
+    fn limiter_time(&self, at_ns: u64) -> i128 {
+        let at = i128::from(at_ns);
+        if self.refill != Refill::Interval {
+            at
+        } else if at < self.begun_ns {
+            self.ended(at_ns).max(0)
+        } else {
+            self.ended(at_ns).max(self.begun_ns)
+        }
     }
 }
 

@@ -106,7 +106,7 @@ impl Rate {
     }
 }
 
-fn greatest_common_divisor(a: i128, b: i128) -> i128 {
+pub(crate) fn greatest_common_divisor(a: i128, b: i128) -> i128 {
     if b == 0 {
         a
     } else {

@@ -31,6 +31,9 @@ pub struct Setup {
     pub initial_tokens: Option<u64>,
     /// How tokens come back.
     pub refill: Refill,
+    /// An instant at which a period of an interval refill ends, in nanoseconds of its clock. By default, periods count
+    /// from when it is built.
+    pub aligned_ns: Option<u64>,
     /// The deepest debt that [`Op::Overdraw`] may leave, in units; the burst where it is not said.
     pub max_debt: Option<u64>,
     /// When it is built, in nanoseconds of its clock.
@@ -67,6 +70,7 @@ impl Setup {
             quota,
             initial_tokens: None,
             refill: Refill::Continuous,
+            aligned_ns: None,
             max_debt: None,
             built_ns: 0,
         }
@@ -87,6 +91,26 @@ impl Setup {
         Promise::new(self.kind, self.quota)
     }
 
+    /// Whether a [`Keyed`](flowgate::Keyed) limiter keeps the quota without rounding.
+    ///
+    /// What a unit costs in a keyed bucket is rounded up to 1/4096 ns, and the end of a keyed fixed window to
+    /// limit / 4096 ns. Where something is rounded, C2 and C8 do not hold to the nanosecond.
+    ///
+    /// ```
+    /// use flowgate::Quota;
+    /// use flowgate_testkit::script::Setup;
+    ///
+    /// assert!(Setup::new(Quota::per_second(10)).is_whole_for_keys());
+    /// assert!(!Setup::new(Quota::per_second(999_999_937)).is_whole_for_keys());
+    /// ```
+    pub fn is_whole_for_keys(&self) -> bool {
+        let units = u128::from(self.quota.count()) * u128::from(self.quota.scale());
+        match self.kind {
+            Kind::Bucket => (self.quota.period().as_nanos() * 4096).is_multiple_of(units),
+            _ => units < 4096,
+        }
+    }
+
     /// A flowgate bucket that is built so.
     ///
     /// ```
@@ -100,7 +124,7 @@ impl Setup {
     ///
     /// # Errors
     ///
-    /// Where flowgate refuses the initial tokens or the debt.
+    /// Where flowgate refuses the initial tokens, the alignment or the debt.
     pub fn token_bucket(&self) -> Result<TokenBucket, QuotaError> {
         let clock = ManualClock::new();
         clock.set(Timestamp::from_nanos(self.built_ns));
@@ -109,6 +133,9 @@ impl Setup {
             .refill(self.refill);
         if let Some(tokens) = self.initial_tokens {
             builder = builder.initial_tokens(tokens);
+        }
+        if let Some(ends_ns) = self.aligned_ns {
+            builder = builder.align(Timestamp::from_nanos(ends_ns));
         }
         if let Some(debt) = self.max_debt {
             builder = builder.max_debt(debt);
@@ -128,6 +155,9 @@ impl fmt::Display for Setup {
         }
         if self.refill != Refill::Continuous {
             write!(f, ", refill {:?}", self.refill)?;
+        }
+        if let Some(ends_ns) = self.aligned_ns {
+            write!(f, ", aligned to {}", Time(ends_ns))?;
         }
         if let Some(debt) = self.max_debt {
             write!(f, ", max debt {debt}")?;
@@ -194,6 +224,22 @@ pub enum Op {
         /// What becomes of the tokens.
         carry: Carry,
     },
+    /// Wait in the queue for `n`; the wait stays open until [`Op::GiveUp`].
+    Wait {
+        /// The cost.
+        n: u64,
+    },
+    /// Drop one of the open waits without looking whether it has been granted: this one, counted
+    /// from the oldest, modulo their number. Skipped if none is open.
+    GiveUp {
+        /// Which.
+        pick: usize,
+    },
+    /// Change how tokens come back.
+    SetRefill {
+        /// The new way.
+        refill: Refill,
+    },
 }
 
 impl fmt::Display for Op {
@@ -211,6 +257,9 @@ impl fmt::Display for Op {
             Self::Refund { n } => write!(f, "refund {n}"),
             Self::Available => write!(f, "available"),
             Self::SetQuota { quota, carry } => write!(f, "set quota {quota} ({carry:?})"),
+            Self::Wait { n } => write!(f, "wait for {n}"),
+            Self::GiveUp { pick } => write!(f, "drop open wait {pick} unseen"),
+            Self::SetRefill { refill } => write!(f, "set refill {refill:?}"),
         }
     }
 }
@@ -287,8 +336,12 @@ pub enum Outcome {
     Back(u64),
     /// So much is there.
     Holds(u64),
-    /// The quota was changed.
+    /// The quota, or the way of refilling, was changed.
     Changed,
+    /// The caller waits in the queue.
+    Waits,
+    /// An open wait was dropped.
+    GaveUp,
     /// There was nothing to do it to.
     Skipped,
 }
@@ -307,6 +360,8 @@ impl fmt::Display for Outcome {
             Self::Back(n) => write!(f, "{n} came back"),
             Self::Holds(n) => write!(f, "holds {n}"),
             Self::Changed => write!(f, "changed"),
+            Self::Waits => write!(f, "waits"),
+            Self::GaveUp => write!(f, "gave up"),
             Self::Skipped => write!(f, "nothing to do"),
         }
     }

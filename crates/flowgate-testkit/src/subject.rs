@@ -1,8 +1,11 @@
 //! Whatever is put to the test: flowgate's limiters, the [specimens](crate::specimens), and yours.
 
+mod in_flight;
 mod keyed;
 mod limiters;
+mod operations;
 
+pub use in_flight::*;
 pub use keyed::*;
 pub use limiters::*;
 
@@ -39,8 +42,17 @@ pub struct Capabilities {
     pub available: bool,
     /// [`Op::SetQuota`].
     pub set_quota: bool,
+    /// [`Op::SetRefill`].
+    pub set_refill: bool,
     /// Refusals tell when to come back.
     pub retry_after: bool,
+    /// [`Op::Wait`] and [`Op::GiveUp`].
+    pub wait: bool,
+    /// What [`Op::Try`] takes is held until [`Op::Cancel`].
+    pub hold: bool,
+    /// Steps at the end of time are asked at that explicit time, and all other steps by the
+    /// subject's own clock.
+    pub own_clock: bool,
 }
 
 impl Capabilities {
@@ -53,7 +65,19 @@ impl Capabilities {
         refund: true,
         available: true,
         set_quota: true,
+        set_refill: true,
         retry_after: true,
+        wait: true,
+        hold: true,
+        own_clock: true,
+    };
+
+    /// All that a token bucket can do at explicit times.
+    pub const BUCKET: Self = Self {
+        wait: false,
+        hold: false,
+        own_clock: false,
+        ..Self::ALL
     };
 
     /// Whether `op` is among them.
@@ -71,10 +95,13 @@ impl Capabilities {
             Op::Try { n } => self.costs || *n == 1,
             Op::TakeUpTo { .. } => self.take_up_to,
             Op::Overdraw { .. } => self.overdraw,
-            Op::Reserve { .. } | Op::Cancel { .. } => self.reserve,
+            Op::Reserve { .. } => self.reserve,
+            Op::Cancel { .. } => self.reserve || self.hold,
             Op::Refund { .. } => self.refund,
             Op::Available => self.available,
             Op::SetQuota { .. } => self.set_quota,
+            Op::Wait { .. } | Op::GiveUp { .. } => self.wait,
+            Op::SetRefill { .. } => self.set_refill,
         }
     }
 }
@@ -121,6 +148,11 @@ pub trait Subject {
 
     /// Does one step and reports the answer; [`Outcome::Skipped`] for what it cannot do.
     fn step(&mut self, step: &Step) -> Outcome;
+
+    /// How many units it may refuse that would fit, by its own documentation (contract C2).
+    fn may_withhold(&self) -> u64 {
+        0
+    }
 }
 
 /// Builds a fresh subject as the setup says and hands it over.
@@ -177,7 +209,7 @@ pub fn oracle(setup: &Setup, test: &mut dyn FnMut(&mut dyn Subject)) {
 
 impl Subject for Oracle {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::ALL
+        Capabilities::BUCKET
     }
 
     fn step(&mut self, step: &Step) -> Outcome {
@@ -294,13 +326,18 @@ impl<'a> BucketSubject<'a> {
                 self.bucket.at(now).set_quota_with(quota, carry);
                 Outcome::Changed
             }
+            Op::Wait { .. } | Op::GiveUp { .. } => Outcome::Skipped,
+            Op::SetRefill { refill } => {
+                self.bucket.at(now).set_refill(refill);
+                Outcome::Changed
+            }
         }
     }
 }
 
 impl Subject for BucketSubject<'_> {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::ALL
+        Capabilities::BUCKET
     }
 
     fn step(&mut self, step: &Step) -> Outcome {
@@ -308,9 +345,9 @@ impl Subject for BucketSubject<'_> {
     }
 }
 
-fn answer(decision: Result<(), Denied>) -> Outcome {
+fn answer<T>(decision: Result<T, Denied>) -> Outcome {
     match decision {
-        Ok(()) => Outcome::Admitted,
+        Ok(_) => Outcome::Admitted,
         Err(denied) => refusal(denied),
     }
 }

@@ -1,4 +1,6 @@
+use crate::clock::Timestamp;
 use crate::token_bucket::TokenBucket;
+use core::marker::PhantomData;
 
 /// A limiter at an instant of the caller's: the same verbs, with that for the time.
 ///
@@ -28,15 +30,62 @@ use crate::token_bucket::TokenBucket;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct At<'a, L = TokenBucket> {
+pub struct At<'a, L = TokenBucket, T = Supplied> {
     pub(crate) limiter: &'a L,
     pub(crate) now_ns: u64,
+    time: PhantomData<T>,
 }
 
-impl<L> Clone for At<'_, L> {
+/// Where an instant comes from.
+pub trait Origin {
+    /// From the caller, and not from the limiter's clock.
+    const IS_SUPPLIED: bool;
+}
+
+/// An instant that the caller has supplied.
+#[derive(Debug)]
+pub struct Supplied;
+
+/// An instant that has been read from the limiter's clock.
+#[derive(Debug)]
+pub struct Read;
+
+impl Origin for Supplied {
+    const IS_SUPPLIED: bool = true;
+}
+
+impl Origin for Read {
+    const IS_SUPPLIED: bool = false;
+}
+
+impl<'a, L> At<'a, L> {
+    /// At an instant of the caller's.
+    pub(crate) const fn supplied(limiter: &'a L, now: Timestamp) -> Self {
+        Self::read(limiter, now.as_nanos())
+    }
+}
+
+impl<'a, L, T> At<'a, L, T> {
+    /// At an instant that the limiter's clock has told, where `T` tells them apart.
+    #[inline(always)]
+    pub(crate) const fn read(limiter: &'a L, now_ns: u64) -> Self {
+        Self {
+            limiter,
+            now_ns,
+            time: PhantomData,
+        }
+    }
+
+    /// Another limiter at the same instant.
+    pub(crate) const fn of<M>(self, limiter: &'a M) -> At<'a, M, T> {
+        At::read(limiter, self.now_ns)
+    }
+}
+
+impl<L, T> Clone for At<'_, L, T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<L> Copy for At<'_, L> {}
+impl<L, T> Copy for At<'_, L, T> {}

@@ -52,6 +52,7 @@ use core::time::Duration;
 ///
 /// Those of [`TokenBucket`], which it dereferences to; the promises, costs and errors told there hold here.
 /// [`set_quota`](TokenBucket::set_quota) keeps the slack unless the new quota sets a burst.
+/// [`Carry::Reset`](crate::Carry::Reset) lets 1 + slack operations more through, less what the bucket is in debt.
 /// [`reserve`](TokenBucket::reserve) says when the next turn is, for callers that pace themselves.
 ///
 /// # Source

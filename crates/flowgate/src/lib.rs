@@ -61,6 +61,7 @@ extern crate std;
 
 mod alarm;
 mod algorithm;
+mod alignment;
 mod approximate_window;
 mod at;
 mod cell;
@@ -69,6 +70,7 @@ mod concurrency_limit;
 mod decaying_bucket;
 mod degrade;
 mod fixed_window;
+mod foreign;
 mod gate;
 pub mod guide;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
@@ -113,8 +115,8 @@ pub use gate::{Gate, GateBuilder, GateError};
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 pub use io::Throttled;
 pub use keyed::{
-    AcquireKeyPermit, AddressKey, AddressPrefixes, Debtor, Exact, Hashed, KeyId, KeyNames,
-    KeyPermit, Keyed, KeyedAcquire, KeyedAlgorithm, KeyedBuilder, KeyedConcurrencyLimit,
+    AddressKey, AddressPrefixes, Debtor, Exact, Hashed, KeyId, KeyNames, KeyPermit, KeyPermits,
+    KeyTokens, Keyed, KeyedAlgorithm, KeyedBuilder, KeyedConcurrencyLimit,
     KeyedConcurrencyLimitBuilder, KeyedCounts, KeyedError, KeyedView, Names, OwnedKeyPermit,
     WhenFull, WithLimit,
 };
@@ -123,11 +125,11 @@ pub use limiter::{Limit, Limiter, Snapshot};
 #[cfg(feature = "metrics")]
 pub use metrics::MetricsPublisher;
 pub use observed::{Counts, Observed, Refusals, Waits};
-pub use permit::{AcquirePermit, OwnedPermit, Permit};
+pub use permit::{OwnedPermit, Permit, Permits};
 pub use policy::Policy;
 pub use quota::{Quota, QuotaError};
 pub use reservation::Reservation;
-pub use room::{Acquire, CancelHandle, Grant, Line, Order, Precision, Spacing, Ticks};
+pub use room::{Acquirable, Acquire, CancelHandle, Grant, Line, Order, Precision, Spacing, Ticks};
 pub use segmented_window::{SegmentedWindow, SegmentedWindowBuilder};
 pub use sliding_window::{SlidingWindow, SlidingWindowBuilder};
 pub use sometimes::{Sometimes, SometimesBuilder, SometimesBy};

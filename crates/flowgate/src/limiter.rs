@@ -5,6 +5,7 @@ use crate::policy::Policy;
 use crate::reservation::Reservation;
 use crate::room::{Acquire, Line};
 use crate::verdict::Denied;
+use alloc::sync::Arc;
 use core::time::Duration;
 
 pub(crate) mod sealed {
@@ -132,9 +133,7 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
     }
 
     /// Waits for one token, in turn; see [`Acquire`].
-    fn acquire(&self) -> Acquire<'_> {
-        Acquire::new(self.supply())
-    }
+    fn acquire(&self) -> Acquire<&dyn Limiter>;
 
     /// Those who wait here.
     fn line(&self) -> Line<'_> {
@@ -181,6 +180,27 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
     fn charge(&self, n: u64);
 }
 
+impl dyn Limiter + '_ {
+    /// [`acquire`](Limiter::acquire) with a future that keeps the limiter alive, and so may go into a task of its own.
+    ///
+    /// ```
+    /// use flowgate::{Limiter, TokenBucket};
+    /// use std::sync::Arc;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let limiter: Arc<dyn Limiter> = Arc::new(TokenBucket::new("1000/s".parse()?));
+    /// let waits: Vec<_> = (0..3).map(|_| tokio::spawn(limiter.acquire_owned())).collect();
+    /// for wait in waits {
+    ///     wait.await??;
+    /// }
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn acquire_owned(self: &Arc<Self>) -> Acquire<Arc<Self>> {
+        Acquire::new(Arc::clone(self))
+    }
+}
+
 /// Implements [`Limiter`] by the inherent methods of the same names of the type after `as`, which the first one is or
 /// dereferences to; by `reserve_n` too if it is named; and by what is said of its quota, if it has one.
 macro_rules! limiter_by_its_verbs {
@@ -206,6 +226,10 @@ macro_rules! limiter_by_its_verbs {
                     Some(<$verbs>::$reserve_n(self, n))
                 }
             )?
+
+            fn acquire(&self) -> crate::Acquire<&dyn crate::Limiter> {
+                crate::Acquire::new(self)
+            }
 
             fn available(&self) -> u64 {
                 <$verbs>::available(self)

@@ -4,7 +4,6 @@
 use crate::clock::Timestamp;
 use crate::limiter::Limiter;
 use crate::limiter::sealed::Sealed;
-use crate::reservation::Receipt;
 use crate::room::{Granted, Supply, Turn};
 use crate::verdict::Denied;
 use core::ops::Deref;
@@ -128,8 +127,7 @@ impl<'a> Unused<'a> {
 impl Drop for Unused<'_> {
     fn drop(&mut self) {
         if self.units != 0 {
-            self.supply
-                .take_back(self.at, self.units, &Receipt::default());
+            self.supply.take_back(self.at, self.units, &[]);
         }
     }
 }

@@ -71,7 +71,7 @@ impl Reservation<'_> {
     /// What was due before now and has flowed in again by itself does not come back twice, except that a
     /// burst that has been raised since has room for it. While others hold reservations, what is withheld
     /// for their sake stays withheld, even if they are cancelled too: cancel the last one first. After a
-    /// change of quota that forgave debts ([`Carry::Reset`](crate::Carry::Reset)) or scaled tokens
+    /// change of quota that refilled the bucket ([`Carry::Reset`](crate::Carry::Reset)) or scaled tokens
     /// ([`Carry::Proportional`](crate::Carry::Proportional)), and after more than 16 changes, nothing does.
     pub fn cancel(self) -> u64 {
         self.limiter.revoke(&self, None)

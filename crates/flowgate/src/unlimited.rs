@@ -139,10 +139,7 @@ impl Unlimited {
 
     /// The same verbs at a time of your own, which makes no difference but to reservations.
     pub fn at(&self, now: Timestamp) -> At<'_, Self> {
-        At {
-            limiter: self,
-            now_ns: now.as_nanos(),
-        }
+        At::supplied(self, now)
     }
 
     /// The clock that reservations are told by.
@@ -241,7 +238,7 @@ impl Supply for Unlimited {
         Ok(())
     }
 
-    fn take_back(&self, _: Timestamp, _: u64, _: &Receipt) {}
+    fn take_back(&self, _: Timestamp, _: u64, _: &[Receipt]) {}
 }
 
 waits_in_line!(Unlimited, |limiter| limiter);

@@ -92,6 +92,7 @@ fn draw_and_act(
     let able = subject.capabilities();
     let can = Capabilities {
         set_quota: false,
+        set_refill: false,
         overdraw: false,
         refund: able.refund && contract == Contract::C5,
         reserve: able.reserve && matches!(contract, Contract::C1 | Contract::C5),

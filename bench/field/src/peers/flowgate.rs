@@ -10,6 +10,7 @@ const WINDOWS: Capabilities = Capabilities {
     overdraw: false,
     reserve: false,
     set_quota: false,
+    set_refill: false,
     ..Capabilities::ALL
 };
 

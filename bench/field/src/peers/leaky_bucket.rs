@@ -42,6 +42,7 @@ const CAN: Capabilities = Capabilities {
     refund: false,
     available: false,
     set_quota: false,
+    set_refill: false,
     retry_after: false,
 };
 

@@ -149,6 +149,7 @@ const TELLS: Capabilities = Capabilities {
     refund: false,
     available: false,
     set_quota: false,
+    set_refill: false,
     retry_after: true,
 };
 

@@ -19,6 +19,8 @@ pub(super) fn check(kind: Kind, build: Build<'_>) -> Result<(), Box<Finding>> {
         Kind::Window(_) | Kind::Sliding => windows(kind, build),
         // What they owe and when is between a bound and another, not a number.
         Kind::Segmented { .. } | Kind::Approximate | Kind::NextPays | Kind::Decaying => Ok(()),
+        // What comes through depends on the debt; what is in flight has no rate.
+        Kind::PayAfter | Kind::InFlight => Ok(()),
     }
 }
 

@@ -96,6 +96,12 @@ impl GivenBack {
         }
     }
 
+    /// Newcomers can have `grains` at the very instant of the last reservation.
+    pub(super) fn leave_hole(&mut self, at_ns: u64, grains: i128) {
+        self.hole = self.hole_at(at_ns) + grains;
+        self.hole_until_ns = self.last_told_ns;
+    }
+
     pub(super) fn note_change(
         &mut self,
         at_ns: u64,
@@ -158,7 +164,7 @@ impl GivenBack {
 
 impl Oracle {
     /// Gives back a reservation, of which there is one, as far as no later one counts on it.
-    pub(super) fn cancel(&mut self, pick: usize) -> Outcome {
+    pub(super) fn cancel(&mut self, at_ns: u64, pick: usize) -> Outcome {
         let held = self.held.remove(pick % self.held.len());
         let Some(full_at) = self.given_back.full_at_now(&held) else {
             return Outcome::Back(0);
@@ -169,7 +175,8 @@ impl Oracle {
             self.rate.scale_price(),
             i128::from(held.scale),
         );
-        let now = self.limiter_time(self.newest_ns);
+        let at_ns = self.newest_decided_ns(at_ns);
+        let now = self.limiter_time(at_ns);
         let missing = (full_at - now * self.rate.accrual).max(0);
         let taken_since = (self.full_at() - full_at).max(0);
         // The last one in line is gone, and nobody is told its time.
@@ -180,18 +187,18 @@ impl Oracle {
         {
             self.given_back.last_told_ns = before_ns;
         }
-        self.give_back(own.min(missing), taken_since)
+        self.give_back(at_ns, own.min(missing), taken_since)
     }
 
     /// The newest `n` count as never admitted: everything still ahead may have been made after
     /// them.
-    pub(super) fn refund(&mut self, n: u64) -> Outcome {
+    pub(super) fn refund(&mut self, at_ns: u64, n: u64) -> Outcome {
         let most = self.rate.burst_units.saturating_add(self.debt_units());
-        self.give_back(self.rate.cost(n.min(most)), i128::MAX)
+        let at_ns = self.newest_decided_ns(at_ns);
+        self.give_back(at_ns, self.rate.cost(n.min(most)), i128::MAX)
     }
 
-    fn give_back(&mut self, amount: i128, taken_since: i128) -> Outcome {
-        let at_ns = self.newest_ns;
+    fn give_back(&mut self, at_ns: u64, amount: i128, taken_since: i128) -> Outcome {
         let now = self.limiter_time(at_ns);
         let full = self.rate.full;
         let before = self.level_at(now);
@@ -221,8 +228,7 @@ impl Oracle {
             self.given_back.given += back;
         }
         if standing > 0 {
-            self.given_back.hole = hole + back;
-            self.given_back.hole_until_ns = self.given_back.last_told_ns;
+            self.given_back.leave_hole(at_ns, back);
         }
         let units = |level: i128| level.div_euclid(self.rate.price);
         Outcome::Back(u64::try_from(units(before + back) - units(before)).unwrap_or(0))

@@ -10,7 +10,7 @@ const KEPT_BACK: f64 = 1e-6;
 
 /// The level after each grant is at most `limit`. `grants` are in order.
 pub(super) fn check(limit: u128, half_life_ns: u64, grants: &[Grant]) -> Result<(), Broken> {
-    let most = limit as f64 * (1.0 + BLIND);
+    let most = most(limit);
     for (grant, level) in grants.iter().zip(levels(half_life_ns, grants)) {
         if level > most {
             return Err(Broken {
@@ -22,6 +22,11 @@ pub(super) fn check(limit: u128, half_life_ns: u64, grants: &[Grant]) -> Result<
         }
     }
     Ok(())
+}
+
+/// The level up to which nothing is found wrong.
+pub(super) fn most(limit: u128) -> f64 {
+    limit as f64 * (1.0 + BLIND)
 }
 
 /// Whether the level after the last grant is clearly within `limit`. `grants` are in order.

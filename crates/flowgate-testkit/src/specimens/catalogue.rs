@@ -173,6 +173,20 @@ fn windows() -> Vec<Exhibit> {
             finding: "2 were admitted, 1 allowed",
             instead: "SlidingWindow",
         },
+        Exhibit {
+            name: "share_of_limit",
+            origin: "a keyed window with a sketch of the keys that it evicted",
+            fault: "what a key has used is kept as a share of the limit, and forgotten when that goes down and up",
+            checker: Checker::Conformance(
+                Kind::Segmented { segments: 1 },
+                Contract::C1,
+                |setup, test| {
+                    test(&mut share_of_limit::ShareOfLimit::new(setup.quota));
+                },
+            ),
+            finding: " allowed",
+            instead: "Keyed",
+        },
     ]
 }
 
@@ -303,6 +317,16 @@ fn buckets_and_queues() -> Vec<Exhibit> {
             fault: "a new rate is applied to time that has passed",
             checker: Checker::Conformance(Kind::Bucket, Contract::C1, |setup, test| {
                 test(&mut retroactive_rate::RetroactiveRate::new(setup.quota));
+            }),
+            finding: " allowed",
+            instead: "TokenBucket::set_quota",
+        },
+        Exhibit {
+            name: "stale_refill",
+            origin: "a bucket kept as one time, with a setter for the quota",
+            fault: "a time before a change of quota sees the bucket as the change found it",
+            checker: Checker::Conformance(Kind::Bucket, Contract::C4, |setup, test| {
+                test(&mut stale_refill::StaleRefill::new(setup.quota));
             }),
             finding: " allowed",
             instead: "TokenBucket::set_quota",

@@ -21,6 +21,7 @@
 //! | [`late_trimmer`] | until the task gets round to it, calls are refused that would fit | C2 |
 //! | [`old_timestamp`] | a call enters a time that it read long ago, and the window forgets it at once | schedules, C1 |
 //! | [`single_writer`] | a channel declared to have a single writer loses entries when it has a hundred | schedules, C1 |
+//! | [`share_of_limit`] | what an evicted key has used is kept as a share of the limit, and forgotten when that goes down and up | C1 |
 //! | [`double_balance`] | the balance is a double, and each addition rounds | C8 |
 //! | [`whole_seconds`] | what flows in comes in gulps, at once when the second changes | C1 |
 //! | [`double_time`] | at high rates adding the time of a token changes nothing | C1 |
@@ -33,6 +34,7 @@
 //! | [`subtract_below_zero`] | two callers see enough, both subtract, and the rest wraps to a full bucket | schedules, C1 |
 //! | [`interval_bucket`] | what remains of an interval is forgotten; a new rate is applied to time that has passed | oracle |
 //! | [`retroactive_rate`] | a new rate is applied to time that has passed | C1 |
+//! | [`stale_refill`] | a time before a change of quota sees the bucket as the change found it | C4 |
 //! | [`dropped_remainder`] | what is less than a token is thrown away at each refill | C2 |
 //! | [`starts_empty`] | the first caller is refused | C2 |
 //! | [`minting_clock`] | a backward clock moves the refill time back, and the time is paid twice | C4 |
@@ -68,8 +70,10 @@ pub mod oversize_resets;
 pub mod read_twice;
 pub mod retroactive_rate;
 pub mod rising_remaining;
+pub mod share_of_limit;
 pub mod single_writer;
 pub mod stale_anchor;
+pub mod stale_refill;
 pub mod starts_empty;
 pub mod subtract_below_zero;
 pub mod timeout_keeps_slot;
@@ -98,7 +102,11 @@ const TRIES: Capabilities = Capabilities {
     refund: false,
     available: false,
     set_quota: false,
+    set_refill: false,
     retry_after: false,
+    wait: false,
+    hold: false,
+    own_clock: false,
 };
 
 fn verdict(admitted: bool) -> Outcome {

@@ -3,7 +3,7 @@
 use flowgate::{Keyed, KeyedAlgorithm, KeyedBuilder, ManualClock, Timestamp};
 
 use super::{Capabilities, Subject, answer};
-use crate::promise::Kind;
+use crate::promise::{Anchor, Kind};
 use crate::script::{Op, Outcome, Setup, Step};
 
 type Test<'a> = &'a mut dyn FnMut(&mut dyn Subject);
@@ -28,7 +28,7 @@ const SEED: [u64; 2] = [1, 2];
 /// assert!(judged.is_ok());
 /// ```
 pub fn keyed_token_bucket(setup: &Setup, test: Test<'_>) {
-    one_key(Keyed::token_bucket(setup.quota), setup, test);
+    one_key(Keyed::token_bucket(setup.quota), false, test);
 }
 
 /// Builds a [`Keyed`] leaky bucket with the quota's burst for its slack: a [`Build`](super::Build). Nothing for a
@@ -43,7 +43,7 @@ pub fn keyed_token_bucket(setup: &Setup, test: Test<'_>) {
 /// assert!(judged.is_ok());
 /// ```
 pub fn keyed_leaky_bucket(setup: &Setup, test: Test<'_>) {
-    one_key(Keyed::leaky_bucket(setup.quota), setup, test);
+    one_key(Keyed::leaky_bucket(setup.quota), false, test);
 }
 
 /// Builds a [`Keyed`] fixed window: a [`Build`](super::Build).
@@ -63,7 +63,7 @@ pub fn keyed_leaky_bucket(setup: &Setup, test: Test<'_>) {
 /// });
 /// ```
 pub fn keyed_fixed_window(setup: &Setup, test: Test<'_>) {
-    one_key(Keyed::fixed_window(setup.quota), setup, test);
+    one_key(Keyed::fixed_window(setup.quota), false, test);
 }
 
 /// Builds a [`Keyed`] segmented window, of one segment: a [`Build`](super::Build).
@@ -78,10 +78,35 @@ pub fn keyed_fixed_window(setup: &Setup, test: Test<'_>) {
 /// assert!(report.findings.is_empty(), "{report}");
 /// ```
 pub fn keyed_segmented_window(setup: &Setup, test: Test<'_>) {
-    one_key(Keyed::segmented_window(setup.quota), setup, test);
+    one_key(Keyed::segmented_window(setup.quota), false, test);
 }
 
-fn one_key<A: KeyedAlgorithm>(builder: KeyedBuilder<A>, setup: &Setup, test: Test<'_>) {
+/// Builds the [`Keyed`] limiter of the setup's kind, asked by a manual clock that the steps set forward and back: a
+/// [`Build`](super::Build).
+///
+/// A step at the end of time is asked at that explicit time, and does not set the clock. The kinds are token bucket,
+/// fixed window and segmented window of one segment; it builds nothing for others.
+///
+/// ```
+/// use flowgate_testkit::conformance::{Contract, check_contract};
+/// use flowgate_testkit::promise::Kind;
+/// use flowgate_testkit::subject::keyed_by_its_clock;
+///
+/// let judged = check_contract(Kind::Bucket, &keyed_by_its_clock, Contract::C1, 20);
+/// assert!(judged.is_ok());
+/// ```
+pub fn keyed_by_its_clock(setup: &Setup, test: Test<'_>) {
+    match setup.kind {
+        Kind::Bucket => one_key(Keyed::token_bucket(setup.quota), true, test),
+        Kind::Window(Anchor::FirstGrant) => one_key(Keyed::fixed_window(setup.quota), true, test),
+        Kind::Segmented { segments: 1 } => {
+            one_key(Keyed::segmented_window(setup.quota), true, test);
+        }
+        _ => {}
+    }
+}
+
+fn one_key<A: KeyedAlgorithm>(builder: KeyedBuilder<A>, own_clock: bool, test: Test<'_>) {
     let time = ManualClock::new();
     let Ok(limits) = builder.clock(&time).seed(SEED).capacity(CAPACITY) else {
         return;
@@ -89,7 +114,7 @@ fn one_key<A: KeyedAlgorithm>(builder: KeyedBuilder<A>, setup: &Setup, test: Tes
     test(&mut OneKey {
         limits: &limits,
         time: &time,
-        changes: setup.kind == Kind::Bucket,
+        own_clock,
         steps: 0,
     });
 }
@@ -97,10 +122,24 @@ fn one_key<A: KeyedAlgorithm>(builder: KeyedBuilder<A>, setup: &Setup, test: Tes
 /// A key under test.
 struct OneKey<'a, A: KeyedAlgorithm> {
     limits: &'a Keyed<A>,
-    /// What a change of quota is dated by; all else is asked at explicit times.
+    /// What a change of quota is dated by.
     time: &'a ManualClock,
-    changes: bool,
+    /// Whether all else is dated by it as well, or asked at explicit times.
+    own_clock: bool,
     steps: u64,
+}
+
+/// The operations on a key, of the table or of its view at a time.
+macro_rules! act {
+    ($limits:expr, $op:expr) => {
+        match $op {
+            Op::Try { n } => answer($limits.try_acquire_n(&KEY, n)),
+            Op::TakeUpTo { n } => Outcome::Took($limits.take_up_to(&KEY, n)),
+            Op::Refund { n } => Outcome::Back($limits.refund(&KEY, n)),
+            Op::Available => Outcome::Holds($limits.available(&KEY)),
+            _ => Outcome::Skipped,
+        }
+    };
 }
 
 impl<A: KeyedAlgorithm> Subject for OneKey<'_, A> {
@@ -111,22 +150,27 @@ impl<A: KeyedAlgorithm> Subject for OneKey<'_, A> {
             refund: true,
             available: true,
             retry_after: true,
-            set_quota: self.changes,
+            set_quota: true,
+            own_clock: self.own_clock,
             ..Capabilities::default()
         }
     }
 
     fn step(&mut self, step: &Step) -> Outcome {
         let now = Timestamp::from_nanos(step.at_ns);
-        let limits = self.limits.at(now);
+        if self.own_clock && now == Timestamp::MAX {
+            return act!(self.limits.at(now), step.op);
+        }
         self.steps += 1;
         // Another key takes all that it has, at every step; nobody asks what comes of it.
-        limits.take_up_to(&(self.steps % OTHERS), u64::MAX);
+        let other = self.steps % OTHERS;
+        if self.own_clock {
+            self.time.set(now);
+            self.limits.take_up_to(&other, u64::MAX);
+        } else {
+            self.limits.at(now).take_up_to(&other, u64::MAX);
+        }
         match step.op {
-            Op::Try { n } => answer(limits.try_acquire_n(&KEY, n)),
-            Op::TakeUpTo { n } => Outcome::Took(limits.take_up_to(&KEY, n)),
-            Op::Refund { n } => Outcome::Back(limits.refund(&KEY, n)),
-            Op::Available => Outcome::Holds(limits.available(&KEY)),
             Op::SetQuota { quota, .. } => {
                 self.time.set(now);
                 match self.limits.set_quota(quota) {
@@ -134,7 +178,8 @@ impl<A: KeyedAlgorithm> Subject for OneKey<'_, A> {
                     Err(_) => Outcome::Skipped,
                 }
             }
-            Op::Overdraw { .. } | Op::Reserve { .. } | Op::Cancel { .. } => Outcome::Skipped,
+            op if self.own_clock => act!(self.limits, op),
+            op => act!(self.limits.at(now), op),
         }
     }
 }

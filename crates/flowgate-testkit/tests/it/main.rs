@@ -1,5 +1,6 @@
 //! Tests of the testkit: each wrong limiter is convicted, and verification in process is right.
 
+mod behind_a_change;
 mod cancellations;
 mod museum;
 mod verify;

@@ -65,9 +65,10 @@ fn a_finding_that_is_not_on_the_label_does_not_convict() {
 #[test]
 fn each_specimen_breaks_these_contracts_and_no_others() {
     use Contract::{C1, C2, C3, C4, C5, C8};
-    let expected: [(&str, &[Contract]); 21] = [
+    let expected: [(&str, &[Contract]); 23] = [
         ("stale_anchor", &[C1, C4, C5]),
         ("late_trimmer", &[C2, C4, C8]),
+        ("share_of_limit", &[C1, C4]),
         ("double_balance", &[C1, C2, C4, C5, C8]),
         ("whole_seconds", &[C1, C2, C4, C5, C8]),
         ("double_time", &[C1, C2, C4, C5, C8]),
@@ -75,7 +76,8 @@ fn each_specimen_breaks_these_contracts_and_no_others() {
         ("unbounded_slack", &[C1, C2, C4, C5, C8]),
         ("wrong_unit", &[C3]),
         ("wrapping_elapsed", &[C4]),
-        ("retroactive_rate", &[C1]),
+        ("retroactive_rate", &[C1, C4]),
+        ("stale_refill", &[C4]),
         ("dropped_remainder", &[C2, C8]),
         ("starts_empty", &[C2, C8]),
         ("minting_clock", &[C4]),

@@ -8,6 +8,8 @@
 //! a source of your own ──▶ itself, where it can; else the thread, in real time, as often as needed
 //! ```
 //!
+//! A process that was made by `fork()` has a thread of its own (`thread/forked.rs`).
+//!
 //! Where there is no thread to be had (without the feature `std`; when the system grants none), an alarm wakes at once.
 //! That is correct, since whoever is woken looks at the clock and asks again, and busy.
 
@@ -42,7 +44,7 @@ enum Entry {
     /// The waker has been woken, or somebody else has taken it.
     Nowhere,
     #[cfg(all(feature = "std", not(any(flowgate_loom, flowgate_shuttle))))]
-    Thread(&'static thread::Timer, Key),
+    Thread(thread::Booking),
     Manual(Arc<ManualAlarms>, Key),
 }
 
@@ -59,13 +61,25 @@ impl Alarm {
     /// Has `waker` woken after `wait_ns` of real time.
     #[cfg(all(feature = "std", not(any(flowgate_loom, flowgate_shuttle))))]
     pub(crate) fn after(wait_ns: u64, waker: Waker) -> Self {
-        thread::TIMER.after(wait_ns, waker)
+        match thread::timer() {
+            Some(timer) => timer.after(wait_ns, waker),
+            None => Self::at_once(waker),
+        }
     }
 
     /// Wakes `waker` at once: nobody is there to do it later.
     #[cfg(any(not(feature = "std"), flowgate_loom, flowgate_shuttle))]
     pub(crate) fn after(_: u64, waker: Waker) -> Self {
         Self::at_once(waker)
+    }
+
+    /// Whether whoever rings it is in this process: not if it was asked for in one that this one was forked from.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        match &self.0 {
+            #[cfg(all(feature = "std", not(any(flowgate_loom, flowgate_shuttle))))]
+            Entry::Thread(booking) => booking.is_of_this_process(),
+            Entry::Nowhere | Entry::Manual(..) => true,
+        }
     }
 }
 
@@ -75,7 +89,7 @@ impl Drop for Alarm {
         drop(match &self.0 {
             Entry::Nowhere => None,
             #[cfg(all(feature = "std", not(any(flowgate_loom, flowgate_shuttle))))]
-            Entry::Thread(timer, key) => timer.remove(*key),
+            Entry::Thread(booking) => booking.take_back(),
             Entry::Manual(alarms, key) => alarms.remove(*key),
         });
     }

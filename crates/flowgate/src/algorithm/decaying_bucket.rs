@@ -54,6 +54,14 @@ impl Bucket {
         }
     }
 
+    /// The largest level in ticks of `other` that comes to at most `level` in the ticks of this one.
+    pub(crate) fn in_ticks_below(&self, level: u64, other: &Self) -> u64 {
+        match self.unit_shift.checked_sub(other.unit_shift) {
+            Some(finer) => level >> finer,
+            None => level << (other.unit_shift - self.unit_shift),
+        }
+    }
+
     /// In units.
     pub(crate) const fn capacity(&self) -> u64 {
         self.capacity_ticks >> self.unit_shift

@@ -7,6 +7,7 @@ pub(crate) mod approximate_window;
 pub(crate) mod decaying_bucket;
 pub(crate) mod fixed_window;
 pub(crate) mod half_life;
+pub(crate) mod mul_div;
 pub(crate) mod token_bucket;
 pub(crate) mod warm_up;
 

@@ -251,10 +251,7 @@ impl ApproximateWindow {
     /// The same verbs at a time of your own. Use one kind of time with one limiter, the clock's or yours.
     pub fn at(&self, now: Timestamp) -> At<'_, Self> {
         self.newest_ns.fetch_max(now.as_nanos(), Ordering::AcqRel);
-        At {
-            limiter: self,
-            now_ns: now.as_nanos(),
-        }
+        At::supplied(self, now)
     }
 
     /// The clock that this limiter decides by.
@@ -280,10 +277,7 @@ impl ApproximateWindow {
 
     #[inline]
     fn at_now(&self) -> At<'_, Self> {
-        At {
-            limiter: self,
-            now_ns: self.clock.now().as_nanos(),
-        }
+        At::read(self, self.clock.now().as_nanos())
     }
 
     fn newest_ns(&self) -> u64 {

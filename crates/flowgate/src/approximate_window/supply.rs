@@ -44,7 +44,7 @@ impl Supply for ApproximateWindow {
         parameters.take(bits, now.as_nanos(), n).map(|_| ())
     }
 
-    fn take_back(&self, at: Timestamp, n: u64, _: &Receipt) {
+    fn take_back(&self, at: Timestamp, n: u64, _: &[Receipt]) {
         self.take_back_of(at, n);
     }
 

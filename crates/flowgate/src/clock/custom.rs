@@ -1,4 +1,5 @@
 use super::Timestamp;
+use crate::foreign::survive;
 use crate::primitive::{AtomicU64, Ordering};
 use alloc::boxed::Box;
 use core::task::Waker;
@@ -9,6 +10,11 @@ use core::task::Waker;
 /// It should not run backward; if it does, limiters refuse more than they need to, and never grant
 /// anything extra. It must not call a limiter that runs on it: a limiter reads its clock while it
 /// holds a lock when it changes its quota or takes something back.
+///
+/// It should not panic. With the feature `std`, the panic ends at the clock: the panic hook reports it, and the clock
+/// returns the latest time that it has returned before. So no permit and no token is lost, and no queue stands still.
+/// A [`wake_at`](Self::wake_at) that panics counts as one that returns `false`. Without `std`, the panic reaches the
+/// caller, and what the caller was doing may be half done.
 ///
 /// ```
 /// use flowgate::{Clock, Source};
@@ -103,15 +109,19 @@ impl Custom {
         }
     }
 
+    /// The latest that was told before, if the source panics: an old time grants nothing extra.
     pub(super) fn now(&self) -> Timestamp {
-        let now_ns = self.source.now_ns();
+        let now_ns = match survive(|| self.source.now_ns()) {
+            Some(now_ns) => now_ns,
+            None => self.latest_ns.load(Ordering::Acquire),
+        };
         self.latest_ns.fetch_max(now_ns, Ordering::AcqRel);
         Timestamp::from_nanos(now_ns)
     }
 
     /// Whether the source is going to wake `waker` at `at`.
     pub(super) fn wake_at(&self, at: Timestamp, waker: &Waker) -> bool {
-        self.source.wake_at(at, waker)
+        survive(|| self.source.wake_at(at, waker)).unwrap_or(false)
     }
 
     pub(super) fn latest(&self) -> Timestamp {

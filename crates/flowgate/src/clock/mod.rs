@@ -165,6 +165,27 @@ impl Clock {
         }
     }
 
+    /// Returns how long it is until this clock reaches `at_ns` for the first time: 0 if it has been there, even if it
+    /// was set back since.
+    #[inline]
+    pub(crate) fn ns_until(&self, at_ns: u64) -> u64 {
+        // As in `now`. A real clock is not set back.
+        #[cfg(feature = "std")]
+        if let Kind::System = self.0 {
+            return at_ns.saturating_sub(system::now_ns());
+        }
+        self.ns_until_elsewhere(at_ns)
+    }
+
+    #[inline(never)]
+    fn ns_until_elsewhere(&self, at_ns: u64) -> u64 {
+        let now_ns = self.now().as_nanos();
+        if !self.is_real() && self.latest().as_nanos() >= at_ns {
+            return 0;
+        }
+        at_ns.saturating_sub(now_ns)
+    }
+
     /// Has `waker` woken when this clock tells `at` or later; before this returns if it does so already.
     ///
     /// It may be woken too early: look at the clock, and ask again. It may be woken before this returns for want of

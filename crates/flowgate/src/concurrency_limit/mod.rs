@@ -13,10 +13,10 @@ pub(crate) use slots::MOST;
 
 use crate::clock::Clock;
 use crate::limiter::{Limiter, Snapshot, sealed::Sealed};
-use crate::permit::{AcquirePermit, Lender, OwnedPermit, Permit};
+use crate::permit::{Lender, OwnedPermit, Permit, Permits};
 use crate::primitive::const_unless_loom;
 use crate::quota::QuotaError;
-use crate::room::{HOLD, Line, Room, Supply};
+use crate::room::{Acquire, HOLD, Line, Room, Supply};
 use crate::verdict::Denied;
 use alloc::sync::Arc;
 use core::fmt;
@@ -79,7 +79,7 @@ use slots::{Slots, View};
 /// # Cancel safety
 ///
 /// A wait that is dropped leaves the line, and costs the others nothing; a slot that had been granted by then goes to
-/// the next one. See [`AcquirePermit`].
+/// the next one. See [`Acquire`].
 ///
 /// # Cost
 ///
@@ -213,14 +213,14 @@ impl ConcurrencyLimit {
     }
 
     /// Waits for a slot, in turn: a future that is also a builder, for tasks (`.await`) and threads
-    /// ([`.block()`](AcquirePermit::block)).
+    /// ([`.block()`](crate::Acquire::block)).
     ///
     /// # Errors
     ///
     /// When awaited: [`Denied`] if as many as are asked for can never be had, or were not by the deadline, or if the
     /// [line](Self::line) is full or closed.
-    pub fn acquire(&self) -> AcquirePermit<&Self> {
-        AcquirePermit::new(self)
+    pub fn acquire(&self) -> Acquire<Permits<&Self>> {
+        Acquire::new(Permits::of(self))
     }
 
     /// [`acquire`](Self::acquire), for a permit that keeps the limit alive, as the future does.
@@ -245,8 +245,8 @@ impl ConcurrencyLimit {
     /// # Errors
     ///
     /// As there.
-    pub fn acquire_owned(self: &Arc<Self>) -> AcquirePermit<Arc<Self>> {
-        AcquirePermit::new(Arc::clone(self))
+    pub fn acquire_owned(self: &Arc<Self>) -> Acquire<Permits<Arc<Self>>> {
+        Acquire::new(Permits::of(Arc::clone(self)))
     }
 
     /// Takes what there is, up to `n` slots; none while others wait, or after [`Line::close`].
@@ -360,7 +360,7 @@ impl ConcurrencyLimit {
     ///
     /// Nobody here waits for a time to come, so [`Precision`](crate::Precision) makes no difference; and how long a wait
     /// will be is not known beforehand, so [`Line::set_max_wait`] refuses nobody: give deadlines instead
-    /// ([`AcquirePermit::within`]).
+    /// ([`Acquire::within`]).
     pub fn line(&self) -> Line<'_> {
         Line::new(self)
     }

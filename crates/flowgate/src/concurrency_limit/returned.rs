@@ -78,8 +78,8 @@ impl Supply for Returned<'_> {
         self.left.load(Ordering::Relaxed) > 0 || self.limit.has_more()
     }
 
-    fn take_back(&self, at: Timestamp, n: u64, receipt: &Receipt) {
-        self.limit.take_back(at, n, receipt);
+    fn take_back(&self, at: Timestamp, n: u64, receipts: &[Receipt]) {
+        self.limit.take_back(at, n, receipts);
     }
 
     fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {

@@ -32,7 +32,7 @@ impl Supply for ConcurrencyLimit {
         self.slots.view().free() > 0
     }
 
-    fn take_back(&self, _: Timestamp, n: u64, _: &Receipt) {
+    fn take_back(&self, _: Timestamp, n: u64, _: &[Receipt]) {
         self.give_back(n);
     }
 

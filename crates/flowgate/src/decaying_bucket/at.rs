@@ -32,8 +32,7 @@ impl At<'_, DecayingBucket> {
             return Ok(());
         }
         self.pass(Some(n))?;
-        let cell = &self.limiter.cell;
-        cell.decide(|parameters, bits| parameters.take(bits, self.now_ns, n))
+        self.limiter.take_now(self.now_ns, n)
     }
 
     /// Unless others wait, whom that would overtake.
@@ -48,9 +47,8 @@ impl At<'_, DecayingBucket> {
             return 0;
         }
         self.limiter.cell.update(|Parameters(bucket), bits| {
-            let state = unpack(bits);
-            let n = n.min(state.at(self.now_ns, bucket).room(bucket));
-            match state.take(self.now_ns, n, bucket) {
+            let n = n.min(self.room(bucket, bits));
+            match unpack(bits).take(self.now_ns, n, bucket) {
                 Some(state) if n > 0 => Step::Move(pack(state), n),
                 _ => Step::Stay(0),
             }
@@ -80,7 +78,16 @@ impl At<'_, DecayingBucket> {
             return 0;
         }
         let (Parameters(bucket), bits) = self.limiter.cell.view();
-        unpack(bits).at(self.now_ns, &bucket).room(&bucket)
+        self.room(&bucket, bits)
+    }
+
+    /// The whole units for which there is room.
+    fn room(self, bucket: &Bucket, bits: u128) -> u64 {
+        let state = unpack(bits);
+        let missing = self.limiter.missing(state, self.now_ns, bucket);
+        let State { time_ns, level } = state.at(self.now_ns, bucket);
+        let level = level.saturating_add(missing);
+        State { time_ns, level }.room(bucket)
     }
 
     /// [`DecayingBucket::snapshot`].
@@ -98,8 +105,13 @@ impl At<'_, DecayingBucket> {
         let limit = bucket.capacity();
         Snapshot {
             limit,
-            remaining: state.at(self.now_ns, &bucket).room(&bucket),
-            reset_after: duration_from_nanos(state.wait_ns(self.now_ns, limit, &bucket)),
+            remaining: self.room(&bucket, bits),
+            reset_after: duration_from_nanos(self.limiter.wait_ns(
+                state,
+                self.now_ns,
+                limit,
+                &bucket,
+            )),
         }
     }
 
@@ -113,12 +125,73 @@ impl At<'_, DecayingBucket> {
     }
 }
 
-#[cold]
-fn denied(state: State, now_ns: u64, n: u64, bucket: &Bucket) -> Denied {
-    Denied::later(state.wait_ns(now_ns, n, bucket), 1)
-}
-
 impl DecayingBucket {
+    /// Pours in `n` units at `now_ns`, or counted as then if that is before the last admission.
+    #[inline(always)]
+    pub(super) fn take_now(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+        self.cell
+            .decide(|parameters, bits| self.taken(parameters, bits, now_ns, n))
+    }
+
+    /// The state with `n` units more.
+    #[inline(always)]
+    pub(super) fn taken(
+        &self,
+        parameters: &Parameters,
+        bits: u128,
+        now_ns: u64,
+        n: u64,
+    ) -> Result<u128, Denied> {
+        // Then it may also be before the last change.
+        if now_ns < unpack(bits).time_ns {
+            return self.taken_behind(*parameters, bits, now_ns, n);
+        }
+        parameters.take(bits, now_ns, n)
+    }
+
+    // By value, so that only this has the parameters in memory.
+    #[cold]
+    #[inline(never)]
+    fn taken_behind(
+        &self,
+        Parameters(bucket): Parameters,
+        bits: u128,
+        now_ns: u64,
+        n: u64,
+    ) -> Result<u128, Denied> {
+        let (state, bucket) = (unpack(bits), &bucket);
+        if n > bucket.capacity() {
+            return Err(Denied::never(n, bucket.capacity()));
+        }
+        let missing = self.missing(state, now_ns, bucket);
+        match state.take(now_ns, n, bucket) {
+            Some(next) if next.level.saturating_add(missing) <= bucket.capacity_ticks => {
+                Ok(pack(next))
+            }
+            _ => Err(Denied::later(self.wait_ns(state, now_ns, n, bucket), 1)),
+        }
+    }
+
+    /// What had not yet decayed at `now_ns`, if that is before the last change.
+    fn missing(&self, state: State, now_ns: u64, bucket: &Bucket) -> u64 {
+        match now_ns < state.time_ns {
+            true => self.pasts.lock().missing(state, now_ns, bucket),
+            false => 0,
+        }
+    }
+
+    /// How long after `now_ns` there is room for `n ≤ capacity` units.
+    fn wait_ns(&self, state: State, now_ns: u64, n: u64, bucket: &Bucket) -> u128 {
+        let room = bucket.capacity_ticks - (n << bucket.unit_shift);
+        match room.checked_sub(state.level) {
+            Some(most) if now_ns < state.time_ns => {
+                let pasts = self.pasts.lock();
+                u128::from(pasts.instant_ns(state, now_ns, most, bucket) - now_ns)
+            }
+            _ => state.wait_ns(now_ns, n, bucket),
+        }
+    }
+
     pub(super) fn change(
         &self,
         capacity: u64,
@@ -127,13 +200,22 @@ impl DecayingBucket {
     ) -> Result<(), QuotaError> {
         let _change = self.room.reconfigure(self);
         let (capacity, half_life) = checked(capacity, half_life)?;
+        let mut is_begun = false;
         self.cell.reconfigure(|Parameters(old), bits| {
             // The state has the time of the last admission, so that none decays by both.
-            let state = unpack(bits).at(now_ns(), old);
+            let before = unpack(bits);
+            let state = before.at(now_ns(), old);
             self.changed_ns.fetch_max(state.time_ns, Ordering::AcqRel);
             let level_units = state.level.div_ceil(1 << old.unit_shift);
             let new = Bucket::new(capacity, half_life, level_units);
             let state = state.in_ticks_of(&new, old);
+            let mut pasts = self.pasts.lock();
+            if !is_begun {
+                is_begun = true;
+                pasts.begin();
+            }
+            pasts.note((*old, before), state);
+            drop(pasts);
             (Parameters(new), pack(state), ())
         });
         Ok(())
@@ -153,4 +235,9 @@ impl Parameters {
             None => Err(denied(state, now_ns, n, bucket)),
         }
     }
+}
+
+#[cold]
+fn denied(state: State, now_ns: u64, n: u64, bucket: &Bucket) -> Denied {
+    Denied::later(state.wait_ns(now_ns, n, bucket), 1)
 }

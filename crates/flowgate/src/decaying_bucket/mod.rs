@@ -3,7 +3,10 @@
 
 mod at;
 mod builder;
+#[cfg(all(test, flowgate_loom))]
+mod model;
 mod parameters;
+mod past;
 mod supply;
 
 pub use builder::DecayingBucketBuilder;
@@ -14,13 +17,14 @@ use crate::at::At;
 use crate::cell::Cell;
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Snapshot, limiter_by_its_verbs};
-use crate::primitive::{AtomicU64, const_unless_loom};
+use crate::primitive::{AtomicU64, Lock, const_unless_loom};
 use crate::quota::QuotaError;
 use crate::room::{Room, waits_in_line};
 use crate::verdict::Denied;
 use core::fmt;
 use core::time::Duration;
 use parameters::Parameters;
+use past::Pasts;
 
 /// A leaky bucket that leaks faster the fuller it is: its level never exceeds the **capacity**, and halves with every
 /// **half-life**.
@@ -71,7 +75,7 @@ use parameters::Parameters;
 ///   unit is not available: of a full bucket of 100, 99 are available after 7 half-lives and 100 after 39. The b
 ///   bits are those of the larger of the capacity and the level that the last [`set`](Self::set) found: after
 ///   one from a high level to a small capacity, ticks stay as coarse as the level was until the next `set`.
-/// - **Any clock** (C4). A `now` before the last admission counts as the time of that one.
+/// - **Any clock** (C4). A `now` before the last admission counts as the time of that one, also after a change of settings.
 /// - **Honest waits** (C3). [`Denied::retry_after`] is the least wait, to the nanosecond. While others wait in
 ///   [line](Self::line), how long those take hangs on how much each of them asks for, and it is no longer than the
 ///   least that this can be.
@@ -97,6 +101,8 @@ pub struct DecayingBucket {
     /// The time of the last change of settings; what was poured in before it is not taken out. Raised before the
     /// change is made.
     changed_ns: AtomicU64,
+    /// Noted before the change is made.
+    pasts: Lock<Pasts>,
     clock: Clock,
     room: Room,
 }
@@ -131,6 +137,7 @@ impl DecayingBucket {
             Self {
                 cell: Cell::new(parameters.words(), parameters::pack(empty)),
                 changed_ns: AtomicU64::new(0),
+                pasts: Lock::new(Pasts::NONE),
                 clock,
                 room: Room::new(),
             }
@@ -266,10 +273,7 @@ impl DecayingBucket {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn at(&self, now: Timestamp) -> At<'_, Self> {
-        At {
-            limiter: self,
-            now_ns: now.as_nanos(),
-        }
+        At::supplied(self, now)
     }
 
     /// The clock that this limiter decides by.

@@ -24,8 +24,7 @@ impl Supply for DecayingBucket {
     }
 
     fn take(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
-        let cell = &self.cell;
-        cell.decide(|parameters, bits| parameters.take(bits, now.as_nanos(), n))
+        self.take_now(now.as_nanos(), n)
     }
 
     fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
@@ -36,10 +35,10 @@ impl Supply for DecayingBucket {
     /// Not dated: a time from before the newest decision counts as that.
     fn look(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
         let (parameters, bits) = self.cell.view();
-        parameters.take(bits, now.as_nanos(), n).map(|_| ())
+        self.taken(&parameters, bits, now.as_nanos(), n).map(|_| ())
     }
 
-    fn take_back(&self, at: Timestamp, n: u64, _: &Receipt) {
+    fn take_back(&self, at: Timestamp, n: u64, _: &[Receipt]) {
         self.take_back_of(at, n);
     }
 

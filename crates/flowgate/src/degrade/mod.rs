@@ -316,10 +316,7 @@ impl Degrade {
     /// ```
     #[inline]
     pub fn at(&self, now: Timestamp) -> At<'_, Self> {
-        At {
-            limiter: self,
-            now_ns: now.as_nanos(),
-        }
+        At::supplied(self, now)
     }
 
     /// The clock that this measures by.

@@ -15,7 +15,10 @@ impl At<'_, FixedWindow> {
     /// As there.
     #[inline]
     pub fn try_acquire(self) -> Result<(), Denied> {
-        let door = move || self.pass(None);
+        let Self {
+            limiter, now_ns, ..
+        } = self;
+        let door = move || limiter.room.pass(limiter, now_ns, None);
         self.limiter.word.take_token(self.now_ns, door)
     }
 
@@ -26,7 +29,10 @@ impl At<'_, FixedWindow> {
     /// As there.
     #[inline]
     pub fn try_acquire_n(self, n: u64) -> Result<(), Denied> {
-        let door = move || self.pass(Some(n));
+        let Self {
+            limiter, now_ns, ..
+        } = self;
+        let door = move || limiter.room.pass(limiter, now_ns, Some(n));
         self.limiter.word.take_units(self.now_ns, n, door)
     }
 
@@ -63,13 +69,9 @@ impl At<'_, FixedWindow> {
     /// [`FixedWindow::refund`].
     pub fn refund(self, n: u64) -> u64 {
         let _change = self.limiter.room.change(self.limiter);
-
+        let mut settings = self.limiter.settings.lock();
         self.limiter
-            .word
-            .update(self.now_ns, |view| match n.min(view.used()) {
-                0 => Step::Stay(0),
-                n => Step::Move(view.state - u128::from(n), n),
-            })
+            .uncount(&mut settings, self.now_ns, |_| (n, false))
     }
 
     /// [`FixedWindow::available`].
@@ -130,7 +132,7 @@ impl FixedWindow {
         let mut settings = self.settings.lock();
         let new = change(*settings);
         let (limit, window_ns) = limit_of(&new.quota)?;
-        let (kept, rescaled_ns) = self.word.reconfigure(|old, state| {
+        let (kept, rescaled_ns, stands_in_ns) = self.word.reconfigure(|old, state| {
             let now_ns = now_ns();
             let ns = u128::from(old.ticks_per_ns);
             let end_ns = fixed_window::end(state, ns) / ns;
@@ -138,8 +140,6 @@ impl FixedWindow {
             let used = used
                 .div_ceil(u128::from(old.units_per_token))
                 .min(u128::from(MAX_LIMIT));
-            // Less than 2⁴⁸.
-            let parameters = new.parameters(limit, window_ns, count_bits(limit.max(used as u64)));
             let window = Kept {
                 end_ns,
                 began_ns: match settings.kept {
@@ -147,32 +147,42 @@ impl FixedWindow {
                     _ => end_ns as i128 - i128::from(old.window_ns),
                 },
             };
-            let until_ns = parameters.kept_until_ns(window, old.window_ns, now_ns);
+            let parameters = |most: u64| new.parameters(limit, window_ns, count_bits(most));
+            let until_ns = parameters(limit).kept_until_ns(window, old.window_ns, now_ns);
             let kept = until_ns.filter(|&until_ns| used > 0 && until_ns > u128::from(now_ns));
             let (end_ns, used) = match kept {
                 Some(until_ns) => (until_ns, used),
                 // Not an earlier one than there has been already.
-                None => (parameters.window_end_ns(now_ns), 0),
+                None if used == 0 => (parameters(limit).window_end_ns(now_ns), 0),
+                // It is over, but what comes with a time from before still counts in it.
+                None => (end_ns.min(now_ns.into()), used),
             };
+            // Less than 2⁴⁸.
+            let parameters = parameters(limit.max(used as u64));
             let state = end_ns * u128::from(parameters.ticks_per_ns) + used;
             let layout = parameters.layout_for(now_ns, state);
             let kept = kept.map(|end_ns| Kept { end_ns, ..window });
-            let rescaled_ns = match new.quota.scale() == old.units_per_token {
-                true => settings.rescaled_ns,
-                false => Some(now_ns),
+            let is_rescaled = new.quota.scale() != old.units_per_token;
+            let rescaled_ns = match is_rescaled {
+                true => Some(now_ns),
+                false => settings.rescaled_ns,
             };
+            // In other units it counts as any other.
+            let stood_in = settings.stands_in_ns == Some(window.end_ns) && !is_rescaled;
+            let stands_in_ns = kept.filter(|_| stood_in).map(|kept| kept.end_ns);
             (
                 Parameters {
                     layout,
                     ..parameters
                 },
                 state,
-                (kept, rescaled_ns),
+                (kept, rescaled_ns, stands_in_ns),
             )
         });
         *settings = Settings {
             kept,
             rescaled_ns,
+            stands_in_ns,
             ..new
         };
         drop(settings);
@@ -231,7 +241,7 @@ impl Parameters {
     }
 }
 
-impl View {
+impl View<'_> {
     /// The state of the window that this instant counts in: the open one, or one that nothing is counted in, which
     /// is not an earlier one than there has been already.
     pub(crate) fn window(&self) -> u128 {

@@ -1,4 +1,5 @@
 use super::{FixedWindow, Settings, at, count_bits};
+use crate::alignment::Alignment;
 use crate::clock::{Clock, Timestamp};
 use crate::primitive::Lock;
 use crate::quota::{Quota, QuotaError};
@@ -31,18 +32,8 @@ use crate::word::Word;
 pub struct FixedWindowBuilder {
     quota: Quota,
     clock: Option<Clock>,
-    aligned: Aligned,
+    alignment: Alignment,
     clock_free: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Aligned {
-    Not,
-    To(Timestamp),
-    #[cfg(feature = "std")]
-    ToWall {
-        utc_offset_s: i32,
-    },
 }
 
 impl FixedWindowBuilder {
@@ -50,7 +41,7 @@ impl FixedWindowBuilder {
         Self {
             quota,
             clock: None,
-            aligned: Aligned::Not,
+            alignment: Alignment::Free,
             clock_free: false,
         }
     }
@@ -78,7 +69,7 @@ impl FixedWindowBuilder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn align(mut self, begins: Timestamp) -> Self {
-        self.aligned = Aligned::To(begins);
+        self.alignment = Alignment::To(begins);
         self
     }
 
@@ -100,7 +91,7 @@ impl FixedWindowBuilder {
     /// ```
     #[cfg(feature = "std")]
     pub fn align_to_wall(mut self, utc_offset_s: i32) -> Self {
-        self.aligned = Aligned::ToWall { utc_offset_s };
+        self.alignment = Alignment::ToWall { utc_offset_s };
         self
     }
 
@@ -143,15 +134,9 @@ impl FixedWindowBuilder {
         let settings = Settings {
             kept: None,
             rescaled_ns: None,
+            stands_in_ns: None,
             quota: self.quota,
-            begins_ns: match self.aligned {
-                Aligned::Not => None,
-                Aligned::To(begins) => Some(i128::from(begins.as_nanos())),
-                #[cfg(feature = "std")]
-                Aligned::ToWall { utc_offset_s } => {
-                    Some(super::wall::begins_ns(&clock, utc_offset_s))
-                }
-            },
+            begins_ns: self.alignment.begins_ns(&clock),
         };
         Ok(FixedWindow {
             word: Word::new(settings.parameters(limit, window_ns, count_bits(limit))),

@@ -2,6 +2,7 @@
 
 mod at;
 mod builder;
+mod give_back;
 mod supply;
 #[cfg(feature = "std")]
 mod wall;
@@ -66,6 +67,9 @@ const MAX_LIMIT: u64 = (1 << 48) - 1;
 /// - **Nothing wasted** (C2): a refusal means that the window is full.
 /// - **Honest waits** (C3): [`Denied::retry_after`] is when the window ends, to the nanosecond.
 /// - **Any clock** (C4): a `now` from before the window is counted in it, and opens no other.
+/// - **Sound refunds** (C5): what was counted in the newest window comes back, with one exception. If a waiter gives up the
+///   grant that opened a window while later operations stay counted, one unit stays counted until the window ends.
+///   Otherwise a span of one window could admit 2 · limit. Aligned windows have no such exception.
 ///
 /// # Quota
 ///
@@ -96,6 +100,9 @@ struct Settings {
     kept: Option<Kept>,
     /// When tokens were last divided into other units.
     rescaled_ns: Option<u64>,
+    /// The end of the window in which one unit stays counted in place of the first operation
+    /// ([`FixedWindow::uncount`]).
+    stands_in_ns: Option<u128>,
 }
 
 /// A window that does not end where it would by its beginning.
@@ -284,10 +291,7 @@ impl FixedWindow {
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     pub fn at(&self, now: Timestamp) -> At<'_, Self> {
-        At {
-            limiter: self,
-            now_ns: now.as_nanos(),
-        }
+        At::supplied(self, now)
     }
 
     /// The clock that this limiter decides by.
@@ -319,10 +323,7 @@ impl FixedWindow {
 
     #[inline]
     fn at_now(&self) -> At<'_, Self> {
-        At {
-            limiter: self,
-            now_ns: self.now_ns(),
-        }
+        At::read(self, self.now_ns())
     }
 }
 

@@ -60,22 +60,20 @@ impl Supply for FixedWindow {
 
     /// Takes them off the count if they are in it: if they were counted in the newest window, and since tokens were last
     /// divided otherwise.
-    fn take_back(&self, at: Timestamp, n: u64, _: &Receipt) {
+    fn take_back(&self, at: Timestamp, n: u64, _: &[Receipt]) {
         let _change = self.room.change(self);
-        let settings = self.settings.lock();
-        let at_ns = i128::from(at.as_nanos());
-        let rescaled_ns = settings.rescaled_ns.map_or(-1, i128::from);
-        if rescaled_ns < at_ns {
-            self.word.update(at.as_nanos(), |view| {
-                let end_ns = view.end_ns();
-                let is_in = (settings.began_ns(view, end_ns)..end_ns as i128).contains(&at_ns);
-                match n.min(view.used()) {
-                    n if n > 0 && is_in => Step::Move(view.state - u128::from(n), ()),
-                    _ => Step::Stay(()),
-                }
-            });
+        let mut settings = self.settings.lock();
+        let (at_ns, seen) = (i128::from(at.as_nanos()), *settings);
+        if seen.rescaled_ns.is_some_and(|ns| i128::from(ns) >= at_ns) {
+            return;
         }
-        drop(settings);
+        self.uncount(&mut settings, at.as_nanos(), |view| {
+            let end_ns = view.end_ns();
+            let began_ns = seen.began_ns(view, end_ns);
+            let is_in = (began_ns..end_ns as i128).contains(&at_ns);
+            let is_opener = at_ns == began_ns && view.parameters.grid_ns.is_none();
+            (if is_in { n } else { 0 }, is_opener)
+        });
     }
 
     /// As long as it takes if those ahead fill every window; where the next in line asks for more than is left of one,
@@ -116,7 +114,7 @@ impl FixedWindow {
     ///
     /// What is granted counts in the newest window, so that it is not dated before that: earlier ones may have been
     /// full.
-    fn judge(&self, view: &View, n: u64) -> Result<u128, Denied> {
+    fn judge(&self, view: &View<'_>, n: u64) -> Result<u128, Denied> {
         let (parameters, now_ns) = (&view.parameters, u128::from(view.now_ns()));
         if n > parameters.burst_units {
             return Err(Denied::never(n, parameters.burst_units));
@@ -136,7 +134,7 @@ impl FixedWindow {
 
 impl Settings {
     /// When the newest window began, which ends at `end_ns`.
-    fn began_ns(&self, view: &View, end_ns: u128) -> i128 {
+    fn began_ns(&self, view: &View<'_>, end_ns: u128) -> i128 {
         match self.kept {
             Some(kept) if kept.end_ns == end_ns => kept.began_ns,
             // Less than 2⁶⁶.
@@ -145,9 +143,9 @@ impl Settings {
     }
 }
 
-impl View {
+impl View<'_> {
     /// When the newest window ends, or has ended.
-    fn end_ns(&self) -> u128 {
+    pub(super) fn end_ns(&self) -> u128 {
         let ns = u128::from(self.parameters.ticks_per_ns);
         fixed_window::end(self.state, ns) / ns
     }

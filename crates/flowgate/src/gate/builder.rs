@@ -1,4 +1,4 @@
-use super::{Gate, Member};
+use super::{Gate, Member, Taking};
 use crate::clock::Clock;
 use crate::limiter::Limit;
 use crate::primitive::Lock;
@@ -98,16 +98,13 @@ impl GateBuilder {
             name: name.into_boxed_str(),
             limit,
         };
-        let receipts_of = self
-            .members
-            .iter()
-            .position(|(_, limit)| limit.supply().has_receipts());
+        let limits = self.members.iter();
+        let receipts = limits.map(|(_, limit)| limit.supply().receipts()).sum();
         Ok(Gate {
-            receipts_of,
             members: self.members.into_iter().map(member).collect(),
             clock,
             room: Room::new(),
-            latest_ns: Lock::new(0),
+            taking: Lock::new(Taking::new(receipts)),
         })
     }
 }

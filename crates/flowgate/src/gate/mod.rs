@@ -7,9 +7,10 @@ pub use builder::{GateBuilder, GateError};
 
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Limit, Limiter};
-use crate::permit::{AcquirePermit, Lender, Permit};
+use crate::permit::{Lender, Permit, Permits};
 use crate::primitive::Lock;
-use crate::room::{Line, Room};
+use crate::reservation::Receipt;
+use crate::room::{Acquire, Line, Room};
 use crate::verdict::Denied;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -64,8 +65,13 @@ use core::fmt;
 /// It owns them, and they share one clock. [`inspect`](Self::inspect) and [`configure`](Self::configure) reach them.
 /// Their own lines play no part: who waits there, or closes one, is not asked.
 ///
-/// Of a grant that its owner did not live to see, slots come back whole, and what the first token or leaky bucket among the
-/// limits gave; of others, as much as is certain not to be too much.
+/// # Cancel safety
+///
+/// If a wait is dropped after it was granted and before its owner has seen the permit:
+///
+/// - Every concurrency limit gets all of its slots back.
+/// - Every token and leaky bucket gets back as many tokens as from [`Reservation::cancel`](crate::Reservation::cancel).
+/// - Every other limit gets back what its own `acquire()` returns in that case.
 ///
 /// # Cost
 ///
@@ -74,11 +80,24 @@ pub struct Gate {
     members: Box<[Member]>,
     clock: Clock,
     room: Room,
-    /// Asking all and then taking from all is one step, by whoever holds this: the latest time that anything was
-    /// taken at.
-    latest_ns: Lock<u64>,
-    /// The one of its limits whose receipts are kept for those who leave before they know.
-    receipts_of: Option<usize>,
+    /// Asking all and then taking from all is one step, by whoever holds this.
+    taking: Lock<Taking>,
+}
+
+struct Taking {
+    /// The latest time that anything was taken at.
+    latest_ns: u64,
+    /// Those of what is taken, for each limit as many as it gives, in order. Here so that no decision allocates.
+    receipts: Box<[Receipt]>,
+}
+
+impl Taking {
+    fn new(receipts: usize) -> Self {
+        Self {
+            latest_ns: 0,
+            receipts: core::iter::repeat_n(Receipt::default(), receipts).collect(),
+        }
+    }
 }
 
 struct Member {
@@ -166,8 +185,8 @@ impl Gate {
     /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
-    pub fn acquire(&self) -> AcquirePermit<&Self> {
-        AcquirePermit::new(self)
+    pub fn acquire(&self) -> Acquire<Permits<&Self>> {
+        Acquire::new(Permits::of(self))
     }
 
     /// [`acquire`](Self::acquire) of a permit that may go anywhere.
@@ -188,8 +207,8 @@ impl Gate {
     /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
-    pub fn acquire_owned(self: &Arc<Self>) -> AcquirePermit<Arc<Self>> {
-        AcquirePermit::new(Arc::clone(self))
+    pub fn acquire_owned(self: &Arc<Self>) -> Acquire<Permits<Arc<Self>>> {
+        Acquire::new(Permits::of(Arc::clone(self)))
     }
 
     /// Those who wait here: how many, in what order, and how many at most. [Closing](Line::close) it closes the gate.
@@ -300,11 +319,11 @@ impl Gate {
         }
         let now_ns = self.clock.now().as_nanos();
         self.room.pass(self, now_ns, Some(n))?;
-        let mut latest_ns = self.latest_ns.lock();
+        let mut taking = self.taking.lock();
         // Somebody may have read the clock later, and taken first.
-        let at = Timestamp::from_nanos(now_ns.max(*latest_ns));
+        let at = Timestamp::from_nanos(now_ns.max(taking.latest_ns));
         self.ask_all(supply::hardest, n, |supply, units| supply.peek(at, units))?;
-        self.take_from_all(&mut latest_ns, at, n, 1).map(|_| ())
+        self.take_from_all(&mut taking, at, n, 1)
     }
 }
 

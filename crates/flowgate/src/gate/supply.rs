@@ -1,6 +1,6 @@
 //! The gate, seen from its line: all of its limits at once.
 
-use super::{Gate, Member};
+use super::{Gate, Member, Taking};
 use crate::clock::{Clock, Timestamp};
 use crate::reservation::Receipt;
 use crate::room::{Room, Supply};
@@ -17,32 +17,43 @@ impl Supply for Gate {
     }
 
     fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
-        self.drain(at, n, n.into()).map(|_| ())
+        self.drain(at, n, n.into(), &mut [])
     }
 
-    fn drain(&self, at: Timestamp, n: u64, level: u128) -> Result<Option<Receipt>, Denied> {
-        let mut latest_ns = self.latest_ns.lock();
+    fn drain(
+        &self,
+        at: Timestamp,
+        n: u64,
+        level: u128,
+        receipts: &mut [Receipt],
+    ) -> Result<(), Denied> {
+        let mut taking = self.taking.lock();
         self.ask_all(longest, n, |supply, units| supply.peek(at, units))?;
-        self.take_from_all(&mut latest_ns, at, n, level)
+        self.take_from_all(&mut taking, at, n, level)?;
+        for (receipt, taken) in receipts.iter_mut().zip(&taking.receipts) {
+            *receipt = *taken;
+        }
+        Ok(())
     }
 
     fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
-        let _latest_ns = self.latest_ns.lock();
+        let _taking = self.taking.lock();
         self.ask_all(longest, n, |supply, units| supply.peek(at, units))
     }
 
-    fn take_back(&self, at: Timestamp, n: u64, receipt: &Receipt) {
+    fn take_back(&self, at: Timestamp, n: u64, receipts: &[Receipt]) {
         let _change = self.room.change(self);
-        for (index, member) in self.members.iter().enumerate() {
-            self.take_back_from(member, index, at, n, receipt);
-        }
+        give_back(&self.members, at, n, receipts);
+    }
+
+    fn receipts(&self) -> usize {
+        self.members.iter().map(Member::receipts).sum()
     }
 
     fn end(&self, n: u64) {
         let _change = self.room.change(self);
         for member in &self.members {
-            let supply = member.limit.supply();
-            supply.end(n.saturating_mul(supply.token()));
+            member.limit.supply().end(member.units(n));
         }
     }
 
@@ -62,48 +73,29 @@ impl Supply for Gate {
 }
 
 impl Gate {
-    /// Takes from all, which have been asked; the receipt is that of the one whose receipts are kept.
+    /// Takes from all, which have been asked.
     pub(super) fn take_from_all(
         &self,
-        latest_ns: &mut u64,
+        taking: &mut Taking,
         at: Timestamp,
         n: u64,
         level: u128,
-    ) -> Result<Option<Receipt>, Denied> {
-        let mut receipt = None;
+    ) -> Result<(), Denied> {
+        let mut begin = 0;
         for (index, member) in self.members.iter().enumerate() {
             let supply = member.limit.supply();
             let level = level.saturating_mul(supply.token().into());
-            match supply.drain(at, n.saturating_mul(supply.token()), level) {
-                Ok(own) if self.receipts_of == Some(index) => receipt = own,
-                Ok(_) => {}
-                Err(denied) => {
-                    // Nobody else can take from a limit of ours, unless `inspect` or `configure` was used for it.
-                    for (index, member) in self.members[..index].iter().enumerate() {
-                        self.take_back_from(member, index, at, n, &receipt.unwrap_or_default());
-                    }
-                    return Err(denied.by_limit(index));
-                }
+            let end = begin + member.receipts();
+            let own = &mut taking.receipts[begin..end];
+            if let Err(denied) = supply.drain(at, member.units(n), level, own) {
+                // Nobody else can take from a limit of ours, unless `inspect` or `configure` was used for it.
+                give_back(&self.members[..index], at, n, &taking.receipts);
+                return Err(denied.by_limit(index));
             }
+            begin = end;
         }
-        *latest_ns = at.as_nanos().max(*latest_ns);
-        Ok(receipt)
-    }
-
-    fn take_back_from(
-        &self,
-        member: &Member,
-        index: usize,
-        at: Timestamp,
-        n: u64,
-        receipt: &Receipt,
-    ) {
-        let supply = member.limit.supply();
-        let receipt = match self.receipts_of {
-            Some(kept) if kept == index => *receipt,
-            _ => Receipt::default(),
-        };
-        supply.take_back(at, n.saturating_mul(supply.token()), &receipt);
+        taking.latest_ns = at.as_nanos().max(taking.latest_ns);
+        Ok(())
     }
 
     /// Asks all of its limits for what `n` operations take; of several refusals, the one that `rank` puts highest.
@@ -133,6 +125,28 @@ impl Gate {
             }
         }
         refusal.map_or(Ok(()), Err)
+    }
+}
+
+impl Member {
+    /// How many units `n` operations are.
+    fn units(&self, n: u64) -> u64 {
+        n.saturating_mul(self.limit.supply().token())
+    }
+
+    /// How many receipts it gives for each grant.
+    fn receipts(&self) -> usize {
+        self.limit.supply().receipts()
+    }
+}
+
+/// Gives back to `members` what they granted at `at`; the receipts are theirs, in order, and perhaps those of others.
+fn give_back(members: &[Member], at: Timestamp, n: u64, receipts: &[Receipt]) {
+    let mut rest = receipts;
+    for member in members {
+        let (own, others) = rest.split_at(member.receipts().min(rest.len()));
+        member.limit.supply().take_back(at, member.units(n), own);
+        rest = others;
     }
 }
 

@@ -159,7 +159,8 @@ impl<A: KeyedAlgorithm> KeyedBuilder<A> {
 
     /// Makes the limiter as [`Keyed::export`] told it, with the seed and capacity of that one, and what its keys have taken.
     /// Quota, clock and all other settings are this builder's; what has been taken stays taken as if the quota had been
-    /// [changed](Keyed::set_quota), and as if no time had passed in between.
+    /// [changed](Keyed::set_quota), and as if no time had passed in between. A bucket refuses every request with a
+    /// [time](Keyed::at) before the import.
     ///
     /// ```
     /// use flowgate::Keyed;
@@ -294,6 +295,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
                 full,
                 counters: Counters::default(),
                 newest_ns: AtomicU64::new(0),
+                largest: AtomicU64::new(terms.most),
                 rule: PhantomData,
             },
             capacity: keys,

@@ -58,6 +58,11 @@ impl Reading {
         self.0 & OWN != 0
     }
 
+    /// Whether the generation is an odd one.
+    pub(crate) const fn is_odd(self) -> bool {
+        self.0 & 1 << STATE_BITS != 0
+    }
+
     /// Another for each generation, and for each class; never 0.
     pub(crate) const fn number(self) -> u64 {
         (self.0 >> STATE_BITS) as u64 + 1

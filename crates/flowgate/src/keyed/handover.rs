@@ -1,7 +1,7 @@
 //! What a limiter knows of its keys, as bytes, for another process.
 //!
 //! Numbers of 64 bits, the lowest byte first: a head, each entry as its line and two halves, each cell of the sketch as its
-//! index and itself, and a checksum, which is the hash of all before it.
+//! index and itself, the largest burst, how far decisions are ahead of the clock, and a checksum, which is the hash of all before it.
 
 use super::Keyed;
 use super::algorithm::KeyedAlgorithm;
@@ -10,12 +10,12 @@ use super::error::KeyedError;
 use super::keys::ticks;
 use super::names::Hashed;
 use super::place::Seed;
-use super::rule::{Rule, Terms};
+use super::rule::{Change, Rule, Terms};
 use crate::primitive::Ordering;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"fgkeyed1");
+const MAGIC: u64 = u64::from_le_bytes(*b"fgkeyed2");
 
 /// What [`Keyed::export`] has written, read back.
 pub(super) struct Export<A> {
@@ -23,6 +23,9 @@ pub(super) struct Export<A> {
     pub(super) capacity: usize,
     now: u128,
     terms: Terms,
+    largest: u64,
+    /// How much later than `now` anything has been decided.
+    ahead_ns: u64,
     /// Each with its line.
     entries: Vec<(usize, Entry)>,
     cells: Vec<(usize, u64)>,
@@ -48,6 +51,10 @@ impl<A: KeyedAlgorithm> Keyed<A, Hashed> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn export(&self) -> Vec<u8> {
+        // No change of quota meanwhile: all is in the same terms.
+        let _in_force = self.keys.force.quota();
+        // Read before the time, so that it is ahead of that only if the clock has been set back or callers bring later times.
+        let newest_ns = self.keys.newest_ns(self.view().asked_latest());
         let now_ns = self.clock.now().as_nanos();
         let terms = self.keys.force.terms();
         let mut file = Writer::default();
@@ -62,41 +69,46 @@ impl<A: KeyedAlgorithm> Keyed<A, Hashed> {
         file.number_of_two(terms.unit);
         file.number_of_two(terms.span);
         file.numbers(&[terms.most, terms.scale, terms.count_bits.into()]);
-        let entries: Vec<_> = self.live(&terms, ticks(now_ns)).collect();
+        let entries: Vec<_> = self.live(ticks(now_ns)).collect();
         file.numbers(&[entries.len() as u64]);
         for (line, entry) in entries {
             file.numbers(&[line as u64]);
             file.number_of_two(entry.0);
         }
         let cells = self.keys.sketch.cells().iter().enumerate();
-        let cells = cells.map(|(index, cell)| [index as u64, cell.load(Ordering::Acquire)]);
+        // Marked as of an odd generation: a limiter begins with an even one, and so restates them.
+        let odd = Change {
+            from: terms,
+            to: Terms {
+                reading: Reading::of_table(1),
+                ..terms
+            },
+            at: ticks(now_ns),
+        };
+        let cells = cells.map(|(index, cell)| {
+            let cell = cell.load(Ordering::Acquire);
+            [index as u64, A::Rule::updated(cell, &odd, odd.at)]
+        });
         let cells: Vec<_> = cells
             .filter(|[_, cell]| A::Rule::free_at(*cell) > ticks(now_ns))
             .collect();
         file.numbers(&[cells.len() as u64]);
         cells.iter().for_each(|cell| file.numbers(cell));
+        file.numbers(&[
+            self.keys.largest.load(Ordering::Acquire),
+            newest_ns.saturating_sub(now_ns),
+        ]);
         let sum = self.seed.hash(&file.0[..]);
         file.numbers(&[sum]);
         file.0
     }
 
-    /// Entries that matter, those in the table's terms as if they had all been in these.
-    fn live(&self, terms: &Terms, now: u128) -> impl Iterator<Item = (usize, Entry)> {
+    /// Entries that matter.
+    fn live(&self, now: u128) -> impl Iterator<Item = (usize, Entry)> {
         self.keys.table.all().filter_map(move |(line, slot)| {
-            let mut slot = slot;
-            let (read, state) = loop {
-                match self.keys.read(slot.entry, self.view().asked()) {
-                    Some(read) => break read,
-                    None => slot = slot.again(),
-                }
-            };
-            let reading = if read.reading.is_own() {
-                read.reading
-            } else {
-                terms.reading
-            };
-            let entry = slot.entry.with(reading, state).with_waits(false);
-            (entry.fingerprint() != 0 && state > now).then_some((line, entry))
+            let is_used = slot.entry.fingerprint() != 0;
+            let entry = slot.entry.with_waits(false);
+            (is_used && entry.state() > now).then_some((line, entry))
         })
     }
 }
@@ -158,13 +170,16 @@ impl<A: KeyedAlgorithm> Export<A> {
             let index = usize::try_from(file.number()?).ok()?;
             Some((index, file.number()?))
         });
+        let cells = cells.collect::<Option<_>>()?;
         Some(Self {
             seed,
             capacity,
             now,
             terms,
+            largest: file.number()?,
+            ahead_ns: file.number()?,
             entries,
-            cells: cells.collect::<Option<_>>()?,
+            cells,
             algorithm: PhantomData,
         })
     }
@@ -173,6 +188,19 @@ impl<A: KeyedAlgorithm> Export<A> {
         let (now, then) = (self.now, ticks(keyed.clock.now().as_nanos()));
         let (from, to) = (&self.terms, keyed.keys.force.terms());
         A::Rule::goes_with(from, &to)?;
+        let largest = Terms {
+            most: self.largest,
+            ..to
+        };
+        keyed.keys.allow(&largest);
+        // As what is written is true from then on.
+        let newest = then + ticks(self.ahead_ns);
+        keyed.keys.begin(newest);
+        let change = Change {
+            from: *from,
+            to,
+            at: newest,
+        };
         for &(line, entry) in &self.entries {
             let own = entry.reading().is_own();
             let terms = match own {
@@ -180,9 +208,12 @@ impl<A: KeyedAlgorithm> Export<A> {
                 false => *from,
             };
             let state = A::Rule::carry(entry.state(), now, then, &terms);
+            if state <= then {
+                continue;
+            }
             let carried = match own {
                 true => entry.with(entry.reading(), state),
-                false => entry.with(to.reading, A::Rule::restate(state, from, &to, then)),
+                false => entry.with(to.reading, change.restated::<A::Rule>(state, newest)),
             };
             if line >= keyed.keys.table.lines() || !keyed.keys.table.add(line, carried) {
                 return Err(KeyedError::export(
@@ -191,6 +222,7 @@ impl<A: KeyedAlgorithm> Export<A> {
             }
         }
         let cells = keyed.keys.sketch.cells();
+        let restated = |cell| A::Rule::updated(cell, &change, newest);
         for &(index, cell) in &self.cells {
             let cell = A::Rule::carry_cell(cell, now, then);
             let Some(slot) = cells.get(index) else {
@@ -198,10 +230,7 @@ impl<A: KeyedAlgorithm> Export<A> {
                     "keys have made way for others, and only a limiter that evicts can remember them",
                 ));
             };
-            slot.store(
-                A::Rule::restate_cell(cell, from, &to, then),
-                Ordering::Release,
-            );
+            slot.store(restated(cell), Ordering::Release);
         }
         Ok(())
     }

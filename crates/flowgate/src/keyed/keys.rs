@@ -3,6 +3,7 @@
 use super::counts::Counters;
 use super::entry::{Entry, TICK_BITS, TICKS_PER_NS};
 use super::force::InForce;
+use super::known::Known;
 use super::names::sealed::Sealed;
 use super::place::Place;
 use super::rule::{Rule, Terms};
@@ -23,8 +24,10 @@ pub(crate) struct Keys<R, N> {
     pub(crate) force: InForce,
     pub(crate) full: Full,
     pub(crate) counters: Counters,
-    /// The latest time that a caller has supplied.
+    /// The latest time of a caller's at which something was taken, and of a change of quota.
     pub(crate) newest_ns: AtomicU64,
+    /// The largest burst or limit that any quota here has allowed: no key owes more.
+    pub(crate) largest: AtomicU64,
     pub(crate) rule: PhantomData<fn() -> R>,
 }
 
@@ -59,10 +62,21 @@ impl<N: Sealed> Copy for Who<'_, N> {}
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) now_ns: u64,
-    /// What has told it, and can tell it again.
+    pub(crate) told: Told,
     pub(crate) clock: Option<&'a Clock>,
     /// The key's own terms, instead of the table's.
     pub(crate) own: Option<&'a Terms>,
+}
+
+/// Where a time is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// From the clock, which can tell it again.
+    ByClock,
+    /// From the caller.
+    ByCaller,
+    /// It is the date of a turn in line.
+    AsDate,
 }
 
 /// How much is asked for, in units.
@@ -97,6 +111,12 @@ pub(crate) const fn ticks(ns: u64) -> u128 {
 }
 
 impl Asked<'_> {
+    /// Which may be later than `now_ns`, as a clock goes on.
+    fn now_again(&self) -> u128 {
+        let clock = self.clock.filter(|_| self.told == Told::ByClock);
+        ticks(clock.map_or(self.now_ns, |clock| clock.now().as_nanos().max(self.now_ns)))
+    }
+
     fn terms<R, N>(&self, keys: &Keys<R, N>) -> Terms {
         match self.own {
             Some(own) => *own,
@@ -120,21 +140,45 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         })
     }
 
-    /// Puts `state` in `terms` into the slot of this key, which is held, if nothing has changed.
+    /// Puts `next` into the slot of this key, which is held and of which `known` is known, if nothing has changed.
     #[inline(always)]
     fn commit(
         &self,
         who: Who<'_, N>,
         (slot, held): (Slot<'_>, N::Held<'_>),
-        terms: &Terms,
-        state: u128,
+        known: &Known<R>,
+        next: u128,
     ) -> bool {
+        self.exchange(who, known);
+        let terms = &known.terms;
         if slot.entry.reading().is_own() && !terms.reading.is_own() {
             // Locks of the table come before those of slots.
             drop(held);
-            return self.commit_to_table(who, slot.entry, terms, state);
+            return self.commit_to_table(who, slot.entry, terms, next);
         }
-        slot.swap(slot.entry.with(terms.reading, state))
+        slot.swap(slot.entry.with(terms.reading, next))
+    }
+
+    /// Keeps in mind when the key comes into these terms, if it does. Those who decide without a look at that are told too, if it
+    /// comes into the table's.
+    fn exchange(&self, who: Who<'_, N>, known: &Known<R>) {
+        if known.exchanged > self.table.exchanged(&who.place) {
+            if !known.terms.reading.is_own() {
+                self.force
+                    .settle(nanos(known.exchanged).max(known.now_ns()));
+            }
+            self.table.exchange(&who.place, known.exchanged);
+        }
+    }
+
+    /// Keeps in mind that something is taken at this time, or by the clock.
+    fn decide_at(&self, ns: u64, asked: Asked<'_>) {
+        match asked.told {
+            Told::ByClock => self.force.go_by_clock(),
+            Told::ByCaller | Told::AsDate => {
+                self.newest_ns.fetch_max(ns, Ordering::AcqRel);
+            }
+        }
     }
 
     /// An entry that has had terms of its own is passed over by those who change the table's. So it comes into these under the
@@ -150,7 +194,8 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
 
     /// Puts `entry`, a new one of this key's, in place of a vacant one.
     fn settle(&self, who: Who<'_, N>, slot: Slot<'_>, entry: Entry) -> bool {
-        self.table.forget(slot.entry.state());
+        let is_own = slot.entry.reading().is_own();
+        self.table.forget(slot.entry.state(), is_own);
         self.replace(who, slot, entry)
     }
 
@@ -173,13 +218,16 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         now_ns: u64,
         n: Option<u64>,
     ) -> Option<Result<(), Denied>> {
-        let terms = self.force.terms();
-        let n = n.unwrap_or(terms.scale);
-        if n == 0 || n > terms.most {
-            return None;
-        }
+        let terms = self.force.terms_to_take::<R>(n);
+        let n = match n {
+            None => terms.scale,
+            Some(0) => return None,
+            Some(n) if n > terms.most => return None,
+            Some(n) => n,
+        };
         let (slot, _held) = self.find(who)?;
-        if !slot.entry.is_plain(terms.reading) {
+        // After the entry has been read, so that it has not been exchanged since.
+        if !slot.entry.is_plain(terms.reading) || now_ns < self.force.settled_ns() {
             return None;
         }
         match R::take(slot.entry.state(), ticks(now_ns), n, &terms) {
@@ -200,7 +248,6 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         amount: Amount,
         is_in_line: bool,
     ) -> Result<Taken, Refusal> {
-        let at_ns = asked.now_ns;
         loop {
             let terms = asked.terms(self);
             let n = amount.units(&terms);
@@ -208,6 +255,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
                 return Err(Refusal::Denied(Denied::never(n, terms.most)));
             }
             if n == 0 {
+                let at_ns = asked.now_ns;
                 return Ok(Taken { units: n, at_ns });
             }
             let Some((slot, held)) = self.find(who) else {
@@ -219,12 +267,14 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
             if slot.entry.waits() && !is_in_line {
                 return Err(Refusal::Waits(slot.index));
             }
-            let Some(state) = self.state(slot.entry, &terms, asked) else {
+            let Some(known) = self.known(who, slot.entry, &terms, asked) else {
                 continue;
             };
-            match amount.take::<R>(state, ticks(at_ns), n, &terms) {
+            match amount.take(&known, n) {
                 Ok((next, units)) => {
-                    if self.commit(who, (slot, held), &terms, next) {
+                    let at_ns = known.now_ns();
+                    self.decide_at(at_ns, asked);
+                    if self.commit(who, (slot, held), &known, next) {
                         return Ok(Taken { units, at_ns });
                     }
                 }
@@ -248,13 +298,13 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         }
         // Under the lock, so that no entry of an earlier generation comes after a change has gone through all.
         let terms = asked.terms(self);
-        let (state, now) = self.unknown(&who.place, asked, &terms);
+        let known = self.unknown(&who.place, asked, &terms)?;
         let n = amount.units(&terms);
         if n > terms.most {
             // The quota has just changed.
             return None;
         }
-        let (next, units) = match amount.take::<R>(state, now, n, &terms) {
+        let (next, units) = match amount.take(&known, n) {
             Ok(taken) => taken,
             Err(missing) => {
                 self.counters.refused_by_estimate.add();
@@ -262,18 +312,20 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
             }
         };
         let entry = Entry::new(who.place.fingerprint, terms.reading, next);
-        let at_ns = (now >> TICK_BITS) as u64;
+        let (now, at_ns) = (known.now, known.now_ns());
+        self.decide_at(at_ns, asked);
+        self.exchange(who, &known);
         loop {
             match (self.table.opening(&who.place, now), &self.full) {
                 (Opening::Vacant(slot), _) => {
-                    if self.settle(who, slot, entry) {
+                    if self.is_vacant(slot, now, asked) && self.settle(who, slot, entry) {
                         return Some(Ok(Taken { units, at_ns }));
                     }
                 }
                 (Opening::Instead(slot), Full::Evict) => {
                     if next <= slot.entry.state() {
                         // The newcomer itself.
-                        self.remember(entry, &terms, now);
+                        self.remember(entry, &terms, asked, now);
                     } else if !self.evict(who, slot, entry, asked) {
                         continue;
                     }
@@ -298,27 +350,103 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         }
     }
 
-    /// What is known of a key without an entry, at `now`, as which a later instant may count that the clock has reached.
-    fn unknown(&self, place: &Place, asked: Asked<'_>, terms: &Terms) -> (u128, u128) {
+    /// Whether the entry holds no information at `now` in the terms that are in force either, into which it is put if it is not
+    /// in them yet.
+    fn is_vacant(&self, slot: Slot<'_>, now: u128, asked: Asked<'_>) -> bool {
+        let entry = slot.entry;
+        if entry.fingerprint() == 0 || entry.reading().is_own() {
+            return true;
+        }
+        match self.read(entry, asked) {
+            Some((terms, _)) if terms.reading == entry.reading() => true,
+            Some((terms, state)) if state > now => {
+                slot.swap(entry.with(terms.reading, state));
+                false
+            }
+            known => known.is_some(),
+        }
+    }
+
+    /// What is known of a key without an entry; none if the terms are not in force any longer. A later instant may count that
+    /// the clock has reached.
+    fn unknown(&self, place: &Place, asked: Asked<'_>, terms: &Terms) -> Option<Known<R>> {
+        let table = self.force.terms();
+        let is_own = terms.reading.is_own();
+        if !is_own && table != *terms {
+            return None;
+        }
         let mut now = ticks(asked.now_ns);
         let forgotten = self.table.forgotten();
-        if forgotten > now
-            && let Some(clock) = asked.clock
-        {
+        if forgotten > now {
             // Somebody has read the clock later, and was faster.
-            now = now.max(ticks(clock.now().as_nanos()));
+            now = asked.now_again();
         }
-        let mut cell = match self.full {
-            Full::Evict => self.sketch.recall::<R>(place.fingerprint),
+        let cell = match self.full {
+            Full::Evict => self.recall(place, &table, asked)?,
             Full::Deny | Full::Share { .. } => 0,
         };
-        if forgotten > now {
-            cell = R::join(cell, R::to_cell(R::unknown_until(forgotten, terms), terms));
+        let mut known = Known::new(*terms, 0, now);
+        let (free, is_same) = (R::free_at(cell), R::is_in(cell, terms));
+        if free > now {
+            known.state = R::from_cell(cell, now, terms, &table);
         }
-        match R::free_at(cell) > now {
-            true => (R::from_cell(cell, now, terms), now),
-            false => (0, now),
+        if !is_same {
+            // In either terms it is whole after that.
+            known.exchanged = free;
+            let newest = ticks(self.newest_ns(asked));
+            if free > now && newest >= free {
+                known.since = free;
+                known.state = 0;
+            } else if free > now {
+                known = self.exchanged(known, newest, |at| R::from_cell(cell, at, terms, &table));
+            }
         }
+        known.free = Some(free.max(forgotten));
+        if forgotten > now && (!is_own || !R::FLOWS) {
+            known.state = R::unknown_until(known.state, forgotten, terms);
+        }
+        if R::FLOWS {
+            // By then, whatever was forgotten in other terms than these was whole.
+            let forgotten = match is_own {
+                true => forgotten,
+                false => self.table.own_forgotten(),
+            };
+            known.since = known.since.max(forgotten);
+            known.exchanged = known.exchanged.max(forgotten);
+        }
+        self.delimited(place, known, asked)
+    }
+
+    /// With the state that the key has if it exchanges its terms at `newest`, and nothing before.
+    fn exchanged(
+        &self,
+        known: Known<R>,
+        newest: u128,
+        restated: impl Fn(u128) -> u128,
+    ) -> Known<R> {
+        let largest = self.largest.load(Ordering::Acquire);
+        Known {
+            state: R::limited(restated(newest), newest, largest, &known.terms),
+            since: if R::FLOWS { newest } else { 0 },
+            exchanged: newest,
+            ..known
+        }
+    }
+
+    /// What the sketch knows of a key, in the terms `table`; none if these are not in force any longer.
+    fn recall(&self, place: &Place, table: &Terms, asked: Asked<'_>) -> Option<u64> {
+        let [one, other] = self.sketch.recall(place.fingerprint);
+        let [one, other] = [one, other].map(|cell| self.updated(cell, table, asked));
+        Some(R::meet(one?, other?))
+    }
+
+    fn updated(&self, cell: u64, table: &Terms, asked: Asked<'_>) -> Option<u64> {
+        if R::is_current(cell, table) {
+            return Some(cell);
+        }
+        let change = self.force.changed()?.change;
+        let newest = ticks(self.newest_ns(asked));
+        (change.to == *table).then(|| R::updated(cell, &change, newest))
     }
 
     /// Puts `entry` in the place of another key's.
@@ -327,41 +455,100 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
             return false;
         };
         let gone = slot.entry.with(terms.reading, state);
-        self.remember(gone, &terms, ticks(asked.now_ns));
+        self.remember(gone, &terms, asked, ticks(asked.now_ns));
         self.replace(who, slot, entry)
     }
 
-    fn remember(&self, entry: Entry, terms: &Terms, now: u128) {
+    /// Under the lock of the one or the other key, so that no more than one change of quota begins meanwhile.
+    fn remember(&self, entry: Entry, terms: &Terms, asked: Asked<'_>, now: u128) {
         let cell = R::to_cell(entry.state(), terms);
-        let forget = |free| self.table.forget(free);
-        self.sketch
-            .remember::<R>(entry.fingerprint(), cell, now, forget);
+        self.sketch.remember(entry.fingerprint(), |known| {
+            loop {
+                let table = self.force.terms();
+                let [known, cell] = [known, cell].map(|cell| self.updated(cell, &table, asked));
+                let (Some(known), Some(cell)) = (known, cell) else {
+                    continue;
+                };
+                if R::free_at(known) > now {
+                    return R::join(known, cell);
+                }
+                self.table.forget(R::free_at(known), R::is_own(known));
+                return cell;
+            }
+        });
     }
 
-    /// The state of an entry in `terms`; none if those are not in force any longer, or the entry is not up to date.
+    /// What is known of the key at `who.place` that has this entry; none if `terms` are not in force any longer, or the entry is
+    /// not up to date.
     #[inline]
-    fn state(&self, entry: Entry, terms: &Terms, asked: Asked<'_>) -> Option<u128> {
-        if entry.reading() == terms.reading {
-            return Some(entry.state());
+    fn known(
+        &self,
+        who: Who<'_, N>,
+        entry: Entry,
+        terms: &Terms,
+        asked: Asked<'_>,
+    ) -> Option<Known<R>> {
+        let mut known = Known::new(*terms, entry.state(), ticks(asked.now_ns));
+        if entry.reading() != terms.reading {
+            known = self.restated(known, entry, asked)?;
         }
-        self.restated(entry, terms, asked)
+        self.delimited(&who.place, known, asked)
     }
 
     #[cold]
-    fn restated(&self, entry: Entry, terms: &Terms, asked: Asked<'_>) -> Option<u128> {
+    fn restated(&self, known: Known<R>, entry: Entry, asked: Asked<'_>) -> Option<Known<R>> {
         let (from, state) = self.read(entry, asked)?;
-        if from.reading == terms.reading {
-            return Some(state);
+        let to = known.terms;
+        if from.reading == to.reading {
+            return Some(Known { state, ..known });
         }
-        let is_change_of_own = from.reading.is_own() || terms.reading.is_own();
-        let restate = |at_ns| R::restate(state, &from, terms, ticks(at_ns));
-        // What was taken at a later time is not owed since an earlier one, at a faster rate.
-        is_change_of_own.then(|| restate(asked.now_ns).max(restate(self.newest_ns(asked))))
+        if !from.reading.is_own() && !to.reading.is_own() {
+            return None;
+        }
+        let newest = ticks(self.newest_ns(asked));
+        Some(self.exchanged(known, newest, |at| R::restate(state, &from, &to, at)))
+    }
+
+    /// With what is said of times before which the key's terms were others. None: the next change has begun.
+    #[inline]
+    fn delimited(&self, place: &Place, mut known: Known<R>, asked: Asked<'_>) -> Option<Known<R>> {
+        let is_own = known.terms.reading.is_own();
+        if R::FLOWS {
+            let is_settled = !is_own && known.now >= ticks(self.force.unsettled_ns());
+            if !is_settled {
+                known.since = known.since.max(self.table.exchanged(place));
+            }
+            if known.now >= known.since && (is_own || is_settled) {
+                return Some(known);
+            }
+            known.now = asked.now_again().max(known.now);
+            if !is_own {
+                let last = self.force.changed()?;
+                if last.change.to != known.terms {
+                    return None;
+                }
+                known.since = known.since.max(last.before);
+                known.change = Some(last.change);
+            }
+        } else if asked.told == Told::AsDate {
+            known.since = self.table.exchanged(place).max(known.exchanged);
+            if !is_own {
+                known.since = known.since.max(self.force.changed()?.change.at);
+            }
+            let begins = R::begins(known.state, &known.terms);
+            // If that is still to come, the window was opened in other terms, and so before.
+            if begins <= ticks(self.newest_ns(asked)) {
+                known.since = known.since.max(begins);
+            }
+        }
+        Some(known)
     }
 
     /// The latest time that anybody has decided by, as far as that is known.
-    fn newest_ns(&self, asked: Asked<'_>) -> u64 {
-        let told_ns = asked.clock.map_or(0, |clock| clock.latest().as_nanos());
+    pub(super) fn newest_ns(&self, asked: Asked<'_>) -> u64 {
+        let goes_by_clock = asked.told == Told::ByClock || self.force.goes_by_clock();
+        let clock = asked.clock.filter(|_| goes_by_clock);
+        let told_ns = clock.map_or(0, |clock| clock.latest().as_nanos());
         let newest_ns = self.newest_ns.load(Ordering::Acquire);
         asked.now_ns.max(told_ns).max(newest_ns)
     }
@@ -377,27 +564,28 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         if reading == table.reading {
             return Some((table, entry.state()));
         }
-        let change = self.force.changed()?;
+        let change = self.force.changed()?.change;
         let is_it = change.from.reading == reading;
         is_it.then(|| {
-            // Read after the entry, so that nothing in it was taken later: a bucket may have been full until then.
-            let at = ticks(self.newest_ns(asked).max(change.at_ns));
-            (
-                change.to,
-                R::restate(entry.state(), &change.from, &change.to, at),
-            )
+            // Read after the entry, so that nothing in it was taken later.
+            let newest = ticks(self.newest_ns(asked));
+            (change.to, change.restated::<R>(entry.state(), newest))
         })
     }
 
-    /// What is known of the key at `who.place`: its terms and its state, and, if others wait for it, its slot.
-    pub(crate) fn look(&self, who: Who<'_, N>, asked: Asked<'_>) -> (Terms, u128, Option<usize>) {
+    /// What is known of the key at `who.place` and, if others wait for it, its slot.
+    pub(crate) fn look(&self, who: Who<'_, N>, asked: Asked<'_>) -> (Known<R>, Option<usize>) {
         loop {
             let terms = asked.terms(self);
-            let Some((slot, _held)) = self.find(who) else {
-                return (terms, self.unknown(&who.place, asked, &terms).0, None);
+            let (known, waits) = match self.find(who) {
+                Some((slot, _held)) => (
+                    self.known(who, slot.entry, &terms, asked),
+                    slot.entry.waits().then_some(slot.index),
+                ),
+                None => (self.unknown(&who.place, asked, &terms), None),
             };
-            if let Some(state) = self.state(slot.entry, &terms, asked) {
-                return (terms, state, slot.entry.waits().then_some(slot.index));
+            if let Some(known) = known {
+                return (known, waits);
             }
         }
     }
@@ -410,17 +598,16 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         n: Option<u64>,
         is_in_line: bool,
     ) -> Result<(), Refusal> {
-        let (terms, state, waits) = self.look(who, asked);
-        let n = n.unwrap_or(terms.scale);
+        let (known, waits) = self.look(who, asked);
+        let n = n.unwrap_or(known.terms.scale);
         if let Some(slot) = waits
             && !is_in_line
             && n > 0
-            && n <= terms.most
+            && n <= known.terms.most
         {
             return Err(Refusal::Waits(slot));
         }
-        let next = judge::<R>(state, ticks(asked.now_ns), n, &terms);
-        next.map(drop).map_err(Refusal::Denied)
+        known.judge(n).map_err(Refusal::Denied)
     }
 
     /// Gives `n` units back to this key, and says how many that was, and, if somebody waits for it, its slot.
@@ -435,13 +622,13 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
             let Some((slot, held)) = self.find(who) else {
                 return (0, None);
             };
-            let Some(state) = self.state(slot.entry, &terms, asked) else {
+            let Some(known) = self.known(who, slot.entry, &terms, asked) else {
                 continue;
             };
             // What has flowed in since an earlier time cannot come back as well.
             let now = ticks(self.newest_ns(asked));
-            let (next, n) = R::give_back(state, now, n, &terms);
-            if n == 0 || self.commit(who, (slot, held), &terms, next) {
+            let (next, n) = R::give_back(known.state, now, n, &terms);
+            if n == 0 || self.commit(who, (slot, held), &known, next) {
                 return (n, slot.entry.waits().then_some(slot.index));
             }
         }
@@ -466,9 +653,19 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
             // Read after the entry, so that it is not older than the decisions in it.
             let now = ticks(self.newest_ns(asked));
             let next = R::take_back(state, ticks(then_ns), now, n, &terms);
-            if self.commit(who, (slot, held), &terms, next) {
+            let known = Known::new(terms, state, now);
+            if self.commit(who, (slot, held), &known, next) {
                 return;
             }
+        }
+    }
+
+    /// [`restate`](Self::restate) if the entry is in other terms.
+    pub(crate) fn align(&self, who: Who<'_, N>, asked: Asked<'_>) {
+        let terms = asked.terms(self);
+        let is_aligned = |(slot, _): (Slot<'_>, _)| slot.entry.reading() == terms.reading;
+        if !self.find(who).is_none_or(is_aligned) {
+            self.restate(who, asked);
         }
     }
 
@@ -476,10 +673,10 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
     pub(crate) fn restate(&self, who: Who<'_, N>, asked: Asked<'_>) {
         while let Some((slot, held)) = self.find(who) {
             let terms = asked.terms(self);
-            let Some(state) = self.state(slot.entry, &terms, asked) else {
+            let Some(known) = self.known(who, slot.entry, &terms, asked) else {
                 continue;
             };
-            if self.commit(who, (slot, held), &terms, state) {
+            if self.commit(who, (slot, held), &known, known.state) {
                 return;
             }
         }
@@ -524,11 +721,22 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
                 continue;
             }
             let terms = asked.terms(self);
-            let (state, now) = self.unknown(&who.place, asked, &terms);
-            let entry = change(Entry::new(who.place.fingerprint, terms.reading, state));
+            let Some(known) = self.unknown(&who.place, asked, &terms) else {
+                continue;
+            };
+            let now = known.now;
+            let entry = change(Entry::new(
+                who.place.fingerprint,
+                terms.reading,
+                known.state,
+            ));
+            self.exchange(who, &known);
             let opening = self.table.opening(&who.place, now);
             let (slot, is_in) = match (opening, &self.full) {
-                (Opening::Vacant(slot), _) => (slot, self.settle(who, slot, entry)),
+                (Opening::Vacant(slot), _) => {
+                    let is_vacant = self.is_vacant(slot, now, asked);
+                    (slot, is_vacant && self.settle(who, slot, entry))
+                }
                 (Opening::Instead(slot), Full::Evict) if may_evict => {
                     let is_in = self.evict(who, slot, entry, asked);
                     if is_in {
@@ -548,7 +756,10 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
     pub(crate) fn set_quota(&self, quota: Quota, terms: &Terms, asked: Asked<'_>) {
         let mut in_force = self.force.quota();
         let now_ns = self.newest_ns(asked);
-        self.force.change(&mut in_force, quota, terms, now_ns);
+        self.newest_ns.fetch_max(now_ns, Ordering::AcqRel);
+        let terms = R::widened(*terms, &self.force.terms());
+        self.allow(&terms);
+        self.force.change(&mut in_force, quota, &terms, now_ns);
         // No entry of the generation before comes after this,
         self.table.let_in();
         // and none is left after that.
@@ -565,10 +776,25 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
                 slot = slot.again();
             }
         }
-        if let Some(change) = self.force.changed() {
-            self.sketch
-                .restate::<R>(&change.from, &change.to, ticks(self.newest_ns(asked)));
+        let table = self.force.terms();
+        self.sketch.restate(|cell| {
+            // There is no other change meanwhile.
+            self.updated(cell, &table, asked).unwrap_or(cell)
+        });
+    }
+
+    /// Keeps in mind that a key may owe as much as these terms allow. To be done before any does.
+    pub(crate) fn allow(&self, terms: &Terms) {
+        if terms.most > self.largest.load(Ordering::Relaxed) {
+            self.largest.fetch_max(terms.most, Ordering::AcqRel);
         }
+    }
+
+    /// Of what was before `at`, nothing is known but what keys owe then.
+    pub(crate) fn begin(&self, at: u128) {
+        self.newest_ns.fetch_max(nanos(at), Ordering::AcqRel);
+        self.force.settle(nanos(at));
+        self.table.begin(at);
     }
 
     /// How many keys have taken something that still matters.
@@ -599,18 +825,12 @@ impl Amount {
 
     /// Takes the `n` [`units`](Self::units) that are asked for, or as many as there are if fewer will do: the new state and how
     /// many; or how many ticks are missing.
-    fn take<R: Rule>(
-        self,
-        state: u128,
-        now: u128,
-        n: u64,
-        terms: &Terms,
-    ) -> Result<(u128, u64), u128> {
-        let taken = R::take(state, now, n, terms).map(|next| (next, n));
+    fn take<R: Rule>(self, known: &Known<R>, n: u64) -> Result<(u128, u64), u128> {
+        let taken = known.take(n).map(|next| (next, n));
         match (taken, self) {
-            (Err(missing), Self::UpTo(_)) => match R::left(state, now, terms).min(n) {
+            (Err(missing), Self::UpTo(_)) => match known.left().min(n) {
                 0 => Err(missing),
-                left => R::take(state, now, left, terms).map(|next| (next, left)),
+                left => known.take(left).map(|next| (next, left)),
             },
             (taken, _) => taken,
         }
@@ -627,23 +847,7 @@ impl Refusal {
     }
 }
 
-/// What becomes of `state` if `n` units are taken.
-pub(crate) fn judge<R: Rule>(
-    state: u128,
-    now: u128,
-    n: u64,
-    terms: &Terms,
-) -> Result<u128, Denied> {
-    if n > terms.most {
-        return Err(Denied::never(n, terms.most));
-    }
-    match n {
-        0 => Ok(state),
-        _ => R::take(state, now, n, terms).map_err(later),
-    }
-}
-
-fn later(missing: u128) -> Denied {
+pub(crate) fn later(missing: u128) -> Denied {
     Denied::later(missing, TICKS_PER_NS)
 }
 
@@ -664,7 +868,7 @@ fn share<R: Rule>(
     }
     let mut known = state.load(Ordering::Acquire);
     loop {
-        let taken = amount.take::<R>(known, now, n, terms);
+        let taken = amount.take(&Known::<R>::new(*terms, known, now), n);
         let (next, units) = taken.map_err(later)?;
         match state.compare_exchange_weak(known, next, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => return Ok(units),

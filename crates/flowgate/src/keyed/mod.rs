@@ -12,6 +12,7 @@ mod force;
 mod handover;
 mod inspect;
 mod keys;
+mod known;
 #[cfg(all(test, flowgate_loom))]
 mod model;
 mod names;
@@ -25,13 +26,13 @@ mod supply;
 mod table;
 mod view;
 
-pub use acquire::KeyedAcquire;
+pub use acquire::KeyTokens;
 pub use address::{AddressKey, AddressPrefixes};
 pub use algorithm::KeyedAlgorithm;
 pub use builder::{KeyedBuilder, WhenFull};
 pub use concurrency::{
-    AcquireKeyPermit, KeyPermit, KeyedConcurrencyLimit, KeyedConcurrencyLimitBuilder,
-    OwnedKeyPermit, WithLimit,
+    KeyPermit, KeyPermits, KeyedConcurrencyLimit, KeyedConcurrencyLimitBuilder, OwnedKeyPermit,
+    WithLimit,
 };
 pub use counts::KeyedCounts;
 pub use error::KeyedError;
@@ -43,6 +44,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::limiter::Snapshot;
 use crate::policy::Policy;
 use crate::quota::{Quota, QuotaError};
+use crate::room::Acquire;
 use crate::verdict::Denied;
 use crate::{FixedWindow, LeakyBucket, SegmentedWindow, TokenBucket};
 use alloc::sync::Arc;
@@ -101,14 +103,39 @@ use supply::KeySupply;
 /// - **Never over, never wasted, honest waits** (C1 to C3): as its kind does. Of what a token costs, time is kept to
 ///   1/4096 ns, and rounded up: a rate below a million a second is kept to a quarter of a millionth, always
 ///   toward refusing. (This is the exception to C8 that the 16 bytes are bought with.)
-/// - **Any clock** (C4): keys whose slots have been used again are, if the clock then runs backward, not known to be
-///   whole before the latest instant with which one of those stopped to matter.
+/// - **Any clock** (C4): a stale time never adds credit. See [Stale times](#stale-times) for when that refuses more than it has
+///   to.
 ///
 /// # Quotas
 ///
 /// All keys have the limiter's quota, unless it is asked [`with`](Self::with) another. When a key comes with another quota, or
 /// [`set_quota`](Self::set_quota) changes it for all, what a key has taken stays taken, in tokens, and it is paid
 /// back at the new rate.
+///
+/// # Stale times
+///
+/// A decision may be dated before others that the limiter has made: threads read a clock in another order than they decide, a
+/// clock is set back, or a caller brings a [time](Self::at) of its own. For buckets, tokens that flow in between are then not there
+/// yet. The limiter counts them at the rate that was in force:
+///
+/// - Before the last change of the limiter's quota, at the rate before that change.
+/// - Before the change before that one, the rate is not known. Every request is refused until then.
+/// - A key comes into another quota of its own, or back into the limiter's, at the latest time that the limiter has decided at. Every
+///   request for it is refused until then. So is every request before that time for about one other key in 256.
+/// - A key whose slot has been used again is not known to be full before the latest instant at which any such key became full. If it
+///   asks by a quota of its own, every request is refused until then. So is every request by the limiter's quota before the latest
+///   such instant of a key with its own.
+///
+/// In a window, a request with an earlier time counts in the newest window of its key.
+///
+/// # Evicted keys
+///
+/// The sketch rounds what it remembers, toward refusing. The instant at which a bucket is full is rounded up to a multiple of 8.2 µs,
+/// and the end of a window to one of 16.4 µs. The number of units in a window is exact up to 511. A larger one is rounded up by 1/256
+/// at the most.
+///
+/// A bucket's debt is remembered together with what a unit costs, so it is the same number of units by the limiter's quota and by the
+/// key's own. Where keys with and without quotas of their own share both cells of a key, that key may be refused by more.
 ///
 /// # Kinds
 ///
@@ -119,7 +146,8 @@ use supply::KeySupply;
 /// | `Keyed<FixedWindow>` | [`Keyed::fixed_window`] | none; a window begins with a key's first operation |
 /// | `Keyed<SegmentedWindow>` | [`Keyed::segmented_window`] | none; one segment, so that up to a window too long is refused |
 ///
-/// The end of a fixed window is kept to limit / 4096 ns, that of a segmented one exactly, and rounded up.
+/// The end of a fixed window is rounded up to a multiple of (limit + 1) / 4096 ns, or of the next power of two above that; after a
+/// larger limit, by up to 1/4096 of the window. The end of a segmented window is exact.
 ///
 /// # Cost
 ///
@@ -333,7 +361,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         self.view().snapshot(key)
     }
 
-    /// Waits for one token of `key`, in turn; see [`KeyedAcquire`].
+    /// Waits for one token of `key`, in turn; see [`Acquire`].
     ///
     /// Those who wait for the same key stand in a line, as they would at one limiter; other keys have nothing to do with it.
     ///
@@ -351,7 +379,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
-    pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> KeyedAcquire<'_, A, N>
+    pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> Acquire<KeyTokens<'_, A, N>>
     where
         N: Names<K>,
     {
@@ -360,7 +388,8 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
 
     /// The same verbs at a time of your own; see [`TokenBucket::at`].
     ///
-    /// A time that is later than others use forgets what has stopped to matter by then.
+    /// A request with a time later than others use may reuse the slots of keys that are full by then. A time at which nothing
+    /// is taken changes nothing: it does not delay a [change of quota](Self::set_quota) either.
     ///
     /// ```
     /// # use flowgate::{Keyed, Timestamp};
@@ -379,8 +408,11 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     ///
     /// Ask about a key always with the quota that is its own at the time. Those who [wait](KeyedView::acquire) for it do so
     /// by the one with which the last of them came. When it changes, what the key has taken stays
-    /// taken: in tokens, rounded up by a sixteenth at the most; or, between two quotas of which a token costs the same but for a
-    /// sixteenth, or for a key that has just made way for another, in time.
+    /// taken: in tokens, rounded up by a sixteenth at the most; or, between two quotas of its own of which a token costs the same but
+    /// for a sixteenth, in time.
+    ///
+    /// A key comes into a quota of its own, and back, at the latest time that the limiter has decided at. Until that time, every
+    /// request for it is refused; see [Stale times](Self#stale-times).
     ///
     /// ```
     /// use flowgate::{Keyed, Quota};
@@ -422,7 +454,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     ///
     /// Decisions go on meanwhile, each wholly by the old quota or wholly by the new one; the caller walks through all slots,
     /// which takes some nanoseconds for each. It counts from now on, by the limiter's clock, or from the latest time that
-    /// somebody has [brought](Self::at), if that is later.
+    /// a caller has [brought](Self::at) and taken something at, if that is later.
     ///
     /// ```
     /// # use flowgate::{Keyed, Quota};
@@ -558,6 +590,8 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
 
     fn own_terms(&self, quota: Quota) -> Result<Terms, KeyedError> {
         let terms = self.terms_of(&A::quota(quota))?;
+        let terms = A::Rule::widened(terms, &self.keys.force.terms());
+        self.keys.allow(&terms);
         let reading = Reading::own(A::Rule::class(&terms));
         Ok(Terms { reading, ..terms })
     }

@@ -66,6 +66,7 @@ fn limits(burst: u64) -> (Limits, ManualClock) {
             full: Full::Evict,
             counters: Counters::default(),
             newest_ns: crate::primitive::AtomicU64::new(0),
+            largest: crate::primitive::AtomicU64::new(burst),
             rule: PhantomData,
         },
         capacity: SLOTS_PER_LINE,

@@ -4,11 +4,23 @@
 //! that any of them left behind; so the lesser of its two is no less than what the key itself left, and more only if both
 //! are shared with somebody who left more.
 //!
+//! # In which terms
+//!
+//! What a key left is to be owed by whatever quota it asks for next. So a cell holds what does not depend on that:
+//!
+//! - of a window, its end and a number of units. A change of quota does not touch it;
+//! - of a bucket, the instant at which it is full, and what a unit costs until then: as the table's terms say, or no less than the
+//!   [class](Rule::class) of the keys' own. The debt in units follows from both. A change of the table's quota restates what was
+//!   left in its terms as it does entries, and nothing else.
+//!
+//! A cell to which keys in both kinds of terms have left something counts for each of them by the terms in which it is more.
+//!
 //! Source: the count-min sketch (G. Cormode, S. Muthukrishnan, *An Improved Data Stream Summary*, 2005), with
 //! the greatest instead of the sum, as instants do not add up.
 
 use super::place::{part, spread};
-use super::rule::{Rule, Terms};
+#[cfg(doc)]
+use super::rule::Rule;
 use crate::primitive::{AtomicU64, Ordering};
 use alloc::boxed::Box;
 use alloc::collections::TryReserveError;
@@ -40,65 +52,41 @@ impl Sketch {
         [one, other].map(|half| &self.cells[part(half, self.cells.len())])
     }
 
-    /// Remembers `cell`, if it is more than what is known already. What does not matter any longer at `now` makes way; when
-    /// it stopped to is handed to `forget` before.
-    pub(crate) fn remember<R: Rule>(
-        &self,
-        fingerprint: u64,
-        cell: u64,
-        now: u128,
-        forget: impl Fn(u128),
-    ) {
+    /// Puts what `change` makes of each into both cells of the key with this fingerprint.
+    pub(crate) fn remember(&self, fingerprint: u64, change: impl Fn(u64) -> u64) {
         for slot in self.of(fingerprint) {
-            let mut known = slot.load(Ordering::Relaxed);
-            loop {
-                let joined = if R::free_at(known) <= now {
-                    forget(R::free_at(known));
-                    cell
-                } else {
-                    R::join(known, cell)
-                };
-                if joined == known {
-                    break;
-                }
-                // Release: who finds the entry gone finds this (see the table).
-                match slot.compare_exchange_weak(
-                    known,
-                    joined,
-                    Ordering::Release,
-                    Ordering::Relaxed,
-                ) {
-                    Ok(_) => break,
-                    Err(changed) => known = changed,
-                }
-            }
+            update(slot, &change);
         }
     }
 
-    /// What the key with this fingerprint left, or more.
-    pub(crate) fn recall<R: Rule>(&self, fingerprint: u64) -> u64 {
-        let [one, other] = self
-            .of(fingerprint)
-            .map(|slot| slot.load(Ordering::Acquire));
-        R::meet(one, other)
+    /// Both cells of the key with this fingerprint.
+    pub(crate) fn recall(&self, fingerprint: u64) -> [u64; 2] {
+        self.of(fingerprint)
+            .map(|slot| slot.load(Ordering::Acquire))
     }
 
-    /// Says the same in other terms.
-    pub(crate) fn restate<R: Rule>(&self, from: &Terms, to: &Terms, at: u128) {
+    /// Puts what `change` makes of it into every cell that holds something.
+    pub(crate) fn restate(&self, change: impl Fn(u64) -> u64) {
         for slot in &self.cells {
-            let mut known = slot.load(Ordering::Relaxed);
-            while known != 0 {
-                let restated = R::restate_cell(known, from, to, at);
-                match slot.compare_exchange_weak(
-                    known,
-                    restated,
-                    Ordering::Release,
-                    Ordering::Relaxed,
-                ) {
-                    Ok(_) => break,
-                    Err(changed) => known = changed,
-                }
-            }
+            update(slot, |cell| match cell {
+                0 => 0,
+                cell => change(cell),
+            });
+        }
+    }
+}
+
+fn update(slot: &AtomicU64, change: impl Fn(u64) -> u64) {
+    let mut known = slot.load(Ordering::Relaxed);
+    loop {
+        let changed = change(known);
+        if changed == known {
+            return;
+        }
+        // Release: who finds the entry gone finds this (see the table).
+        match slot.compare_exchange_weak(known, changed, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => return,
+            Err(now) => known = now,
         }
     }
 }

@@ -1,11 +1,11 @@
 //! One key, seen from its line.
 
+use super::Keyed;
 use super::algorithm::KeyedAlgorithm;
-use super::keys::{Amount, Asked, Refusal, Who};
+use super::keys::{Amount, Asked, Refusal, Told, Who};
 use super::names::KeyNames;
 use super::rooms::KeyRoom;
-use super::rule::{Rule, Terms};
-use super::{Keyed, keys};
+use super::rule::Terms;
 use crate::clock::{Clock, Timestamp};
 use crate::reservation::Receipt;
 use crate::room::{Room, Supply};
@@ -34,9 +34,19 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeySupply<'_, A, N> {
     fn asked<'b>(&'b self, now_ns: u64, own: &'b Option<Terms>) -> Asked<'b> {
         Asked {
             now_ns,
+            told: Told::AsDate,
             clock: Some(&self.keyed.clock),
             own: own.as_ref(),
         }
+    }
+
+    /// Has the key come into the line's terms, if it is not in them: now, as a date does not tell when.
+    fn align(&self, own: &Option<Terms>) {
+        let asked = Asked {
+            told: Told::ByClock,
+            ..self.asked(self.keyed.clock.latest().as_nanos(), own)
+        };
+        self.keyed.keys.align(self.who(), asked);
     }
 }
 
@@ -55,6 +65,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeySupply<'_, A, N> {
 
     fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
         let own = self.room.own();
+        self.align(&own);
         let asked = self.asked(at.as_nanos(), &own);
         let keys = &self.keyed.keys;
         let taken = keys.take(self.who(), asked, Amount::All(n), true);
@@ -66,33 +77,40 @@ impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeySupply<'_, A, N> {
     }
 
     /// With the number of the terms that were in force before, so that it is not that of later ones.
-    fn drain(&self, at: Timestamp, n: u64, _: u128) -> Result<Option<Receipt>, Denied> {
+    fn drain(
+        &self,
+        at: Timestamp,
+        n: u64,
+        _: u128,
+        receipts: &mut [Receipt],
+    ) -> Result<(), Denied> {
         let epoch = self.terms().reading.number();
         self.grant(at, n)?;
-        Ok(Some(Receipt {
+        receipts.fill(Receipt {
             epoch,
             ..Receipt::default()
-        }))
+        });
+        Ok(())
     }
 
-    fn take_back(&self, at: Timestamp, n: u64, receipt: &Receipt) {
+    fn take_back(&self, at: Timestamp, n: u64, receipts: &[Receipt]) {
         let _change = self.room.room.change(self);
         let own = self.room.own();
         let asked = self.asked(at.as_nanos(), &own);
         let keys = &self.keyed.keys;
-        keys.take_back(self.who(), asked, (at.as_nanos(), n), receipt.epoch);
+        let epoch = receipts.first().map_or(0, |receipt| receipt.epoch);
+        keys.take_back(self.who(), asked, (at.as_nanos(), n), epoch);
     }
 
-    fn has_receipts(&self) -> bool {
-        true
+    fn receipts(&self) -> usize {
+        1
     }
 
     fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
         let own = self.room.own();
+        self.align(&own);
         let asked = self.asked(at.as_nanos(), &own);
-        let (terms, state, _) = self.keyed.keys.look(self.who(), asked);
-        let now = keys::ticks(asked.now_ns);
-        let state = A::Rule::behind(state, now, ahead, &terms);
-        keys::judge::<A::Rule>(state, now, n, &terms).map(drop)
+        let (known, _) = self.keyed.keys.look(self.who(), asked);
+        known.behind(ahead).judge(n)
     }
 }

@@ -15,7 +15,15 @@
 //!
 //! A vacant entry is overwritten without a trace, because its key is treated alike without it, at that time and
 //! later. Were the clock to run backward, it would not be: so the latest instant with which any overwritten entry stopped
-//! to matter is kept ([`Table::forgotten`]), and before that, no more is known of a key without an entry than that.
+//! to matter is kept ([`Table::forgotten`]), and before that, no more is known of a key without an entry than that. An instant is a
+//! debt only by the terms that it was told in, which are forgotten too. So the latest one of keys in terms of their own is kept
+//! beside it ([`Table::own_forgotten`]): before it, a key without an entry gets nothing by the table's terms, and before either
+//! a key gets nothing by terms of its own.
+//!
+//! # Exchanged terms
+//!
+//! An entry does not tell since when it has been in its terms. So when a key exchanges them, the time is kept with the key's lock
+//! ([`Table::exchanged`]), for it and for all others of that lock.
 //!
 //! An entry that still matters is overwritten only after the [sketch](super::sketch) remembers it. Whoever finds it
 //! gone has read that slot after the swap, and so reads the sketch after it was told.
@@ -24,7 +32,8 @@
 //! |---|---|---|---|
 //! | `lines` | everyone | everyone (CAS); from one key to another or to none: the holder of the new key's lock | the slot's contents |
 //! | `locks` | | | one key is in only one slot |
-//! | `forgotten_ns` | who finds no entry | who overwrites a vacant one | raised before that |
+//! | `forgotten_ns`, `own_forgotten_ns` | who finds no entry | who overwrites a vacant one | raised before that |
+//! | `exchanged_ns` | who decides at a time that is not settled | who exchanges a key's terms | raised before that |
 
 use super::entry::{Entry, TICK_BITS, TICKS_PER_NS};
 use super::place::Place;
@@ -52,6 +61,8 @@ pub(crate) struct Table {
     lines: Box<[Line]>,
     locks: Box<[Padded]>,
     forgotten_ns: AtomicU64,
+    /// The same, of keys in terms of their own.
+    own_forgotten_ns: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -60,7 +71,12 @@ struct Line([AtomicU128; SLOTS_PER_LINE]);
 
 #[derive(Debug)]
 #[repr(align(64))]
-struct Padded(Lock<()>);
+struct Padded {
+    lock: Lock<()>,
+    /// When any key of this lock last exchanged the table's terms for its own, or its own for others: before that, nobody knows
+    /// in which it was.
+    exchanged_ns: AtomicU64,
+}
 
 /// A slot, and what was in it.
 #[derive(Clone, Copy, Debug)]
@@ -88,11 +104,15 @@ impl Table {
         all.extend(
             (0..lines).map(|_| Line(core::array::from_fn(|_| AtomicU128::new(Entry::UNUSED.0)))),
         );
-        let locks = (0..lines.clamp(1, MOST_LOCKS)).map(|_| Padded(Lock::new(())));
+        let locks = (0..lines.clamp(1, MOST_LOCKS)).map(|_| Padded {
+            lock: Lock::new(()),
+            exchanged_ns: AtomicU64::new(0),
+        });
         Ok(Self {
             lines: all.into_boxed_slice(),
             locks: locks.collect(),
             forgotten_ns: AtomicU64::new(0),
+            own_forgotten_ns: AtomicU64::new(0),
         })
     }
 
@@ -154,15 +174,41 @@ impl Table {
 
     /// To be held while an entry for a new key at `place` is put in. It is the same whichever line comes first.
     pub(crate) fn lock(&self, place: &Place) -> LockGuard<'_, ()> {
+        self.padded(place).lock.lock()
+    }
+
+    fn padded(&self, place: &Place) -> &Padded {
         let line = place.line.min(place.turned(self.lines.len()).line);
-        self.locks[line % self.locks.len()].0.lock()
+        &self.locks[line % self.locks.len()]
     }
 
     /// Waits until whoever is putting in an entry now has done so.
     pub(crate) fn let_in(&self) {
-        for lock in &self.locks {
-            drop(lock.0.lock());
+        for padded in &self.locks {
+            drop(padded.lock.lock());
         }
+    }
+
+    /// Since when, at the latest, the key at `place` has been in the terms that it is in.
+    pub(crate) fn exchanged(&self, place: &Place) -> u128 {
+        u128::from(self.padded(place).exchanged_ns.load(Ordering::Acquire)) << TICK_BITS
+    }
+
+    /// The key at `place` exchanges its terms at `at`. To be said before it does.
+    pub(crate) fn exchange(&self, place: &Place, at: u128) {
+        self.padded(place)
+            .exchanged_ns
+            .fetch_max(whole_ns(at), Ordering::AcqRel);
+    }
+
+    /// Nobody knows in what terms any key was before `at`, nor what it had taken.
+    pub(crate) fn begin(&self, at: u128) {
+        for padded in &self.locks {
+            padded
+                .exchanged_ns
+                .fetch_max(whole_ns(at), Ordering::AcqRel);
+        }
+        self.forget(at, true);
     }
 
     /// Where an entry for the key at `place` can go: in the slot that has not mattered for longest, of its first line
@@ -207,18 +253,29 @@ impl Table {
         })
     }
 
-    /// Nobody knows any longer what was until `free`.
-    pub(crate) fn forget(&self, free: u128) {
-        let ns = u64::try_from(free.div_ceil(u128::from(TICKS_PER_NS))).unwrap_or(u64::MAX);
-        if ns > self.forgotten_ns.load(Ordering::Relaxed) {
-            // Release: who finds the entry gone finds this.
-            self.forgotten_ns.fetch_max(ns, Ordering::Release);
+    /// Nobody knows any longer what was until `free`, of a key that may have been in terms of its own.
+    pub(crate) fn forget(&self, free: u128, is_own: bool) {
+        let ns = whole_ns(free);
+        let raise = |latest: &AtomicU64| {
+            if ns > latest.load(Ordering::Relaxed) {
+                // Release: who finds the entry gone finds this.
+                latest.fetch_max(ns, Ordering::Release);
+            }
+        };
+        raise(&self.forgotten_ns);
+        if is_own {
+            raise(&self.own_forgotten_ns);
         }
     }
 
     /// Since when, at the latest, a key without an entry has been whole.
     pub(crate) fn forgotten(&self) -> u128 {
         u128::from(self.forgotten_ns.load(Ordering::Acquire)) << TICK_BITS
+    }
+
+    /// The same, if it had terms of its own.
+    pub(crate) fn own_forgotten(&self) -> u128 {
+        u128::from(self.own_forgotten_ns.load(Ordering::Acquire)) << TICK_BITS
     }
 
     /// What is in the slot at `index`.
@@ -232,6 +289,10 @@ impl Table {
         let lines = 0..self.lines.len();
         lines.flat_map(|line| self.line(line).map(move |slot| (line, slot)))
     }
+}
+
+fn whole_ns(at: u128) -> u64 {
+    u64::try_from(at.div_ceil(u128::from(TICKS_PER_NS))).unwrap_or(u64::MAX)
 }
 
 impl<'a> Slot<'a> {

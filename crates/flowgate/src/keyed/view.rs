@@ -1,12 +1,12 @@
 use super::algorithm::KeyedAlgorithm;
-use super::keys::{Amount, Asked, Refusal, Who};
+use super::keys::{Amount, Asked, Refusal, Told, Who};
 use super::names::{Hashed, KeyNames, Names};
-use super::rule::{Rule, Terms};
-use super::{Keyed, KeyedAcquire, KeyedError};
+use super::rule::Terms;
+use super::{KeyTokens, Keyed, KeyedError};
 use crate::clock::Timestamp;
 use crate::limiter::Snapshot;
-use crate::primitive::Ordering;
 use crate::quota::Quota;
+use crate::room::Acquire;
 use crate::verdict::{Denied, duration_from_nanos};
 use alloc::sync::Arc;
 use core::fmt;
@@ -55,13 +55,8 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
     /// [`Keyed::at`].
     #[must_use]
     pub fn at(self, now: Timestamp) -> Self {
-        let now_ns = now.as_nanos();
-        self.keyed
-            .keys
-            .newest_ns
-            .fetch_max(now_ns, Ordering::AcqRel);
         Self {
-            now_ns: Some(now_ns),
+            now_ns: Some(now.as_nanos()),
             ..self
         }
     }
@@ -108,12 +103,26 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
         N: Names<K>,
     {
         let who = self.keyed.who(key);
-        let asked = self.asked();
-        if self.own.is_none()
-            && let Some(answer) = self.keyed.keys.take_at_once(who, asked.now_ns, n)
-        {
-            return answer;
+        let mut now_ns = self.now_ns;
+        if self.own.is_none() && now_ns.is_none() {
+            let told_ns = self.keyed.clock.now().as_nanos();
+            if let Some(answer) = self.keyed.keys.take_at_once(who, told_ns, n) {
+                return answer;
+            }
+            now_ns = Some(told_ns);
         }
+        self.take_slowly(who, now_ns, n)
+    }
+
+    /// At `now_ns`, if it has been asked or is the caller's.
+    #[inline(never)]
+    fn take_slowly(
+        &self,
+        who: Who<'_, N>,
+        now_ns: Option<u64>,
+        n: Option<u64>,
+    ) -> Result<(), Denied> {
+        let asked = self.asked_at(now_ns.unwrap_or_else(|| self.now_ns()));
         let amount = n.map_or(Amount::Token, Amount::All);
         self.take_with_care(who, asked, amount).map(drop)
     }
@@ -238,7 +247,7 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
     ) -> T {
         let asked = self.asked_latest();
         let line = |slot| self.keyed.rooms.find(slot, &who.place, who.key);
-        let room = self.keyed.keys.look(who, asked).2.and_then(line);
+        let room = self.keyed.keys.look(who, asked).1.and_then(line);
         let supply = room.as_deref().map(|room| self.keyed.supply(room));
         let guard = supply.as_ref().map(|line| line.room.room.change(line));
         let (changed, waits) = change(asked);
@@ -270,22 +279,23 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
 
     pub(super) fn snapshot_of(&self, who: Who<'_, N>) -> Snapshot {
         let asked = self.asked();
-        let now = super::keys::ticks(asked.now_ns);
-        let (terms, state, waits) = self.keyed.keys.look(who, asked);
+        let (known, waits) = self.keyed.keys.look(who, asked);
+        let limit = known.terms.most;
         if let Some(slot) = waits
-            && let Err(denied) = self.stand_back(who, slot, asked.now_ns, Some(terms.most))
+            && let Err(denied) = self.stand_back(who, slot, asked.now_ns, Some(limit))
         {
             return Snapshot {
-                limit: terms.most,
+                limit,
                 remaining: 0,
                 reset_after: denied.retry_after().unwrap_or(Duration::MAX),
             };
         }
         Snapshot {
-            limit: terms.most,
-            remaining: A::Rule::left(state, now, &terms),
+            limit,
+            remaining: known.left(),
             reset_after: duration_from_nanos(
-                A::Rule::whole_after(state, now, &terms)
+                known
+                    .whole_after()
                     .div_ceil(super::entry::TICKS_PER_NS.into()),
             ),
         }
@@ -295,36 +305,42 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
     ///
     /// All who wait for the key go by this view's quota from then on, until somebody comes with another: as after
     /// [`Keyed::set_quota`], a faster one serves them earlier, and who asks for more than it ever allows is refused.
-    pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> KeyedAcquire<'a, A, N>
+    pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> Acquire<KeyTokens<'a, A, N>>
     where
         N: Names<K>,
     {
         let now_ns = None;
-        KeyedAcquire::new(Self { now_ns, ..*self }, self.keyed.who(key))
+        Acquire::new(KeyTokens::of(Self { now_ns, ..*self }, self.keyed.who(key)))
     }
 
     /// For a change: if the clock is asked, not at an earlier time than somebody has decided by.
     pub(super) fn asked_latest(&self) -> Asked<'_> {
         let mut asked = self.asked();
-        if let Some(clock) = asked.clock {
-            asked.now_ns = clock.latest().as_nanos();
+        if asked.told == Told::ByClock {
+            asked.now_ns = self.keyed.clock.latest().as_nanos();
         }
         asked
     }
 
     #[inline]
     pub(super) fn asked(&self) -> Asked<'_> {
-        match self.now_ns {
-            Some(now_ns) => Asked {
-                now_ns,
-                clock: None,
-                own: self.own.as_ref(),
+        self.asked_at(self.now_ns())
+    }
+
+    fn now_ns(&self) -> u64 {
+        let by_clock = || self.keyed.clock.now().as_nanos();
+        self.now_ns.unwrap_or_else(by_clock)
+    }
+
+    fn asked_at(&self, now_ns: u64) -> Asked<'_> {
+        Asked {
+            now_ns,
+            told: match self.now_ns {
+                Some(_) => Told::ByCaller,
+                None => Told::ByClock,
             },
-            None => Asked {
-                now_ns: self.keyed.clock.now().as_nanos(),
-                clock: Some(&self.keyed.clock),
-                own: self.own.as_ref(),
-            },
+            clock: Some(&self.keyed.clock),
+            own: self.own.as_ref(),
         }
     }
 }

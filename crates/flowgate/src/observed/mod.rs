@@ -31,6 +31,7 @@ use crate::primitive::const_unless_loom;
 use crate::reservation::Reservation;
 use crate::room::{Acquire, Line, Supply};
 use crate::verdict::Denied;
+use alloc::sync::Arc;
 use core::fmt;
 use counters::Counters;
 use supply::Observable;
@@ -212,8 +213,17 @@ impl<L: Limiter> Observed<L> {
     /// # Errors
     ///
     /// When awaited: [`Denied`], as the limiter's own.
-    pub fn acquire(&self) -> Acquire<'_> {
+    pub fn acquire(&self) -> Acquire<&Self> {
         Acquire::new(self)
+    }
+
+    /// [`acquire`](Self::acquire) with a future that keeps the limiter alive, and so may go into a task of its own.
+    ///
+    /// # Errors
+    ///
+    /// The same.
+    pub fn acquire_owned(self: &Arc<Self>) -> Acquire<Arc<Self>> {
+        Acquire::new(Arc::clone(self))
     }
 
     /// How many units could be taken now without a debt.
@@ -248,6 +258,10 @@ impl<L: Limiter> Limiter for Observed<L> {
     fn reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
         let answer = self.limiter.reserve_n(n)?;
         Some(self.count(n, answer))
+    }
+
+    fn acquire(&self) -> Acquire<&dyn Limiter> {
+        Acquire::new(self)
     }
 
     fn available(&self) -> u64 {

@@ -1,7 +1,8 @@
 use super::Observed;
 use crate::concurrency_limit::ConcurrencyLimit;
 use crate::gate::Gate;
-use crate::permit::{AcquirePermit, Lender, Permit};
+use crate::permit::{Lender, Permit, Permits};
+use crate::room::Acquire;
 use crate::verdict::Denied;
 use alloc::sync::Arc;
 
@@ -69,13 +70,13 @@ macro_rules! counts_permits {
             }
 
             /// Waits in turn until one operation may go through: a future that is also a builder.
-            pub fn acquire(&self) -> AcquirePermit<&Self> {
-                AcquirePermit::new(self)
+            pub fn acquire(&self) -> Acquire<Permits<&Self>> {
+                Acquire::new(Permits::of(self))
             }
 
             /// [`acquire`](Self::acquire) of a permit that may go anywhere.
-            pub fn acquire_owned(self: &Arc<Self>) -> AcquirePermit<Arc<Self>> {
-                AcquirePermit::new(Arc::clone(self))
+            pub fn acquire_owned(self: &Arc<Self>) -> Acquire<Permits<Arc<Self>>> {
+                Acquire::new(Permits::of(Arc::clone(self)))
             }
 
             #[inline]

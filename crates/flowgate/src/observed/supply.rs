@@ -47,8 +47,14 @@ impl<L: Observable + Send + Sync> Supply for Observed<L> {
         self.limiter.inner().take(now, n)
     }
 
-    fn drain(&self, at: Timestamp, n: u64, level: u128) -> Result<Option<Receipt>, Denied> {
-        self.limiter.inner().drain(at, n, level)
+    fn drain(
+        &self,
+        at: Timestamp,
+        n: u64,
+        level: u128,
+        receipts: &mut [Receipt],
+    ) -> Result<(), Denied> {
+        self.limiter.inner().drain(at, n, level, receipts)
     }
 
     fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
@@ -63,8 +69,8 @@ impl<L: Observable + Send + Sync> Supply for Observed<L> {
         self.limiter.inner().has_more()
     }
 
-    fn take_back(&self, at: Timestamp, n: u64, receipt: &Receipt) {
-        self.limiter.inner().take_back(at, n, receipt);
+    fn take_back(&self, at: Timestamp, n: u64, receipts: &[Receipt]) {
+        self.limiter.inner().take_back(at, n, receipts);
     }
 
     fn end(&self, n: u64) {
@@ -83,8 +89,8 @@ impl<L: Observable + Send + Sync> Supply for Observed<L> {
         self.limiter.inner().is_timed()
     }
 
-    fn has_receipts(&self) -> bool {
-        self.limiter.inner().has_receipts()
+    fn receipts(&self) -> usize {
+        self.limiter.inner().receipts()
     }
 
     fn announce(&self, flags: u64) {

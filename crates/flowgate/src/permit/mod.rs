@@ -2,7 +2,7 @@
 
 mod acquire;
 
-pub use acquire::AcquirePermit;
+pub use acquire::Permits;
 
 use crate::concurrency_limit::ConcurrencyLimit;
 use crate::room::Supply;

@@ -75,6 +75,8 @@ pub(crate) enum Reason {
         min: u64,
         max: u64,
     },
+    /// An alignment of intervals, and a bucket that does not refill in intervals.
+    AlignedWithoutInterval,
     // Text.
     Empty,
     CountMissing,
@@ -139,6 +141,11 @@ impl QuotaError {
         })
     }
 
+    /// Tokens that flow in continuously have no instant to align.
+    pub(crate) const fn aligned_without_interval() -> Self {
+        Self::new(Reason::AlignedWithoutInterval)
+    }
+
     pub(super) fn in_text(reason: Reason, text: &str, word: Span) -> Self {
         Self {
             reason,
@@ -184,6 +191,11 @@ impl fmt::Display for QuotaError {
                 f,
                 "a limit of {limit} takes {bytes} bytes to remember; it must be at most {most_limit}, \
                  which takes {most_bytes}"
+            );
+        }
+        if self.reason == Reason::AlignedWithoutInterval {
+            return f.write_str(
+                "an alignment has no effect on `Refill::Continuous`; set `Refill::Interval`, or leave it out",
             );
         }
         f.write_str("invalid quota")?;
@@ -256,7 +268,9 @@ impl Reason {
                  can be taken at once"
             ),
             // Not about a quota.
-            Self::OutOfRange { .. } | Self::RingTooLarge { .. } => Ok(()),
+            Self::OutOfRange { .. } | Self::RingTooLarge { .. } | Self::AlignedWithoutInterval => {
+                Ok(())
+            }
             Self::Empty => f.write_str("it is empty; write a count and a period, as in \"100/s\""),
             Self::CountMissing => {
                 f.write_str("a count is missing before \"/\"; write \"100/s\" for 100 per second")

@@ -1,19 +1,29 @@
 use super::cancel::CancelHandle;
 use super::settings::Spacing;
-use super::turn::Granted;
-use super::{Supply, Turn};
+use super::turn::{Granted, Turn};
 use crate::clock::Timestamp;
+use crate::limiter::Limiter;
+use crate::limiter::sealed::Sealed;
 use crate::verdict::Denied;
 use core::fmt;
 use core::future::Future;
+use core::ops::Deref;
 use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
-/// A wait for a turn: a future, and until it is first polled a builder of itself.
+/// A wait for tokens or permits: a future, and until it is first polled a builder of itself.
 ///
-/// Made by `acquire()` of every limiter. It does nothing until it is awaited, in any runtime, or
-/// [blocked](Self::block) on; tasks and threads stand in the same line.
+/// `acquire()` and `acquire_owned()` of every limiter, limit, gate and keyed limiter make one. It does nothing until it is
+/// awaited, in any runtime, or [blocked](Self::block) on. Tasks and threads wait in the same queue.
+///
+/// | made by | `W` | becomes |
+/// |---|---|---|
+/// | `acquire()` of a rate limiter | `&L` | [`Grant`] |
+/// | `acquire_owned()` of a rate limiter | `Arc<L>`, also `Arc<dyn Limiter>` | [`Grant`] |
+/// | `acquire()`, `acquire_owned()` of a [`ConcurrencyLimit`](crate::ConcurrencyLimit) or a [`Gate`](crate::Gate) | [`Permits`](crate::Permits) | [`Permit`](crate::Permit) |
+/// | [`Keyed::acquire`](crate::Keyed::acquire) | [`KeyTokens`](crate::KeyTokens) | [`Grant`] |
+/// | `acquire()`, `acquire_owned()` of a [`KeyedConcurrencyLimit`](crate::KeyedConcurrencyLimit) | [`KeyPermits`](crate::KeyPermits) | [`KeyPermit`](crate::KeyPermit) |
 ///
 /// ```
 /// use flowgate::TokenBucket;
@@ -25,7 +35,7 @@ use core::time::Duration;
 /// let granted = limiter.acquire().n(10).within(Duration::from_millis(20)).await?;
 /// assert!(granted.waited() <= Duration::from_millis(1));
 ///
-/// // 10 of those tokens take an hour: hopeless, and told so at once.
+/// // 10 of those tokens take an hour, which is refused without a wait.
 /// let hourly = TokenBucket::new("10/h".parse()?);
 /// hourly.acquire().n(10).await?;
 /// let denied = hourly.acquire().n(10).within(Duration::from_secs(60)).await.unwrap_err();
@@ -34,30 +44,80 @@ use core::time::Duration;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # Turns
+/// # Order
 ///
-/// Those in line are served in the order of their first poll ([`Order`](crate::Order) knows others), large requests as
-/// well as small ones, and `try_acquire` does not overtake them. A turn costs the others nothing if its owner
-/// gives up: those behind move up.
+/// Waiters are served in the order of their first poll ([`Order`](crate::Order) has others), large requests as well as
+/// small ones, and `try_acquire` does not overtake them. A waiter that gives up does not delay the others: those behind
+/// it move up. Waiters for one key of a keyed limiter have a queue of their own.
 ///
 /// # Deadlines
 ///
-/// A wait that would last beyond its deadline, if all those ahead take their turns, is refused at once, as far as that is
-/// known: exactly at token and leaky buckets, and elsewhere if it would do so even if those ahead asked for single units. A deadline that has
-/// passed is one of now: what can be had without a wait is had.
+/// A wait for tokens that is certain to miss its deadline fails immediately. Token and leaky buckets compute this exactly,
+/// assuming that every waiter ahead stays. Other limiters use a lower bound (one unit for each waiter ahead), so they may
+/// detect it only later. A wait for permits fails at its deadline, and not before, because a limit does not know when
+/// permits will be released.
+///
+/// A deadline in the past means "do not wait": the request succeeds if it can be granted immediately.
 ///
 /// # Cancel safety
 ///
-/// Dropping it leaves the line. What had been granted by then, and not seen, is given back, except for what has flowed in
-/// again by itself meanwhile.
+/// A future that is dropped leaves the queue. Tokens that had been granted to it by then are returned, except for those
+/// that have flowed in again meanwhile; permits go to the next waiter.
+///
+/// # Forgotten waits
+///
+/// A wait that was polled, and is then neither polled nor dropped ([`core::mem::forget`]), keeps its place in the queue
+/// and about 64 bytes of memory. When its turn comes, it is granted what it asked for, and those units are lost;
+/// permits stay in use, as if they had been leaked. Waiters behind it are served as if it had used them; they may be woken up
+/// to 1 ms late. With
+/// [`Spacing::AtLeast`](crate::Spacing::AtLeast) it is granted nothing, and those behind it wait for up to one second
+/// before they overtake it.
+///
+/// # Processes that fork
+///
+/// A process that was made by `fork()` has copies of its parent's limiters, and a timer of its own: waits end in both.
+/// Waits that the parent's other threads had begun are forgotten waits in the child's copy of the queue. As with every
+/// lock of the standard library, fork only while no other thread is calling a limiter that the child goes on using.
+/// After 64 generations of processes that fork and wait, waits are polled without a pause.
 ///
 /// # Panics
 ///
-/// When it is polled again after it was ready.
+/// Polling it again after it was ready panics.
 #[must_use = "it waits for nothing until it is awaited or blocked on"]
-pub struct Acquire<'a> {
-    supply: &'a dyn Supply,
+pub struct Acquire<W: Acquirable> {
+    wanted: W,
     turn: Turn,
+    is_over: bool,
+}
+
+/// What [`Acquire`] waits for: a rate limiter, by reference or [`Arc`](alloc::sync::Arc), or one of the types of the table
+/// [there](Acquire). Only this crate implements it.
+pub trait Acquirable {
+    /// What a wait becomes when it is granted.
+    type Granted;
+
+    #[doc(hidden)]
+    fn poll(&mut self, turn: &mut Turn, waker: &Waker) -> Poll<Result<Self::Granted, Denied>>;
+
+    /// Leaves the queue before the answer is known.
+    #[doc(hidden)]
+    fn abandon(&mut self, turn: &mut Turn);
+}
+
+impl<P> Acquirable for P
+where
+    P: Deref,
+    P::Target: Limiter,
+{
+    type Granted = Grant;
+
+    fn poll(&mut self, turn: &mut Turn, waker: &Waker) -> Poll<Result<Grant, Denied>> {
+        turn.poll((**self).supply(), waker).map_ok(Grant::from)
+    }
+
+    fn abandon(&mut self, turn: &mut Turn) {
+        turn.abandon((**self).supply());
+    }
 }
 
 /// A turn that has come.
@@ -81,16 +141,31 @@ pub struct Grant {
     at_ns: u64,
 }
 
-impl<'a> Acquire<'a> {
-    pub(crate) fn new(supply: &'a dyn Supply) -> Self {
+impl<W: Acquirable> Acquire<W> {
+    /// Waits for one token or permit of `wanted`.
+    ///
+    /// ```
+    /// use flowgate::{Acquire, Limiter, TokenBucket};
+    /// use std::sync::Arc;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let limiter: Arc<dyn Limiter> = Arc::new(TokenBucket::new("5/s".parse()?));
+    /// let granted = tokio::spawn(Acquire::new(limiter)).await??; // it keeps the limiter alive
+    /// assert_eq!(granted.units(), 1);
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn new(wanted: W) -> Self {
         Self {
-            supply,
+            wanted,
             turn: Turn::new(),
+            is_over: false,
         }
     }
 
-    /// Asks for `units`, all at once, instead of one token. 0 is granted at once. Units are those of the quota when it is
-    /// granted; a token stays one, however a later quota divides it.
+    /// Asks for `units` in one grant, instead of one token or permit. 0 is granted immediately.
+    ///
+    /// Units are those of the quota when it is granted. A token stays one, however a later quota divides it.
     ///
     /// ```
     /// # use flowgate::TokenBucket;
@@ -104,24 +179,24 @@ impl<'a> Acquire<'a> {
         self
     }
 
-    /// Waits for `patience` at the longest, counted from the first poll.
+    /// Waits for at most `timeout`, counted from the first poll.
     ///
     /// ```
     /// # use flowgate::LeakyBucket;
     /// # use std::time::Duration;
     /// let limiter = LeakyBucket::new("1/h".parse()?);
     /// limiter.try_acquire()?;
-    /// // Told at once, and not a second later.
+    /// // Refused immediately, and not a second later.
     /// let denied = limiter.acquire().within(Duration::from_secs(1)).block().unwrap_err();
     /// assert!(denied.retry_after().unwrap() > Duration::from_secs(3000));
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
-    pub fn within(mut self, patience: Duration) -> Self {
-        self.turn.within(patience);
+    pub fn within(mut self, timeout: Duration) -> Self {
+        self.turn.within(timeout);
         self
     }
 
-    /// Waits until `deadline` of the limiter's clock at the longest.
+    /// Waits until `deadline`, on the limiter's clock, at the latest.
     ///
     /// ```
     /// # use flowgate::LeakyBucket;
@@ -137,6 +212,60 @@ impl<'a> Acquire<'a> {
         self
     }
 
+    /// Gives up when `handle` is cancelled.
+    ///
+    /// ```
+    /// use flowgate::{CancelHandle, LeakyBucket};
+    ///
+    /// let limiter = LeakyBucket::new("1/h".parse()?);
+    /// limiter.try_acquire()?;
+    /// let shutdown = CancelHandle::new();
+    /// std::thread::scope(|threads| {
+    ///     let waits = threads.spawn(|| limiter.acquire().cancelled_by(&shutdown).block());
+    ///     shutdown.cancel();
+    ///     assert!(waits.join().unwrap().unwrap_err().is_cancelled());
+    /// });
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cancelled_by(mut self, handle: &CancelHandle) -> Self {
+        self.turn.cancelled_by(handle);
+        self
+    }
+
+    /// Blocks this thread until the request is granted or refused.
+    ///
+    /// Do not call it in a task: it stops the whole thread that a runtime works with, and nothing detects that. `.await` it
+    /// there.
+    ///
+    /// ```
+    /// # use flowgate::LeakyBucket;
+    /// let limiter = LeakyBucket::new("1000/s".parse()?);
+    /// limiter.acquire().block()?;
+    /// let granted = limiter.acquire().block()?; // a millisecond later
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`], as when it is awaited.
+    #[cfg(all(feature = "std", not(flowgate_loom)))]
+    pub fn block(mut self) -> Result<W::Granted, Denied> {
+        super::park::block_on(|waker| self.poll_with(waker))
+    }
+
+    fn poll_with(&mut self, waker: &Waker) -> Poll<Result<W::Granted, Denied>> {
+        assert!(!self.is_over, "polled after it was ready");
+        let answer = self.wanted.poll(&mut self.turn, waker);
+        self.is_over = answer.is_ready();
+        answer
+    }
+}
+
+impl<P> Acquire<P>
+where
+    P: Deref,
+    P::Target: Limiter,
+{
     /// Counts as having been asked for at `then`, if that is past: a grant that was possible since is dated then.
     ///
     /// For work by a schedule that must not shift when its owner is late: pass
@@ -174,68 +303,29 @@ impl<'a> Acquire<'a> {
         self.turn.spacing = spacing;
         self
     }
-
-    /// Gives up when `handle` is cancelled.
-    ///
-    /// ```
-    /// use flowgate::{CancelHandle, LeakyBucket};
-    ///
-    /// let limiter = LeakyBucket::new("1/h".parse()?);
-    /// limiter.try_acquire()?;
-    /// let shutdown = CancelHandle::new();
-    /// std::thread::scope(|threads| {
-    ///     let waits = threads.spawn(|| limiter.acquire().cancelled_by(&shutdown).block());
-    ///     shutdown.cancel();
-    ///     assert!(waits.join().unwrap().unwrap_err().is_cancelled());
-    /// });
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn cancelled_by(mut self, handle: &CancelHandle) -> Self {
-        self.turn.cancelled_by(handle);
-        self
-    }
-
-    /// Blocks this thread until its turn comes.
-    ///
-    /// Not for tasks: it stops the whole thread that a runtime works with. Nothing detects that;
-    /// there, `.await` it.
-    ///
-    /// ```
-    /// # use flowgate::LeakyBucket;
-    /// let limiter = LeakyBucket::new("1000/s".parse()?);
-    /// limiter.acquire().block()?;
-    /// let granted = limiter.acquire().block()?; // a millisecond later
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Denied`], as when it is awaited.
-    #[cfg(all(feature = "std", not(flowgate_loom)))]
-    pub fn block(mut self) -> Result<Grant, Denied> {
-        super::park::block_on(|waker| self.turn.poll(self.supply, waker)).map(Grant::from)
-    }
 }
 
-impl Future for Acquire<'_> {
-    type Output = Result<Grant, Denied>;
+/// Nothing in it is ever pinned.
+impl<W: Acquirable> Unpin for Acquire<W> {}
+
+impl<W: Acquirable> Future for Acquire<W> {
+    type Output = Result<W::Granted, Denied>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let supply = self.supply;
-        self.turn.poll(supply, context.waker()).map_ok(Grant::from)
+        self.poll_with(context.waker())
     }
 }
 
-impl Drop for Acquire<'_> {
+impl<W: Acquirable> Drop for Acquire<W> {
     fn drop(&mut self) {
-        self.turn.abandon(self.supply);
+        self.wanted.abandon(&mut self.turn);
     }
 }
 
-impl fmt::Debug for Acquire<'_> {
+impl<W: Acquirable> fmt::Debug for Acquire<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Acquire")
-            .field("units", &self.turn.units)
+            .field("n", &self.turn.units)
             .finish_non_exhaustive()
     }
 }

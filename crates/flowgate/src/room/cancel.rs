@@ -1,3 +1,5 @@
+use super::line::Line;
+use super::queue::Ticket;
 use crate::alarm::wake;
 use crate::primitive::Lock;
 use alloc::collections::BTreeMap;
@@ -28,9 +30,16 @@ pub struct CancelHandle(Arc<Lock<State>>);
 #[derive(Default)]
 struct State {
     is_cancelled: bool,
-    /// Whom to wake, by the number of the wait.
-    wakers: BTreeMap<u64, Waker>,
-    waits: u64,
+    /// By their numbers.
+    waits: BTreeMap<u64, Wait>,
+    numbers: u64,
+}
+
+/// A wait that is to end when the handle is cancelled.
+struct Wait {
+    waker: Waker,
+    /// Where it stands in line, if it does.
+    place: Option<(Arc<Line>, Ticket)>,
 }
 
 impl Default for CancelHandle {
@@ -45,15 +54,26 @@ impl CancelHandle {
         Self::default()
     }
 
-    /// Ends every wait that was given this handle, and every later one at once. Those waits answer
+    /// Ends every wait that was given this handle, and every later one when it is first polled. Those waits return
     /// [`Denied::is_cancelled`](crate::Denied::is_cancelled), unless they were granted before.
+    ///
+    /// The place of such a wait is free for others when this method returns, even if its own thread or task looks later.
+    /// Those behind it move up.
     pub fn cancel(&self) {
-        let wakers = {
+        let waits = {
             let mut state = self.0.lock();
             state.is_cancelled = true;
-            core::mem::take(&mut state.wakers)
+            core::mem::take(&mut state.waits)
         };
-        wake::all(wakers.into_values());
+        let places = || waits.values().filter_map(|wait| wait.place.as_ref());
+        // All first, so that none of them moves up.
+        for (line, ticket) in places() {
+            line.lock().note_cancelled(*ticket);
+        }
+        for (line, _) in places() {
+            line.strike_out();
+        }
+        wake::all(waits.into_values().map(|wait| wait.waker));
     }
 
     /// Whether [`cancel`](Self::cancel) has been called.
@@ -72,10 +92,10 @@ pub(super) struct Watch {
 impl Watch {
     pub(super) fn new(handle: &CancelHandle) -> Self {
         let mut state = handle.0.lock();
-        state.waits += 1;
+        state.numbers += 1;
         Self {
             handle: handle.clone(),
-            wait: state.waits,
+            wait: state.numbers,
         }
     }
 
@@ -85,20 +105,37 @@ impl Watch {
         if state.is_cancelled {
             return true;
         }
-        let known = state.wakers.get(&self.wait);
-        if known.is_none_or(|known| !known.will_wake(waker)) {
-            let old = state.wakers.insert(self.wait, waker.clone());
-            drop(state);
-            drop(old);
-        }
+        let old = match state.waits.get_mut(&self.wait) {
+            Some(wait) if wait.waker.will_wake(waker) => None,
+            Some(wait) => Some(core::mem::replace(&mut wait.waker, waker.clone())),
+            None => {
+                let wait = Wait {
+                    waker: waker.clone(),
+                    place: None,
+                };
+                state.waits.insert(self.wait, wait);
+                None
+            }
+        };
+        drop(state);
+        drop(old);
         false
+    }
+
+    /// From now on it stands there, unless it is over: returns whether it is.
+    pub(super) fn stands(&self, line: &Arc<Line>, ticket: Ticket) -> bool {
+        let mut state = self.handle.0.lock();
+        if let Some(wait) = state.waits.get_mut(&self.wait) {
+            wait.place = Some((Arc::clone(line), ticket));
+        }
+        state.is_cancelled
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let waker = self.handle.0.lock().wakers.remove(&self.wait);
-        drop(waker);
+        let wait = self.handle.0.lock().waits.remove(&self.wait);
+        drop(wait);
     }
 }
 

@@ -43,7 +43,7 @@ impl<'a> Line<'a> {
     /// let limiter = LeakyBucket::new("1/min".parse()?);
     /// limiter.try_acquire()?;
     /// let mut wait = pin!(limiter.acquire());
-    /// # let poll = |wait: std::pin::Pin<&mut flowgate::Acquire<'_>>| {
+    /// # let poll = |wait: std::pin::Pin<&mut flowgate::Acquire<&LeakyBucket>>| {
     /// #     wait.poll(&mut Context::from_waker(Waker::noop()))
     /// # };
     /// assert_eq!(limiter.line().len(), 0); // nobody has polled it

@@ -43,6 +43,15 @@
 //! wait for each other. Whoever has to be told something keeps its place until it has heard it; and while there is
 //! anybody who has not, all look into the line.
 //!
+//! # Who is taken out of the line by others
+//!
+//! A handle that is cancelled has no limiter, so it cannot serve. It takes the wait out of the line, and calls the next one
+//! to serve. If somebody is due already, it leaves a note instead: whoever serves those who are due takes the wait out
+//! then, unless it was one of them.
+//!
+//! A waiter with [`Spacing::AtLeast`] takes its turn itself. If it has not done so a second after it was woken, whoever
+//! serves passes it over: it is told so, and enters anew when it looks.
+//!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
 //! | `flags` | every decision; who makes more possible | whoever changes the line | the line's lock for writing |
@@ -68,7 +77,7 @@ mod supply;
 mod ticks;
 mod turn;
 
-pub use acquire::{Acquire, Grant};
+pub use acquire::{Acquirable, Acquire, Grant};
 pub use cancel::CancelHandle;
 pub use door::Line;
 #[cfg(all(feature = "std", not(flowgate_loom)))]

@@ -31,8 +31,13 @@ impl Request {
 /// What somebody has been told, and has not heard yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    Granted { at_ns: u64, units: u64 },
+    Granted {
+        at_ns: u64,
+        units: u64,
+    },
     Refused(Denied),
+    /// It did not come to take its turn: it has to enter anew.
+    PassedOver,
 }
 
 /// What somebody in line is known by: the place in the slab, which is somebody else's later, and the number in the
@@ -77,9 +82,10 @@ pub(super) struct Queue {
     told: u32,
     /// How many in line have a deadline, or want to know when their turn comes.
     timed: u32,
-    /// What those who have been granted something hold, if the limiter gives receipts. Beside the slab: that is
-    /// smaller for it.
+    /// What those who have been granted something hold, if the limiter gives receipts: as many for each entry as it gives.
+    /// Beside the slab: that is smaller for it.
     receipts: Vec<Receipt>,
+    receipts_each: usize,
 }
 
 /// A `u128` that does not ask for an address which leaves a gap before it.
@@ -159,6 +165,7 @@ impl Queue {
         Self {
             slab: Vec::new(),
             receipts: Vec::new(),
+            receipts_each: 0,
             vacant: NONE,
             oldest: NONE,
             newest: NONE,
@@ -337,24 +344,33 @@ impl Queue {
         self.units.0 = self.units.0 - u128::from(before) + u128::from(units);
     }
 
-    /// Whether anything was ever [kept](Self::keep).
-    pub(super) fn has_receipts(&self) -> bool {
-        !self.receipts.is_empty()
+    /// Whether the limiter gives receipts, as far as is known: whether there are any in this queue.
+    pub(super) fn keeps_receipts(&self) -> bool {
+        self.receipts_each > 0
     }
 
-    /// Keeps what it takes to take back what `index` is granted.
-    pub(super) fn keep(&mut self, index: u32, receipt: Receipt) {
-        let index = index as usize;
-        if index >= self.receipts.len() {
-            self.receipts.resize(index + 1, Receipt::default());
+    /// Where the limiter, which gives `each` of them, writes the receipts for what it grants `index`.
+    pub(super) fn receipts_to_keep(&mut self, index: u32, each: usize) -> &mut [Receipt] {
+        if each == 0 {
+            return &mut [];
         }
-        self.receipts[index] = receipt;
+        self.receipts_each = each;
+        let (begin, end) = self.receipts_of(index);
+        if self.receipts.len() < end {
+            self.receipts.resize(end, Receipt::default());
+        }
+        &mut self.receipts[begin..end]
     }
 
-    /// What was last [kept](Self::keep) for `index`; the default one if nothing ever was.
-    pub(super) fn receipt(&self, index: u32) -> Receipt {
-        let receipt = self.receipts.get(index as usize);
-        receipt.copied().unwrap_or_default()
+    /// The receipts for what `index` was granted; none if the limiter gives none.
+    pub(super) fn receipts(&self, index: u32) -> &[Receipt] {
+        let (begin, end) = self.receipts_of(index);
+        self.receipts.get(begin..end).unwrap_or_default()
+    }
+
+    fn receipts_of(&self, index: u32) -> (usize, usize) {
+        let begin = index as usize * self.receipts_each;
+        (begin, begin + self.receipts_each)
     }
 
     /// Takes `index` out of the line and leaves it an answer. What is to be woken is returned.
@@ -390,6 +406,7 @@ impl Queue {
         if self.waiters + self.told == 0 && self.slab.capacity() > KEPT {
             self.slab = Vec::new();
             self.receipts = Vec::new();
+            self.receipts_each = 0;
             self.vacant = NONE;
         }
     }
@@ -593,16 +610,27 @@ mod tests {
     fn receipts_are_those_that_were_kept_last() {
         let mut queue = Queue::new();
         let places = [1, 2].map(|n| enter(&mut queue, n).place);
-        assert!(!queue.has_receipts());
+        assert!(queue.receipts_to_keep(places[1], 0).is_empty());
+        assert!(!queue.keeps_receipts());
+        assert!(queue.receipts(places[1]).is_empty());
         let receipt = |epoch| Receipt {
             epoch,
             ..Receipt::default()
         };
-        queue.keep(places[1], receipt(7));
-        assert!(queue.has_receipts());
-        assert_eq!(places.map(|place| queue.receipt(place).epoch), [0, 7]);
-        queue.keep(places[1], receipt(8));
-        assert_eq!(queue.receipt(places[1]).epoch, 8);
+        let keep = |queue: &mut Queue, place, epochs: [u64; 2]| {
+            let receipts = queue.receipts_to_keep(place, 2);
+            receipts.copy_from_slice(&epochs.map(receipt));
+        };
+        let kept = |queue: &Queue, place: usize| {
+            let receipts = queue.receipts(places[place]).iter();
+            receipts.map(|receipt| receipt.epoch).collect::<Vec<_>>()
+        };
+        keep(&mut queue, places[1], [7, 8]);
+        assert!(queue.keeps_receipts());
+        assert_eq!([0, 1].map(|place| kept(&queue, place)), [[0, 0], [7, 8]]);
+        keep(&mut queue, places[0], [5, 6]);
+        keep(&mut queue, places[1], [9, 10]);
+        assert_eq!([0, 1].map(|place| kept(&queue, place)), [[5, 6], [9, 10]]);
     }
 
     #[test]
@@ -615,7 +643,7 @@ mod tests {
         let mut queue = Queue::new();
         let places: Vec<_> = (0..1_000).map(|n| enter(&mut queue, n).place).collect();
         for index in places {
-            queue.keep(index, Receipt::default());
+            queue.receipts_to_keep(index, 1);
             queue.remove(index);
         }
         assert_eq!((queue.slab.capacity(), queue.receipts.capacity()), (0, 0));

@@ -77,8 +77,9 @@ pub enum Spacing {
     /// From the instant at which a grant was due. However late a waiter wakes up, no turn is lost.
     #[default]
     Scheduled,
-    /// From the instant at which a waiter really returned, which only itself can tell; a task in line that nobody polls
-    /// holds up those behind it.
+    /// From the instant at which a waiter really returned, which only itself can tell. The waiter has to look for its
+    /// grant itself: if it has not looked one second after it was woken, it loses its place to those behind it, and enters
+    /// the queue anew when it looks.
     AtLeast,
 }
 

@@ -29,11 +29,17 @@ pub trait Supply: Send + Sync {
 
     /// [`grant`](Self::grant) to the next of those in line, who ask for `level` units together.
     ///
-    /// The receipt is for [`take_back`](Self::take_back), which gets the default one if there is none. Who gives any
-    /// gives one each time.
-    fn drain(&self, at: Timestamp, n: u64, level: u128) -> Result<Option<Receipt>, Denied> {
-        let _ = level;
-        self.grant(at, n).map(|()| None)
+    /// Writes into `receipts`, which are as many as [`receipts`](Self::receipts) or none, what
+    /// [`take_back`](Self::take_back) gets.
+    fn drain(
+        &self,
+        at: Timestamp,
+        n: u64,
+        level: u128,
+        receipts: &mut [Receipt],
+    ) -> Result<(), Denied> {
+        let _ = (level, receipts);
+        self.grant(at, n)
     }
 
     /// What [`grant`](Self::grant) would answer. Takes nothing.
@@ -50,8 +56,9 @@ pub trait Supply: Send + Sync {
         true
     }
 
-    /// Gives back what was granted at `at` to somebody who had left before they knew.
-    fn take_back(&self, at: Timestamp, n: u64, receipt: &Receipt);
+    /// Gives back what was granted at `at` to somebody who had left before they knew. `receipts` are those of the grant,
+    /// or none if it has none.
+    fn take_back(&self, at: Timestamp, n: u64, receipts: &[Receipt]);
 
     /// `n` units that were granted are not used any longer.
     fn end(&self, n: u64) {
@@ -82,9 +89,9 @@ pub trait Supply: Send + Sync {
         true
     }
 
-    /// Whether [`drain`](Self::drain) gives receipts.
-    fn has_receipts(&self) -> bool {
-        false
+    /// How many receipts [`drain`](Self::drain) writes for each grant.
+    fn receipts(&self) -> usize {
+        0
     }
 
     /// The room's flags have become these.
@@ -139,8 +146,19 @@ macro_rules! waits_in_line {
             ///
             /// When awaited: [`Denied`](crate::Denied) if what is asked for can never be granted or not by the
             /// deadline, or if the [line](Self::line) is full or closed.
-            pub fn acquire(&self) -> crate::Acquire<'_> {
-                crate::Acquire::new(crate::limiter::sealed::Sealed::supply(self))
+            pub fn acquire(&self) -> crate::Acquire<&Self> {
+                crate::Acquire::new(self)
+            }
+
+            /// [`acquire`](Self::acquire) with a future that keeps the limiter alive, and so may go into a task of its own.
+            ///
+            /// # Errors
+            ///
+            /// The same.
+            pub fn acquire_owned(
+                self: &alloc::sync::Arc<Self>,
+            ) -> crate::Acquire<alloc::sync::Arc<Self>> {
+                crate::Acquire::new(alloc::sync::Arc::clone(self))
             }
 
             /// Those who wait here: how many, in what order, and how many at most.

@@ -11,6 +11,7 @@ use crate::primitive::LockGuard;
 use crate::reservation::Receipt;
 use crate::verdict::Denied;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 use core::time::Duration;
 
@@ -18,7 +19,7 @@ use core::time::Duration;
 ///
 /// Every call has to name the same limiter.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub struct Turn {
     /// None: one token.
     pub(crate) units: Option<u64>,
     patience: Patience,
@@ -113,38 +114,69 @@ impl Turn {
     }
 
     fn go(&mut self, supply: &dyn Supply, waker: &Waker) -> Poll<Result<Granted, Denied>> {
-        if self.is_cancelled(waker) {
-            return Poll::Ready(match self.leave(supply) {
-                Some((granted, _)) => Ok(granted),
-                None => Err(Denied::cancelled()),
-            });
-        }
-        let answer = match self.stage {
-            Stage::New => self.enter(supply, waker),
-            Stage::InLine { ticket, request } => {
-                let line = supply.room().line(supply.clock());
-                let visit = Visit {
-                    line,
-                    supply,
-                    ticket,
-                    request,
-                };
-                visit.look(waker)
+        loop {
+            if self.is_cancelled(waker) {
+                return Poll::Ready(self.leave_cancelled(supply));
             }
-            Stage::Over => panic!("polled after it was ready"),
+            let seen = match self.stage {
+                Stage::New => match self.enter(supply, waker) {
+                    Poll::Pending if self.is_cancelled_in_line(supply) => {
+                        return Poll::Ready(self.leave_cancelled(supply));
+                    }
+                    seen => seen,
+                },
+                Stage::InLine { ticket, request } => {
+                    let line = supply.room().line(supply.clock());
+                    let visit = Visit {
+                        line,
+                        supply,
+                        ticket,
+                        request,
+                    };
+                    visit.look(waker)
+                }
+                Stage::Over => panic!("polled after it was ready"),
+            };
+            match seen {
+                Poll::Ready(Some(answer)) => {
+                    self.stage = Stage::Over;
+                    self.alarm = None;
+                    return Poll::Ready(answer);
+                }
+                Poll::Ready(None) => self.begin_anew(),
+                Poll::Pending => {
+                    self.set_alarm(supply, waker);
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+
+    /// After it was passed over. Its deadline stays.
+    #[cold]
+    fn begin_anew(&mut self) {
+        if let Stage::InLine { request, .. } = core::mem::replace(&mut self.stage, Stage::New)
+            && request.deadline_ns != u64::MAX
+        {
+            self.patience = Patience::UntilNs(request.deadline_ns);
+        }
+    }
+
+    /// Has its handle take it out of the line, unless that has been cancelled meanwhile: returns whether it has.
+    fn is_cancelled_in_line(&self, supply: &dyn Supply) -> bool {
+        let (Some(watch), Stage::InLine { ticket, .. }) = (&self.watch, &self.stage) else {
+            return false;
         };
-        match answer {
-            Poll::Ready(_) => {
-                self.stage = Stage::Over;
-                self.alarm = None;
-            }
-            Poll::Pending => self.set_alarm(supply, waker),
-        }
-        answer
+        watch.stands(supply.room().line(supply.clock()), *ticket)
+    }
+
+    fn leave_cancelled(&mut self, supply: &dyn Supply) -> Result<Granted, Denied> {
+        let granted = self.leave(supply).map(|(granted, _)| granted);
+        granted.ok_or(Denied::cancelled())
     }
 
     #[inline(never)]
-    fn enter(&mut self, supply: &dyn Supply, waker: &Waker) -> Poll<Result<Granted, Denied>> {
+    fn enter(&mut self, supply: &dyn Supply, waker: &Waker) -> Poll<Seen> {
         let room = supply.room();
         // Reading the clock would be half the cost.
         let is_dated = supply.has_dates() || !matches!(self.patience, Patience::Endless);
@@ -171,7 +203,7 @@ impl Turn {
             wants_date: supply.has_dates(),
         };
         if units == 0 {
-            return Poll::Ready(Ok(request.granted(since_ns, units)));
+            return Poll::Ready(Some(Ok(request.granted(since_ns, units))));
         }
         if !room.is_held() {
             let since = Timestamp::from_nanos(since_ns);
@@ -180,21 +212,21 @@ impl Turn {
                 Some(_) => supply.grant(since, units),
             };
             match taken {
-                Ok(()) => return Poll::Ready(Ok(request.granted(since_ns, units))),
-                Err(denied) if denied.is_never() => return Poll::Ready(Err(denied)),
+                Ok(()) => return Poll::Ready(Some(Ok(request.granted(since_ns, units)))),
+                Err(denied) if denied.is_never() => return Poll::Ready(Some(Err(denied))),
                 Err(_) => {}
             }
         }
         let line = room.line(supply.clock());
         let mut state = line.lock();
         if state.is_closed {
-            return Poll::Ready(Err(Denied::closed()));
+            return Poll::Ready(Some(Err(Denied::closed())));
         }
         if !is_dated && state.tells_time() {
             now_ns = supply.clock().now().as_nanos();
         }
         let Some(ticket) = state.enter(supply, now_ns, request, waker) else {
-            return Poll::Ready(Err(Denied::queue_full(None)));
+            return Poll::Ready(Some(Err(Denied::queue_full(None))));
         };
         // From here on it leaves when it is dropped, also if the limiter or a waker panics.
         self.stage = Stage::InLine { ticket, request };
@@ -216,7 +248,7 @@ impl Turn {
             let (_own, _) = state.leave(place, now_ns);
             let state = visit.serve(state, now_ns, None);
             line.end(state);
-            return Poll::Ready(Err(denied));
+            return Poll::Ready(Some(Err(denied)));
         }
         visit.stay(state, now_ns)
     }
@@ -236,7 +268,7 @@ impl Turn {
 
     /// Gives up; none if nothing had been granted yet.
     #[cold]
-    fn leave(&mut self, supply: &dyn Supply) -> Option<(Granted, Receipt)> {
+    fn leave(&mut self, supply: &dyn Supply) -> Option<(Granted, Vec<Receipt>)> {
         let Stage::InLine { ticket, request } = core::mem::replace(&mut self.stage, Stage::Over)
         else {
             return None;
@@ -256,16 +288,17 @@ impl Turn {
             ticket,
             request,
         };
-        let receipt = match state.queue.progress(ticket) {
+        let receipts = match state.queue.progress(ticket) {
             Progress::InLine => {
                 visit.give_up(state, now_ns);
                 return None;
             }
-            Progress::Told => state.queue.receipt(ticket.place),
-            Progress::Served => Receipt::default(),
+            Progress::Told => state.queue.receipts(ticket.place).to_vec(),
+            Progress::Served => Vec::new(),
         };
         let answer = visit.collect(state, now_ns);
-        answer.ok().map(|granted| (granted, receipt))
+        let granted = answer?.ok()?;
+        Some((granted, receipts))
     }
 
     /// Leaves the room, and gives back what it was granted and has not seen.
@@ -273,13 +306,16 @@ impl Turn {
         if !matches!(self.stage, Stage::InLine { .. }) {
             return;
         }
-        if let Some((granted, receipt)) = self.leave(supply) {
+        if let Some((granted, receipts)) = self.leave(supply) {
             let at = Timestamp::from_nanos(granted.at_ns);
-            supply.take_back(at, granted.units, &receipt);
+            supply.take_back(at, granted.units, &receipts);
         }
         supply.abandoned();
     }
 }
+
+/// The answer that somebody finds who looks; none: it was passed over, and has to enter anew.
+type Seen = Option<Result<Granted, Denied>>;
 
 /// Somebody who is in line, or has been told, and looks.
 struct Visit<'a> {
@@ -292,15 +328,15 @@ struct Visit<'a> {
 impl<'a> Visit<'a> {
     /// Says what it has been told, or looks after the line.
     #[inline(always)]
-    fn look(&self, waker: &Waker) -> Poll<Result<Granted, Denied>> {
+    fn look(&self, waker: &Waker) -> Poll<Seen> {
         if self.line.board.is_served(self.ticket.number) {
-            return Poll::Ready(Ok(self.served()));
+            return Poll::Ready(Some(Ok(self.served())));
         }
         self.look_closely(waker)
     }
 
     #[inline(never)]
-    fn look_closely(&self, waker: &Waker) -> Poll<Result<Granted, Denied>> {
+    fn look_closely(&self, waker: &Waker) -> Poll<Seen> {
         let state = self.line.lock();
         // One whose turn is over need not know the time.
         if self.is_over(&state) {
@@ -321,11 +357,7 @@ impl<'a> Visit<'a> {
 
     /// Serves who is due, and says what has become of it. If its turn is about to come, it waits for that awake, once.
     #[inline(never)]
-    fn look_round(
-        &self,
-        mut state: LockGuard<'a, State>,
-        waker: &Waker,
-    ) -> Poll<Result<Granted, Denied>> {
+    fn look_round(&self, mut state: LockGuard<'a, State>, waker: &Waker) -> Poll<Seen> {
         let now_ns = self.supply.clock().now().as_nanos();
         state.learn(self.ticket.place, now_ns);
         // First of all, so that no other one is left to be dropped under the lock when its turn has come.
@@ -339,14 +371,14 @@ impl<'a> Visit<'a> {
         if now_ns >= self.request.deadline_ns {
             let denied = state.not_yet(now_ns);
             self.give_up(state, now_ns);
-            return Poll::Ready(Err(denied));
+            return Poll::Ready(Some(Err(denied)));
         }
         self.stay(state, now_ns)
     }
 
     /// Remains in line, and lets go of the lock.
     #[inline(always)]
-    fn stay(&self, state: LockGuard<'a, State>, now_ns: u64) -> Poll<Result<Granted, Denied>> {
+    fn stay(&self, state: LockGuard<'a, State>, now_ns: u64) -> Poll<Seen> {
         let awake_until_ns = state.awake_until_ns(self.ticket.place, now_ns);
         self.line.end(state);
         match awake_until_ns {
@@ -356,7 +388,7 @@ impl<'a> Visit<'a> {
     }
 
     #[inline(never)]
-    fn stay_awake(&self, until_ns: u64) -> Poll<Result<Granted, Denied>> {
+    fn stay_awake(&self, until_ns: u64) -> Poll<Seen> {
         let clock = self.supply.clock();
         let mut now_ns = clock.now().as_nanos();
         while now_ns < until_ns {
@@ -379,10 +411,10 @@ impl<'a> Visit<'a> {
 
     /// Leaves with what it has been told, or has.
     #[inline(always)]
-    fn collect(&self, mut state: LockGuard<'a, State>, now_ns: u64) -> Result<Granted, Denied> {
+    fn collect(&self, mut state: LockGuard<'a, State>, now_ns: u64) -> Seen {
         if state.queue.progress(self.ticket) == Progress::Served {
             self.line.end(state);
-            return Ok(self.served());
+            return Some(Ok(self.served()));
         }
         let (answer, is_to_serve) = state.collect(self.ticket.place);
         if is_to_serve {
@@ -390,8 +422,9 @@ impl<'a> Visit<'a> {
         }
         self.line.end(state);
         match answer {
-            Answer::Granted { at_ns, units } => Ok(self.request.granted(at_ns, units)),
-            Answer::Refused(denied) => Err(denied),
+            Answer::Granted { at_ns, units } => Some(Ok(self.request.granted(at_ns, units))),
+            Answer::Refused(denied) => Some(Err(denied)),
+            Answer::PassedOver => None,
         }
     }
 

@@ -220,12 +220,16 @@ impl SegmentedWindow {
 
     /// Puts another limit, another window, or both in force; the number of segments stays.
     ///
-    /// What was admitted is kept. With another window, all of it that is still in that window counts as admitted now,
-    /// and if the window reaches back further than the segments that are remembered, it counts as full:
-    /// more is refused than need be, for at most one window and one segment, and never less.
-    /// That is for each change of the window: what counts as admitted now does so again with the next one, and if
-    /// that comes before it has left, and so on, it never leaves and nobody is let in. So change the window less
-    /// often than once in a window and a segment. A change of the limit alone does none of this.
+    /// What was admitted is kept. With another window, all of it that is still in that window counts as admitted in the segment
+    /// of the last admission. If the window reaches back further than the segments that are remembered, it counts as full.
+    /// So more is refused than necessary, for at most one window and one segment, and never less. A change of the limit
+    /// alone does none of this.
+    ///
+    /// Each change of the window may move that segment by up to one segment. So change the window less often than every other
+    /// segment: otherwise what counts as admitted may never leave it.
+    ///
+    /// A `now` from before the change counts as the time of the last admission, as always.
+    ///
     /// Threads that decide meanwhile decide wholly by the old quota or wholly by the new one.
     ///
     /// ```
@@ -285,10 +289,7 @@ impl SegmentedWindow {
     /// ```
     #[inline]
     pub fn at(&self, now: Timestamp) -> At<'_, Self> {
-        At {
-            limiter: self,
-            now_ns: now.as_nanos(),
-        }
+        At::supplied(self, now)
     }
 
     /// The clock that this limiter decides by.
@@ -310,10 +311,7 @@ impl SegmentedWindow {
 
     #[inline]
     fn at_now(&self) -> At<'_, Self> {
-        At {
-            limiter: self,
-            now_ns: self.now_ns(),
-        }
+        At::read(self, self.now_ns())
     }
 }
 

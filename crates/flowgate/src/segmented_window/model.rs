@@ -225,3 +225,33 @@ fn c1_takers_race_a_change_of_window() {
         },
     );
 }
+
+/// Nothing is in the window any longer when that becomes longer.
+#[test]
+fn c4_a_time_from_before_a_change_of_the_window_adds_no_credit() {
+    explore(
+        3,
+        || {
+            let model = Model::new(2);
+            assert_eq!(model.take(2), 2);
+            model
+        },
+        0,
+        &[
+            |model| {
+                let quota = Quota::new(2, Duration::from_nanos(4 * SEGMENT_NS));
+                let later_ns = 40 * SEGMENT_NS;
+                let set = model
+                    .segments
+                    .set_quota(quota.expect("in range"), || (later_ns, later_ns));
+                set.expect("in range");
+                0
+            },
+            |model| model.take_at(0, 1) + model.take_at(0, 1),
+        ],
+        |model, told| {
+            assert_eq!(told + model.take_at(0, 1), 0);
+            assert_eq!(model.take_at(40 * SEGMENT_NS, 2), 2);
+        },
+    );
+}

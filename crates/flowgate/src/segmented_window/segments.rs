@@ -33,9 +33,10 @@
 //! A change of quota, and the taking back of a grant, hold `config` and mark the word; decisions that meet the mark
 //! wait for `config`. With the parameters stored, or the units taken out of their segment's sum and all later ones,
 //! the word is put back in its next epoch, so that no decision commits that was computed before. A change of the
-//! segments' length re-counts the word's segment, and makes of the ring one tally before it: all that is still in
-//! the window is taken to be of the current segment; and if the ring does not reach back so far, so much that the
-//! window is full, none of which is ever refunded.
+//! segments' length re-counts the word's segment: all that is still in the window is taken to be of the segment of the last
+//! admission; and if the ring does not reach back so far, so much that the window is full, none of which is ever refunded.
+//! The ring then has one tally of what has left the window only since the last admission, for callers with a time from before
+//! the change, and one for all that was before.
 //!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
@@ -437,25 +438,49 @@ impl Segments {
         }
     }
 
-    /// The word for segments of `segment_ns`, with all that is in the window that they make up in the current one;
-    /// if that is not known, a full one. The word is frozen.
+    /// The word for segments of `segment_ns`, with all that is in the window that they make up in the segment of the last
+    /// admission; if that is not known, a full one. The word is frozen.
+    ///
+    /// Limiter time stays where it was. So a time from before the change still finds what was in the window then: what has
+    /// left it since is put into the last segment that has.
     fn recount(&self, word: Tally, (now_ns, latest_ns): (u64, u64), segment_ns: u64) -> Tally {
         let old_ns = u128::from(self.segment_ns());
-        let end_ns = |tally: Tally| (u128::from(tally.segment()) + 1) * old_ns;
-        let now_ns = u128::from(now_ns).max(u128::from(word.segment()) * old_ns);
+        let begins_ns = u128::from(word.segment()) * old_ns;
         // No admission was later, also if the clock has been turned back.
-        let newest_ns = now_ns.max(u128::from(latest_ns).min(end_ns(word) - 1));
+        let newest_ns = u128::from(latest_ns).clamp(begins_ns, begins_ns + old_ns - 1);
+        let now_ns = u128::from(now_ns).max(newest_ns);
+        let (used, _) = self.counted(word, now_ns, segment_ns);
+        let (used_then, before) = self.counted(word, newest_ns, segment_ns);
+
+        let all_before = word.all_before(used_then, before);
+        for place in 0..self.ring.len() {
+            self.ring.store(place, all_before.0);
+        }
+        // Of 64 bits, as the latest instant is.
+        let segment = |ns: u128| u64::try_from(ns / u128::from(segment_ns)).unwrap_or(u64::MAX);
+        let newest = segment(newest_ns);
+        if used < used_then {
+            let has_left = segment(now_ns).saturating_sub(self.count + 1);
+            let left = word.previous(used, has_left.min(newest));
+            self.ring.store(left.place(), left.0);
+        }
+        word.recounted(newest)
+    }
+
+    /// The units that are in a window of such segments at `now_ns`, and what was before them. The word is frozen.
+    fn counted(&self, word: Tally, now_ns: u128, segment_ns: u64) -> (u64, Before) {
+        let old_ns = u128::from(self.segment_ns());
         // The first instant whose admissions still count, by the longest that any would.
         let last_left_ns = now_ns.checked_sub(u128::from(segment_ns) * u128::from(self.count));
         let first_ns = last_left_ns.map_or(0, |ns| ns + 1);
         let has_left = |tally: Tally| match tally.is_marked() {
             true => tally.is_origin(),
-            false => end_ns(tally) <= first_ns,
+            false => (u128::from(tally.segment()) + 1) * old_ns <= first_ns,
         };
         let closed = (1..self.ring.len()).map(|back| self.tally(word.place().wrapping_sub(back)));
         let last = self.tally(word.place().wrapping_sub(1));
         let is_unused = last.is_origin() && word.units_since(last) == 0;
-        let (used, before) = match has_left(word) {
+        match has_left(word) {
             true if is_unused => (0, Before::Nothing),
             true => (0, Before::Forgotten),
             false => match closed.into_iter().find(|&tally| has_left(tally)) {
@@ -464,14 +489,7 @@ impl Segments {
                 // Full by any limit that may yet be set.
                 None => (self.most(), Before::MadeUp),
             },
-        };
-        let before = word.all_before(used, before);
-        for place in 0..self.ring.len() {
-            self.ring.store(place, before.0);
         }
-        // The latest instant is in a segment of 64 bits.
-        let newest_ns = u64::try_from(newest_ns).unwrap_or(u64::MAX);
-        word.recounted(newest_ns / segment_ns)
     }
 
     /// The state, and the segment that it makes of `now_ns`.

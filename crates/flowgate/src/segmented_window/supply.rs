@@ -38,7 +38,7 @@ impl Supply for SegmentedWindow {
 
     /// Takes them out of the segment that they are in, and not out of the newest, as a refund does: what others took
     /// later goes on counting.
-    fn take_back(&self, at: Timestamp, n: u64, _: &Receipt) {
+    fn take_back(&self, at: Timestamp, n: u64, _: &[Receipt]) {
         let _change = self.room.change(self);
         self.segments.take_out(at.as_nanos(), n);
     }

@@ -104,6 +104,13 @@ impl Tally {
         Self::with(segment, self.low() & !PLACE | place)
     }
 
+    /// In the ring: what there had been until `segment`, at the place before this; the last `units` came after.
+    pub(super) const fn previous(self, units: u64, segment: u64) -> Self {
+        let place = self.low().wrapping_sub(1 << PLACE_SHIFT) & PLACE;
+        let counted = (self.low() & UNITS).wrapping_sub(units << UNITS_SHIFT);
+        Self::with(segment, counted | place | self.low() & EPOCH)
+    }
+
     /// The same with its segment counted anew.
     pub(super) const fn recounted(self, segment: u64) -> Self {
         Self::with(segment, self.low())

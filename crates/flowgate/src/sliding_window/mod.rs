@@ -295,10 +295,7 @@ impl SlidingWindow {
     /// ```
     #[inline]
     pub fn at(&self, now: Timestamp) -> At<'_, Self> {
-        At {
-            limiter: self,
-            now_ns: now.as_nanos(),
-        }
+        At::supplied(self, now)
     }
 
     /// The clock that this limiter decides by.
@@ -320,10 +317,7 @@ impl SlidingWindow {
 
     #[inline]
     fn at_now(&self) -> At<'_, Self> {
-        At {
-            limiter: self,
-            now_ns: self.now_ns(),
-        }
+        At::read(self, self.now_ns())
     }
 }
 

@@ -38,7 +38,7 @@ impl Supply for SlidingWindow {
 
     /// Takes them out of the log where they are, and not the newest, as a refund does: what others took later goes on
     /// counting.
-    fn take_back(&self, at: Timestamp, n: u64, _: &Receipt) {
+    fn take_back(&self, at: Timestamp, n: u64, _: &[Receipt]) {
         let _change = self.room.change(self);
         self.log.take_out(at.as_nanos(), n);
     }

@@ -81,10 +81,7 @@ impl<S: BuildHasher> SometimesBy<S> {
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     pub fn at(&self, now: Timestamp) -> At<'_, Self> {
-        At {
-            limiter: self,
-            now_ns: now.as_nanos(),
-        }
+        At::supplied(self, now)
     }
 
     fn tally(&self, value: &(impl Hash + ?Sized)) -> &Tally {

@@ -120,10 +120,7 @@ impl Sometimes {
     /// assert_eq!(spoke, [0, 10, 20]);
     /// ```
     pub fn at(&self, now: Timestamp) -> At<'_, Self> {
-        At {
-            limiter: self,
-            now_ns: now.as_nanos(),
-        }
+        At::supplied(self, now)
     }
 }
 

@@ -1,8 +1,8 @@
 use super::Draw;
+use super::plumbing::{Key, Lots};
 use crate::clock::Timestamp;
 use crate::limiter::Limiter;
 use crate::limiter::sealed::Sealed;
-use crate::reservation::Receipt;
 use crate::verdict::Denied;
 use core::fmt;
 use core::ops::Deref;
@@ -113,7 +113,9 @@ where
         if missing > 0 {
             // Before they are taken: what is given back then is not too much.
             let now = self.limiter.clock().now();
-            let drawn = self.limiter.draw(missing, missing.max(self.size))?;
+            let drawn = self
+                .limiter
+                .draw(Key::new(), missing, missing.max(self.size))?;
             if self.left == 0 {
                 self.since = now;
             }
@@ -143,7 +145,7 @@ where
         self.restate();
         if self.left > 0 {
             let supply = self.limiter.supply();
-            supply.take_back(self.since, self.left, &Receipt::default());
+            supply.take_back(self.since, self.left, &[]);
         }
     }
 }

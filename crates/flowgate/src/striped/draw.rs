@@ -1,3 +1,4 @@
+use super::plumbing::{Key, Lots};
 use super::{OneWord, Striped};
 use crate::fixed_window::FixedWindow;
 use crate::leaky_bucket::LeakyBucket;
@@ -6,7 +7,7 @@ use crate::thread_number::thread_number;
 use crate::token_bucket::TokenBucket;
 use crate::verdict::Denied;
 
-/// Where tokens come from by the handful: between so many and so many now, or when. Sealed.
+/// A limiter that a [`Batch`](super::Batch) can be filled from. Sealed.
 ///
 /// ```
 /// use flowgate::{Batch, Denied, Draw, TokenBucket};
@@ -23,29 +24,14 @@ use crate::verdict::Denied;
 /// assert!(send(&["a"; 101], &striped).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub trait Draw: Limiter {
-    /// Takes at least `min` units, and up to `max` if there are as many. Says how many it was.
-    ///
-    /// ```
-    /// use flowgate::{Draw, TokenBucket};
-    ///
-    /// let limiter = TokenBucket::new("10/h".parse()?);
-    /// assert_eq!(limiter.draw(1, 7), Ok(7));
-    /// assert_eq!(limiter.draw(1, 7), Ok(3));
-    /// assert!(limiter.draw(1, 7).is_err());
-    /// # Ok::<(), flowgate::QuotaError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Denied`] if there are fewer than `min`; nothing is then taken.
-    fn draw(&self, min: u64, max: u64) -> Result<u64, Denied>;
-}
+pub trait Draw: Limiter + Lots {}
 
 macro_rules! draw {
     ($limiter:ty) => {
-        impl Draw for $limiter {
-            fn draw(&self, min: u64, max: u64) -> Result<u64, Denied> {
+        impl Draw for $limiter {}
+
+        impl Lots for $limiter {
+            fn draw(&self, _: Key, min: u64, max: u64) -> Result<u64, Denied> {
                 self.draw_now(min, max)
             }
         }
@@ -56,12 +42,14 @@ draw!(TokenBucket);
 draw!(LeakyBucket);
 draw!(FixedWindow);
 
-impl<L: OneWord> Draw for Striped<L> {
-    fn draw(&self, min: u64, max: u64) -> Result<u64, Denied> {
+impl<L: OneWord> Draw for Striped<L> {}
+
+impl<L: OneWord> Lots for Striped<L> {
+    fn draw(&self, key: Key, min: u64, max: u64) -> Result<u64, Denied> {
         let most = max.max(min);
         match self.own(thread_number()).take(most) {
             true => Ok(most),
-            false => self.limiter.draw(min, max),
+            false => self.limiter.draw(key, min, max),
         }
     }
 }

@@ -3,6 +3,9 @@
 mod batch;
 mod draw;
 mod one_word;
+mod plumbing;
+#[cfg(all(test, not(flowgate_loom)))]
+mod tests;
 
 pub use batch::Batch;
 pub use draw::Draw;
@@ -12,13 +15,14 @@ use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Limiter, Snapshot, sealed};
 use crate::policy::Policy;
 use crate::reservation::Reservation;
-use crate::room::Supply;
+use crate::room::{Acquire, Supply};
 use crate::thread_number::thread_number;
 use crate::verdict::Denied;
 use crate::word::Stripe;
 use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Deref;
+use plumbing::Key;
 
 /// **Keeps the promise of the limiter in it, at the cost of a local counter**, on any number of threads: some of the
 /// threads share a *stripe* each, of tokens that have been taken from the limiter beforehand. After a rest, up to an
@@ -57,8 +61,7 @@ use core::ops::Deref;
 ///   again at the rate. No limiter that does without the clock can do better: whether they were taken before the
 ///   bucket was full or after, it cannot know, and has to take the worse.
 /// - **Honest waits** (C3), **any clock** (C4), **turns** (C6): as the limiter's. While somebody waits in line, the
-///   stripes are empty and stay so. After a clock has been set back, a wait that was found out before may be told too
-///   short, until it is over.
+///   stripes are empty and stay so.
 ///
 /// # When
 ///
@@ -117,7 +120,7 @@ impl<L: OneWord> Striped<L> {
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     pub fn with_stripes(mut limiter: L, stripes: usize) -> Self {
-        let stripes = limiter.share(stripes);
+        let stripes = limiter.share(Key::new(), stripes);
         Self { stripes, limiter }
     }
 
@@ -161,7 +164,7 @@ impl<L: OneWord> Striped<L> {
     pub fn take_up_to(&self, n: u64) -> u64 {
         match self.own(thread_number()).take(n) {
             true => n,
-            false => self.limiter.draw(0, n).unwrap_or(0),
+            false => self.limiter.draw(Key::new(), 0, n).unwrap_or(0),
         }
     }
 
@@ -179,7 +182,7 @@ impl<L: OneWord> Striped<L> {
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     pub fn is_shared(&self) -> bool {
-        self.limiter.centre().is_shared()
+        self.limiter.centre(Key::new()).is_shared()
     }
 
     /// The limiter, with what the stripes had.
@@ -193,7 +196,7 @@ impl<L: OneWord> Striped<L> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn into_inner(mut self) -> L {
-        self.limiter.unshare();
+        self.limiter.unshare(Key::new());
         self.limiter
     }
 
@@ -207,13 +210,13 @@ impl<L: OneWord> Striped<L> {
     #[inline(never)]
     fn ask_for_token(&self, number: usize) -> Result<(), Denied> {
         let own = self.own(number);
-        if let Some(wait_ns) = own.is_dry_for(|| self.limiter.clock().now().as_nanos()) {
+        if let Some(wait_ns) = own.is_dry_for(|at_ns| self.limiter.clock().ns_until(at_ns)) {
             return Err(Denied::later(u128::from(wait_ns.get()), 1));
         }
         let units = || self.limiter.supply().token();
         match own.take_some(units) {
             true => Ok(()),
-            false => match self.limiter.centre().draw_token(number) {
+            false => match self.limiter.centre(Key::new()).draw_token(number) {
                 Some(answer) => answer,
                 None => self.limiter.try_acquire(),
             },
@@ -224,7 +227,7 @@ impl<L: OneWord> Striped<L> {
     #[cold]
     #[inline(never)]
     fn ask(&self, number: usize, n: u64) -> Result<(), Denied> {
-        match self.limiter.centre().draw(number, n) {
+        match self.limiter.centre(Key::new()).draw(number, n) {
             Some(answer) => answer,
             None => self.limiter.try_acquire_n(n),
         }
@@ -266,6 +269,10 @@ impl<L: OneWord> Limiter for Striped<L> {
 
     fn reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
         self.limiter.reserve_n(n)
+    }
+
+    fn acquire(&self) -> Acquire<&dyn Limiter> {
+        Acquire::new(self)
     }
 
     fn available(&self) -> u64 {

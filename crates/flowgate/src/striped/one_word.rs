@@ -1,3 +1,4 @@
+use super::plumbing::{Key, Sharing};
 use super::{Draw, Striped};
 use crate::fixed_window::FixedWindow;
 use crate::leaky_bucket::LeakyBucket;
@@ -22,35 +23,25 @@ use alloc::sync::Arc;
 /// for_all_threads(FixedWindow::new("5000000/s".parse()?)?).try_acquire()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub trait OneWord: Draw {
-    /// What stripes are filled from.
-    #[doc(hidden)]
-    fn centre(&self) -> &dyn Centre;
-
-    /// Has it fill about so many stripes from now on.
-    #[doc(hidden)]
-    fn share(&mut self, stripes: usize) -> Arc<[Stripe]>;
-
-    /// Takes back what the stripes have, which stay empty.
-    #[doc(hidden)]
-    fn unshare(&mut self);
-}
+pub trait OneWord: Draw + Sharing {}
 
 macro_rules! one_word {
     ($limiter:ty, $bucket:ident => $word:expr, $clock:expr) => {
-        impl OneWord for $limiter {
-            fn centre(&self) -> &dyn Centre {
+        impl OneWord for $limiter {}
+
+        impl Sharing for $limiter {
+            fn centre(&self, _: Key) -> &dyn Centre {
                 let $bucket = self;
                 &$word
             }
 
-            fn share(&mut self, stripes: usize) -> Arc<[Stripe]> {
+            fn share(&mut self, _: Key, stripes: usize) -> Arc<[Stripe]> {
                 let $bucket = self;
                 let clock = $clock.clone();
                 $word.share(stripes, clock)
             }
 
-            fn unshare(&mut self) {
+            fn unshare(&mut self, _: Key) {
                 let $bucket = self;
                 $word.unshare();
             }

@@ -1,7 +1,7 @@
-use super::TokenBucket;
 use super::carry::Carry;
+use super::{Refill, TokenBucket};
 use crate::algorithm::token_bucket;
-use crate::at::At;
+use crate::at::{At, Origin};
 use crate::limiter::Snapshot;
 use crate::primitive::Ordering;
 use crate::quota::{Quota, QuotaError};
@@ -10,7 +10,7 @@ use crate::verdict::Denied;
 use crate::word::{Parameters, Step, View};
 use core::time::Duration;
 
-impl<'a> At<'a, TokenBucket> {
+impl<'a, T: Origin> At<'a, TokenBucket, T> {
     /// [`TokenBucket::try_acquire`].
     ///
     /// # Errors
@@ -18,7 +18,11 @@ impl<'a> At<'a, TokenBucket> {
     /// As there.
     #[inline]
     pub fn try_acquire(self) -> Result<(), Denied> {
-        let door = move || self.pass(None);
+        self.note();
+        let Self {
+            limiter, now_ns, ..
+        } = self;
+        let door = move || limiter.room.pass(limiter, now_ns, None);
         self.limiter.word.take_token(self.now_ns, door)
     }
 
@@ -29,8 +33,39 @@ impl<'a> At<'a, TokenBucket> {
     /// As there.
     #[inline]
     pub fn try_acquire_n(self, n: u64) -> Result<(), Denied> {
-        let door = move || self.pass(Some(n));
+        self.note_units(|_| n, |parameters| parameters.burst_units)?;
+        let Self {
+            limiter, now_ns, ..
+        } = self;
+        let door = move || limiter.room.pass(limiter, now_ns, Some(n));
         self.limiter.word.take_units(self.now_ns, n, door)
+    }
+
+    /// Before something is decided by a time that the clock has not told.
+    #[inline(always)]
+    pub(super) fn note(self) {
+        if T::IS_SUPPLIED {
+            let newest_ns = &self.limiter.newest_ns;
+            newest_ns.fetch_max(self.now_ns, Ordering::AcqRel);
+        }
+    }
+
+    /// [`note`](Self::note), unless the units are more than the `most` that could ever be granted.
+    #[inline(always)]
+    fn note_units(
+        self,
+        units: impl Fn(&Parameters) -> u64,
+        most: impl Fn(&Parameters) -> u64,
+    ) -> Result<(), Denied> {
+        if T::IS_SUPPLIED {
+            let read = |view: &View<'_>| (units(&view.parameters), most(&view.parameters));
+            let (n, most) = self.limiter.word.look(self.now_ns, read);
+            if n > most {
+                return Err(Denied::never(n, most));
+            }
+            self.note();
+        }
+        Ok(())
     }
 
     /// Unless others wait, whom that would overtake.
@@ -97,8 +132,9 @@ impl<'a> At<'a, TokenBucket> {
         units: impl Fn(&Parameters) -> u64,
         max_wait: Option<Duration>,
         most: impl Fn(&Parameters) -> u64,
-        step: impl Fn(&View, u128) -> (u128, u128),
+        step: impl Fn(&View<'_>, u128) -> (u128, u128),
     ) -> Result<Reservation<'a>, Denied> {
+        self.note_units(&units, &most)?;
         let room = &self.limiter.room;
         if room.is_held() {
             let units = units(&self.limiter.word.view(self.now_ns).parameters);
@@ -137,7 +173,7 @@ impl<'a> At<'a, TokenBucket> {
                     at_ns,
                     receipt: Receipt {
                         units_per_token: parameters.units_per_token,
-                        state: tat,
+                        state: view.stored(tat),
                         // Whoever gives back changes the word first, so this counts nothing that
                         // the word does not: too little here only gives back less.
                         given_back: self.limiter.given_back.load(Ordering::Acquire),
@@ -156,6 +192,7 @@ impl<'a> At<'a, TokenBucket> {
 
     /// [`TokenBucket::draw_now`].
     pub(super) fn draw(self, min: u64, max: u64) -> Result<u64, Denied> {
+        self.note();
         self.pass(Some(max.max(min).min(1)))?;
         self.limiter.word.update(self.now_ns, |view| {
             let parameters = &view.parameters;
@@ -184,6 +221,7 @@ impl<'a> At<'a, TokenBucket> {
         if n == 0 {
             return Ok(());
         }
+        self.note_units(|_| n, most_overdrawn)?;
         self.pass(Some(n))?;
         self.overdraw_units(|_| n)
     }
@@ -192,8 +230,7 @@ impl<'a> At<'a, TokenBucket> {
     pub(super) fn overdraw_units(self, units: impl Fn(&Parameters) -> u64) -> Result<(), Denied> {
         self.limiter.word.update(self.now_ns, |view| {
             let parameters = &view.parameters;
-            let n = units(parameters);
-            let most = parameters.burst_units.saturating_add(parameters.debt_units);
+            let (n, most) = (units(parameters), most_overdrawn(parameters));
             if n > most {
                 return Step::Stay(Err(Denied::never(n, most)));
             }
@@ -212,6 +249,7 @@ impl<'a> At<'a, TokenBucket> {
 
     /// [`TokenBucket::refund`].
     pub fn refund(self, n: u64) -> u64 {
+        self.note();
         self.limiter.refund_at(n, || self.now_ns)
     }
 
@@ -220,7 +258,7 @@ impl<'a> At<'a, TokenBucket> {
         if self.pass(None).is_err() {
             return 0;
         }
-        self.limiter.word.view(self.now_ns).available()
+        self.limiter.word.look(self.now_ns, |view| view.available())
     }
 
     /// [`TokenBucket::snapshot`].
@@ -235,15 +273,14 @@ impl<'a> At<'a, TokenBucket> {
                 };
             }
         }
-        let view = self.limiter.word.view(self.now_ns);
-        Snapshot {
+        self.limiter.word.look(self.now_ns, |view| Snapshot {
             limit: view.parameters.burst_units,
             remaining: view.available(),
             reset_after: match view.state.saturating_sub(view.now) {
                 0 => Duration::ZERO,
                 missing => view.denied(missing).retry_after().unwrap_or_default(),
             },
-        }
+        })
     }
 
     /// [`TokenBucket::set_quota`].
@@ -257,9 +294,19 @@ impl<'a> At<'a, TokenBucket> {
         // An infallible change.
         let _: Result<(), QuotaError> = self.limiter.change_quota(unchanged, carry, || self.now_ns);
     }
+
+    /// [`TokenBucket::set_refill`].
+    pub fn set_refill(self, refill: Refill) {
+        self.limiter.change_refill(refill, || self.now_ns);
+    }
 }
 
-impl View {
+/// The most units that can be overdrawn.
+fn most_overdrawn(parameters: &Parameters) -> u64 {
+    parameters.burst_units.saturating_add(parameters.debt_units)
+}
+
+impl View<'_> {
     /// The whole units that the bucket holds.
     fn available(&self) -> u64 {
         let parameters = &self.parameters;
@@ -270,12 +317,9 @@ impl View {
 
     /// When the instant `covered`, which is not before now, is reached on the clock.
     fn at_ns(&self, covered: u128) -> u128 {
-        if covered <= self.now {
-            return u128::from(self.now_ns());
+        match covered.saturating_sub(self.now) {
+            0 => u128::from(self.now_ns()),
+            later => self.ns_after(later).max(u128::from(self.now_ns())),
         }
-        let covered_ns = covered.div_ceil(u128::from(self.parameters.ticks_per_ns));
-        self.parameters
-            .next_move_ns(covered_ns)
-            .max(u128::from(self.now_ns()))
     }
 }

@@ -1,54 +1,85 @@
-//! Putting another quota in force.
+//! Replacing the quota, or the way of refilling.
 
-use super::TokenBucket;
-use super::carry::{self, Carry, restated};
+use super::carry::{Carry, restated};
+use super::ledger::Ledger;
+use super::{Refill, TokenBucket};
 use crate::primitive::Ordering;
 use crate::quota::{Quota, QuotaError};
 use crate::word::Parameters;
 
 impl TokenBucket {
-    /// Puts the quota that `change` makes of the one in force in its place, settled at `now_ns()`.
+    /// Replaces the quota by what `change` makes of the current one, settled at `now_ns()`.
     pub(super) fn change_quota(
         &self,
         change: impl FnOnce(Quota) -> Result<Quota, QuotaError>,
         carry: Carry,
         now_ns: impl Fn() -> u64,
     ) -> Result<(), QuotaError> {
+        self.change(|ledger| change(ledger.quota), carry, now_ns)
+    }
+
+    /// Replaces the way of refilling, settled at `now_ns()`.
+    pub(super) fn change_refill(&self, refill: Refill, now_ns: impl Fn() -> u64) {
+        let change = |ledger: &mut Ledger| {
+            ledger.refill = refill;
+            Ok(ledger.quota)
+        };
+        // An infallible change.
+        let _: Result<(), QuotaError> = self.change(change, Carry::Kept, now_ns);
+    }
+
+    /// Replaces the quota by what `change` returns, along with what `change` sets in the ledger, settled at `now_ns()`.
+    fn change(
+        &self,
+        change: impl FnOnce(&mut Ledger) -> Result<Quota, QuotaError>,
+        carry: Carry,
+        now_ns: impl Fn() -> u64,
+    ) -> Result<(), QuotaError> {
         let _change = self.room.reconfigure(self);
         let mut ledger = self.ledger.lock();
-        let quota = change(ledger.quota)?.with_default_burst(ledger.default_burst);
-        let (now_ns, before, after) = self.word.reconfigure(|old, tat| {
+        let quota = change(&mut ledger)?.with_default_burst(ledger.default_burst);
+        let ((now_ns, last_told_ns), before, after) = self.word.reconfigure(|old, tat| {
             // Read after the state that is settled, so that it is not older than the decisions in it.
-            let now_ns = now_ns().max(self.newest_ns.load(Ordering::Acquire));
+            let now_ns = self.settled_ns(now_ns(), old, tat);
             let mut new = ledger.parameters(&quota, now_ns);
             new.epoch = old.epoch + 1;
+            new.since_ns = now_ns;
             // Before anybody can reserve in the new epoch.
             self.largest_told(new.epoch).store(0, Ordering::Release);
             if new.interval_ns == old.interval_ns {
-                new.anchor_ns = old.anchor_ns;
+                // The interval that has begun goes on.
+                (new.grid_ns, new.credited_ns) = (old.grid_ns, old.credited_ns);
             }
             let mut new_tat = restated(old, &new, tat, now_ns, carry);
-            // Who was told a time keeps it, so nobody else comes before the last of them.
+            // Reservations keep their times, and new requests come after the last of them. At that time, the bucket
+            // holds what the change adds, and no more.
             let last_told_ns = Self::seen(&self.last_told_ns);
             if now_ns < last_told_ns {
-                let burst = match carry {
-                    Carry::Reset => 0,
-                    Carry::Kept | Carry::Proportional => new.burst_ticks(),
-                };
-                let mut told = new.ticks_in(last_told_ns) + burst;
+                let empty = new.latest_ticks(last_told_ns) + new.burst_ticks();
+                let mut told = empty - carry.gift(old, &new);
                 if self.pays_after {
-                    let paid = old.ticks_in(last_told_ns) + old.burst_ticks();
-                    let owed = carry::tokens_up(old, &new, tat.saturating_sub(paid));
+                    let paid = old.latest_ticks(last_told_ns) + old.burst_ticks();
+                    let owed = new.tokens_up(old, tat.saturating_sub(paid));
                     told = Parameters::saturated(told.saturating_add(owed));
                 }
                 new_tat = new_tat.max(told);
             }
             new.layout = new.layout_for(now_ns, new_tat);
-            (new, new_tat, (now_ns, (*old, tat), (new, new_tat)))
+            (
+                new,
+                new_tat,
+                ((now_ns, last_told_ns), (*old, tat), (new, new_tat)),
+            )
         });
         self.restate_largest_told(&before.0, &after.0);
         let given_back = self.given_back.load(Ordering::Acquire);
-        ledger.note_change(now_ns, before, after, given_back, carry == Carry::Kept);
+        let is_comparable = matches!(carry, Carry::Kept | Carry::Additive);
+        ledger.note_change(now_ns, before, after, given_back, is_comparable);
+        if carry == Carry::Additive && now_ns < last_told_ns {
+            // New requests can use the growth at the very time of the last reservation.
+            let gift = carry.gift(&before.0, &after.0);
+            ledger.leave_hole(now_ns, gift, last_told_ns);
+        }
         ledger.quota = quota;
         drop(ledger);
         Ok(())

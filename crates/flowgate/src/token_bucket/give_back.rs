@@ -1,8 +1,8 @@
 //! Giving back what was taken: reservations that are cancelled, refunds, and turns that nobody used.
 
 use super::TokenBucket;
-use super::carry::mul_div;
 use super::ledger::Ledger;
+use crate::algorithm::mul_div::mul_div;
 use crate::algorithm::token_bucket;
 use crate::clock::Timestamp;
 use crate::primitive::Ordering;
@@ -86,12 +86,12 @@ impl TokenBucket {
         ledger: &mut Ledger,
         now_ns: impl Fn() -> u64,
         told_ns: u64,
-        mut taken: impl FnMut(&Ledger, &View, u128) -> (u128, u128),
+        mut taken: impl FnMut(&Ledger, &View<'_>, u128) -> (u128, u128),
     ) -> u64 {
-        let (units, given) = self.word.update(now_ns(), |view| {
+        let (units, given) = self.word.update_since_change(now_ns(), |view| {
             let parameters = &view.parameters;
             // Read after the state, so that it is not older than the decisions in it.
-            let now_ns = now_ns().max(self.newest_ns.load(Ordering::Acquire));
+            let now_ns = self.settled_ns(now_ns(), parameters, view.state);
             let now = parameters.now_ticks(now_ns);
             let (taken, since) = taken(ledger, view, now);
 
@@ -141,15 +141,15 @@ impl Revoke for TokenBucket {
     fn revoke(&self, reservation: &Reservation<'_>, now: Option<Timestamp>) -> u64 {
         match now {
             Some(now) => {
-                let now_ns = self.at(now).now_ns;
-                self.cancel(reservation, 1, || now_ns)
+                self.at(now).note();
+                self.cancel(reservation, 1, || now.as_nanos())
             }
             None => self.cancel(reservation, 1, || self.clock.latest().as_nanos()),
         }
     }
 }
 
-impl View {
+impl View<'_> {
     /// The whole units that a bucket with `tat` would hold at `now`; negative in debt.
     pub(super) fn balance_at(&self, now: u128, tat: u128) -> i128 {
         let horizon = (now + self.parameters.burst_ticks()) as i128;

@@ -32,12 +32,12 @@
 //! at 9 s. That no short history of reservations and cancellations breaks the promise is checked by
 //! trying all of them (`flowgate_testkit::exhaustive`).
 
+use super::TokenBucket;
 use super::builder::Refill;
-use super::{TokenBucket, carry};
 use crate::primitive::Ordering;
 use crate::quota::Quota;
 use crate::reservation::Receipt;
-use crate::word::Parameters;
+use crate::word::{BEFORE_ORIGIN, Parameters};
 use alloc::vec::Vec;
 
 /// Changes of quota that a reservation can outlive; after more, cancelling it gives back nothing.
@@ -49,6 +49,8 @@ pub(super) struct Ledger {
     /// What a quota that sets no burst stands for; none: its count.
     pub(super) default_burst: Option<u64>,
     pub(super) refill: Refill,
+    /// An instant at which an interval ends, if that is fixed; otherwise one begins with the way of refilling.
+    pub(super) aligned_ns: Option<i128>,
     /// As it was set; follows the burst where it was not.
     pub(super) max_debt: Option<u64>,
     /// X: what was given back from under reservations that still stand, in ticks.
@@ -81,6 +83,7 @@ impl Ledger {
             quota,
             default_burst,
             refill: Refill::Continuous,
+            aligned_ns: None,
             max_debt: None,
             holes: 0,
             holes_until_ns: 0,
@@ -88,7 +91,7 @@ impl Ledger {
         }
     }
 
-    /// The parameters of `quota` from `now_ns` on.
+    /// The parameters of `quota` from `now_ns` on, with everything credited that flowed in until then.
     pub(super) fn parameters(&self, quota: &Quota, now_ns: u64) -> Parameters {
         let max_debt = self
             .max_debt
@@ -96,8 +99,12 @@ impl Ledger {
             .min(Parameters::most_debt(quota));
         let mut parameters = Parameters::new(quota, max_debt);
         if self.refill == Refill::Interval {
-            parameters.interval_ns = u64::try_from(quota.period().as_nanos()).unwrap_or(u64::MAX);
-            parameters.anchor_ns = now_ns % parameters.interval_ns;
+            let interval_ns = u64::try_from(quota.period().as_nanos()).unwrap_or(u64::MAX);
+            let ends_ns = self.aligned_ns.unwrap_or(i128::from(now_ns));
+            parameters.interval_ns = interval_ns;
+            // Less than the interval.
+            parameters.grid_ns = Some(ends_ns.rem_euclid(i128::from(interval_ns)) as u64);
+            parameters.credited_ns = now_ns.min(BEFORE_ORIGIN - 1);
         }
         parameters
     }
@@ -133,7 +140,7 @@ impl Ledger {
             return;
         }
         let holes = self.holes_at(now_ns);
-        self.holes = carry::tokens_up(&old, &new, holes);
+        self.holes = new.tokens_up(&old, holes);
         if self.changes.len() == REMEMBERED {
             self.changes.remove(0);
         }
@@ -170,7 +177,7 @@ impl Ledger {
             full_at = full_at.saturating_sub_unsigned(change.given_back - given_back);
             let later = (change.before as i128).saturating_sub(full_at);
             let later = u128::try_from(later).unwrap_or(0);
-            let later = carry::tokens_up(&change.old, &change.new, later);
+            let later = change.new.tokens_up(&change.old, later);
             full_at = (change.after as i128).saturating_sub_unsigned(later);
             (epoch, given_back) = (change.epoch, change.given_back);
         }

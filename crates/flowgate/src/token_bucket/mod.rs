@@ -17,7 +17,7 @@ pub use builder::{Refill, TokenBucketBuilder};
 pub use carry::Carry;
 pub use pay_after::PayAfter;
 
-use crate::at::At;
+use crate::at::{At, Read};
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Snapshot, limiter_by_its_verbs};
 use crate::policy::Policy;
@@ -69,7 +69,8 @@ use ledger::Ledger;
 /// - **Never over** (contract C1). In every interval of limiter time, what was admitted is at most burst +
 ///   rate · t, computed in integers, without tolerance, on every schedule of threads. `overdraw` adds
 ///   the largest amount overdrawn, up to `max_debt`; across a change of quota the burst is the largest in force and
-///   rate · t the integral of the rates.
+///   rate · t the integral of the rates. An explicit [`Carry`] may add tokens: each [`Carry::Reset`] adds at most one new
+///   burst, each [`Carry::Additive`] or [`Carry::Proportional`] at most the growth of the burst.
 /// - **Nothing wasted** (C2). A refusal means that admitting would have broken that.
 /// - **Exact** (C8). The rate is a fraction, never cut to whole nanoseconds, and cannot drift.
 /// - **Any clock** (C4). A `now` that is older than one before it sees fewer tokens and adds none.
@@ -111,7 +112,7 @@ pub struct TokenBucket {
     /// Whether reservations may leave a debt after their time, as those of [`PayAfter`] do.
     pays_after: bool,
     pub(crate) clock: Clock,
-    /// The latest time that a caller has supplied; a change of quota is not settled before it.
+    /// The latest time that a caller has supplied to decide by; see [`settled_ns`](Self::settled_ns).
     newest_ns: AtomicU64,
     /// See [`largest_told`](Self::largest_told).
     largest_told: [AtomicU64; 2],
@@ -424,16 +425,20 @@ impl TokenBucket {
         self.set_quota_with(quota, Carry::Kept);
     }
 
-    /// Puts another quota in force. What was earned until now is settled at the old rate first.
+    /// Replaces the quota. Tokens that flowed in until now are credited at the old rate first.
     ///
-    /// Threads that decide meanwhile decide wholly by the old quota or wholly by the new one. Times that
-    /// reservations were told do not move, and others come after the last of them, as they did before; so a
-    /// higher rate helps newcomers only from then on, and what was told by a higher rate or burst than the new
-    /// one still counts by that. A debt stays the same number of tokens, as far as the clock can count the
-    /// time that takes (2⁶⁴ ns). A `now` from before the change is judged by the new quota, as if it had always been
-    /// in force. `max_debt` stays
-    /// where it was set, and follows the burst where it was not. A [`Refill::Interval`] of
-    /// another length begins at the change.
+    /// - Concurrent decisions use either the old quota or the new one, never a mix.
+    /// - `carry` decides what becomes of the tokens. A debt stays the same number of tokens (up to 2⁶⁴ ns of repayment
+    ///   time). Tokens that `carry` adds pay the debt first.
+    /// - Each [`Carry::Reset`] adds at most one new burst to what the limiter may admit. It does not forgive a debt.
+    /// - Reservations keep their times, and new requests come after the last of them. A higher rate helps new requests
+    ///   only from then on. At the last of those times, the bucket holds what `carry` adds, and no more.
+    /// - A reservation made under a higher rate or a larger burst still counts under it.
+    /// - `max_debt` keeps its value if it was set. Otherwise it follows the burst.
+    /// - Periods of [`Refill::Interval`] go on if their length stays the same; see there for other lengths.
+    ///
+    /// A `now` from before the change sees the tokens that are there at the change, less those that flowed in between at the
+    /// old rate. A `now` from before the previous change is refused until that change.
     ///
     /// ```
     /// # use flowgate::{Carry, ManualClock, TokenBucket};
@@ -446,6 +451,7 @@ impl TokenBucket {
     ///     Ok::<_, flowgate::QuotaError>(limiter.available())
     /// };
     /// assert_eq!(after(Carry::Kept), Ok(5));
+    /// assert_eq!(after(Carry::Additive), Ok(95)); // the burst grows from 10 to 100
     /// assert_eq!(after(Carry::Proportional), Ok(50));
     /// assert_eq!(after(Carry::Reset), Ok(100));
     /// # Ok::<(), flowgate::QuotaError>(())
@@ -455,6 +461,41 @@ impl TokenBucket {
         // An infallible change.
         let _: Result<(), QuotaError> =
             self.change_quota(unchanged, carry, || self.clock.latest().as_nanos());
+    }
+
+    /// Replaces the way of refilling. Tokens that flowed in until now are credited first.
+    ///
+    /// The change neither adds nor removes tokens. Quota, debt and reservations stay as they are. Setting the current way
+    /// again changes nothing.
+    ///
+    /// - From [`Refill::Continuous`] to [`Refill::Interval`]: the first period begins now. If the limiter was built with an
+    ///   [alignment](TokenBucketBuilder::align), periods end where the alignment says. The end of the first one then adds
+    ///   the part of `count` that belongs to the time since the change.
+    /// - From [`Refill::Interval`] to [`Refill::Continuous`]: tokens flow in from now on. The period that has begun adds
+    ///   nothing.
+    ///
+    /// In any interval, the bucket admits at most the burst, plus what flowed in under each way of refilling.
+    ///
+    /// ```
+    /// # use flowgate::{ManualClock, Refill, TokenBucket};
+    /// # use std::time::Duration;
+    /// let time = ManualClock::new();
+    /// let limiter =
+    ///     TokenBucket::builder("60/min".parse()?).clock(&time).initial_tokens(0).build()?;
+    /// time.advance(Duration::from_secs(20));
+    /// limiter.set_refill(Refill::Interval);
+    /// assert_eq!(limiter.available(), 20); // what flowed in until now
+    /// time.advance(Duration::from_secs(59));
+    /// assert_eq!(limiter.available(), 20);
+    /// time.advance(Duration::from_secs(1));
+    /// assert_eq!(limiter.take_up_to(100), 60); // a period after the change: full
+    /// limiter.set_refill(Refill::Continuous);
+    /// time.advance(Duration::from_secs(1));
+    /// assert_eq!(limiter.available(), 1);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    pub fn set_refill(&self, refill: Refill) {
+        self.change_refill(refill, || self.clock.latest().as_nanos());
     }
 
     /// Puts `count` per `period` in force, keeping burst and tokens.
@@ -519,11 +560,7 @@ impl TokenBucket {
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     pub fn at(&self, now: Timestamp) -> At<'_, TokenBucket> {
-        self.newest_ns.fetch_max(now.as_nanos(), Ordering::AcqRel);
-        At {
-            limiter: self,
-            now_ns: now.as_nanos(),
-        }
+        At::supplied(self, now)
     }
 
     /// The clock that this limiter decides by.
@@ -555,6 +592,23 @@ impl TokenBucket {
         &self.largest_told[(epoch % 2) as usize]
     }
 
+    /// The latest time that a caller has supplied and that anything in the state `tat` was decided by, or the last change of
+    /// quota, or `now_ns`, whichever is later. Changes of quota and what is given back are settled no earlier, so that nothing
+    /// that flowed in until then does so twice.
+    ///
+    /// Every grant leaves a state that is later than its own time. So by a time beyond the state nothing has been granted, and
+    /// it does not count. (In intervals, a state does not tell that.)
+    fn settled_ns(&self, now_ns: u64, parameters: &Parameters, tat: u128) -> u64 {
+        let now_ns = now_ns.max(parameters.since_ns);
+        let newest_ns = self.newest_ns.load(Ordering::Acquire);
+        if newest_ns <= now_ns || parameters.interval_ns != 0 {
+            return now_ns.max(newest_ns);
+        }
+        let decided_ns = tat.div_ceil(u128::from(parameters.ticks_per_ns));
+        // At most the newest.
+        now_ns.max(decided_ns.min(newest_ns.into()) as u64)
+    }
+
     /// What reservations have raised `told` to, all of those that are in a state that was read before.
     ///
     /// Not a load: the word moves without publishing what was written before. A reservation that raises this
@@ -569,11 +623,8 @@ impl TokenBucket {
     }
 
     #[inline]
-    fn at_now(&self) -> At<'_, TokenBucket> {
-        At {
-            limiter: self,
-            now_ns: self.now_ns(),
-        }
+    fn at_now(&self) -> At<'_, TokenBucket, Read> {
+        At::read(self, self.now_ns())
     }
 }
 

@@ -1,4 +1,4 @@
-//! loom models of what reservations were told: somebody reserves, or cancels, while the quota changes.
+//! loom models of changes of quota: a caller reserves, cancels, or decides by a time from before the change, meanwhile.
 //!
 //! Run by `ci/loom.sh`. The clock stands still at its origin.
 
@@ -63,5 +63,54 @@ fn model_c1_a_change_knows_of_who_was_told_while_another_cancels() {
         assert_eq!(cancelled.cancel(), 0);
         changer.join().expect("no panic");
         assert_eq!(bucket.at(end).take_up_to(1), 0);
+    });
+}
+
+/// In the word of 64 bits, and in that of 128.
+const LAYOUTS: [&str; 2] = ["1/10ns burst 1", "999999937/day burst 1000000000"];
+
+/// Takes all there is at the origin, and has it back at the instant that this returns.
+fn drained(quota: &str) -> (Arc<TokenBucket>, Timestamp) {
+    let bucket = bucket(quota.parse().expect("a quota within range"));
+    let burst = bucket.take_up_to(u64::MAX);
+    let full_at = Timestamp::ORIGIN + bucket.snapshot().reset_after;
+    assert!(burst > 0 && bucket.available() == 0);
+    (bucket, full_at)
+}
+
+/// The bucket is full again when its quota becomes a slow one, by which the origin was not long ago.
+#[test]
+fn model_c4_a_time_from_before_a_change_adds_no_credit() {
+    for quota in LAYOUTS {
+        loom::model(move || {
+            let (bucket, full_at) = drained(quota);
+            let changed = Arc::clone(&bucket);
+            let changer = thread::spawn(move || {
+                let quota = Quota::per_hour(1).burst(1);
+                changed.at(full_at).set_quota(quota);
+            });
+            assert!(bucket.at(Timestamp::ORIGIN).try_acquire().is_err());
+            assert_eq!(bucket.at(Timestamp::ORIGIN).take_up_to(1), 0);
+            changer.join().expect("no panic");
+            assert!(bucket.at(Timestamp::ORIGIN).try_acquire().is_err());
+            assert!(bucket.at(full_at).try_acquire().is_ok());
+        });
+    }
+}
+
+/// Between the two, nobody takes anything.
+#[test]
+fn model_c4_a_time_from_before_two_changes_adds_no_credit() {
+    loom::model(|| {
+        let (bucket, full_at) = drained(LAYOUTS[0]);
+        bucket.at(full_at).set_quota(Quota::per_hour(1).burst(1));
+        let changed = Arc::clone(&bucket);
+        let changer = thread::spawn(move || {
+            changed.at(full_at).set_quota(Quota::per_day(1).burst(1));
+        });
+        assert!(bucket.at(Timestamp::ORIGIN).try_acquire().is_err());
+        changer.join().expect("no panic");
+        assert!(bucket.at(Timestamp::ORIGIN).try_acquire().is_err());
+        assert!(bucket.at(full_at).try_acquire().is_ok());
     });
 }

@@ -1,5 +1,6 @@
-use super::{At, TokenBucket};
+use super::{Carry, Refill, TokenBucket};
 use crate::algorithm::token_bucket;
+use crate::at::{At, Origin, Read};
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Snapshot, limiter_by_its_verbs};
 use crate::policy::Policy;
@@ -14,6 +15,9 @@ use core::time::Duration;
 
 /// A [`TokenBucket`] where the **next caller pays**: at most burst + the largest n + rate · t in every span of
 /// time t.
+///
+/// An explicit [`Carry`] may add to that, as for a [`TokenBucket`]: each [`Carry::Reset`] at most one new burst. None
+/// forgives a debt.
 ///
 /// An operation that comes while the bucket is not in debt goes at once if the debt that it leaves is at most
 /// `max_debt`; the next has to wait until that is paid. So a large operation need not wait for its own cost,
@@ -193,12 +197,41 @@ impl PayAfter {
         self.0.set_quota(quota);
     }
 
+    /// [`TokenBucket::set_quota_with`]: what `carry` adds pays the debt first, and only then lets operations through.
+    ///
+    /// ```
+    /// # use flowgate::{Carry, ManualClock, TokenBucket};
+    /// # use std::time::Duration;
+    /// let limiter =
+    ///     TokenBucket::builder("10/s".parse()?).clock(ManualClock::new()).build()?.pay_after();
+    /// limiter.try_acquire_n(20)?; // a debt of 10
+    /// limiter.set_quota_with("10/s burst 4".parse()?, Carry::Reset);
+    /// assert_eq!(limiter.try_acquire().unwrap_err().retry_after(), Some(Duration::from_millis(600)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_quota_with(&self, quota: Quota, carry: Carry) {
+        self.0.set_quota_with(quota, carry);
+    }
+
+    /// [`TokenBucket::set_refill`].
+    ///
+    /// ```
+    /// # use flowgate::{ManualClock, Refill, TokenBucket};
+    /// # use std::time::Duration;
+    /// let limiter =
+    ///     TokenBucket::builder("10/s".parse()?).clock(ManualClock::new()).build()?.pay_after();
+    /// limiter.try_acquire_n(15)?; // a debt of 5
+    /// limiter.set_refill(Refill::Interval);
+    /// assert_eq!(limiter.try_acquire().unwrap_err().retry_after(), Some(Duration::from_secs(1)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_refill(&self, refill: Refill) {
+        self.0.set_refill(refill);
+    }
+
     /// The same verbs at a time of your own; see [`TokenBucket::at`].
     pub fn at(&self, now: Timestamp) -> At<'_, Self> {
-        At {
-            limiter: self,
-            now_ns: self.0.at(now).now_ns,
-        }
+        At::supplied(self, now)
     }
 
     /// The clock that this limiter decides by.
@@ -206,15 +239,12 @@ impl PayAfter {
         self.0.clock()
     }
 
-    fn at_now(&self) -> At<'_, Self> {
-        At {
-            limiter: self,
-            now_ns: self.0.now_ns(),
-        }
+    fn at_now(&self) -> At<'_, Self, Read> {
+        At::read(self, self.0.now_ns())
     }
 }
 
-impl<'a> At<'a, PayAfter> {
+impl<'a, T: Origin> At<'a, PayAfter, T> {
     /// [`PayAfter::try_acquire`].
     ///
     /// # Errors
@@ -295,11 +325,18 @@ impl<'a> At<'a, PayAfter> {
         self.bucket().set_quota(quota);
     }
 
-    fn bucket(self) -> At<'a, TokenBucket> {
-        At {
-            limiter: &self.limiter.0,
-            now_ns: self.now_ns,
-        }
+    /// [`PayAfter::set_quota_with`].
+    pub fn set_quota_with(self, quota: Quota, carry: Carry) {
+        self.bucket().set_quota_with(quota, carry);
+    }
+
+    /// [`PayAfter::set_refill`].
+    pub fn set_refill(self, refill: Refill) {
+        self.bucket().set_refill(refill);
+    }
+
+    fn bucket(self) -> At<'a, TokenBucket, T> {
+        self.of(&self.limiter.0)
     }
 
     fn reserve_units(
@@ -324,7 +361,10 @@ impl<'a> At<'a, PayAfter> {
 impl Revoke for PayAfter {
     fn revoke(&self, reservation: &Reservation<'_>, now: Option<Timestamp>) -> u64 {
         let now_ns = match now {
-            Some(now) => self.at(now).now_ns,
+            Some(now) => {
+                self.0.at(now).note();
+                now.as_nanos()
+            }
             None => self.0.clock.latest().as_nanos(),
         };
         self.0.cancel_last(reservation, now_ns)
@@ -351,11 +391,11 @@ impl TokenBucket {
             Ordering::AcqRel,
             Ordering::Acquire,
         );
-        let back = self.word.update(now_ns, |view| {
+        let back = self.word.update_since_change(now_ns, |view| {
             let is_last = view.state == state
                 && view.parameters.epoch == epoch
                 && self.given_back.load(Ordering::Acquire) == given_back;
-            let now_ns = now_ns.max(self.newest_ns.load(Ordering::Acquire));
+            let now_ns = self.settled_ns(now_ns, &view.parameters, view.state);
             let now = view.parameters.now_ticks(now_ns);
             let cost = view.parameters.ticks(reservation.units);
             let tat = token_bucket::give_back(view.state, now, cost);

@@ -1,7 +1,8 @@
 //! The bucket, seen from its line.
 
-use super::{At, TokenBucket};
+use super::TokenBucket;
 use crate::algorithm::token_bucket;
+use crate::at::{At, Read};
 use crate::clock::{Clock, Timestamp};
 use crate::primitive::Ordering;
 use crate::reservation::{Receipt, Reservation};
@@ -26,8 +27,7 @@ impl Supply for TokenBucket {
     fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
         let now_ns = at.as_nanos();
         if self.pays_after {
-            let limiter = self;
-            return At { limiter, now_ns }.overdraw_units(|_| n);
+            return At::<_, Read>::read(self, now_ns).overdraw_units(|_| n);
         }
         self.word.take_units(now_ns, n, || Ok(()))
     }
@@ -40,10 +40,16 @@ impl Supply for TokenBucket {
         }
     }
 
-    fn drain(&self, at: Timestamp, n: u64, level: u128) -> Result<Option<Receipt>, Denied> {
+    fn drain(
+        &self,
+        at: Timestamp,
+        n: u64,
+        level: u128,
+        receipts: &mut [Receipt],
+    ) -> Result<(), Denied> {
         let faster = level.clamp(1, self.drain_up_to.into());
         let at_ns = at.as_nanos();
-        self.word.update(at_ns, |view| {
+        let receipt = self.word.update(at_ns, |view| {
             let parameters = &view.parameters;
             let most = self.most(parameters);
             if n > most {
@@ -54,23 +60,25 @@ impl Supply for TokenBucket {
             match self.take_from(view, view.state, cost) {
                 Ok(_) => {
                     let tat = view.state.max(view.now) + cost.div_ceil(faster);
-                    let receipt = self.receipt(at_ns, parameters, tat);
-                    Step::Move(tat, Ok(Some(receipt)))
+                    let receipt = self.receipt(at_ns, parameters, view.stored(tat));
+                    Step::Move(tat, Ok(receipt))
                 }
                 Err(missing) => Step::Stay(Err(view.denied(missing))),
             }
-        })
+        })?;
+        receipts.fill(receipt);
+        Ok(())
     }
 
     fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
         self.delay(at, 0, n)
     }
 
-    fn take_back(&self, at: Timestamp, n: u64, receipt: &Receipt) {
-        if *receipt == Receipt::default() {
+    fn take_back(&self, at: Timestamp, n: u64, receipts: &[Receipt]) {
+        let Some(receipt) = receipts.first() else {
             self.take_back_unknown(at, n);
             return;
-        }
+        };
         let grant = Reservation {
             limiter: self,
             units: n,
@@ -88,7 +96,22 @@ impl Supply for TokenBucket {
     /// Exactly: while anybody waits, the bucket is never full, so nothing is lost. But if it drains faster the fuller
     /// the line is, as if it did so as fast as it can.
     fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
-        let view = self.word.view(at.as_nanos());
+        self.word
+            .look(at.as_nanos(), |view| self.delay_seen(view, ahead, n))
+    }
+
+    fn receipts(&self) -> usize {
+        1
+    }
+
+    fn announce(&self, flags: u64) {
+        self.word.hold(flags & HOLD != 0);
+    }
+}
+
+impl TokenBucket {
+    /// [`delay`](Supply::delay), as `view` has it.
+    fn delay_seen(&self, view: &View<'_>, ahead: u128, n: u64) -> Result<(), Denied> {
         let parameters = &view.parameters;
         let most = self.most(parameters);
         if n > most {
@@ -102,20 +125,10 @@ impl Supply for TokenBucket {
             Ok(ahead) if tat + ahead < Parameters::saturated(u128::MAX) => tat + ahead,
             _ => return Err(Denied::too_late()),
         };
-        let next = self.take_from(&view, tat, parameters.ticks(n));
+        let next = self.take_from(view, tat, parameters.ticks(n));
         next.map(|_| ()).map_err(|missing| view.denied(missing))
     }
 
-    fn has_receipts(&self) -> bool {
-        true
-    }
-
-    fn announce(&self, flags: u64) {
-        self.word.hold(flags & HOLD != 0);
-    }
-}
-
-impl TokenBucket {
     /// How many units can be granted at once.
     fn most(&self, parameters: &Parameters) -> u64 {
         if self.pays_after {
@@ -138,7 +151,7 @@ impl TokenBucket {
         }
     }
 
-    fn take_from(&self, view: &View, tat: u128, cost: u128) -> Result<u128, u128> {
+    fn take_from(&self, view: &View<'_>, tat: u128, cost: u128) -> Result<u128, u128> {
         let (burst, debt) = (view.parameters.burst_ticks(), view.parameters.debt_ticks());
         if self.pays_after {
             token_bucket::overdraw(tat, view.now, cost, burst, debt)

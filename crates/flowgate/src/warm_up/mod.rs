@@ -380,10 +380,7 @@ impl WarmUp {
     /// already. Use one kind of time with one limiter, the clock's or yours.
     pub fn at(&self, now: Timestamp) -> At<'_, WarmUp> {
         self.newest_ns.fetch_max(now.as_nanos(), Ordering::AcqRel);
-        At {
-            limiter: self,
-            now_ns: now.as_nanos(),
-        }
+        At::supplied(self, now)
     }
 
     /// The clock that this limiter decides by.
@@ -399,10 +396,7 @@ impl WarmUp {
 
     #[inline]
     fn at_now(&self) -> At<'_, WarmUp> {
-        At {
-            limiter: self,
-            now_ns: self.clock.now().as_nanos(),
-        }
+        At::read(self, self.clock.now().as_nanos())
     }
 
     /// The decision, with what moves the base left to `take_slowly`.

@@ -55,7 +55,7 @@ impl Supply for WarmUp {
         taken.map(|_| ())
     }
 
-    fn take_back(&self, at: Timestamp, n: u64, _: &Receipt) {
+    fn take_back(&self, at: Timestamp, n: u64, _: &[Receipt]) {
         self.take_back_of(at, n);
     }
 

@@ -33,15 +33,18 @@
 //! suspended between its last look at the tag and its swap, while exactly a multiple of 128 changes
 //! happen, would commit with its old parameters: one operation.
 
+mod intervals;
 mod layout;
 #[cfg(all(test, flowgate_loom))]
 mod model;
 mod parameters;
+mod past;
 mod rule;
 mod shared;
 mod slot;
 
 pub(crate) use crate::algorithm::Step;
+pub(crate) use intervals::BEFORE_ORIGIN;
 pub(crate) use parameters::{Layout, Parameters};
 pub(crate) use rule::{FixedWindow, Rule, TokenBucket};
 use shared::Stripes;
@@ -51,6 +54,7 @@ use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering, const_unless_loom}
 use crate::verdict::Denied;
 use core::marker::PhantomData;
 use layout::{Narrow, Shared, Wide};
+use past::{Behind, Past};
 use slot::{Cold, Hot};
 
 /// The state of a limiter that decides by `R`; see the module.
@@ -71,16 +75,20 @@ pub(crate) struct Word<R> {
 struct Config {
     generation: u64,
     parameters: Parameters,
+    /// For times before [`Parameters::since_ns`]; none while that is 0.
+    past: Option<Past>,
 }
 
 /// The state and the parameters in force, seen at one instant.
-pub(crate) struct View {
+pub(crate) struct View<'a> {
     pub(crate) parameters: Parameters,
     /// What the rule makes of it.
     pub(crate) state: u128,
     /// Limiter time.
     pub(crate) now: u128,
     now_ns: u64,
+    /// If this is a time before the last change of quota: then `now` is that change, and `state` is what is seen.
+    behind: Option<&'a Behind>,
     raw: Raw,
 }
 
@@ -132,7 +140,7 @@ impl<R: Rule> Word<R> {
                 hot: [Hot::new(&parameters), Hot::new(&parameters)],
                 cold: [Cold::new(&parameters), Cold::new(&parameters)],
                 wide: AtomicU128::new(Wide::pack(0, 0)),
-                config: Lock::new(Config { generation: 0, parameters }),
+                config: Lock::new(Config { generation: 0, parameters, past: None }),
                 stripes: None,
                 rule: PhantomData,
             }
@@ -302,9 +310,38 @@ impl<R: Rule> Word<R> {
     }
 
     /// Runs `step` on the state until its outcome holds; it may run several times.
-    pub(crate) fn update<T>(&self, now_ns: u64, mut step: impl FnMut(&View) -> Step<T>) -> T {
+    pub(crate) fn update<T>(&self, now_ns: u64, mut step: impl FnMut(&View<'_>) -> Step<T>) -> T {
         loop {
-            let view = self.view(now_ns);
+            let behind;
+            let mut view = self.view(now_ns);
+            if now_ns < view.parameters.since_ns {
+                behind = self.behind(now_ns, view.generation());
+                let Some(behind) = &behind else { continue };
+                view.step_behind(behind);
+            }
+            match step(&view) {
+                Step::Stay(told) => return told,
+                Step::Move(state, told) => {
+                    if self.commit(&view, view.stored(state)) {
+                        return told;
+                    }
+                }
+            }
+        }
+    }
+
+    /// [`update`](Self::update), not before the last change of quota: for giving back what has not flowed in by then.
+    pub(crate) fn update_since_change<T>(
+        &self,
+        now_ns: u64,
+        mut step: impl FnMut(&View<'_>) -> Step<T>,
+    ) -> T {
+        loop {
+            let mut view = self.view(now_ns);
+            if now_ns < view.parameters.since_ns {
+                view.now_ns = view.parameters.since_ns;
+                view.now = view.parameters.now_ticks(view.now_ns);
+            }
             match step(&view) {
                 Step::Stay(told) => return told,
                 Step::Move(state, told) => {
@@ -314,6 +351,30 @@ impl<R: Rule> Word<R> {
                 }
             }
         }
+    }
+
+    /// What `read` makes of the state and the parameters, as a caller at `now_ns` sees them.
+    #[inline(always)]
+    pub(crate) fn look<T>(&self, now_ns: u64, read: impl Fn(&View<'_>) -> T) -> T {
+        loop {
+            let behind;
+            let mut view = self.view(now_ns);
+            if now_ns < view.parameters.since_ns {
+                behind = self.behind(now_ns, view.generation());
+                let Some(behind) = &behind else { continue };
+                view.step_behind(behind);
+            }
+            return read(&view);
+        }
+    }
+
+    /// What a caller at `now_ns` sees, before the change to `generation`; none if that is not in force any longer.
+    #[cold]
+    #[inline(never)]
+    fn behind(&self, now_ns: u64, generation: u64) -> Option<Behind> {
+        let config = self.config.lock();
+        let past = config.past.filter(|_| config.generation == generation)?;
+        Some(Behind::new(now_ns, past, config.parameters))
     }
 
     /// How many units a token is.
@@ -329,17 +390,17 @@ impl<R: Rule> Word<R> {
         }
     }
 
-    /// State and parameters of one generation.
+    /// State and parameters of one generation. By a time before the last change of quota, nothing is to be decided by it.
     // Handed back from a call, the parameters would be copied twice.
     #[inline(always)]
-    pub(crate) fn view(&self, now_ns: u64) -> View {
+    pub(crate) fn view(&self, now_ns: u64) -> View<'static> {
         loop {
             let word = self.narrow.load(Ordering::Acquire);
             let (hot, cold) = (
                 &self.hot[Narrow::slot(word)],
                 &self.cold[Narrow::slot(word)],
             );
-            let parameters = cold.load();
+            let mut parameters = cold.load::<R>();
             let tag = hot.tag.load(Ordering::Acquire);
             if !Narrow::is_of(word, tag) {
                 continue;
@@ -351,6 +412,7 @@ impl<R: Rule> Word<R> {
                     (state, Raw::Narrow { word, generation })
                 }
                 Layout::Wide => {
+                    parameters.handful_units = cold.handful_units.load(Ordering::Acquire);
                     let word = self.wide.load(Ordering::Acquire);
                     if !Wide::is_of(word, tag) {
                         self.await_change();
@@ -359,6 +421,7 @@ impl<R: Rule> Word<R> {
                     (Wide::state(word), Raw::Wide { word, generation })
                 }
                 Layout::Shared => {
+                    parameters.handful_units = cold.handful_units.load(Ordering::Acquire);
                     let Some(word) = self.word_with_nothing_issued(tag) else {
                         continue;
                     };
@@ -370,13 +433,14 @@ impl<R: Rule> Word<R> {
                 parameters,
                 state,
                 now_ns,
+                behind: None,
                 raw,
             };
         }
     }
 
     #[inline(always)]
-    fn commit(&self, view: &View, state: u128) -> bool {
+    fn commit(&self, view: &View<'_>, state: u128) -> bool {
         let parameters = &view.parameters;
         match (view.raw, parameters.layout) {
             (Raw::Narrow { word, generation }, Layout::Narrow { base_ns })
@@ -403,7 +467,7 @@ impl<R: Rule> Word<R> {
 
     #[cold]
     #[inline(never)]
-    fn commit_elsewhere(&self, view: &View, state: u128) -> bool {
+    fn commit_elsewhere(&self, view: &View<'_>, state: u128) -> bool {
         match view.raw {
             Raw::Shared { word, generation } if view.parameters.holds(state) => {
                 self.commit_shared(word, generation, state)
@@ -431,14 +495,18 @@ impl<R: Rule> Word<R> {
     }
 
     /// Makes `state` the state in the layout that suits it, if the state is still what `view` saw.
-    fn relocate(&self, view: &View, generation: u64, state: u128) -> bool {
+    fn relocate(&self, view: &View<'_>, generation: u64, state: u128) -> bool {
         let mut config = self.config.lock();
         if config.generation != generation {
             return false;
         }
         let moved = self.try_reconfigure(&mut config, |old, current| {
             let layout = old.layout_for(view.now_ns, state);
-            (current == view.state).then_some((Parameters { layout, ..*old }, state, ()))
+            let seen = match view.behind {
+                None => current,
+                Some(behind) => behind.seen(current),
+            };
+            (seen == view.state).then_some((Parameters { layout, ..*old }, state, ()))
         });
         moved.is_some()
     }
@@ -466,6 +534,7 @@ impl<R: Rule> Word<R> {
             }
         };
         let held = Narrow::is_held(narrow);
+        let state_before = state;
         let (mut new, state, told) = change(old, state)?;
         if let Some(stripes) = &self.stripes {
             new = new.shared(stripes.len(), state);
@@ -505,9 +574,15 @@ impl<R: Rule> Word<R> {
                 self.narrow.store(new_narrow, Ordering::Release);
             }
         }
+        let past = match new.since_ns {
+            0 => None,
+            _ if new.epoch == old.epoch => config.past.take(),
+            _ => Some(Past::new(*old, state_before, &new)),
+        };
         *config = Config {
             generation,
             parameters: new,
+            past,
         };
         self.has_changed();
         Some(told)
@@ -574,16 +649,50 @@ impl Word<FixedWindow> {
     }
 }
 
-impl View {
+impl<'a> View<'a> {
+    #[inline(always)]
+    fn generation(&self) -> u64 {
+        match self.raw {
+            Raw::Narrow { generation, .. }
+            | Raw::Wide { generation, .. }
+            | Raw::Shared { generation, .. } => generation,
+        }
+    }
+
+    /// Becomes what a caller sees at a time before the last change.
+    fn step_behind(&mut self, behind: &'a Behind) {
+        self.now = behind.change;
+        self.state = behind.seen(self.state);
+        self.behind = Some(behind);
+    }
+
     /// A refusal until `missing` ticks from now.
     pub(crate) fn denied(&self, missing: u128) -> Denied {
         let parameters = &self.parameters;
-        if parameters.interval_ns == 0 {
+        if parameters.interval_ns == 0 && self.behind.is_none() {
             return Denied::later(missing, parameters.ticks_per_ns);
         }
-        let per_ns = u128::from(parameters.ticks_per_ns);
-        let enough_ns = parameters.next_move_ns((self.now + missing).div_ceil(per_ns));
+        let enough_ns = self.ns_after(missing);
         Denied::later(enough_ns.saturating_sub(u128::from(self.now_ns)), 1)
+    }
+
+    /// The instant, on the clock, `ticks` after now.
+    pub(crate) fn ns_after(&self, ticks: u128) -> u128 {
+        let parameters = &self.parameters;
+        if let Some(behind) = self.behind {
+            return behind.instant(ticks);
+        }
+        let per_ns = u128::from(parameters.ticks_per_ns);
+        parameters.next_move_ns((self.now + ticks).div_ceil(per_ns))
+    }
+
+    /// What is stored of `state`, which is what this view's became.
+    #[inline(always)]
+    pub(crate) fn stored(&self, state: u128) -> u128 {
+        match self.behind {
+            None => state,
+            Some(behind) => behind.stored(state),
+        }
     }
 
     /// The clock's time, which limiter time may lag behind.

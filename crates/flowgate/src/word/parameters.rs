@@ -1,11 +1,13 @@
 //! The integers that a quota comes down to.
 
+use super::intervals::Intervals;
 use super::layout::Shared;
+use crate::algorithm::mul_div::mul_div;
 use crate::quota::{Quota, TICKS_END};
 
-/// The most that an arrival time may be, in ticks: instants up to `u64::MAX` ns, a burst and a debt after
+/// The most that an arrival time may be, in ticks: limiter times up to twice `u64::MAX` ns, a burst and a debt after
 /// them, stay below it.
-const TAT_END: u128 = (1 << 95) + (1 << 94);
+const TAT_END: u128 = (1 << 96) + (1 << 94);
 
 /// What is left of 128 bits beside the flags.
 const WIDE_STATE_END: u128 = 1 << 113;
@@ -30,16 +32,19 @@ pub(crate) struct Parameters {
     pub(crate) units_per_token: u64,
     pub(crate) burst_units: u64,
     pub(crate) debt_units: u64,
-    /// Limiter time moves only at multiples of this past `anchor_ns`, which is less; 0: it flows.
+    /// Limiter time moves only where an interval of this length ends; 0: it flows.
     pub(crate) interval_ns: u64,
-    pub(crate) anchor_ns: u64,
+    /// See [`Intervals`].
+    pub(crate) credited_ns: u64,
     /// The length of a window; 0 where there are none.
     pub(crate) window_ns: u64,
-    /// An instant at which a window begins, if all do a whole number of windows apart; otherwise a window
-    /// begins when something is counted while none is open.
+    /// The first instant at which a window begins, or an interval ends, if all do a whole number of windows or intervals
+    /// apart; otherwise a window begins when something is counted while none is open.
     pub(crate) grid_ns: Option<u64>,
     /// Counts changes of quota; a change of layout is none.
     pub(crate) epoch: u64,
+    /// The instant of the last change of quota; 0: none, or none that has to be told from the time before it.
+    pub(crate) since_ns: u64,
     /// How far past its base the clock may be in the narrow layout; 0 where that cannot be used.
     pub(crate) narrow_span_ns: u64,
     /// The least that a stripe is issued, in units; 0 where there are none, or there is too little to share.
@@ -72,10 +77,11 @@ impl Parameters {
             burst_units: quota.burst_units(),
             debt_units,
             interval_ns: 0,
-            anchor_ns: 0,
+            credited_ns: 0,
             window_ns: 0,
             grid_ns: None,
             epoch: 0,
+            since_ns: 0,
             narrow_span_ns: 0,
             handful_units: 0,
             layout: Layout::Wide,
@@ -102,10 +108,11 @@ impl Parameters {
             burst_units: limit,
             debt_units: 0,
             interval_ns: 0,
-            anchor_ns: 0,
+            credited_ns: 0,
             window_ns,
             grid_ns,
             epoch: 0,
+            since_ns: 0,
             narrow_span_ns: 0,
             handful_units: 0,
             layout: Layout::Wide,
@@ -136,7 +143,8 @@ impl Parameters {
     /// The layout for the state `state` at `now_ns`.
     ///
     /// The base lies before both, with some room for threads that read the clock a while ago. They
-    /// are decided rightly also from before the base, only not by the 64-bit step.
+    /// are decided rightly also from before the base, only not by the 64-bit step. So the base is never before the last
+    /// change of quota: a time before that takes more than the 64-bit step, which then costs all others nothing.
     pub(crate) const fn layout_for(&self, now_ns: u64, state: u128) -> Layout {
         if self.handful_units > 0 && self.holds_in(Layout::Shared, state) {
             return Layout::Shared;
@@ -151,8 +159,14 @@ impl Parameters {
         // A stale time, minus the base, then wraps to more than the span and never to less.
         let last_ns = u64::MAX - self.narrow_span_ns;
         let base_ns = if base_ns < last_ns { base_ns } else { last_ns };
+        // Time that moves in intervals has no 64-bit step.
+        let base_ns = if base_ns < self.since_ns && self.interval_ns == 0 {
+            self.since_ns
+        } else {
+            base_ns
+        };
         let narrow = Layout::Narrow { base_ns };
-        if self.reaches(base_ns, now_ns) && self.holds_in(narrow, state) {
+        if base_ns <= last_ns && self.reaches(base_ns, now_ns) && self.holds_in(narrow, state) {
             narrow
         } else {
             Layout::Wide
@@ -187,7 +201,8 @@ impl Parameters {
     pub(crate) fn shared(mut self, stripes: usize, state: u128) -> Self {
         let most = self.burst_units / 8 / stripes as u64;
         let handful = most.min(MOST_ISSUED_UNITS) / Shared::MOST_HANDFULS;
-        let ahead = 2 * (self.burst_ticks() + self.debt_ticks()) + self.ticks_in(self.window_ns);
+        let lead = self.ticks_in(self.lead_ns()) + self.ticks_in(self.window_ns);
+        let ahead = 2 * (self.burst_ticks() + self.debt_ticks()) + lead;
         let fits = self.ticks_in(u64::MAX) + ahead < Shared::STATE_END;
         self.handful_units = 0;
         if fits && handful >= self.units_per_token {
@@ -227,28 +242,45 @@ impl Parameters {
         units as u128 * self.unit_ticks as u128
     }
 
-    /// The instant that counts as `now_ns`: itself, or the end of the last whole interval.
-    pub(crate) const fn limiter_ns(&self, now_ns: u64) -> u64 {
-        if self.interval_ns == 0 {
-            return now_ns;
-        }
-        match now_ns.checked_sub(self.anchor_ns) {
-            Some(since_ns) => now_ns - since_ns % self.interval_ns,
-            None => 0,
+    /// The ticks of these parameters that cost as many tokens as `ticks` of `old` do, rounded up.
+    pub(crate) fn tokens_up(&self, old: &Self, ticks: u128) -> u128 {
+        let (quotient, is_cut) = mul_div(ticks, self.token_ticks(), old.token_ticks());
+        quotient.saturating_add(u128::from(is_cut))
+    }
+
+    /// The first instant at which limiter time is `ns` or later.
+    pub(crate) const fn next_move_ns(&self, ns: u128) -> u128 {
+        if self.interval_ns == 0 || ns == 0 {
+            ns
+        } else {
+            self.intervals().next_move_ns(ns)
         }
     }
 
-    /// The first instant at or after `ns` at which limiter time moves.
-    pub(crate) const fn next_move_ns(&self, ns: u128) -> u128 {
-        if self.interval_ns == 0 || ns == 0 {
-            return ns;
+    const fn intervals(&self) -> Intervals {
+        Intervals {
+            interval_ns: self.interval_ns,
+            first_end_ns: self.grid_ns,
+            credited_ns: self.credited_ns,
         }
-        let (anchor, interval) = (self.anchor_ns as u128, self.interval_ns as u128);
-        ns.saturating_sub(anchor).div_ceil(interval) * interval + anchor
+    }
+
+    /// How far limiter time is ahead of the clock at most.
+    const fn lead_ns(&self) -> u64 {
+        self.intervals().lead_ns()
+    }
+
+    /// No limiter time is later when the clock shows `ns`.
+    pub(crate) const fn latest_ticks(&self, ns: u64) -> u128 {
+        self.ticks_in(ns) + self.ticks_in(self.lead_ns())
     }
 
     pub(crate) const fn now_ticks(&self, now_ns: u64) -> u128 {
-        self.ticks_in(self.limiter_ns(now_ns))
+        if self.interval_ns == 0 {
+            self.ticks_in(now_ns)
+        } else {
+            self.intervals().limiter_ns(now_ns) * self.ticks_per_ns as u128
+        }
     }
 }
 

@@ -6,6 +6,9 @@ use core::fmt::Debug;
 
 /// An algorithm whose state is one number of ticks.
 pub(crate) trait Rule: Debug {
+    /// Whether it counts in windows. They have no debt, no interval, and no time before a change; others have no windows.
+    const HAS_WINDOWS: bool;
+
     /// Decides on `cost` at `now`, in the 64-bit layout: the new state, or how many ticks are missing.
     /// `None` if that takes more than is at hand, and [`take`](Self::take) has to decide.
     fn take_narrow(
@@ -17,11 +20,11 @@ pub(crate) trait Rule: Debug {
     ) -> Option<Result<u64, u64>>;
 
     /// Decides on `cost`, which is not more than could ever be granted.
-    fn take(view: &View, cost: u128) -> Result<u128, u128>;
+    fn take(view: &View<'_>, cost: u128) -> Result<u128, u128>;
 
     /// The state, so that `outstanding` ticks that were taken from it may be spent from now on: at most as much is then
     /// left as if that had been taken now.
-    fn settle(view: &View, outstanding: u128) -> u128;
+    fn settle(view: &View<'_>, outstanding: u128) -> u128;
 }
 
 /// The state is the theoretical arrival time.
@@ -29,17 +32,19 @@ pub(crate) trait Rule: Debug {
 pub(crate) struct TokenBucket;
 
 impl Rule for TokenBucket {
+    const HAS_WINDOWS: bool = false;
+
     #[inline(always)]
     fn take_narrow(tat: u64, now: u64, cost: u64, burst: u64, _: u64) -> Option<Result<u64, u64>> {
         Some(token_bucket::take(tat, now, cost, burst))
     }
 
-    fn take(view: &View, cost: u128) -> Result<u128, u128> {
+    fn take(view: &View<'_>, cost: u128) -> Result<u128, u128> {
         token_bucket::take(view.state, view.now, cost, view.parameters.burst_ticks())
     }
 
     /// The bucket and what is outstanding are at most full together.
-    fn settle(view: &View, outstanding: u128) -> u128 {
+    fn settle(view: &View<'_>, outstanding: u128) -> u128 {
         match outstanding {
             0 => view.state,
             _ => view.state.max(view.now + outstanding),
@@ -52,6 +57,8 @@ impl Rule for TokenBucket {
 pub(crate) struct FixedWindow;
 
 impl Rule for FixedWindow {
+    const HAS_WINDOWS: bool = true;
+
     #[inline(always)]
     fn take_narrow(
         state: u64,
@@ -64,7 +71,7 @@ impl Rule for FixedWindow {
             .then(|| fixed_window::take(state, now, cost, limit, ticks_per_ns))
     }
 
-    fn take(view: &View, cost: u128) -> Result<u128, u128> {
+    fn take(view: &View<'_>, cost: u128) -> Result<u128, u128> {
         let parameters = &view.parameters;
         let (limit, ns) = (
             u128::from(parameters.burst_units),
@@ -74,7 +81,7 @@ impl Rule for FixedWindow {
     }
 
     /// What is outstanding when a window begins counts in it.
-    fn settle(view: &View, outstanding: u128) -> u128 {
+    fn settle(view: &View<'_>, outstanding: u128) -> u128 {
         let ns = u128::from(view.parameters.ticks_per_ns);
         match outstanding {
             0 => view.state,

@@ -2,6 +2,7 @@
 
 use super::layout::Narrow;
 use super::parameters::{Layout, Parameters};
+use super::rule::Rule;
 use crate::primitive::{AtomicU64, Ordering, const_unless_loom};
 
 /// The parameters of one generation.
@@ -35,13 +36,14 @@ pub(crate) struct Cold {
     burst_units: AtomicU64,
     debt_units: AtomicU64,
     interval_ns: AtomicU64,
-    anchor_ns: AtomicU64,
+    credited_ns: AtomicU64,
     window_ns: AtomicU64,
     /// [`NO_GRID`]: none.
     grid_ns: AtomicU64,
     epoch: AtomicU64,
+    since_ns: AtomicU64,
     narrow_span_ns: AtomicU64,
-    handful_units: AtomicU64,
+    pub(crate) handful_units: AtomicU64,
     /// [`NARROW`], [`WIDE`] or [`SHARED`].
     layout: AtomicU64,
     base_ns: AtomicU64,
@@ -125,10 +127,11 @@ impl Cold {
                 burst_units: AtomicU64::new(parameters.burst_units),
                 debt_units: AtomicU64::new(parameters.debt_units),
                 interval_ns: AtomicU64::new(parameters.interval_ns),
-                anchor_ns: AtomicU64::new(parameters.anchor_ns),
+                credited_ns: AtomicU64::new(parameters.credited_ns),
                 window_ns: AtomicU64::new(parameters.window_ns),
                 grid_ns: AtomicU64::new(grid(parameters)),
                 epoch: AtomicU64::new(parameters.epoch),
+                since_ns: AtomicU64::new(parameters.since_ns),
                 narrow_span_ns: AtomicU64::new(parameters.narrow_span_ns),
                 handful_units: AtomicU64::new(parameters.handful_units),
                 layout: AtomicU64::new(encoded(parameters.layout).0),
@@ -150,12 +153,13 @@ impl Cold {
             .store(parameters.debt_units, Ordering::Release);
         self.interval_ns
             .store(parameters.interval_ns, Ordering::Release);
-        self.anchor_ns
-            .store(parameters.anchor_ns, Ordering::Release);
+        self.credited_ns
+            .store(parameters.credited_ns, Ordering::Release);
         self.window_ns
             .store(parameters.window_ns, Ordering::Release);
         self.grid_ns.store(grid(parameters), Ordering::Release);
         self.epoch.store(parameters.epoch, Ordering::Release);
+        self.since_ns.store(parameters.since_ns, Ordering::Release);
         self.narrow_span_ns
             .store(parameters.narrow_span_ns, Ordering::Release);
         self.handful_units
@@ -165,24 +169,44 @@ impl Cold {
         self.base_ns.store(base_ns, Ordering::Release);
     }
 
-    /// Perhaps torn: the caller looks at the tag afterwards.
-    pub(crate) fn load(&self) -> Parameters {
+    /// Perhaps torn: the caller looks at the tag afterwards. What only windows have, or only buckets, is not loaded for the
+    /// others, and what stripes are issued only for [`Layout::Wide`] and [`Layout::Shared`].
+    #[inline(always)]
+    pub(crate) fn load<R: Rule>(&self) -> Parameters {
+        let of_window = |word: &AtomicU64| match R::HAS_WINDOWS {
+            true => word.load(Ordering::Acquire),
+            false => 0,
+        };
+        let of_bucket = |word: &AtomicU64| match R::HAS_WINDOWS {
+            true => 0,
+            false => word.load(Ordering::Acquire),
+        };
+        let interval_ns = of_bucket(&self.interval_ns);
+        // Time that flows has neither.
+        let (credited_ns, grid_ns) = match interval_ns {
+            0 if !R::HAS_WINDOWS => (0, NO_GRID),
+            _ => (
+                of_bucket(&self.credited_ns),
+                self.grid_ns.load(Ordering::Acquire),
+            ),
+        };
         Parameters {
             ticks_per_ns: self.ticks_per_ns.load(Ordering::Acquire),
             unit_ticks: self.unit_ticks.load(Ordering::Acquire),
             units_per_token: self.units_per_token.load(Ordering::Acquire),
             burst_units: self.burst_units.load(Ordering::Acquire),
-            debt_units: self.debt_units.load(Ordering::Acquire),
-            interval_ns: self.interval_ns.load(Ordering::Acquire),
-            anchor_ns: self.anchor_ns.load(Ordering::Acquire),
-            window_ns: self.window_ns.load(Ordering::Acquire),
-            grid_ns: match self.grid_ns.load(Ordering::Acquire) {
+            debt_units: of_bucket(&self.debt_units),
+            interval_ns,
+            credited_ns,
+            window_ns: of_window(&self.window_ns),
+            grid_ns: match grid_ns {
                 NO_GRID => None,
                 begins_ns => Some(begins_ns),
             },
             epoch: self.epoch.load(Ordering::Acquire),
+            since_ns: of_bucket(&self.since_ns),
             narrow_span_ns: self.narrow_span_ns.load(Ordering::Acquire),
-            handful_units: self.handful_units.load(Ordering::Acquire),
+            handful_units: 0,
             layout: match self.layout.load(Ordering::Acquire) {
                 NARROW => Layout::Narrow {
                     base_ns: self.base_ns.load(Ordering::Acquire),
@@ -194,7 +218,7 @@ impl Cold {
     }
 }
 
-/// Less than the length of a window, a grid's beginning is never this.
+/// Less than the length of a window or of an interval, a grid's beginning is never this.
 const NO_GRID: u64 = u64::MAX;
 
 const fn grid(parameters: &Parameters) -> u64 {

@@ -8,6 +8,7 @@
 //! | `every` | suites over every type: all contracts, the mistakes of other limiters, common methods | C1–C8 |
 //! | `types` | what one type promises beyond them, and each type against a model of its own | C1–C6 |
 //! | `safety` | real threads on the real clock, judged afterwards | C1 |
+//! | `clock` | times before a change of quota, and clocks that panic | C1–C5 |
 //! | `waiting` | queues: the order of grants, their times, deadlines, cancellation; runtimes | C3 C6 |
 //! | `keys` | a limit for each key | C7, and C1–C6 of each key |
 //! | `rates` | quotas: text, range, exact spacing | C8 |
@@ -15,7 +16,7 @@
 //! | `companions` | what stands on limiters: streams, bytes, counts, sampling, sizing; examples | C1 C5 |
 //!
 //! All of them run in one process. A test that needs a process of its own is a file beside this folder
-//! (`keyed_allocations`: C9, `keyed_memory`: C7).
+//! (`keyed_allocations`: C9, `keyed_memory`: C7, `fork`: waits in a child process).
 
 mod effort;
 
@@ -40,6 +41,7 @@ mod types {
     mod striped;
     mod striped_differential;
     mod token_bucket;
+    mod token_bucket_carry;
     mod token_bucket_differential;
     mod unlimited;
     mod warm_up;
@@ -50,9 +52,17 @@ mod safety {
     mod threads;
 }
 
+mod clock {
+    mod behind_a_change;
+    mod panicking_sources;
+    mod stale_after_change;
+}
+
 mod waiting {
     mod buckets;
+    mod corners;
     mod faults;
+    mod given_up_unseen;
     mod queue;
     mod runtimes;
     mod windows;
@@ -61,7 +71,9 @@ mod waiting {
 mod keys {
     mod address;
     mod concurrency;
+    mod corners;
     mod differential;
+    mod exhaustive;
     mod own;
     mod promises;
     mod table;

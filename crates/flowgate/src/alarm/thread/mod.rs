@@ -1,15 +1,16 @@
+mod forked;
+
 use super::sleep::{Sleeper, now_ns};
 use super::timetable::{Key, Timetable};
 use super::{Alarm, Entry, wake};
 use crate::primitive::Lock;
+pub(super) use forked::timer;
 use std::io;
+use std::process;
 use std::sync::Arc;
 use std::task::Waker;
 use std::thread;
 use std::vec::Vec;
-
-/// The process's own.
-pub(super) static TIMER: Timer = Timer::new(10_000_000_000, start);
 
 /// Alarms in real time, rung by one thread, "flowgate-timer", that is there while it is needed.
 ///
@@ -36,6 +37,14 @@ pub(super) struct Timer {
 
 /// Starts a thread that does nothing but [`Timer::run`], and says what it sleeps on.
 type Start = fn(&'static Timer) -> io::Result<Arc<Sleeper>>;
+
+/// Where an alarm is in a timer's table, and in that of which process.
+#[derive(Debug)]
+pub(super) struct Booking {
+    timer: &'static Timer,
+    key: Key,
+    process: u32,
+}
 
 #[derive(Debug)]
 struct State {
@@ -67,15 +76,15 @@ impl Timer {
         let key = state.table.insert(at_ns, waker);
         if state.sleeper.is_some() || self.start(&mut state).is_ok() {
             state.arm(at_ns);
-            return Alarm(Entry::Thread(self, key));
+            return Alarm(Entry::Thread(Booking {
+                timer: self,
+                key,
+                process: process::id(),
+            }));
         }
         let waker = state.table.remove(key);
         drop(state);
         waker.map_or(Alarm::NOWHERE, Alarm::at_once)
-    }
-
-    pub(super) fn remove(&self, key: Key) -> Option<Waker> {
-        self.state.lock().table.remove(key)
     }
 
     /// Under the lock, so that two who find no thread do not start two.
@@ -121,6 +130,21 @@ impl Timer {
             sleeper.arm(until_ns);
             drop(state);
             sleeper.sleep();
+        }
+    }
+}
+
+impl Booking {
+    pub(super) fn is_of_this_process(&self) -> bool {
+        self.process == process::id()
+    }
+
+    /// What was to be woken, unless it has been. In a forked process, the copy of the table is left alone: its lock may have
+    /// been held when it was copied.
+    pub(super) fn take_back(&self) -> Option<Waker> {
+        match self.is_of_this_process() {
+            true => self.timer.state.lock().table.remove(self.key),
+            false => None,
         }
     }
 }

@@ -1,4 +1,4 @@
-use super::{Start, TIMER, Timer, start, start_with};
+use super::{Start, Timer, start, start_with};
 use crate::alarm::sleep::{Sleeper, now_ns};
 use crate::alarm::tests::{Journal, bell, hears, panicking_waker, waits_until, waker};
 use crate::alarm::{Alarm, Entry};
@@ -45,7 +45,7 @@ fn an_alarm_rings_at_its_time_and_not_before() {
             wait(timer, wait_ns);
         }
     }
-    wait(&TIMER, 1_000);
+    wait(super::timer().expect("this process has one"), 1_000);
 }
 
 #[test]

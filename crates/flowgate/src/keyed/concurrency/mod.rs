@@ -9,7 +9,7 @@ mod permit;
 mod supply;
 mod with;
 
-pub use acquire::AcquireKeyPermit;
+pub use acquire::KeyPermits;
 pub use builder::KeyedConcurrencyLimitBuilder;
 pub use permit::{KeyPermit, OwnedKeyPermit};
 pub use with::WithLimit;
@@ -24,6 +24,7 @@ use crate::concurrency_limit::{MOST, check};
 use crate::limiter::Snapshot;
 use crate::primitive::{AtomicU64, Ordering};
 use crate::quota::QuotaError;
+use crate::room::Acquire;
 use crate::verdict::Denied;
 use alloc::sync::Arc;
 use core::fmt;
@@ -223,7 +224,7 @@ impl KeyedConcurrencyLimit {
     }
 
     /// Waits until one operation may start for `key`, in turn with the others who wait for that key: a future that is
-    /// also a builder, for tasks (`.await`) and threads ([`.block()`](AcquireKeyPermit::block)).
+    /// also a builder, for tasks (`.await`) and threads ([`.block()`](crate::Acquire::block)).
     ///
     /// ```
     /// # use flowgate::KeyedConcurrencyLimit;
@@ -241,8 +242,8 @@ impl KeyedConcurrencyLimit {
     ///
     /// When awaited: [`Denied`] if as many as are asked for can never be had, or were not by the deadline, or if there
     /// is [no slot](Denied::is_table_full) for the key, or if [too many](Denied::is_queue_full) wait already.
-    pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> AcquireKeyPermit<&Self> {
-        AcquireKeyPermit::new(self, self.place(key), None)
+    pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> Acquire<KeyPermits<&Self>> {
+        Acquire::new(KeyPermits::of(self, self.place(key), None))
     }
 
     /// [`acquire`](Self::acquire), for a permit that keeps the limit alive, as the future does.
@@ -270,8 +271,8 @@ impl KeyedConcurrencyLimit {
     pub fn acquire_owned<K: Hash + ?Sized>(
         self: &Arc<Self>,
         key: &K,
-    ) -> AcquireKeyPermit<Arc<Self>> {
-        AcquireKeyPermit::new(Arc::clone(self), self.place(key), None)
+    ) -> Acquire<KeyPermits<Arc<Self>>> {
+        Acquire::new(KeyPermits::of(Arc::clone(self), self.place(key), None))
     }
 
     /// The same by a limit of a key's own, which the caller knows.

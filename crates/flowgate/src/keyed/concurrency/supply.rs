@@ -46,7 +46,7 @@ impl Supply for KeySupply<'_> {
         self.delay(at, 0, n)
     }
 
-    fn take_back(&self, _: Timestamp, n: u64, _: &Receipt) {
+    fn take_back(&self, _: Timestamp, n: u64, _: &[Receipt]) {
         self.all.give_back(&self.room.place, n);
     }
 

@@ -1,5 +1,6 @@
-use super::{AcquireKeyPermit, KeyPermit, KeyedConcurrencyLimit};
+use super::{KeyPermit, KeyPermits, KeyedConcurrencyLimit};
 use crate::limiter::Snapshot;
+use crate::room::Acquire;
 use crate::verdict::Denied;
 use core::hash::Hash;
 use core::ops::Deref;
@@ -76,8 +77,12 @@ where
     /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
-    pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> AcquireKeyPermit<P> {
-        AcquireKeyPermit::new(self.all.clone(), self.all.place(key), Some(self.limit))
+    pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> Acquire<KeyPermits<P>> {
+        Acquire::new(KeyPermits::of(
+            self.all.clone(),
+            self.all.place(key),
+            Some(self.limit),
+        ))
     }
 
     /// [`KeyedConcurrencyLimit::available`].

@@ -1,8 +1,23 @@
 //! The token bucket: the state is its theoretical arrival time; see [`algorithm::token_bucket`].
+//!
+//! # In the sketch
+//!
+//! An instant alone does not tell a debt: it is one by the terms in which it was left. So a cell tells these too.
+//!
+//! ```text
+//!  63                               13   12     11    10   9       0
+//! ┌───────────────────────────────────┬──────┬──────┬─────┬─────────┐
+//! │ full again, in steps of 8.2 µs    │parity│table │ own │  class  │
+//! └───────────────────────────────────┴──────┴──────┴─────┴─────────┘
+//! ```
+//!
+//! `table` and `own` say in whose terms keys have left something there, both being possible. `class` is the least
+//! [class](Rule::class), and so the least cost of a unit, of the keys' own terms: as many units as the instant can stand for. For
+//! the table's terms, `parity` tells the generation: this one or the one before.
 
-use super::super::entry::{CLASS_BITS, MOST_STATE, Reading, TICK_BITS, TICKS_PER_NS};
-use super::terms::{MOST_SPAN, scaled};
-use super::{Rule, Terms};
+use super::super::entry::{CLASS_BITS, MOST_STATE, Reading, TICKS_PER_NS};
+use super::terms::{MOST_SPAN, scaled, scaled_down};
+use super::{Change, Rule, Terms};
 use crate::algorithm::token_bucket;
 use crate::quota::{Quota, QuotaError};
 
@@ -13,10 +28,83 @@ const LEAST_EXPONENT: u32 = 6;
 /// Costs of 2⁶⁹ ticks, 4.5 years, are all in this one.
 const MOST_CLASS: u16 = (1 << CLASS_BITS) - 1;
 
+/// Ticks in a step of a cell's instant.
+const STEP_BITS: u32 = 25;
+const OWN: u64 = 1 << CLASS_BITS;
+const TABLE: u64 = OWN << 1;
+const PARITY: u64 = OWN << 2;
+const INSTANT_SHIFT: u32 = CLASS_BITS + 3;
+const MOST_STEPS: u64 = u64::MAX >> INSTANT_SHIFT;
+
 #[derive(Debug)]
 pub struct Bucket;
 
+/// A cell's instant, rounded up, in its bits.
+fn instant(state: u128) -> u64 {
+    let steps = state.div_ceil(1 << STEP_BITS).min(MOST_STEPS.into());
+    (steps as u64) << INSTANT_SHIFT
+}
+
+/// In the bits of a cell.
+fn parity(terms: &Terms) -> u64 {
+    match terms.reading.is_odd() {
+        true => PARITY,
+        false => 0,
+    }
+}
+
+/// A cell with the class that it has, or the greatest if no key has left anything in terms of its own.
+fn cell(instant: u64, marks: u64, class: u64) -> u64 {
+    let class = match marks & OWN {
+        0 => MOST_CLASS.into(),
+        _ => class,
+    };
+    match marks & (OWN | TABLE) {
+        0 => 0,
+        _ => instant | marks | class,
+    }
+}
+
+fn parts(cell: u64) -> (u64, u64, u64) {
+    let class = cell & u64::from(MOST_CLASS);
+    let marks = cell & (OWN | TABLE | PARITY);
+    (
+        cell & !(OWN | TABLE | PARITY | u64::from(MOST_CLASS)),
+        marks,
+        class,
+    )
+}
+
+/// What a bucket owes at `change`, as seen at `now` before it: what flowed in from then on had not yet, and the burst had not
+/// grown.
+fn owed_before(state: u128, now: u128, change: &Change) -> u128 {
+    let flows_in = state.min(change.at).saturating_sub(now);
+    let owed = state.max(change.at) + scaled(flows_in, change.to.unit, change.from.unit);
+    owed + growth(change)
+}
+
+/// By how much the burst grows, in ticks of the new terms.
+fn growth(Change { from, to, .. }: &Change) -> u128 {
+    u128::from(to.most.saturating_sub(from.most)) * to.unit
+}
+
+/// The state after `n` units more, taken at a `now` before `change`.
+fn after_before(state: u128, now: u128, n: u128, change: &Change) -> u128 {
+    let Change { from, to, at } = change;
+    let at_most = state.max(*at).saturating_add(n.saturating_mul(to.unit));
+    if state > *at {
+        return at_most.min(MOST_STATE);
+    }
+    // Paid at the old rate until the change, and at the new one from then on.
+    let old = state.max(now).saturating_add(n.saturating_mul(from.unit));
+    Bucket::restate(old, from, to, *at)
+        .min(at_most)
+        .min(MOST_STATE)
+}
+
 impl Rule for Bucket {
+    const FLOWS: bool = true;
+
     fn terms(quota: &Quota) -> Result<Terms, QuotaError> {
         let ratio = quota.ratio();
         let ticks = u128::from(ratio.nanos) * u128::from(TICKS_PER_NS);
@@ -52,6 +140,31 @@ impl Rule for Bucket {
         token_bucket::take(state, now, terms.cost(n), terms.span)
     }
 
+    fn take_before(state: u128, now: u128, n: u64, change: &Change) -> Result<u128, u128> {
+        let Change { from, to, at } = change;
+        let owed = owed_before(state, now, change);
+        if token_bucket::take(owed, *at, to.cost(n), to.span).is_ok() {
+            return Ok(after_before(state, now, n.into(), change));
+        }
+        // What may flow in after it was taken: all but what is owed at the change.
+        let owed = state.max(*at) - at + to.cost(n);
+        Err(match to.span.checked_sub(owed) {
+            Some(room) => match room.checked_sub(growth(change)) {
+                Some(room) => {
+                    let flows_in = scaled_down(room, from.unit, to.unit);
+                    state.min(*at).saturating_sub(flows_in).saturating_sub(now)
+                }
+                // Not before the burst grows.
+                None => at - now,
+            },
+            None => at - now + (owed - to.span),
+        })
+    }
+
+    fn left_before(state: u128, now: u128, change: &Change) -> u64 {
+        Self::left(owed_before(state, now, change), change.at, &change.to)
+    }
+
     fn left(state: u128, now: u128, terms: &Terms) -> u64 {
         let level = token_bucket::level(state, now, terms.span);
         // At most `most`.
@@ -84,11 +197,23 @@ impl Rule for Bucket {
         at.saturating_add(debt).min(MOST_STATE)
     }
 
+    fn limited(state: u128, at: u128, most: u64, terms: &Terms) -> u128 {
+        let owed = terms.unit.saturating_mul(most.into());
+        state.min(at.saturating_add(owed))
+    }
+
     fn behind(state: u128, now: u128, ahead: u128, terms: &Terms) -> u128 {
         let ahead = ahead.saturating_mul(terms.unit);
         match ahead {
             0 => state,
             _ => state.max(now).saturating_add(ahead).min(MOST_STATE),
+        }
+    }
+
+    fn behind_before(state: u128, now: u128, ahead: u128, change: &Change) -> u128 {
+        match ahead {
+            0 => state,
+            _ => after_before(state, now, ahead, change),
         }
     }
 
@@ -117,32 +242,91 @@ impl Rule for Bucket {
         Terms { unit, ..*table }
     }
 
-    fn unknown_until(free: u128, _: &Terms) -> u128 {
-        free
+    fn unknown_until(state: u128, free: u128, _: &Terms) -> u128 {
+        state.max(free)
     }
 
-    fn to_cell(state: u128, _: &Terms) -> u64 {
-        u64::try_from(state.div_ceil(u128::from(TICKS_PER_NS))).unwrap_or(u64::MAX)
-    }
-
-    fn free_at(cell: u64) -> u128 {
-        match cell {
-            // It may have been more.
-            u64::MAX => MOST_STATE,
-            ns => u128::from(ns) << TICK_BITS,
+    fn to_cell(state: u128, terms: &Terms) -> u64 {
+        let (marks, class) = match terms.reading.is_own() {
+            true => (OWN, terms.reading.class()),
+            false => (TABLE | parity(terms), 0),
+        };
+        match state {
+            0 => 0,
+            _ => cell(instant(state), marks, class.into()),
         }
     }
 
+    fn free_at(cell: u64) -> u128 {
+        match cell >> INSTANT_SHIFT {
+            // It may have been more.
+            MOST_STEPS => MOST_STATE,
+            steps => u128::from(steps) << STEP_BITS,
+        }
+    }
+
+    fn is_own(cell: u64) -> bool {
+        cell & OWN != 0
+    }
+
+    fn is_current(cell: u64, table: &Terms) -> bool {
+        cell & TABLE == 0 || cell & PARITY == parity(table)
+    }
+
+    /// What was left in terms of the keys' own stays.
+    fn updated(left: u64, change: &Change, newest: u128) -> u64 {
+        if Self::is_current(left, &change.to) {
+            return left;
+        }
+        let (old, marks, class) = parts(left);
+        let restated = instant(change.restated::<Self>(Self::free_at(left), newest));
+        let instant = match marks & OWN {
+            0 => restated,
+            _ => restated.max(old),
+        };
+        cell(instant, marks & !PARITY | parity(&change.to), class)
+    }
+
     fn join(one: u64, other: u64) -> u64 {
-        one.max(other)
+        if one == 0 || other == 0 {
+            return one | other;
+        }
+        let (one, other) = (parts(one), parts(other));
+        cell(one.0.max(other.0), one.1 | other.1, one.2.min(other.2))
     }
 
+    /// A key has left the same in both. So it has left nothing in terms that are not in both.
     fn meet(one: u64, other: u64) -> u64 {
-        one.min(other)
+        let (one, other) = (parts(one), parts(other));
+        cell(one.0.min(other.0), one.1 & other.1, one.2.max(other.2))
     }
 
-    fn from_cell(cell: u64, _: u128, _: &Terms) -> u128 {
-        Self::free_at(cell)
+    fn is_in(cell: u64, terms: &Terms) -> bool {
+        match terms.reading.is_own() {
+            true => cell & TABLE == 0 && parts(cell).2 == u64::from(terms.reading.class()),
+            false => cell & OWN == 0,
+        }
+    }
+
+    fn from_cell(cell: u64, at: u128, terms: &Terms, table: &Terms) -> u128 {
+        let free = Self::free_at(cell);
+        let (_, marks, class) = parts(cell);
+        let mut state = 0;
+        if marks & TABLE != 0 {
+            state = match terms.reading.is_own() {
+                true => Self::restate(free, table, terms, at),
+                false => free,
+            };
+        }
+        if marks & OWN != 0 {
+            let is_same = terms.reading.is_own() && class == u64::from(terms.reading.class());
+            state = state.max(match is_same {
+                true => free,
+                // A class has ten bits.
+                false => Self::restate(free, &Self::of_class(class as u16, table), terms, at),
+            });
+        }
+        state
     }
 
     fn carry(state: u128, now: u128, then: u128, _: &Terms) -> u128 {
@@ -152,20 +336,11 @@ impl Rule for Bucket {
         }
     }
 
-    fn carry_cell(cell: u64, now: u128, then: u128) -> u64 {
-        match Self::free_at(cell).saturating_sub(now) {
+    fn carry_cell(left: u64, now: u128, then: u128) -> u64 {
+        let (_, marks, class) = parts(left);
+        match Self::free_at(left).saturating_sub(now) {
             0 => 0,
-            debt => {
-                let ns = then.saturating_add(debt).div_ceil(u128::from(TICKS_PER_NS));
-                u64::try_from(ns).unwrap_or(u64::MAX)
-            }
+            debt => cell(instant(then.saturating_add(debt)), marks, class),
         }
-    }
-
-    /// Nobody knows whose it was, and so whether the change is for it: whichever is later.
-    fn restate_cell(cell: u64, from: &Terms, to: &Terms, at: u128) -> u64 {
-        let state = Self::free_at(cell);
-        let restated = Self::restate(state, from, to, at);
-        cell.max(Self::to_cell(restated, to))
     }
 }

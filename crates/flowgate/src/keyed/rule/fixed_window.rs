@@ -14,6 +14,24 @@ pub(super) fn digits(limit: u64) -> u32 {
     u64::BITS - limit.leading_zeros()
 }
 
+/// As many that a count up to the limit is never all ones, which means more; but for the largest limit there is.
+pub(super) fn count_digits(limit: u64) -> u32 {
+    digits(limit.saturating_add(1))
+}
+
+/// What a count of so many bits tells: if it is all ones, it may be any number from that on.
+pub(super) fn told(count: u64, bits: u32) -> u64 {
+    match count == most_of(bits) {
+        true => u64::MAX,
+        false => count,
+    }
+}
+
+/// All ones.
+pub(super) fn most_of(bits: u32) -> u64 {
+    u64::MAX >> (u64::BITS - bits.min(u64::BITS))
+}
+
 /// A window of so many nanoseconds, the end of which can be told beside a count of so many digits.
 pub(super) fn span(window_ns: u64, count_bits: u32) -> Result<u128, QuotaError> {
     let most = MOST_SPAN - (1 << count_bits.min(u64::BITS));
@@ -33,44 +51,77 @@ fn power(terms: &Terms) -> u128 {
     1 << terms.count_bits
 }
 
-/// Whether terms are what `terms_of` makes of their limit, their scale and the nanoseconds of their window.
-pub(super) fn are_of_window(
+/// Whether terms are what `terms_of` makes of their limit, their scale and the nanoseconds of their window, or have more bits for
+/// a count.
+pub(super) fn are_of_window<R: Rule>(
     terms: &Terms,
     terms_of: impl Fn(u64, u64, u64) -> Result<Terms, QuotaError>,
 ) -> bool {
     let window_ns = (terms.span >> TICK_BITS) as u64;
-    let same = || terms_of(terms.most, terms.scale, window_ns);
-    terms.most > 0 && window_ns > 0 && same().as_ref() == Ok(terms)
+    let same = || {
+        Some(R::widened(
+            terms_of(terms.most, terms.scale, window_ns).ok()?,
+            terms,
+        ))
+    };
+    terms.most > 0 && window_ns > 0 && same() == Some(*terms)
 }
 
 /// The state of a window that ends at `end` or, as far as the count needs the bits, somewhat later.
-fn pack(end: u128, count: u128, terms: &Terms) -> u128 {
+fn pack(end: u128, count: u64, terms: &Terms) -> u128 {
     let end = end.div_ceil(power(terms)) << terms.count_bits;
-    // A count that is more than these terms can tell is as good as their most.
-    (end + count.min(power(terms) - 1)).min(MOST_STATE)
+    (end + u128::from(count.min(most_of(terms.count_bits)))).min(MOST_STATE)
+}
+
+/// Less than 2⁶⁴.
+fn count(state: u128, terms: &Terms) -> u64 {
+    fixed_window::count(state, power(terms)) as u64
+}
+
+fn end(state: u128, terms: &Terms) -> u128 {
+    fixed_window::end(state, power(terms))
+}
+
+/// Whether nobody knows how much more than all has been counted.
+fn is_beyond(count: u64, terms: &Terms) -> bool {
+    count > terms.most && told(count, terms.count_bits) == u64::MAX
 }
 
 impl FixedWindow {
     fn terms_of(limit: u64, scale: u64, window_ns: u64) -> Result<Terms, QuotaError> {
+        let count_bits = count_digits(limit).max(TICK_BITS);
         Ok(Terms {
             unit: 0,
             most: limit,
             scale,
-            span: span(window_ns, digits(limit).max(TICK_BITS))?,
-            count_bits: digits(limit).max(TICK_BITS),
+            span: span(window_ns, count_bits)?,
+            count_bits,
             reading: Reading::of_table(0),
         })
     }
 }
 
 impl Rule for FixedWindow {
+    const FLOWS: bool = false;
+
     fn terms(quota: &Quota) -> Result<Terms, QuotaError> {
         let (limit, window_ns) = quota.window()?;
         Self::terms_of(limit, quota.scale(), window_ns)
     }
 
     fn is_sound(terms: &Terms) -> bool {
-        are_of_window(terms, Self::terms_of)
+        are_of_window::<Self>(terms, Self::terms_of)
+    }
+
+    /// So many that rounding the end up makes a window longer by 1/4096 at the most.
+    fn widened(new: Terms, old: &Terms) -> Terms {
+        let room = new.span.ilog2().saturating_sub(TICK_BITS);
+        let bits = old.count_bits.min(room).max(new.count_bits);
+        let fits = new.span <= MOST_SPAN - (1 << bits);
+        Terms {
+            count_bits: if fits { bits } else { new.count_bits },
+            ..new
+        }
     }
 
     #[inline]
@@ -78,82 +129,88 @@ impl Rule for FixedWindow {
         let state = match fixed_window::is_open(state, now, power(terms)) {
             true => state,
             // Not an earlier one than there has been already.
-            false => pack(now + terms.span, 0, terms).max(fixed_window::end(state, power(terms))),
+            false => pack(now + terms.span, 0, terms).max(end(state, terms)),
         };
         fixed_window::take(state, now, n.into(), terms.most.into(), power(terms))
     }
 
     fn left(state: u128, now: u128, terms: &Terms) -> u64 {
         match fixed_window::is_open(state, now, power(terms)) {
-            // Less than 2⁶⁴.
-            true => terms
-                .most
-                .saturating_sub(fixed_window::count(state, power(terms)) as u64),
+            true => terms.most.saturating_sub(count(state, terms)),
             false => terms.most,
         }
     }
 
     fn whole_after(state: u128, now: u128, terms: &Terms) -> u128 {
         match fixed_window::is_open(state, now, power(terms)) {
-            true => fixed_window::end(state, power(terms)) - now,
+            true => end(state, terms) - now,
             false => 0,
         }
     }
 
     fn give_back(state: u128, now: u128, n: u64, terms: &Terms) -> (u128, u64) {
-        if !fixed_window::is_open(state, now, power(terms)) {
+        let used = count(state, terms);
+        if !fixed_window::is_open(state, now, power(terms)) || is_beyond(used, terms) {
             return (state, 0);
         }
-        let n = n.min(fixed_window::count(state, power(terms)) as u64);
+        let n = n.min(used);
         (state - u128::from(n), n)
     }
 
     fn take_back(state: u128, then: u128, now: u128, n: u64, terms: &Terms) -> u128 {
         // How long a key's own window is, is not kept; and an end that was rounded up does not tell.
-        let is_of_this = then + terms.span >= fixed_window::end(state, power(terms));
+        let is_of_this = then + terms.span >= end(state, terms);
         match is_of_this && !terms.reading.is_own() {
             true => Self::give_back(state, now, n, terms).0,
             false => state,
         }
     }
 
-    fn restate(state: u128, from: &Terms, to: &Terms, at: u128) -> u128 {
-        if !fixed_window::is_open(state, at, power(from)) {
-            return 0;
+    /// Over or not: a stale time is to find what was counted.
+    fn restate(state: u128, from: &Terms, to: &Terms, _: u128) -> u128 {
+        match state {
+            0 => 0,
+            _ if from.count_bits == to.count_bits => state,
+            _ => pack(
+                end(state, from),
+                told(count(state, from), from.count_bits),
+                to,
+            ),
         }
-        let end = fixed_window::end(state, power(from));
-        pack(end, fixed_window::count(state, power(from)), to)
     }
 
     fn behind(state: u128, _: u128, _: u128, _: &Terms) -> u128 {
         state
     }
 
+    /// If it was opened in these terms.
+    fn begins(state: u128, terms: &Terms) -> u128 {
+        end(state, terms).saturating_sub(terms.span)
+    }
+
     fn class(terms: &Terms) -> u16 {
         // At most 64.
-        digits(terms.most) as u16
+        terms.count_bits as u16
     }
 
     fn has_class(class: u16, _: &Terms) -> bool {
-        u32::from(class) <= u64::BITS
+        (TICK_BITS..=u64::BITS).contains(&class.into())
     }
 
-    /// The least limit with as many digits, of which a count is the largest part.
     fn of_class(class: u16, table: &Terms) -> Terms {
         Terms {
-            most: 1 << class.saturating_sub(1),
-            count_bits: u32::from(class).max(TICK_BITS),
+            count_bits: class.into(),
             ..*table
         }
     }
 
-    fn unknown_until(free: u128, terms: &Terms) -> u128 {
-        pack(free, terms.most.into(), terms)
+    fn unknown_until(state: u128, free: u128, terms: &Terms) -> u128 {
+        pack(free.max(end(state, terms)), u64::MAX, terms)
     }
 
     fn to_cell(state: u128, terms: &Terms) -> u64 {
-        let count = fixed_window::count(state, power(terms));
-        tally::pack(fixed_window::end(state, power(terms)), count, terms.most)
+        let used = told(count(state, terms), terms.count_bits);
+        tally::pack(end(state, terms), used)
     }
 
     fn free_at(cell: u64) -> u128 {
@@ -169,29 +226,22 @@ impl Rule for FixedWindow {
     }
 
     /// When a window of another key ends is no reason for one of this key to be shorter than it has to be.
-    fn from_cell(cell: u64, now: u128, terms: &Terms) -> u128 {
-        match tally::count(cell, terms.most) {
+    fn from_cell(cell: u64, at: u128, terms: &Terms, _: &Terms) -> u128 {
+        match tally::count(cell) {
             0 => 0,
-            count => pack(tally::end(cell).max(now + terms.span), count.into(), terms),
+            count => pack(tally::end(cell).max(at + terms.span), count, terms),
         }
     }
 
     fn carry(state: u128, now: u128, then: u128, terms: &Terms) -> u128 {
         match Self::whole_after(state, now, terms) {
             0 => 0,
-            left => {
-                let count = fixed_window::count(state, power(terms));
-                pack(then.saturating_add(left), count, terms)
-            }
+            left => pack(then.saturating_add(left), count(state, terms), terms),
         }
     }
 
     fn carry_cell(cell: u64, now: u128, then: u128) -> u64 {
         tally::carry(cell, now, then)
-    }
-
-    fn restate_cell(cell: u64, _: &Terms, _: &Terms, _: u128) -> u64 {
-        cell
     }
 }
 
@@ -208,7 +258,7 @@ mod tests {
         let now = 7 * second;
         // Somebody else's, which ends in half a second, and has used 3.
         let cell = FixedWindow::to_cell(pack(now + second / 2, 3, &terms), &terms);
-        let state = FixedWindow::from_cell(cell, now, &terms);
+        let state = FixedWindow::from_cell(cell, now, &terms, &terms);
         assert!((6..=7).contains(&FixedWindow::left(state, now, &terms)));
         assert!(FixedWindow::whole_after(state, now, &terms) >= second);
     }

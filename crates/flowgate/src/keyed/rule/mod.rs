@@ -1,6 +1,24 @@
 //! What a table is told to do with a state: the algorithms, in the terms of an [entry](super::entry).
 //!
 //! A state is an instant, with which it stops to matter. Everything else about it is the rule's.
+//!
+//! # Why no stale time sees credit
+//!
+//! *Buckets.* A key's debt at an instant is a number of units. A state and a unit's cost tell it exactly for as long as that cost
+//! has been in force. Before that, units flowed in at another rate, and a decision that is dated there must count these units as
+//! owed: they had not flowed in yet. After a change of the table's quota both rates are known, so the decision counts them
+//! ([`Rule::take_before`]). Before the change before that one, and before a key has exchanged the table's quota for its own or
+//! back, the rate is not known. There every decision is refused until the exchange.
+//!
+//! *Windows.* A state has the end of a window and a count. Nothing flows in, so neither depends on a rate. Both are kept as they
+//! are when terms change, whether the window is over or not: a decision at any time finds the window that was open then, or a
+//! later one.
+//!
+//! # Counts that do not fit
+//!
+//! Terms say how many bits a count has. Terms for a smaller limit keep the bits of those before, as far as the window has room for
+//! them ([`Rule::widened`]). Where it has not, a count that is all ones means at least that many: it is more than the limit, stays
+//! so in all other terms, and lasts until its window is over.
 
 mod bucket;
 mod fixed_window;
@@ -11,7 +29,7 @@ mod terms;
 pub use bucket::Bucket;
 pub use fixed_window::FixedWindow;
 pub use segmented_window::SegmentedWindow;
-pub use terms::Terms;
+pub use terms::{Change, Terms};
 
 use crate::quota::{Quota, QuotaError};
 use core::fmt::Debug;
@@ -20,6 +38,9 @@ use core::fmt::Debug;
 ///
 /// Times are in ticks. An amount `n` is in units, and never more than `terms.most`.
 pub trait Rule: Debug + 'static {
+    /// Whether units flow in as time passes, so that a state stands for another debt by other terms.
+    const FLOWS: bool;
+
     /// The integers that a quota comes down to.
     fn terms(quota: &Quota) -> Result<Terms, QuotaError>;
 
@@ -32,11 +53,27 @@ pub trait Rule: Debug + 'static {
         Ok(())
     }
 
+    /// `new` with as many bits for a count as `old` has, as far as there is room for them.
+    fn widened(new: Terms, old: &Terms) -> Terms {
+        let _ = old;
+        new
+    }
+
     /// Takes `n`: the new state, which is later than `now`; or how many ticks are missing.
     fn take(state: u128, now: u128, n: u64, terms: &Terms) -> Result<u128, u128>;
 
+    /// [`take`](Self::take) in the terms that `change` has put in force, at a `now` before that.
+    fn take_before(state: u128, now: u128, n: u64, change: &Change) -> Result<u128, u128> {
+        Self::take(state, now, n, &change.to)
+    }
+
     /// What could be taken.
     fn left(state: u128, now: u128, terms: &Terms) -> u64;
+
+    /// [`left`](Self::left) in the terms that `change` has put in force, at a `now` before that.
+    fn left_before(state: u128, now: u128, change: &Change) -> u64 {
+        Self::left(state, now, &change.to)
+    }
 
     /// How many ticks it is until all could be taken.
     fn whole_after(state: u128, now: u128, terms: &Terms) -> u128;
@@ -48,11 +85,29 @@ pub trait Rule: Debug + 'static {
     /// have made way for anybody since.
     fn take_back(state: u128, then: u128, now: u128, n: u64, terms: &Terms) -> u128;
 
-    /// The state in terms `to` of a key that has `state` in terms `from`, seen at `at`: what has been taken stays taken.
+    /// The state in terms `to` of a key that has `state` in terms `from`, which it exchanges at `at`: what has been taken stays
+    /// taken.
     fn restate(state: u128, from: &Terms, to: &Terms, at: u128) -> u128;
+
+    /// `state` at `at`, or what it would be if `most` units were owed, if that is less.
+    fn limited(state: u128, at: u128, most: u64, terms: &Terms) -> u128 {
+        let _ = (at, most, terms);
+        state
+    }
 
     /// The state of a key after others of it have taken `ahead` units: exactly, or less.
     fn behind(state: u128, now: u128, ahead: u128, terms: &Terms) -> u128;
+
+    /// [`behind`](Self::behind) in the terms that `change` has put in force, at a `now` before that.
+    fn behind_before(state: u128, now: u128, ahead: u128, change: &Change) -> u128 {
+        Self::behind(state, now, ahead, &change.to)
+    }
+
+    /// When the window began that a decision counts in, or earlier: a turn in it is not dated before that.
+    fn begins(state: u128, terms: &Terms) -> u128 {
+        let _ = (state, terms);
+        0
+    }
 
     /// What is kept of terms in an entry that has its own.
     fn class(terms: &Terms) -> u16;
@@ -63,8 +118,8 @@ pub trait Rule: Debug + 'static {
     /// Terms of this class, in which a state says that no less has been taken than in those that the class is of.
     fn of_class(class: u16, table: &Terms) -> Terms;
 
-    /// The best that is known of a key of which no more is known than that all could be taken at `free`.
-    fn unknown_until(free: u128, terms: &Terms) -> u128;
+    /// The best that is known of a key that has `state` or has been forgotten with one that stopped to matter by `free`.
+    fn unknown_until(state: u128, free: u128, terms: &Terms) -> u128;
 
     /// What the sketch keeps of a state: no less than it, in 64 bits.
     fn to_cell(state: u128, terms: &Terms) -> u64;
@@ -72,14 +127,39 @@ pub trait Rule: Debug + 'static {
     /// When a cell stops to matter.
     fn free_at(cell: u64) -> u128;
 
-    /// No less than either.
+    /// Whether a key may have left it in terms of its own.
+    fn is_own(cell: u64) -> bool {
+        let _ = cell;
+        false
+    }
+
+    /// Whether what was left in the table's terms is told in the terms `table`, and not in those before.
+    fn is_current(cell: u64, table: &Terms) -> bool {
+        let _ = (cell, table);
+        true
+    }
+
+    /// The cell in the terms that `change` has put in force, if it is in those before; nobody has decided later than `newest`.
+    fn updated(cell: u64, change: &Change, newest: u128) -> u64 {
+        let _ = (change, newest);
+        cell
+    }
+
+    /// No less than either, both being current.
     fn join(one: u64, other: u64) -> u64;
 
-    /// No more than either.
+    /// No less than what a key has left that is in both, and no more than either.
     fn meet(one: u64, other: u64) -> u64;
 
-    /// The state at `now` of a key of which no more is known than what the sketch keeps.
-    fn from_cell(cell: u64, now: u128, terms: &Terms) -> u128;
+    /// Whether all that is in the cell was left in `terms`.
+    fn is_in(cell: u64, terms: &Terms) -> bool {
+        let _ = (cell, terms);
+        true
+    }
+
+    /// The state of a key of which no more is known than what the sketch keeps, in `terms`, which it comes to have at `at` if it
+    /// had others.
+    fn from_cell(cell: u64, at: u128, terms: &Terms, table: &Terms) -> u128;
 
     /// What becomes of a state from `now` on if `now` is taken to be `then`, on a clock with another origin. Nothing has been
     /// paid back in between.
@@ -87,9 +167,6 @@ pub trait Rule: Debug + 'static {
 
     /// [`carry`](Self::carry) for what the sketch keeps.
     fn carry_cell(cell: u64, now: u128, then: u128) -> u64;
-
-    /// What the cell becomes when the table goes from terms `from` to `to` at `at`.
-    fn restate_cell(cell: u64, from: &Terms, to: &Terms, at: u128) -> u64;
 }
 
 #[cfg(all(test, not(flowgate_loom)))]

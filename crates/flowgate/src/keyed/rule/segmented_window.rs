@@ -16,17 +16,13 @@
 //! segment it is the end of.
 
 use super::super::entry::{MOST_STATE, Reading, TICK_BITS};
-use super::fixed_window::{are_of_window, digits, span};
+use super::fixed_window::{are_of_window, count_digits, digits, most_of, span, told};
+use super::terms::MOST_SPAN;
 use super::{Rule, Terms, tally};
 use crate::quota::{Quota, QuotaError};
 
 #[derive(Debug)]
 pub struct SegmentedWindow;
-
-/// How many bits each count has, for a limit of so many digits.
-fn half(digits: u32) -> u32 {
-    digits.max(TICK_BITS / 2)
-}
 
 /// What a state stands for, or what it comes to at a later time.
 #[derive(Clone, Copy)]
@@ -74,11 +70,27 @@ impl Segments {
 
     fn pack(self, terms: &Terms) -> u128 {
         let bits = terms.count_bits;
-        let most = (1_u128 << (bits / 2)) - 1;
+        let [before, newest] =
+            [self.before, self.newest].map(|count| u128::from(count.min(most_of(bits / 2))));
         let end = ((self.index + 2) * terms.span).div_ceil(1 << bits) << bits;
-        let counts =
-            u128::from(self.before).min(most) << (bits / 2) | u128::from(self.newest).min(most);
-        (end | counts).min(MOST_STATE)
+        (end | before << (bits / 2) | newest).min(MOST_STATE)
+    }
+
+    /// With what the counts tell in other terms than these.
+    fn told(self, terms: &Terms) -> Self {
+        let [before, newest] =
+            [self.before, self.newest].map(|count| told(count, terms.count_bits / 2));
+        Self {
+            before,
+            newest,
+            ..self
+        }
+    }
+
+    /// Whether nobody knows how much more than all has been counted.
+    fn is_beyond(self, terms: &Terms) -> bool {
+        let told = self.told(terms);
+        self.sum() > terms.most && told.before.max(told.newest) == u64::MAX
     }
 
     fn sum(self) -> u64 {
@@ -91,11 +103,14 @@ fn room(window_ns: u64) -> u32 {
     (window_ns.ilog2() + TICK_BITS) / 2
 }
 
+fn window_ns(terms: &Terms) -> u64 {
+    (terms.span >> TICK_BITS) as u64
+}
+
 impl SegmentedWindow {
     fn terms_of(limit: u64, scale: u64, window_ns: u64) -> Result<Terms, QuotaError> {
-        let half = half(digits(limit));
         let room = room(window_ns);
-        if half > room {
+        if digits(limit) > room {
             let most = (1 << room) - 1;
             return Err(QuotaError::out_of_range(
                 "the limit of a keyed segmented window as long as this",
@@ -104,6 +119,7 @@ impl SegmentedWindow {
                 most,
             ));
         }
+        let half = count_digits(limit).min(room).max(TICK_BITS / 2);
         Ok(Terms {
             unit: 0,
             most: limit,
@@ -116,13 +132,15 @@ impl SegmentedWindow {
 }
 
 impl Rule for SegmentedWindow {
+    const FLOWS: bool = false;
+
     fn terms(quota: &Quota) -> Result<Terms, QuotaError> {
         let (limit, window_ns) = quota.window()?;
         Self::terms_of(limit, quota.scale(), window_ns)
     }
 
     fn is_sound(terms: &Terms) -> bool {
-        are_of_window(terms, Self::terms_of)
+        are_of_window::<Self>(terms, Self::terms_of)
     }
 
     /// A state does not tell how long its segments are.
@@ -130,9 +148,19 @@ impl Rule for SegmentedWindow {
         if own.span == table.span {
             return Ok(());
         }
-        let [own_ns, ns] = [own, table].map(|terms| (terms.span >> TICK_BITS) as u64);
+        let [own_ns, ns] = [own, table].map(window_ns);
         let what = "the window of a key of this limiter, in nanoseconds,";
         Err(QuotaError::out_of_range(what, own_ns, ns, ns))
+    }
+
+    fn widened(new: Terms, old: &Terms) -> Terms {
+        let bits = old.count_bits.min(2 * room(window_ns(&new)));
+        let bits = bits.max(new.count_bits);
+        let fits = new.span <= MOST_SPAN - (1 << bits);
+        Terms {
+            count_bits: if fits { bits } else { new.count_bits },
+            ..new
+        }
     }
 
     fn take(state: u128, now: u128, n: u64, terms: &Terms) -> Result<u128, u128> {
@@ -168,7 +196,8 @@ impl Rule for SegmentedWindow {
 
     fn give_back(state: u128, now: u128, n: u64, terms: &Terms) -> (u128, u64) {
         // Not as of now: an earlier time is still to find what came before the newest.
-        let Some(segments) = Segments::of(state, terms) else {
+        let known = Segments::of(state, terms).filter(|known| !known.is_beyond(terms));
+        let Some(segments) = known else {
             return (state, 0);
         };
         let current = now / terms.span;
@@ -192,7 +221,8 @@ impl Rule for SegmentedWindow {
     }
 
     fn take_back(state: u128, then: u128, now: u128, n: u64, terms: &Terms) -> u128 {
-        let Some(segments) = Segments::of(state, terms) else {
+        let known = Segments::of(state, terms).filter(|known| !known.is_beyond(terms));
+        let Some(segments) = known else {
             return state;
         };
         let [then, now] = [then, now].map(|at| at / terms.span);
@@ -210,46 +240,57 @@ impl Rule for SegmentedWindow {
         less.pack(terms)
     }
 
-    fn restate(state: u128, from: &Terms, to: &Terms, at: u128) -> u128 {
-        Segments::at(state, at, from).pack(to)
+    /// Over or not: a stale time is to find what was counted.
+    fn restate(state: u128, from: &Terms, to: &Terms, _: u128) -> u128 {
+        match Segments::of(state, from) {
+            Some(segments) if from.count_bits != to.count_bits => segments.told(from).pack(to),
+            Some(_) => state,
+            None => 0,
+        }
     }
 
     fn behind(state: u128, _: u128, _: u128, _: &Terms) -> u128 {
         state
     }
 
+    fn begins(state: u128, terms: &Terms) -> u128 {
+        Segments::of(state, terms).map_or(0, |segments| segments.index * terms.span)
+    }
+
     fn class(terms: &Terms) -> u16 {
-        // At most 64.
-        digits(terms.most) as u16
+        // Less than 78.
+        terms.count_bits as u16
     }
 
     fn has_class(class: u16, table: &Terms) -> bool {
-        half(class.into()) <= room((table.span >> TICK_BITS) as u64)
+        let bits = u32::from(class);
+        bits % 2 == 0 && (TICK_BITS..=2 * room(window_ns(table))).contains(&bits)
     }
 
-    /// The least limit with as many digits, of which a count is the largest part. A key's own limit is of the same windows.
+    /// A key's own limit is of the same windows.
     fn of_class(class: u16, table: &Terms) -> Terms {
         Terms {
-            most: 1 << class.saturating_sub(1),
-            count_bits: 2 * half(class.into()),
+            count_bits: class.into(),
             ..*table
         }
     }
 
-    fn unknown_until(free: u128, terms: &Terms) -> u128 {
-        let full = Segments {
-            index: free.div_ceil(terms.span).saturating_sub(2),
+    fn unknown_until(state: u128, free: u128, terms: &Terms) -> u128 {
+        let index = free.div_ceil(terms.span).saturating_sub(2);
+        let known = Segments::of(state, terms).map_or(0, |segments| segments.index);
+        let all = Segments {
+            index: index.max(known),
             before: 0,
-            newest: terms.most,
+            newest: u64::MAX,
         };
-        full.pack(terms)
+        all.pack(terms)
     }
 
     fn to_cell(state: u128, terms: &Terms) -> u64 {
         match Segments::of(state, terms) {
             Some(segments) => {
                 let end = (segments.index + 2) * terms.span;
-                tally::pack(end, segments.sum().into(), terms.most)
+                tally::pack(end, segments.told(terms).sum())
             }
             None => 0,
         }
@@ -267,11 +308,11 @@ impl Rule for SegmentedWindow {
         tally::meet(one, other)
     }
 
-    fn from_cell(cell: u64, _: u128, terms: &Terms) -> u128 {
+    fn from_cell(cell: u64, _: u128, terms: &Terms, _: &Terms) -> u128 {
         let sum = Segments {
             index: (tally::end(cell).div_ceil(terms.span)).saturating_sub(2),
             before: 0,
-            newest: tally::count(cell, terms.most),
+            newest: tally::count(cell),
         };
         sum.pack(terms)
     }
@@ -279,6 +320,9 @@ impl Rule for SegmentedWindow {
     /// To segments of the other clock that do not end earlier.
     fn carry(state: u128, now: u128, then: u128, terms: &Terms) -> u128 {
         let segments = Segments::at(state, now, terms);
+        if segments.sum() == 0 {
+            return 0;
+        }
         let left = (segments.index + 2) * terms.span - now;
         let index = then.saturating_add(left).div_ceil(terms.span) - 2;
         Segments { index, ..segments }.pack(terms)
@@ -286,9 +330,5 @@ impl Rule for SegmentedWindow {
 
     fn carry_cell(cell: u64, now: u128, then: u128) -> u64 {
         tally::carry(cell, now, then)
-    }
-
-    fn restate_cell(cell: u64, _: &Terms, _: &Terms, _: u128) -> u64 {
-        cell
     }
 }

@@ -1,62 +1,98 @@
-//! What the sketch keeps of a window, in 64 bits: when it ends, and how much of the limit is used, both rounded up.
+//! What the sketch keeps of a window, in 64 bits: when it ends, and how many units are counted in it. Both are rounded up.
 //!
 //! ```text
-//!  63                                     8 7          0
-//! ┌────────────────────────────────────────┬────────────┐
-//! │           end, in 256 ns               │ used / 255 │
-//! └────────────────────────────────────────┴────────────┘
+//!  63                                  14 13        8 7        0
+//! ┌──────────────────────────────────────┬───────────┬──────────┐
+//! │        end, in steps of 16.4 µs      │ exponent  │ mantissa │
+//! └──────────────────────────────────────┴───────────┴──────────┘
 //! ```
+//!
+//! The count is a number of units and not a share of a limit, so it stands for the same by every limit. It is exact up to 511,
+//! and at most 1/256 too large above that. A larger count has a larger code, so codes are compared and not counts. A count that
+//! is [`u64::MAX`] stands for an unknown number: whoever has it has used everything.
 
-use super::super::entry::TICK_BITS;
+use super::super::entry::MOST_STATE;
 
-const USED_BITS: u32 = 8;
-const ALL_USED: u64 = (1 << USED_BITS) - 1;
+const EXPONENT_BITS: u32 = 6;
+const MANTISSA_BITS: u32 = 8;
+const COUNT_BITS: u32 = EXPONENT_BITS + MANTISSA_BITS;
+const COUNT: u64 = (1 << COUNT_BITS) - 1;
 /// Ticks in a step of the end.
-const STEP_BITS: u32 = TICK_BITS + USED_BITS;
+const STEP_BITS: u32 = 26;
+const MOST_STEPS: u64 = u64::MAX >> COUNT_BITS;
 
-pub(super) fn pack(end: u128, count: u128, most: u64) -> u64 {
-    let steps = end
-        .div_ceil(1 << STEP_BITS)
-        .min(u128::from(u64::MAX >> USED_BITS));
-    let used = (count * u128::from(ALL_USED)).div_ceil(u128::from(most.max(1)));
-    (steps as u64) << USED_BITS | used.min(ALL_USED.into()) as u64
+pub(super) fn pack(end: u128, count: u64) -> u64 {
+    let steps = end.div_ceil(1 << STEP_BITS).min(MOST_STEPS.into());
+    (steps as u64) << COUNT_BITS | code(count)
+}
+
+/// Exponent and mantissa of a count. Rounding a mantissa up beyond its bits makes it the first of the next exponent.
+fn code(count: u64) -> u64 {
+    let digits = u64::BITS - count.leading_zeros();
+    let Some(shift) = digits.checked_sub(MANTISSA_BITS + 1) else {
+        return count;
+    };
+    let mantissa = u128::from(count).div_ceil(1 << shift) as u64;
+    (u64::from(shift) << MANTISSA_BITS) + mantissa
 }
 
 pub(super) fn end(cell: u64) -> u128 {
-    match cell >> USED_BITS {
+    match cell >> COUNT_BITS {
         // It may have been more.
-        steps if steps == u64::MAX >> USED_BITS => super::super::entry::MOST_STATE >> 1,
+        MOST_STEPS => MOST_STATE >> 1,
         steps => u128::from(steps) << STEP_BITS,
     }
 }
 
-/// Of a limit of `most`.
-pub(super) fn count(cell: u64, most: u64) -> u64 {
-    let used = u128::from(cell & ALL_USED) * u128::from(most);
-    // At most `most`.
-    used.div_ceil(ALL_USED.into()) as u64
+pub(super) fn count(cell: u64) -> u64 {
+    let code = cell & COUNT;
+    let Some(shift) = (code >> MANTISSA_BITS).checked_sub(1) else {
+        return code;
+    };
+    let mantissa = code - (shift << MANTISSA_BITS);
+    let count = u128::from(mantissa).checked_shl(shift as u32);
+    count.map_or(u64::MAX, |count| u64::try_from(count).unwrap_or(u64::MAX))
 }
 
 /// The same, as long after `then` as it is after `now`.
 pub(super) fn carry(cell: u64, now: u128, then: u128) -> u64 {
     match end(cell).saturating_sub(now) {
         0 => 0,
-        left => pack(
-            then.saturating_add(left),
-            (cell & ALL_USED).into(),
-            ALL_USED,
-        ),
+        left => pack(then.saturating_add(left), 0) | cell & COUNT,
     }
 }
 
 /// No less than either.
 pub(super) fn join(one: u64, other: u64) -> u64 {
-    let end = (one >> USED_BITS).max(other >> USED_BITS);
-    end << USED_BITS | (one & ALL_USED).max(other & ALL_USED)
+    let end = (one >> COUNT_BITS).max(other >> COUNT_BITS);
+    end << COUNT_BITS | (one & COUNT).max(other & COUNT)
 }
 
 /// No more than either.
 pub(super) fn meet(one: u64, other: u64) -> u64 {
-    let end = (one >> USED_BITS).min(other >> USED_BITS);
-    end << USED_BITS | (one & ALL_USED).min(other & ALL_USED)
+    let end = (one >> COUNT_BITS).min(other >> COUNT_BITS);
+    end << COUNT_BITS | (one & COUNT).min(other & COUNT)
+}
+
+#[cfg(all(test, not(flowgate_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c1_c7_a_count_is_no_smaller_hardly_larger_and_in_order() {
+        let powers = (0..64).map(|shift| 1_u64 << shift);
+        let around = powers
+            .flat_map(|power| (0..600).map(move |n| power.saturating_add(n * (power >> 9).max(1))));
+        let mut counts: Vec<_> = around.chain([0, u64::MAX - 1, u64::MAX]).collect();
+        counts.sort_unstable();
+        let mut before = 0;
+        for n in counts {
+            let cell = pack(0, n);
+            let known = count(cell);
+            assert!(known >= n && known - n <= n / 256, "{n} as {known}");
+            assert!(n > 511 || known == n, "{n} as {known}");
+            assert!(cell >= before, "{n}");
+            before = cell;
+        }
+    }
 }

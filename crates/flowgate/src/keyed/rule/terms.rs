@@ -17,6 +17,14 @@ pub struct Terms {
     pub(crate) reading: Reading,
 }
 
+/// A change of the table's terms, at an instant.
+#[derive(Clone, Copy, Debug)]
+pub struct Change {
+    pub(crate) from: Terms,
+    pub(crate) to: Terms,
+    pub(crate) at: u128,
+}
+
 /// Half of what a state can hold: the other half is for any instant up to `u64::MAX` ns.
 pub(super) const MOST_SPAN: u128 = MOST_STATE / 2;
 
@@ -24,6 +32,15 @@ impl Terms {
     /// Ticks that `n` units cost, `n` being at most `most`.
     pub(crate) const fn cost(&self, n: u64) -> u128 {
         n as u128 * self.unit
+    }
+}
+
+impl Change {
+    /// A state in the terms before, in those after. Nobody has decided later than `newest`, but perhaps later than the change, by
+    /// the terms before: so neither instant is to give more than the other.
+    pub(crate) fn restated<R: super::Rule>(&self, state: u128, newest: u128) -> u128 {
+        let restated = |at| R::restate(state, &self.from, &self.to, at);
+        restated(self.at).max(restated(newest.max(self.at)))
     }
 }
 
@@ -36,6 +53,12 @@ pub(super) fn scaled(a: u128, b: u128, c: u128) -> u128 {
     };
     let all = whole.checked_mul(b).and_then(|all| all.checked_add(part));
     all.unwrap_or(MOST_STATE).min(MOST_STATE)
+}
+
+/// `a · b / c`, rounded down, or, where that takes more than 128 bits, something smaller. `c` is not 0.
+pub(super) fn scaled_down(a: u128, b: u128, c: u128) -> u128 {
+    let part = (a % c).checked_mul(b).map_or(0, |product| product / c);
+    (a / c).saturating_mul(b).saturating_add(part)
 }
 
 #[cfg(all(test, not(flowgate_loom)))]

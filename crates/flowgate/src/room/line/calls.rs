@@ -1,7 +1,7 @@
 //! Who is woken when: the next in line, shortly before it is due.
 
 use super::{Line, NEVER_NS, State};
-use crate::alarm::wake;
+use crate::alarm::{Alarm, wake};
 use crate::clock::{Clock, Timestamp};
 use crate::room::Supply;
 use crate::room::settings::Precision;
@@ -11,6 +11,10 @@ use core::task::Waker;
 
 /// How long the next in line has to look after itself, and those behind it, before somebody else is woken to do it.
 const PATIENCE_NS: u64 = 1_000_000;
+
+/// How long somebody may take to look for a turn that only itself can take. Long, because those behind overtake it then;
+/// but not forever, because it may have been forgotten.
+const ABSENCE_NS: u64 = 1_000_000_000;
 
 /// Sleeping until somewhat before the instant, a strict wait is never late.
 const STRICT_LEAD_NS: u64 = 60_000;
@@ -126,11 +130,7 @@ impl State {
             .min(self.turning_ns());
         if due_ns <= now_ns {
             // Its own affair, and not the poller's.
-            self.call = None;
-            if self.called.replace(next) != Some(next) {
-                let waker = self.queue.waker(next);
-                self.wake(waker);
-            }
+            self.wait_for_itself(next, now_ns);
             return;
         }
         self.called = None;
@@ -141,9 +141,7 @@ impl State {
             return;
         }
         let call_ns = self.call_ns(supply.clock());
-        let is_called = (self.call)
-            .is_some_and(|call| (call.index, call.at_ns) == (next, call_ns) && !call.is_in_doubt);
-        if is_called && self.alarm.is_some() {
+        if self.has_called(next, call_ns) {
             return;
         }
         let call = self.call(next, call_ns);
@@ -151,6 +149,42 @@ impl State {
         if me != Some(next) || call_ns > now_ns {
             self.retime(Some(call));
         }
+    }
+
+    /// Has `next` woken to take its turn itself, and those behind it when it has not done so by then.
+    fn wait_for_itself(&mut self, next: u32, now_ns: u64) {
+        let since_ns = match self.called {
+            Some((called, since_ns)) if called == next => since_ns,
+            _ => {
+                self.called = Some((next, now_ns));
+                let waker = self.queue.waker(next);
+                self.wake(waker);
+                now_ns
+            }
+        };
+        let Some(behind) = self.after(next) else {
+            self.call = None;
+            return;
+        };
+        let call_ns = since_ns.saturating_add(ABSENCE_NS);
+        if !self.has_called(behind, call_ns) {
+            let call = self.call(behind, call_ns);
+            self.retime(Some(call));
+        }
+    }
+
+    /// Whether an alarm is set for `index` at `at_ns`.
+    fn has_called(&self, index: u32, at_ns: u64) -> bool {
+        let is_called = (self.call)
+            .is_some_and(|call| (call.index, call.at_ns) == (index, at_ns) && !call.is_in_doubt);
+        is_called && self.alarm.is_some() && self.is_timed_here()
+    }
+
+    /// Whether `next` was woken to take its turn itself, and has not done so for a long time.
+    pub(super) fn is_absent(&self, next: u32, now_ns: u64) -> bool {
+        self.called.is_some_and(|(called, since_ns)| {
+            called == next && now_ns.saturating_sub(since_ns) >= ABSENCE_NS
+        })
     }
 
     /// Has `index` woken at `at_ns`, and nobody else.
@@ -172,7 +206,7 @@ impl State {
     }
 
     pub(super) fn forget_call_of(&mut self, index: u32) -> bool {
-        if self.called == Some(index) {
+        if self.called.is_some_and(|(called, _)| called == index) {
             self.called = None;
         }
         let is_called = self.call.is_some_and(|call| call.index == index);
@@ -222,9 +256,16 @@ impl State {
     }
 
     /// Whether there is something to be done for the line: somebody in it can be served, or the next one has to ask
-    /// for an alarm, because the last one has gone off too early.
+    /// for an alarm, because the last one has gone off too early or was asked for in a process that this one was forked
+    /// from.
     pub(in crate::room) fn needs_service(&self, now_ns: u64) -> bool {
-        self.service_ns <= now_ns || self.is_untimed()
+        self.service_ns <= now_ns || self.is_untimed() || !self.is_timed_here()
+    }
+
+    /// Whether the alarm, if there is one, goes off in this process.
+    fn is_timed_here(&self) -> bool {
+        let alarm = self.alarm.as_ref();
+        alarm.is_none_or(Alarm::is_of_this_process)
     }
 
     /// The next one is to ask for an alarm again.

@@ -8,7 +8,7 @@ mod serving;
 use self::calls::Call;
 use super::Supply;
 use super::board::Board;
-use super::queue::{Answer, Queue};
+use super::queue::{Answer, Progress, Queue, Ticket};
 use super::settings::{Order, Settings};
 use crate::alarm::{Alarm, wake};
 use crate::clock::{Clock, Timestamp};
@@ -50,10 +50,11 @@ pub(super) struct State {
     floor_ns: u64,
     /// When the next in line can be granted, if nothing else happens.
     due_ns: u64,
-    /// When something has to be done for the line: that, or the deadline of the next one, which may not look itself.
+    /// When something has to be done for the line: that, or the deadline of the next one, which may not look itself; 0
+    /// after somebody was [struck out](Line::strike_out).
     service_ns: u64,
-    /// Who has been woken for a turn that only itself can take.
-    called: Option<u32>,
+    /// Who has been woken for a turn that only itself can take, and when.
+    called: Option<(u32, u64)>,
     call: Option<Call>,
     afterwards: Option<Afterwards>,
     pub(super) settings: Settings,
@@ -72,6 +73,8 @@ pub(super) struct State {
     retimers: u32,
     /// How many times anybody was to be called.
     calls: u64,
+    /// Who has been cancelled, and is to be taken out of the line.
+    cancelled: Vec<Ticket>,
 }
 
 /// What whoever holds the lock is to do when it has been let go, besides waking somebody.
@@ -103,6 +106,7 @@ impl Line {
                 lead_ns: 0,
                 retimers: 0,
                 calls: 0,
+                cancelled: Vec::new(),
                 floor_ns: 0,
                 due_ns: NEVER_NS,
                 service_ns: NEVER_NS,
@@ -118,6 +122,19 @@ impl Line {
     /// Whoever serves or refuses anybody under it has to let go of it by [`end`](Self::end).
     pub(super) fn lock(&self) -> LockGuard<'_, State> {
         self.state.lock()
+    }
+
+    /// Takes out of the line whoever has been [cancelled](State::note_cancelled). If somebody is due, that is done after
+    /// those who are have been served: it may be one of them.
+    ///
+    /// Called by somebody who does not have the limiter and so cannot serve: one of those in line is called to do it.
+    pub(super) fn strike_out(self: &Arc<Self>) {
+        let now_ns = self.clock.now().as_nanos();
+        let mut state = self.lock();
+        if state.service_ns > now_ns && state.strike_out(now_ns) {
+            state.call_to_serve(now_ns);
+        }
+        self.end(state);
     }
 
     /// Lets go of the lock, and does what was left to be done then.
@@ -165,15 +182,48 @@ impl State {
 
     /// Takes `index` out of the line, which has been told nothing; whether others have to see to those in line.
     pub(super) fn leave(&mut self, index: u32, now_ns: u64) -> (Option<Waker>, bool) {
+        let is_to_serve = self.step_out(index, now_ns);
+        (self.queue.remove(index), is_to_serve)
+    }
+
+    /// Before `index`, which has been told nothing, is taken out of the line: whether others have to see to those in line.
+    fn step_out(&mut self, index: u32, now_ns: u64) -> bool {
         let was_next = self.next() == Some(index);
         if was_next && self.queue.waiters() > 1 {
             // Only now can the one behind it go.
             self.changed(now_ns);
         }
         let was_called = self.forget_call_of(index);
-        let is_untimed = self.is_untimed();
-        let waker = self.queue.remove(index);
-        (waker, was_next || was_called || is_untimed)
+        was_next || was_called || self.is_untimed()
+    }
+
+    /// Whoever has `ticket` is to be taken out of the line, and refused as cancelled.
+    pub(super) fn note_cancelled(&mut self, ticket: Ticket) {
+        self.cancelled.push(ticket);
+    }
+
+    /// Takes the cancelled ones out of the line, and returns whether others have to see to those who are left.
+    #[cold]
+    fn strike_out(&mut self, now_ns: u64) -> bool {
+        let mut is_to_serve = false;
+        for ticket in core::mem::take(&mut self.cancelled) {
+            if self.queue.progress(ticket) == Progress::InLine {
+                is_to_serve |= self.step_out(ticket.place, now_ns);
+                let refused = Answer::Refused(Denied::cancelled());
+                let waker = self.queue.tell(ticket.place, refused);
+                self.wake(waker);
+            }
+        }
+        is_to_serve
+    }
+
+    /// Whoever looks from now on is to serve those in line, and the next of them is called to look.
+    fn call_to_serve(&mut self, now_ns: u64) {
+        self.service_ns = 0;
+        if let Some(next) = self.next() {
+            let call = self.call(next, now_ns);
+            self.retime(Some(call));
+        }
     }
 
     /// Serves nobody from now on.

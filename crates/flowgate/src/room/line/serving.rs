@@ -29,13 +29,19 @@ impl Line {
         now_ns: u64,
         mut me: Option<Ticket>,
     ) -> LockGuard<'a, State> {
-        while state.serve(&self.board, supply, now_ns, me.map(|me| me.place)) {
-            self.end(state);
-            state = self.state.lock();
-            // Others may have served it meanwhile, and a third one may stand in its place.
+        loop {
+            while state.serve(&self.board, supply, now_ns, me.map(|me| me.place)) {
+                self.end(state);
+                state = self.state.lock();
+                // Others may have served it meanwhile, and a third one may stand in its place.
+                me = me.filter(|&me| state.queue.progress(me) == Progress::InLine);
+            }
+            if state.cancelled.is_empty() || state.changes > 0 {
+                return state;
+            }
+            state.strike_out(now_ns);
             me = me.filter(|&me| state.queue.progress(me) == Progress::InLine);
         }
-        state
     }
 }
 
@@ -44,7 +50,7 @@ impl State {
     fn serve(&mut self, board: &Board, supply: &dyn Supply, now_ns: u64, me: Option<u32>) -> bool {
         if self.changes > 0 {
             // Who was called to take its turn itself, and looks now, has to be called again.
-            self.called.take_if(|called| me == Some(*called));
+            self.called.take_if(|(called, _)| me == Some(*called));
             return false;
         }
         self.turn_round(now_ns);
@@ -56,8 +62,11 @@ impl State {
             };
             match self.decide(supply, next, now_ns, me) {
                 Decision::Now(answer) => {
-                    if let Answer::Granted { at_ns, .. } = answer {
-                        self.changed(at_ns);
+                    match answer {
+                        Answer::Granted { at_ns, .. } => self.changed(at_ns),
+                        // Only now can the one behind it go.
+                        Answer::PassedOver => self.changed(now_ns),
+                        Answer::Refused(_) => {}
                     }
                     let waker = match self.number_to_show(next, answer) {
                         Some(number) if me != Some(next) => {
@@ -89,7 +98,7 @@ impl State {
     /// Nobody is to look after a time when that has been told.
     fn number_to_show(&self, next: u32, answer: Answer) -> Option<u64> {
         let is_granted = matches!(answer, Answer::Granted { .. });
-        let is_timeless = self.service_ns == NEVER_NS && !self.queue.has_receipts();
+        let is_timeless = self.service_ns == NEVER_NS && !self.queue.keeps_receipts();
         if is_granted && is_timeless && !self.is_lifo {
             self.queue.number_that_says_all(next)
         } else {
@@ -125,17 +134,19 @@ impl State {
             let at = Timestamp::from_nanos(at_ns);
             let answer = if is_own_affair && me != Some(next) {
                 match supply.peek(at, request.units) {
+                    Ok(()) if self.is_absent(next, now_ns) => {
+                        return Decision::Now(Answer::PassedOver);
+                    }
                     Ok(()) => return Decision::At(at_ns, None),
                     Err(denied) => Err(denied),
                 }
             } else {
-                supply.drain(at, request.units, self.queue.units())
+                let level = self.queue.units();
+                let receipts = self.queue.receipts_to_keep(next, supply.receipts());
+                supply.drain(at, request.units, level, receipts)
             };
             let denied = match answer {
-                Ok(receipt) => {
-                    if let Some(receipt) = receipt {
-                        self.queue.keep(next, receipt);
-                    }
+                Ok(()) => {
                     let units = request.units;
                     return Decision::Now(Answer::Granted { at_ns, units });
                 }

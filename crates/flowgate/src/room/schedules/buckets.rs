@@ -409,7 +409,7 @@ fn c6_somebody_who_is_called_and_gives_up_meets_a_change_and_a_newcomer() {
     });
 }
 
-fn poll(wait: &mut Pin<Box<Acquire<'_>>>, waker: &Waker) -> Poll<Result<Grant, Denied>> {
+fn poll(wait: &mut Pin<Box<Acquire<&TokenBucket>>>, waker: &Waker) -> Poll<Result<Grant, Denied>> {
     wait.as_mut().poll(&mut Context::from_waker(waker))
 }
 

@@ -19,10 +19,10 @@ mod slots;
 mod types;
 mod wakers;
 
-use super::{Acquire, Grant};
+use super::{Acquirable, Acquire, Grant};
 use crate::clock::{ManualClock, Timestamp};
 use crate::concurrency_limit::ConcurrencyLimit;
-use crate::permit::{AcquirePermit, Lender, Permit};
+use crate::permit::{Lender, Permit, Permits};
 use crate::quota::Quota;
 use crate::token_bucket::TokenBucket;
 use crate::verdict::Denied;
@@ -162,7 +162,7 @@ struct InUse(AtomicU64);
 impl InUse {
     /// Waits for a permit, and uses it for a while.
     #[track_caller]
-    fn hold<P>(&self, wait: AcquirePermit<P>, most: u64) -> Result<(), Denied>
+    fn hold<P>(&self, wait: Acquire<Permits<P>>, most: u64) -> Result<(), Denied>
     where
         P: Deref + Clone + Unpin,
         P::Target: Lender,
@@ -224,7 +224,7 @@ struct Ledger {
 
 impl Ledger {
     /// Waits for a turn, and enters it.
-    fn wait(&self, wait: Acquire<'_>) -> Result<Grant, Denied> {
+    fn wait(&self, wait: Acquire<impl Acquirable<Granted = Grant>>) -> Result<Grant, Denied> {
         let (visit, answer) = self.moments.visit(wait);
         if let Ok(grant) = answer {
             self.enter(visit, grant);
@@ -237,7 +237,7 @@ impl Ledger {
     }
 
     /// [`leave_early`], unless it is let through at once.
-    fn pass_by(&self, wait: Acquire<'_>) {
+    fn pass_by(&self, wait: Acquire<impl Acquirable<Granted = Grant>>) {
         if let Some(answer) = leave_early(wait) {
             self.enter_now(answer.expect("nothing is refused"));
         }

@@ -310,6 +310,32 @@ fn cancelling_meets_those_who_enter_the_line() {
     });
 }
 
+/// Whether the cancelled one looks before, meanwhile or after.
+#[test]
+fn c6_a_place_is_free_once_its_wait_is_cancelled() {
+    explore(|| {
+        let (bucket, time) = bucket(0);
+        let ledger = Ledger::default();
+        let handle = CancelHandle::new();
+        bucket.line().set_max_waiters(1);
+        let mut cancelled = pin!(bucket.acquire().cancelled_by(&handle));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(cancelled.as_mut().poll(&mut context).is_pending());
+        thread::scope(|threads| {
+            threads.spawn(|| match block_on(cancelled) {
+                Ok(grant) => ledger.enter_now(grant),
+                Err(denied) => assert!(denied.is_cancelled(), "{denied:?}"),
+            });
+            threads.spawn(|| {
+                handle.cancel();
+                ledger.wait(bucket.acquire()).expect("its place is free");
+            });
+            threads.spawn(|| walk(&time, [12, 20, 31]));
+        });
+        ledger.reckon(&bucket, 0);
+    });
+}
+
 #[test]
 fn c5_cancelling_meets_a_clock_that_moves() {
     explore(|| {

@@ -40,7 +40,8 @@
 //! all come back before anything is decided. So a token that is anywhere is found.
 //!
 //! Until when there is nothing, each stripe then keeps in mind ([`Stripe::is_dry_for`]), so that the next refusal
-//! costs a clock reading. Whatever else changes the centre has it forgotten: afterwards, so that who has read the
+//! costs a clock reading. Once the clock has reached that instant, the note is void, even if the clock is set back: other
+//! stripes may have taken what came. Whatever else changes the centre has it forgotten: afterwards, so that who has read the
 //! centre before either comes too late to note it, or has it forgotten again.
 //!
 //! Everything but taking from a stripe, a reservation, a refund, a change of quota, begins with that too: see
@@ -167,8 +168,14 @@ impl<R: Rule> Word<R> {
                 (_, true) => Some((own, held)),
                 (_, false) => stripes.find(Held::is_spent),
             };
-            let view = seen.view::<R>(&stripes.clock);
+            let behind;
+            let mut view = seen.view::<R>(&stripes.clock);
             let now_ns = view.now_ns;
+            if now_ns < parameters.since_ns {
+                behind = self.behind(now_ns, view.generation());
+                let Some(behind) = &behind else { continue };
+                view.step_behind(behind);
+            }
             let state = match R::take(&view, parameters.ticks(n)) {
                 Ok(state) => state,
                 Err(missing) if seen.shared.issued == 0 => {
@@ -193,7 +200,7 @@ impl<R: Rule> Word<R> {
                 None if spent.is_some() => (state, Act::Clear, spent),
                 None => (state, Act::None, None),
             };
-            if self.go_on(stripes, &seen, state, act, of) {
+            if self.go_on(stripes, &seen, view.stored(state), act, of) {
                 if n < parameters.units_per_token {
                     // It may have been there before there is a whole token, which then comes later.
                     stripes.forget_dryness();
@@ -204,7 +211,7 @@ impl<R: Rule> Word<R> {
     }
 
     /// The state after `n` units and so many handfuls, if that leaves as much as all stripes could be issued.
-    fn filled(&self, view: &View, stripes: &Stripes, n: u64, handfuls: u64) -> Option<u128> {
+    fn filled(&self, view: &View<'_>, stripes: &Stripes, n: u64, handfuls: u64) -> Option<u128> {
         let parameters = &view.parameters;
         let most = Shared::MOST_HANDFULS * stripes.len() as u64;
         let units = |handfuls: u64| handfuls.checked_mul(parameters.handful_units);
@@ -265,7 +272,8 @@ impl<R: Rule> Word<R> {
         loop {
             let narrow = self.narrow.load(Ordering::Acquire);
             let slot = Narrow::slot(narrow);
-            let parameters = self.cold[slot].load();
+            let mut parameters = self.cold[slot].load::<R>();
+            parameters.handful_units = self.cold[slot].handful_units.load(Ordering::Acquire);
             let tag = self.hot[slot].tag.load(Ordering::Acquire);
             if !Narrow::is_of(narrow, tag) {
                 continue;
@@ -395,7 +403,7 @@ impl<R: Rule> Word<R> {
 
 impl Seen {
     /// Now, with the state settled.
-    fn view<R: Rule>(&self, clock: &Clock) -> View {
+    fn view<R: Rule>(&self, clock: &Clock) -> View<'static> {
         let parameters = self.parameters;
         let now_ns = clock.now().as_nanos();
         let mut view = View {
@@ -403,6 +411,7 @@ impl Seen {
             parameters,
             state: self.shared.state,
             now_ns,
+            behind: None,
             raw: Raw::Shared {
                 word: self.word,
                 generation: self.generation,

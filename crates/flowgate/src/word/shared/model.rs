@@ -327,7 +327,9 @@ fn c2_what_is_given_back_is_not_taken_for_missing() {
         ],
         |model, admitted| {
             let stripe = model.stripes().get(0);
-            let is_dry = stripe.is_dry_for(|| model.now_ns()).is_some();
+            let is_dry = stripe
+                .is_dry_for(|at_ns| at_ns.saturating_sub(model.now_ns()))
+                .is_some();
             assert!(
                 !is_dry || admitted == 1,
                 "there is one, and it says that there is none"

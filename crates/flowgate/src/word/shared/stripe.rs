@@ -165,14 +165,15 @@ impl Stripe {
             .compare_exchange_weak(word, word - n, Ordering::AcqRel, Ordering::Acquire)
     }
 
-    /// How long it is from now until there may be a token anywhere, as far as is known.
+    /// How long it is from now until there may be a token anywhere, as far as is known. `ns_until` returns how long it is
+    /// until the clock reaches an instant for the first time: once it has been there, whatever there was may be taken.
     #[inline]
-    pub(crate) fn is_dry_for(&self, now_ns: impl FnOnce() -> u64) -> Option<NonZeroU64> {
+    pub(crate) fn is_dry_for(&self, ns_until: impl FnOnce(u64) -> u64) -> Option<NonZeroU64> {
         let dry = self.dry.load(Ordering::Acquire);
         if dry & 1 != 0 {
             return None;
         }
-        NonZeroU64::new((dry >> 1).saturating_sub(now_ns()))
+        NonZeroU64::new(ns_until(dry >> 1))
     }
 
     pub(super) fn dry(&self) -> Dry {

@@ -21,7 +21,10 @@ fn limiter(time: &ManualClock, limit: u64, per: u64, queue: u64, order: Order) -
     limiter
 }
 
-struct Waiter<'a>(Pin<Box<Acquire<'a>>>, Option<Result<(), Denied>>);
+struct Waiter<'a>(
+    Pin<Box<Acquire<&'a TokenBucket>>>,
+    Option<Result<(), Denied>>,
+);
 
 impl<'a> Waiter<'a> {
     /// `AcquireAsync(n)`.

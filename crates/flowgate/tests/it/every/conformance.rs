@@ -60,7 +60,13 @@ macro_rules! every_contract {
 every_contract! {
     token_bucket: Kind::Bucket, subject::token_bucket;
     leaky_bucket: Kind::Bucket, subject::leaky_bucket;
+    pay_after: Kind::PayAfter, subject::pay_after;
     striped: Kind::Bucket, subject::striped;
+    striped_by_its_clock: Kind::Bucket, subject::striped_by_its_clock;
+    striped_leaky_bucket: Kind::Bucket, subject::striped_leaky_bucket;
+    striped_leaky_bucket_by_its_clock: Kind::Bucket, subject::striped_leaky_bucket_by_its_clock;
+    striped_fixed_window: Kind::Window(Anchor::FirstGrant), subject::striped_fixed_window;
+    striped_fixed_window_by_its_clock: Kind::Approximate, subject::striped_fixed_window_by_its_clock;
     fixed_window: Kind::Window(Anchor::FirstGrant), subject::fixed_window;
     fixed_window_aligned: Kind::Window(Anchor::Aligned(0)), subject::fixed_window;
     fixed_window_aligned_elsewhere: Kind::Window(Anchor::Aligned(1_234_567_891)), subject::fixed_window;
@@ -75,54 +81,73 @@ every_contract! {
     keyed_leaky_bucket: Kind::Bucket, super::keyed_leaky_bucket;
     keyed_fixed_window: Kind::Window(Anchor::FirstGrant), super::keyed_fixed_window;
     keyed_segmented_window: Kind::Segmented { segments: 1 }, subject::keyed_segmented_window;
+    concurrency_limit: Kind::InFlight, subject::concurrency_limit;
+    keyed_concurrency_limit: Kind::InFlight, subject::keyed_concurrency_limit;
     // The model that the differential test trusts has to pass as well.
     oracle: Kind::Bucket, subject::oracle;
 }
 
-/// All but C2, which a stripe keeps but for the dates of what is taken from it: `types/striped.rs` says how far.
-#[test]
-fn c1_c3_c4_c5_c8_hold_of_stripes_in_use() {
-    for contract in Contract::ALL {
-        if contract == Contract::C2 {
-            continue;
-        }
-        let build = &subject::striped_by_its_clock;
-        if let Err(finding) = conformance::check_contract(Kind::Bucket, build, contract, HISTORIES)
-        {
-            panic!("{finding}");
-        }
-    }
-}
+/// A tenth of the histories by the limiter's own clock, which is set forward and back: what explicit times do not reach.
+mod by_its_clock {
+    use super::*;
 
-/// What a unit costs in a keyed bucket is rounded up to 1/4096 ns, and the end of a keyed fixed window to limit / 4096 ns:
-/// the exception to C8 that an entry of 16 bytes is bought with. Where something is rounded, C2 and C8 do not hold
-/// to the nanosecond (`keys/differential.rs` says what holds in their place), so the suite asks keys only for quotas of
-/// which nothing is.
-fn is_whole(setup: &Setup) -> bool {
-    let quota = setup.quota;
-    let units = u128::from(quota.count()) * u128::from(quota.scale());
-    match setup.kind {
-        Kind::Bucket => (quota.period().as_nanos() * 4096).is_multiple_of(units),
-        _ => units < 4096,
+    fn holds(kind: Kind, build: subject::Build<'_>) {
+        let findings = [Contract::C2, Contract::C4, Contract::C5].map(|contract| {
+            conformance::check_contract(kind, build, contract, HISTORIES / 10).err()
+        });
+        let findings: Vec<_> = findings.iter().flatten().map(ToString::to_string).collect();
+        assert!(findings.is_empty(), "{}", findings.join(""));
+    }
+
+    macro_rules! each {
+        ($($name:ident: $kind:expr, $build:path;)+) => {$(
+            #[test]
+            fn $name() {
+                holds($kind, &$build);
+            }
+        )+};
+    }
+
+    each! {
+        c2_c4_c5_token_bucket: Kind::Bucket, subject::by_its_clock;
+        c2_c4_c5_pay_after: Kind::PayAfter, subject::by_its_clock;
+        c2_c4_c5_fixed_window: Kind::Window(Anchor::FirstGrant), subject::by_its_clock;
+        c2_c4_c5_fixed_window_aligned: Kind::Window(Anchor::Aligned(0)), subject::by_its_clock;
+        c2_c4_c5_sliding_window: Kind::Sliding, subject::by_its_clock;
+        c2_c4_c5_segmented_window: Kind::Segmented { segments: 10 }, subject::by_its_clock;
+        c2_c4_c5_segmented_window_of_one: Kind::Segmented { segments: 1 }, subject::by_its_clock;
+        c2_c4_c5_approximate_window: Kind::Approximate, subject::by_its_clock;
+        c2_c4_c5_warm_up: Kind::NextPays, subject::by_its_clock;
+        c2_c4_c5_decaying_bucket: Kind::Decaying, subject::by_its_clock;
+        c2_c4_c5_keyed_token_bucket: Kind::Bucket, keyed;
+        c2_c4_c5_keyed_fixed_window: Kind::Window(Anchor::FirstGrant), keyed;
+        c2_c4_c5_keyed_segmented_window: Kind::Segmented { segments: 1 }, subject::keyed_by_its_clock;
+    }
+
+    fn keyed(setup: &Setup, test: Test<'_>) {
+        if setup.is_whole_for_keys() {
+            subject::keyed_by_its_clock(setup, test);
+        }
     }
 }
 
 type Test<'a> = &'a mut dyn FnMut(&mut dyn Subject);
 
+/// `keys/differential.rs` says what holds in place of C2 and C8 where something is rounded.
 fn keyed_token_bucket(setup: &Setup, test: Test<'_>) {
-    if is_whole(setup) {
+    if setup.is_whole_for_keys() {
         subject::keyed_token_bucket(setup, test);
     }
 }
 
 fn keyed_leaky_bucket(setup: &Setup, test: Test<'_>) {
-    if is_whole(setup) {
+    if setup.is_whole_for_keys() {
         subject::keyed_leaky_bucket(setup, test);
     }
 }
 
 fn keyed_fixed_window(setup: &Setup, test: Test<'_>) {
-    if is_whole(setup) {
+    if setup.is_whole_for_keys() {
         subject::keyed_fixed_window(setup, test);
     }
 }

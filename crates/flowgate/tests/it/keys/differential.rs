@@ -294,7 +294,7 @@ fn c1_c2_c3_c4_c7_keyed_fixed_windows_agree_with_one_for_each_key() {
         "1/s",
         "3/min",
         "100/s",
-        "4095/h",
+        "4094/h",
         "7/1ns",
         "5/min units 100",
     ]);

@@ -1,7 +1,8 @@
 //! At most so many in flight, by hand-polled futures on a clock that only moves when told to.
 
 use flowgate::{
-    AcquirePermit, CancelHandle, ConcurrencyLimit, ManualClock, Observed, Order, Permit, Timestamp,
+    Acquire, CancelHandle, ConcurrencyLimit, ManualClock, Observed, Order, Permit, Permits,
+    Timestamp,
 };
 use flowgate_testkit::task::Task;
 use std::pin::Pin;
@@ -1068,7 +1069,7 @@ fn storm(cancels: usize, threads: usize) {
                 let mut random = fastrand::Rng::with_seed(seed as u64);
                 let mut context = Context::from_waker(Waker::noop());
                 let mut held: Vec<Permit<&ConcurrencyLimit>> = Vec::new();
-                let mut waits: Vec<AcquirePermit<&ConcurrencyLimit>> = Vec::new();
+                let mut waits: Vec<Acquire<Permits<&ConcurrencyLimit>>> = Vec::new();
                 while cancelled.load(Ordering::Relaxed) < cancels {
                     for _ in 0..random.usize(1..8) {
                         let mut wait = limit.acquire().n(random.u64(1..=3));

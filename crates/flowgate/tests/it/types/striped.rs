@@ -2,8 +2,7 @@
 //! the models of `word::shared`, and by `safety/threads.rs`.
 
 use flowgate::{
-    Batch, Draw, FixedWindow, LeakyBucket, Limiter, ManualClock, Quota, Striped, Timestamp,
-    TokenBucket,
+    Batch, FixedWindow, LeakyBucket, Limiter, ManualClock, Quota, Striped, Timestamp, TokenBucket,
 };
 use std::sync::Arc;
 use std::thread;
@@ -378,23 +377,6 @@ fn c3_a_batch_says_when() {
 }
 
 #[test]
-fn a_draw_is_between_its_bounds() {
-    let (_, hot) = striped();
-    assert_eq!(hot.draw(10, 100), Ok(100));
-    assert_eq!(hot.draw(0, 0), Ok(0));
-    assert_eq!(hot.draw(5, 1), Ok(5), "at the least comes first");
-    assert_eq!(hot.draw(10, u64::MAX), Ok(BURST - 105));
-    assert_eq!(hot.draw(0, 10), Ok(0));
-    assert_eq!(
-        hot.draw(2, 10).unwrap_err().retry_after(),
-        Some(Duration::from_nanos(20))
-    );
-    assert!(hot.draw(BURST + 1, BURST + 1).unwrap_err().is_never());
-    assert_eq!(hot.refund(7), 7);
-    assert_eq!(hot.draw(2, 10), Ok(7));
-}
-
-#[test]
 fn behind_dyn_it_is_a_limiter_like_any_other() {
     let (time, hot) = striped();
     let limiter: Arc<dyn Limiter> = Arc::new(hot);
@@ -440,13 +422,6 @@ fn c3_a_part_of_a_token_that_is_taken_makes_the_wait_longer() {
     assert_eq!(wait(&hot), Some(Duration::from_nanos(5)));
     hot.try_acquire_n(3).unwrap();
     assert_eq!(wait(&hot), Some(Duration::from_nanos(8)));
-}
-
-#[test]
-fn a_draw_from_a_stripe_is_between_its_bounds_too() {
-    let (_, hot) = striped();
-    assert_eq!(admitted(&hot, 30), 30);
-    assert_eq!(hot.draw(3, 1), Ok(3));
 }
 
 #[test]

@@ -2,14 +2,15 @@
 //! up, and buckets that decay. On a clock that only moves when told to.
 
 use flowgate::{
-    Acquire, ApproximateWindow, DecayingBucket, Limiter, ManualClock, Timestamp, Unlimited, WarmUp,
+    Acquirable, Acquire, ApproximateWindow, DecayingBucket, Grant, Limiter, ManualClock, Timestamp,
+    Unlimited, WarmUp,
 };
 use flowgate_testkit::task::Task;
 use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Until nobody is woken any more.
-fn run_all(tasks: &mut [Task<Acquire<'_>>]) {
+fn run_all(tasks: &mut [Task<Acquire<impl Acquirable>>]) {
     let run = |task: &mut Task<_>| {
         let was_woken = task.was_woken();
         task.run();
@@ -210,7 +211,7 @@ fn random_line(kind: &'static Kind, seed: u64, seen: &mut Seen) {
     let time = ManualClock::new();
     let limiter = (kind.make)(&time);
     let mut ideal = Ideal::new(kind);
-    let mut tasks: Vec<Task<Acquire<'_>>> = Vec::new();
+    let mut tasks: Vec<Task<Acquire<_>>> = Vec::new();
     let mut expected: Vec<Option<Option<u64>>> = Vec::new();
     let largest = if rng.bool() { 1 } else { kind.most };
     let pause_ns = kind.unit_ns * if rng.bool() { 3 } else { 1 };
@@ -360,7 +361,11 @@ fn c6_dates_are_those_of_an_ideal_line_and_nobody_is_refused_too_soon() {
 }
 
 /// Runs the clock by `step` until the last has had its turn, and tells the dates in milliseconds.
-fn dates_ms(tasks: &mut [Task<Acquire<'_>>], time: &ManualClock, step: Duration) -> Vec<f64> {
+fn dates_ms(
+    tasks: &mut [Task<Acquire<impl Acquirable<Granted = Grant>>>],
+    time: &ManualClock,
+    step: Duration,
+) -> Vec<f64> {
     for _ in 0..1000 {
         run_all(tasks);
         time.advance(step);

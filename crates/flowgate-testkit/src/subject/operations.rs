@@ -1,0 +1,223 @@
+//! The operations of flowgate's limiters, at explicit times and by their own clocks.
+
+use flowgate::{
+    Acquire, ApproximateWindow, DecayingBucket, FixedWindow, LeakyBucket, Limiter, ManualClock,
+    PayAfter, SegmentedWindow, SlidingWindow, Striped, Timestamp, TokenBucket, WarmUp,
+};
+
+use super::{Capabilities, Subject, answer, refusal};
+use crate::script::{Op, Outcome, Step};
+use crate::task::Task;
+
+/// What a limiter does, twice: [`Explicit`] and [`OwnClock`] choose.
+pub(super) trait Operations: Limiter {
+    /// What it can do by either.
+    const ABLE: Capabilities;
+
+    fn at_explicit(&self, now: Timestamp, op: &Op) -> Outcome;
+
+    fn by_own_clock(&self, op: &Op) -> Outcome;
+}
+
+/// Whether a change was accepted, as an outcome.
+fn changed<E>(change: Result<(), E>) -> Outcome {
+    match change {
+        Ok(()) => Outcome::Changed,
+        Err(_) => Outcome::Skipped,
+    }
+}
+
+const TRIES: Capabilities = Capabilities {
+    costs: true,
+    take_up_to: false,
+    overdraw: false,
+    reserve: false,
+    refund: false,
+    available: true,
+    set_quota: true,
+    set_refill: false,
+    retry_after: true,
+    wait: false,
+    hold: false,
+    own_clock: false,
+};
+const GIVES_BACK: Capabilities = Capabilities {
+    take_up_to: true,
+    refund: true,
+    ..TRIES
+};
+const BUCKET: Capabilities = Capabilities {
+    overdraw: true,
+    ..GIVES_BACK
+};
+
+/// A limiter with what it can do, and the operations for that: `at` is the limiter, or its view at a time.
+macro_rules! operations {
+    ($($limiter:ty),+; $able:expr; |$at:ident| $arms:tt) => {
+        $(operations!(@one $limiter; $able; $at $arms);)+
+    };
+    (@one $limiter:ty; $able:expr; $at:ident { $($op:pat => $answer:expr),+ }) => {
+        impl Operations for $limiter {
+            const ABLE: Capabilities = $able;
+
+            fn at_explicit(&self, now: Timestamp, op: &Op) -> Outcome {
+                let $at = self.at(now);
+                match *op {
+                    Op::Try { n } => answer($at.try_acquire_n(n)),
+                    Op::Available => Outcome::Holds($at.available()),
+                    $($op => $answer,)+
+                    _ => Outcome::Skipped,
+                }
+            }
+
+            fn by_own_clock(&self, op: &Op) -> Outcome {
+                let $at = self;
+                match *op {
+                    Op::Try { n } => answer($at.try_acquire_n(n)),
+                    Op::Available => Outcome::Holds($at.available()),
+                    $($op => $answer,)+
+                    _ => Outcome::Skipped,
+                }
+            }
+        }
+    };
+}
+
+operations!(TokenBucket, Striped<TokenBucket>, Striped<LeakyBucket>; BUCKET; |at| {
+    Op::TakeUpTo { n } => Outcome::Took(at.take_up_to(n)),
+    Op::Refund { n } => Outcome::Back(at.refund(n)),
+    Op::Overdraw { n } => answer(at.overdraw(n)),
+    Op::SetQuota { quota, carry } => {
+        at.set_quota_with(quota, carry);
+        Outcome::Changed
+    }
+});
+operations!(PayAfter; Capabilities { refund: true, ..TRIES }; |at| {
+    Op::Refund { n } => Outcome::Back(at.refund(n)),
+    Op::SetQuota { quota, .. } => {
+        at.set_quota(quota);
+        Outcome::Changed
+    }
+});
+operations!(FixedWindow, Striped<FixedWindow>, SegmentedWindow, ApproximateWindow; GIVES_BACK; |at| {
+    Op::TakeUpTo { n } => Outcome::Took(at.take_up_to(n)),
+    Op::Refund { n } => Outcome::Back(at.refund(n)),
+    Op::SetQuota { quota, .. } => changed(at.set_quota(quota))
+});
+operations!(WarmUp; TRIES; |at| {
+    Op::SetQuota { quota, .. } => changed(at.set_quota(quota))
+});
+operations!(DecayingBucket; TRIES; |at| {
+    Op::SetQuota { quota, .. } => {
+        changed(at.set(quota.count() * quota.scale(), quota.period()))
+    }
+});
+
+impl Operations for SlidingWindow {
+    const ABLE: Capabilities = GIVES_BACK;
+
+    fn at_explicit(&self, now: Timestamp, op: &Op) -> Outcome {
+        let at = self.at(now);
+        match *op {
+            Op::Try { n } => answer(at.try_acquire_n(n)),
+            Op::TakeUpTo { n } => Outcome::Took(at.take_up_to(n)),
+            Op::Refund { n } => Outcome::Back(at.refund(n)),
+            Op::Available => Outcome::Holds(at.available()),
+            op => self.by_own_clock(&op),
+        }
+    }
+
+    fn by_own_clock(&self, op: &Op) -> Outcome {
+        match *op {
+            Op::Try { n } => answer(self.try_acquire_n(n)),
+            Op::TakeUpTo { n } => Outcome::Took(self.take_up_to(n)),
+            Op::Refund { n } => Outcome::Back(self.refund(n)),
+            Op::Available => Outcome::Holds(self.available()),
+            // A log is not restated, so a change has no time.
+            Op::SetQuota { quota, .. } => changed(self.set_quota(quota)),
+            _ => Outcome::Skipped,
+        }
+    }
+}
+
+/// A limiter that is asked at explicit times.
+pub(super) struct Explicit<'a, L>(pub &'a L);
+
+impl<L: Operations> Subject for Explicit<'_, L> {
+    fn capabilities(&self) -> Capabilities {
+        L::ABLE
+    }
+
+    fn step(&mut self, step: &Step) -> Outcome {
+        self.0
+            .at_explicit(Timestamp::from_nanos(step.at_ns), &step.op)
+    }
+}
+
+/// A limiter that is asked by its own clock, which the steps set, and who waits for it.
+pub(super) struct OwnClock<'a, L> {
+    limiter: &'a L,
+    time: ManualClock,
+    waits: Vec<Task<Acquire<&'a dyn Limiter>>>,
+    may_withhold: u64,
+}
+
+impl<'a, L: Operations> OwnClock<'a, L> {
+    pub fn new(limiter: &'a L, time: ManualClock) -> Self {
+        Self::withholding(limiter, time, 0)
+    }
+
+    /// It may refuse so many units that would fit.
+    pub fn withholding(limiter: &'a L, time: ManualClock, may_withhold: u64) -> Self {
+        Self {
+            limiter,
+            time,
+            waits: Vec::new(),
+            may_withhold,
+        }
+    }
+
+    fn wait(&mut self, n: u64) -> Outcome {
+        let wait = Task::start(self.limiter.acquire().n(n));
+        match &wait.output {
+            Some(Ok(_)) => Outcome::Admitted,
+            Some(Err(denied)) => refusal(*denied),
+            None => {
+                self.waits.push(wait);
+                Outcome::Waits
+            }
+        }
+    }
+}
+
+impl<L: Operations> Subject for OwnClock<'_, L> {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            wait: true,
+            own_clock: true,
+            ..L::ABLE
+        }
+    }
+
+    fn step(&mut self, step: &Step) -> Outcome {
+        let now = Timestamp::from_nanos(step.at_ns);
+        if now == Timestamp::MAX {
+            return self.limiter.at_explicit(now, &step.op);
+        }
+        self.time.set(now);
+        match step.op {
+            Op::Wait { n } => self.wait(n),
+            Op::GiveUp { .. } if self.waits.is_empty() => Outcome::Skipped,
+            Op::GiveUp { pick } => {
+                let pick = pick % self.waits.len();
+                drop(self.waits.remove(pick));
+                Outcome::GaveUp
+            }
+            op => self.limiter.by_own_clock(&op),
+        }
+    }
+
+    fn may_withhold(&self) -> u64 {
+        self.may_withhold
+    }
+}

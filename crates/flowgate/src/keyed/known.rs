@@ -1,0 +1,110 @@
+//! What is known of a key at an instant, and what follows: the decision, what is left, and when it is full.
+
+use super::entry::TICK_BITS;
+use super::keys::later;
+use super::rule::{Change, Rule, Terms};
+use crate::verdict::Denied;
+use core::marker::PhantomData;
+
+/// See the module. In the terms that the key is asked by.
+pub(crate) struct Known<R> {
+    pub(crate) terms: Terms,
+    pub(crate) state: u128,
+    /// As of when it is decided.
+    pub(crate) now: u128,
+    /// Before this nothing can be granted, as nobody knows what the key owed.
+    pub(crate) since: u128,
+    /// What put the terms in force, if that was after `now`.
+    pub(crate) change: Option<Change>,
+    /// When the key came into these terms, if it does so by this decision; 0: it does not.
+    pub(crate) exchanged: u128,
+    /// When all could be taken if the key stays without an entry.
+    pub(crate) free: Option<u128>,
+    pub(crate) rule: PhantomData<fn() -> R>,
+}
+
+impl<R: Rule> Known<R> {
+    pub(crate) fn new(terms: Terms, state: u128, now: u128) -> Self {
+        Self {
+            terms,
+            state,
+            now,
+            since: 0,
+            change: None,
+            exchanged: 0,
+            free: None,
+            rule: PhantomData,
+        }
+    }
+
+    pub(crate) fn now_ns(&self) -> u64 {
+        // It has been one.
+        (self.now >> TICK_BITS) as u64
+    }
+
+    fn change_after(&self, now: u128) -> Option<&Change> {
+        self.change.as_ref().filter(|change| now < change.at)
+    }
+
+    fn take_at(&self, now: u128, n: u64) -> Result<u128, u128> {
+        match self.change_after(now) {
+            Some(change) => R::take_before(self.state, now, n, change),
+            None => R::take(self.state, now, n, &self.terms),
+        }
+    }
+
+    /// Takes `n`, not more than the terms ever allow: the new state, or how many ticks are missing.
+    pub(crate) fn take(&self, n: u64) -> Result<u128, u128> {
+        let at = self.now.max(self.since);
+        let taken = self
+            .take_at(at, n)
+            .map_err(|missing| self.unless_free(at, missing));
+        match at - self.now {
+            0 => taken,
+            unknown => Err(unknown + taken.err().unwrap_or(0)),
+        }
+    }
+
+    /// `ticks` from `at`, or until the key is free, if that is earlier.
+    fn unless_free(&self, at: u128, ticks: u128) -> u128 {
+        // Before a change, the burst may have been a smaller one.
+        let changed = self.change_after(at).map_or(0, |change| change.at);
+        let free = self.free.map(|free| free.max(changed).saturating_sub(at));
+        ticks.min(free.unwrap_or(ticks))
+    }
+
+    /// Whether `n` units can be taken.
+    pub(crate) fn judge(&self, n: u64) -> Result<(), Denied> {
+        match n {
+            0 => Ok(()),
+            n if n > self.terms.most => Err(Denied::never(n, self.terms.most)),
+            n => self.take(n).map(drop).map_err(later),
+        }
+    }
+
+    /// What could be taken.
+    pub(crate) fn left(&self) -> u64 {
+        match self.change_after(self.now) {
+            _ if self.since > self.now => 0,
+            Some(change) => R::left_before(self.state, self.now, change),
+            None => R::left(self.state, self.now, &self.terms),
+        }
+    }
+
+    /// How many ticks it is until all could be taken.
+    pub(crate) fn whole_after(&self) -> u128 {
+        let at = self.now.max(self.since);
+        let whole_after = R::whole_after(self.state, at, &self.terms);
+        at - self.now + self.unless_free(at, whole_after)
+    }
+
+    /// After others have taken `ahead` units: exactly, or less.
+    pub(crate) fn behind(mut self, ahead: u128) -> Self {
+        let at = self.now.max(self.since);
+        self.state = match self.change_after(at) {
+            Some(change) => R::behind_before(self.state, at, ahead, change),
+            None => R::behind(self.state, at, ahead, &self.terms),
+        };
+        self
+    }
+}

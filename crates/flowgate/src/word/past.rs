@@ -1,0 +1,120 @@
+//! Times before the last change of quota.
+//!
+//! A change re-expresses the state as of its own instant, in ticks of the new rate. Before that instant the new rate says
+//! nothing: tokens flowed in at the old one. A caller that brings such a time (it read the clock before the change, or its clock
+//! was set back) is therefore decided at the instant of the change, less the tokens that flowed in between:
+//!
+//! ```text
+//!  tokens                                  ╭── new rate
+//!         │            old rate       ╭────╯
+//!         │                  ╭────────┤
+//!         │         ╭────────╯        │
+//!         │         ┊ ◀── missing ──▶ │
+//!         └─────────┴─────────────────┴──────────▶ time
+//!                  now              change
+//! ```
+//!
+//! So no token is granted twice: what flowed in before the change counts once, and only from when it did. If the bucket was full
+//! before the change, nothing flowed in after that. Of the times before the change before the last one, no more is known
+//! than that no token needs to be there: they are refused until that change.
+
+use super::parameters::Parameters;
+use crate::algorithm::mul_div::mul_div;
+
+/// What a limiter keeps of the time before its last change of quota.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Past {
+    /// The parameters until the change.
+    old: Parameters,
+    /// Until when tokens flowed in, in ticks of `old`.
+    filled: u128,
+}
+
+/// What a caller sees at a time before the last change of quota.
+#[derive(Debug)]
+pub(super) struct Behind {
+    past: Past,
+    new: Parameters,
+    now_ns: u64,
+    /// The change, as limiter time.
+    pub(super) change: u128,
+    /// What flowed in from now until the change, in ticks.
+    missing: u128,
+}
+
+/// More than any bucket holds or owes.
+const MOST_MISSING: u128 = 1 << 96;
+
+impl Past {
+    /// The time before a change at `new.since_ns` from `old`, which left the state `tat`.
+    pub(super) fn new(old: Parameters, tat: u128, new: &Parameters) -> Self {
+        Self {
+            filled: tat.min(old.now_ticks(new.since_ns)),
+            old,
+        }
+    }
+}
+
+impl Behind {
+    /// At `now_ns`, before the change from the `past` to `new`.
+    pub(super) fn new(now_ns: u64, past: Past, new: Parameters) -> Self {
+        let mut behind = Self {
+            change: new.now_ticks(new.since_ns),
+            past,
+            new,
+            now_ns,
+            missing: 0,
+        };
+        behind.missing = behind.missing_at(now_ns);
+        behind
+    }
+
+    /// What is seen of the state that is stored.
+    pub(super) fn seen(&self, stored: u128) -> u128 {
+        stored.max(self.change) + self.missing
+    }
+
+    /// What is stored of a state that has become of one that was seen.
+    pub(super) fn stored(&self, seen: u128) -> u128 {
+        seen - self.missing
+    }
+
+    /// The first instant at which there are `short` ticks more than now.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn instant(&self, short: u128) -> u128 {
+        match self.missing.checked_sub(short) {
+            Some(most) => self.first_with(most),
+            None => {
+                let ticks = self.change + (short - self.missing);
+                let ns = ticks.div_ceil(u128::from(self.new.ticks_per_ns));
+                let ns = self.new.next_move_ns(ns);
+                ns.max(self.new.since_ns.into())
+            }
+        }
+    }
+
+    /// The first instant, before the change, at which at most `most` is missing.
+    fn first_with(&self, most: u128) -> u128 {
+        let old = &self.past.old;
+        let known_ns = self.now_ns.max(old.since_ns);
+        if self.missing_at(known_ns) <= most {
+            return known_ns.into();
+        }
+        let (flowed, _) = mul_div(most, old.token_ticks(), self.new.token_ticks());
+        let ns = self.past.filled.saturating_sub(flowed);
+        old.next_move_ns(ns.div_ceil(u128::from(old.ticks_per_ns)))
+    }
+
+    /// What flowed in from `ns` until the change.
+    fn missing_at(&self, ns: u64) -> u128 {
+        let (old, new) = (&self.past.old, &self.new);
+        let known = old.now_ticks(ns.max(old.since_ns));
+        let missing = new.tokens_up(old, self.past.filled.saturating_sub(known));
+        let all = match ns < old.since_ns {
+            true => new.burst_ticks() + new.debt_ticks(),
+            false => 0,
+        };
+        missing.saturating_add(all).min(MOST_MISSING)
+    }
+}
