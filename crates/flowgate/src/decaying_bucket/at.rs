@@ -129,12 +129,28 @@ impl DecayingBucket {
     /// Pours in `n` units at `now_ns`, or counted as then if that is before the last admission.
     #[inline(always)]
     pub(super) fn take_now(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+        let taken = self.cell.decide(|parameters, bits| {
+            // Then it may also be before the last change.
+            match now_ns < unpack(bits).time_ns {
+                true => Err(None),
+                false => parameters.take(bits, now_ns, n).map_err(Some),
+            }
+        });
+        match taken {
+            Ok(()) => Ok(()),
+            Err(Some(denied)) => Err(denied),
+            Err(None) => self.take_behind(now_ns, n),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_behind(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
         self.cell
             .decide(|parameters, bits| self.taken(parameters, bits, now_ns, n))
     }
 
     /// The state with `n` units more.
-    #[inline(always)]
     pub(super) fn taken(
         &self,
         parameters: &Parameters,
@@ -142,26 +158,9 @@ impl DecayingBucket {
         now_ns: u64,
         n: u64,
     ) -> Result<u128, Denied> {
-        // Then it may also be before the last change.
-        if now_ns < unpack(bits).time_ns {
-            return self.taken_behind(*parameters, bits, now_ns, n);
-        }
-        parameters.take(bits, now_ns, n)
-    }
-
-    // By value, so that only this has the parameters in memory.
-    #[cold]
-    #[inline(never)]
-    fn taken_behind(
-        &self,
-        Parameters(bucket): Parameters,
-        bits: u128,
-        now_ns: u64,
-        n: u64,
-    ) -> Result<u128, Denied> {
-        let (state, bucket) = (unpack(bits), &bucket);
-        if n > bucket.capacity() {
-            return Err(Denied::never(n, bucket.capacity()));
+        let (state, bucket) = (unpack(bits), &parameters.0);
+        if now_ns >= state.time_ns || n > bucket.capacity() {
+            return parameters.take(bits, now_ns, n);
         }
         let missing = self.missing(state, now_ns, bucket);
         match state.take(now_ns, n, bucket) {

@@ -162,11 +162,11 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
     /// Keeps in mind when the key comes into these terms, if it does. Those who decide without a look at that are told too, if it
     /// comes into the table's.
     fn exchange(&self, who: Who<'_, N>, known: &Known<R>) {
+        let at_ns = nanos(known.exchanged);
+        if !known.terms.reading.is_own() && at_ns > self.force.unsettled_ns() {
+            self.force.settle(at_ns.max(known.now_ns()));
+        }
         if known.exchanged > self.table.exchanged(&who.place) {
-            if !known.terms.reading.is_own() {
-                self.force
-                    .settle(nanos(known.exchanged).max(known.now_ns()));
-            }
             self.table.exchange(&who.place, known.exchanged);
         }
     }

@@ -150,12 +150,16 @@ impl<'a, T: Origin> At<'a, TokenBucket, T> {
                 0 => (view.state, view.now),
                 _ => step(view, parameters.ticks(n)),
             };
-            let Ok(at_ns) = u64::try_from(view.at_ns(covered)) else {
+            let Some(at_ns) = view.at_ns(covered) else {
                 return Step::Stay(Err(Denied::too_late()));
             };
-            let wait_ns = u128::from(at_ns - self.now_ns);
-            if let Some(max_wait) = max_wait.filter(|max_wait| wait_ns > max_wait.as_nanos()) {
-                return Step::Stay(Err(Denied::later(wait_ns - max_wait.as_nanos(), 1)));
+            let wait_ns = at_ns - self.now_ns;
+            let too_long = |max_wait: Duration| {
+                let longer_ns = u128::from(wait_ns).checked_sub(max_wait.as_nanos());
+                longer_ns.filter(|&ns| ns > 0)
+            };
+            if let Some(longer_ns) = max_wait.and_then(too_long) {
+                return Step::Stay(Err(Denied::later(longer_ns, 1)));
             }
             if wait_ns > 0 {
                 let largest_told = self.limiter.largest_told(parameters.epoch);
@@ -193,6 +197,11 @@ impl<'a, T: Origin> At<'a, TokenBucket, T> {
     /// [`TokenBucket::draw_now`].
     pub(super) fn draw(self, min: u64, max: u64) -> Result<u64, Denied> {
         self.note();
+        if min == 0
+            && let Some(n) = self.limiter.word.take_up_to(self.now_ns, max)
+        {
+            return Ok(n);
+        }
         self.pass(Some(max.max(min).min(1)))?;
         self.limiter.word.update(self.now_ns, |view| {
             let parameters = &view.parameters;
@@ -222,6 +231,9 @@ impl<'a, T: Origin> At<'a, TokenBucket, T> {
             return Ok(());
         }
         self.note_units(|_| n, most_overdrawn)?;
+        if self.limiter.word.takes(self.now_ns, n) {
+            return Ok(());
+        }
         self.pass(Some(n))?;
         self.overdraw_units(|_| n)
     }
@@ -255,6 +267,9 @@ impl<'a, T: Origin> At<'a, TokenBucket, T> {
 
     /// [`TokenBucket::available`].
     pub fn available(self) -> u64 {
+        if let Some(units) = self.limiter.word.level(self.now_ns) {
+            return units;
+        }
         if self.pass(None).is_err() {
             return 0;
         }
@@ -315,11 +330,25 @@ impl View<'_> {
         (level / u128::from(parameters.unit_ticks)) as u64
     }
 
-    /// When the instant `covered`, which is not before now, is reached on the clock.
-    fn at_ns(&self, covered: u128) -> u128 {
-        match covered.saturating_sub(self.now) {
-            0 => u128::from(self.now_ns()),
-            later => self.ns_after(later).max(u128::from(self.now_ns())),
+    /// When the instant `covered`, which is not before now, is reached on the clock; none if it never is.
+    #[inline(always)]
+    fn at_ns(&self, covered: u128) -> Option<u64> {
+        if covered <= self.now {
+            return Some(self.now_ns());
+        }
+        self.later_ns(covered)
+    }
+
+    /// [`at_ns`](Self::at_ns) of what is later than now.
+    #[inline(never)]
+    fn later_ns(&self, covered: u128) -> Option<u64> {
+        match u64::try_from(covered) {
+            // By far the faster division.
+            Ok(covered) if self.is_plain() => Some(covered.div_ceil(self.parameters.ticks_per_ns)),
+            _ => {
+                let at_ns = u64::try_from(self.ns_of(covered)).ok()?;
+                Some(at_ns.max(self.now_ns()))
+            }
         }
     }
 }

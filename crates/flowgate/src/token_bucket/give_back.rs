@@ -57,9 +57,17 @@ impl TokenBucket {
             let parameters = &view.parameters;
             let most = parameters.burst_units.saturating_add(parameters.debt_units);
             // Perhaps that is what it cost, and perhaps more.
-            let taken = parameters.ticks(n.min(most)) / u128::from(self.drain_up_to);
+            let taken = self.at_least(parameters.ticks(n.min(most)));
             (taken, u128::MAX)
         })
+    }
+
+    /// What `ticks` have really cost, at the least, as it may drain faster.
+    fn at_least(&self, ticks: u128) -> u128 {
+        match self.drain_up_to {
+            1 => ticks,
+            faster => ticks / u128::from(faster),
+        }
     }
 
     /// A refund of `n` units that were granted at `at`, but for what has flowed in again since: the bucket may have been
@@ -72,7 +80,7 @@ impl TokenBucket {
             0,
             |_, view, now| {
                 let parameters = &view.parameters;
-                let taken = parameters.ticks(n) / u128::from(self.drain_up_to);
+                let taken = self.at_least(parameters.ticks(n));
                 let full_at = parameters.now_ticks(at.as_nanos()) + taken;
                 (taken.min(full_at.saturating_sub(now)), u128::MAX)
             },
@@ -88,7 +96,7 @@ impl TokenBucket {
         told_ns: u64,
         mut taken: impl FnMut(&Ledger, &View<'_>, u128) -> (u128, u128),
     ) -> u64 {
-        let (units, given) = self.word.update_since_change(now_ns(), |view| {
+        let (units, given) = self.word.update_stored(now_ns(), |view| {
             let parameters = &view.parameters;
             // Read after the state, so that it is not older than the decisions in it.
             let now_ns = self.settled_ns(now_ns(), parameters, view.state);
@@ -103,7 +111,7 @@ impl TokenBucket {
                 let largest = match self.pays_after {
                     // Beside a reservation that may go into debt there is no room for anything given back.
                     true => u64::MAX,
-                    false => Self::seen(self.largest_told(parameters.epoch)),
+                    false => Self::seen(self.largest_told(view.parameters.epoch)),
                 };
                 parameters.ticks(largest).min(since)
             } else {

@@ -38,7 +38,7 @@ use crate::primitive::Ordering;
 use crate::quota::Quota;
 use crate::reservation::Receipt;
 use crate::word::{BEFORE_ORIGIN, Parameters};
-use alloc::vec::Vec;
+use alloc::collections::VecDeque;
 
 /// Changes of quota that a reservation can outlive; after more, cancelling it gives back nothing.
 const REMEMBERED: usize = 16;
@@ -57,7 +57,7 @@ pub(super) struct Ledger {
     holes: u128,
     /// When the last reservation that was ahead of a hole will have had its time.
     holes_until_ns: u64,
-    changes: Vec<Change>,
+    changes: VecDeque<Change>,
 }
 
 /// One change of quota, as a pair of times that mean the same before and after.
@@ -87,7 +87,7 @@ impl Ledger {
             max_debt: None,
             holes: 0,
             holes_until_ns: 0,
-            changes: Vec::new(),
+            changes: VecDeque::new(),
         }
     }
 
@@ -142,9 +142,9 @@ impl Ledger {
         let holes = self.holes_at(now_ns);
         self.holes = new.tokens_up(&old, holes);
         if self.changes.len() == REMEMBERED {
-            self.changes.remove(0);
+            self.changes.pop_front();
         }
-        self.changes.push(Change {
+        self.changes.push_back(Change {
             epoch: new.epoch,
             before: tat,
             after: new_tat,

@@ -598,6 +598,7 @@ impl TokenBucket {
     ///
     /// Every grant leaves a state that is later than its own time. So by a time beyond the state nothing has been granted, and
     /// it does not count. (In intervals, a state does not tell that.)
+    #[inline(always)]
     fn settled_ns(&self, now_ns: u64, parameters: &Parameters, tat: u128) -> u64 {
         let now_ns = now_ns.max(parameters.since_ns);
         let newest_ns = self.newest_ns.load(Ordering::Acquire);

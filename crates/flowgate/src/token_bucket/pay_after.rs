@@ -253,10 +253,12 @@ impl<'a, T: Origin> At<'a, PayAfter, T> {
     pub fn try_acquire(self) -> Result<(), Denied> {
         // Out of stock, as a rule, and then as fast as from a bucket that makes no debts.
         let bucket = self.bucket();
-        bucket.try_acquire().or_else(|_| {
-            bucket.pass(None)?;
-            bucket.overdraw_units(|parameters| parameters.units_per_token)
-        })
+        bucket.note();
+        if bucket.limiter.word.takes_token(bucket.now_ns) {
+            return Ok(());
+        }
+        bucket.pass(None)?;
+        bucket.overdraw_units(|parameters| parameters.units_per_token)
     }
 
     /// [`PayAfter::try_acquire_n`].
@@ -391,7 +393,7 @@ impl TokenBucket {
             Ordering::AcqRel,
             Ordering::Acquire,
         );
-        let back = self.word.update_since_change(now_ns, |view| {
+        let back = self.word.update_stored(now_ns, |view| {
             let is_last = view.state == state
                 && view.parameters.epoch == epoch
                 && self.given_back.load(Ordering::Acquire) == given_back;

@@ -44,6 +44,7 @@ mod shared;
 mod slot;
 
 pub(crate) use crate::algorithm::Step;
+use crate::algorithm::token_bucket;
 pub(crate) use intervals::BEFORE_ORIGIN;
 pub(crate) use parameters::{Layout, Parameters};
 pub(crate) use rule::{FixedWindow, Rule, TokenBucket};
@@ -330,18 +331,15 @@ impl<R: Rule> Word<R> {
         }
     }
 
-    /// [`update`](Self::update), not before the last change of quota: for giving back what has not flowed in by then.
-    pub(crate) fn update_since_change<T>(
+    /// [`update`](Self::update) of the state as it is stored, for a step that decides by a time of its own, which is not before
+    /// the last change of quota.
+    pub(crate) fn update_stored<T>(
         &self,
         now_ns: u64,
         mut step: impl FnMut(&View<'_>) -> Step<T>,
     ) -> T {
         loop {
-            let mut view = self.view(now_ns);
-            if now_ns < view.parameters.since_ns {
-                view.now_ns = view.parameters.since_ns;
-                view.now = view.parameters.now_ticks(view.now_ns);
-            }
+            let view = self.view(now_ns);
             match step(&view) {
                 Step::Stay(told) => return told,
                 Step::Move(state, told) => {
@@ -453,7 +451,8 @@ impl<R: Rule> Word<R> {
                     .is_ok()
             }
             (Raw::Wide { word, generation }, _)
-                if parameters.layout_for(view.now_ns, state) == Layout::Wide =>
+                if parameters.is_always_wide()
+                    || parameters.layout_for(view.now_ns, state) == Layout::Wide =>
             {
                 debug_assert!(parameters.holds(state), "a step went past the end of time");
                 let new = Wide::pack(state, generation);
@@ -603,6 +602,62 @@ impl<R: Rule> Word<R> {
     }
 }
 
+impl Word<TokenBucket> {
+    /// The whole units that the bucket holds at `now_ns`, where the 64-bit step is for this.
+    #[inline(always)]
+    pub(crate) fn level(&self, now_ns: u64) -> Option<u64> {
+        let word = self.narrow.load(Ordering::Acquire);
+        let unit = |hot: &Hot| Some(hot.unit_ticks.load(Ordering::Acquire));
+        let terms = self.terms(word, now_ns, unit)?;
+        let level = token_bucket::level(word & !Narrow::FLAGS, terms.now, terms.burst);
+        // A unit costs something.
+        level.checked_div(terms.cost)
+    }
+
+    /// Takes up to `n` units, where the 64-bit step is for this and nobody else is faster: how many.
+    #[inline(always)]
+    pub(crate) fn take_up_to(&self, now_ns: u64, n: u64) -> Option<u64> {
+        let word = self.narrow.load(Ordering::Acquire);
+        let unit = |hot: &Hot| Some(hot.unit_ticks.load(Ordering::Acquire));
+        let terms = self.terms(word, now_ns, unit)?;
+        let tat = word & !Narrow::FLAGS;
+        let level = token_bucket::level(tat, terms.now, terms.burst);
+        // A unit costs something.
+        let n = n.min(level.checked_div(terms.cost)?);
+        if n > 0 {
+            let next = tat.max(terms.now) + n * terms.cost;
+            self.put(word, next | terms.flags).ok()?;
+        }
+        Some(n)
+    }
+
+    /// Whether it takes `n` units, where the 64-bit step is for this and nobody else is faster.
+    #[inline(always)]
+    pub(crate) fn takes(&self, now_ns: u64, n: u64) -> bool {
+        self.takes_cost(now_ns, |hot| {
+            n.checked_mul(hot.unit_ticks.load(Ordering::Acquire))
+        })
+    }
+
+    /// [`takes`](Self::takes) for one token.
+    #[inline(always)]
+    pub(crate) fn takes_token(&self, now_ns: u64) -> bool {
+        self.takes_cost(now_ns, |hot| Some(hot.token_ticks.load(Ordering::Acquire)))
+    }
+
+    #[inline(always)]
+    fn takes_cost(&self, now_ns: u64, cost: impl Fn(&Hot) -> Option<u64>) -> bool {
+        let word = self.narrow.load(Ordering::Acquire);
+        let Some(terms) = self.terms(word, now_ns, cost) else {
+            return false;
+        };
+        match terms.take::<TokenBucket>(word) {
+            Some(Ok(state)) => self.put(word, state | terms.flags).is_ok(),
+            _ => false,
+        }
+    }
+}
+
 impl Word<FixedWindow> {
     /// Counts one token in the window that was opened last, over or not, if it has room.
     #[inline]
@@ -668,22 +723,26 @@ impl<'a> View<'a> {
 
     /// A refusal until `missing` ticks from now.
     pub(crate) fn denied(&self, missing: u128) -> Denied {
-        let parameters = &self.parameters;
-        if parameters.interval_ns == 0 && self.behind.is_none() {
-            return Denied::later(missing, parameters.ticks_per_ns);
+        if self.is_plain() {
+            return Denied::later(missing, self.parameters.ticks_per_ns);
         }
-        let enough_ns = self.ns_after(missing);
+        let enough_ns = self.ns_of(self.now + missing);
         Denied::later(enough_ns.saturating_sub(u128::from(self.now_ns)), 1)
     }
 
-    /// The instant, on the clock, `ticks` after now.
-    pub(crate) fn ns_after(&self, ticks: u128) -> u128 {
+    /// Whether limiter time is that of the clock.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.parameters.interval_ns == 0 && self.behind.is_none()
+    }
+
+    /// When limiter time that is later than now is reached on the clock.
+    pub(crate) fn ns_of(&self, later: u128) -> u128 {
         let parameters = &self.parameters;
-        if let Some(behind) = self.behind {
-            return behind.instant(ticks);
+        match self.behind {
+            Some(behind) => behind.instant(later - self.now),
+            None => parameters.next_move_ns(later.div_ceil(u128::from(parameters.ticks_per_ns))),
         }
-        let per_ns = u128::from(parameters.ticks_per_ns);
-        parameters.next_move_ns((self.now + ticks).div_ceil(per_ns))
     }
 
     /// What is stored of `state`, which is what this view's became.

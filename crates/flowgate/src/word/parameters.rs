@@ -173,6 +173,11 @@ impl Parameters {
         }
     }
 
+    /// Whether every state is kept in the wide layout.
+    pub(crate) const fn is_always_wide(&self) -> bool {
+        self.narrow_span_ns == 0 && self.handful_units == 0
+    }
+
     /// Whether a narrow layout with this base is still good at `now_ns`.
     pub(crate) const fn reaches(&self, base_ns: u64, now_ns: u64) -> bool {
         now_ns.saturating_sub(base_ns) < self.narrow_span_ns

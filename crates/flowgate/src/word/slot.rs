@@ -203,7 +203,7 @@ impl Cold {
                 NO_GRID => None,
                 begins_ns => Some(begins_ns),
             },
-            epoch: self.epoch.load(Ordering::Acquire),
+            epoch: of_bucket(&self.epoch),
             since_ns: of_bucket(&self.since_ns),
             narrow_span_ns: self.narrow_span_ns.load(Ordering::Acquire),
             handful_units: 0,

@@ -374,6 +374,27 @@ fn c1_c4_a_stale_time_after_a_quota_of_its_own_grants_nothing_twice() {
     assert!(taken <= 10, "{taken} of 10 at 0 s");
 }
 
+/// Both exchanges are as of the same time.
+#[test]
+fn c1_c4_a_stale_time_after_two_exchanges_grants_nothing_twice() {
+    let clock = ManualClock::new();
+    let limits = buckets("10/s burst 4", &clock);
+    let fast = limits.with(quota("50/s burst 5")).unwrap();
+    let slow = limits.with(quota("3/s burst 3")).unwrap();
+    clock.set(ms(1_000));
+    limits.try_acquire("other").unwrap();
+    clock.set(ms(0));
+    let mut taken = fast.take_up_to("k", 5);
+    let waits = [
+        Task::start(slow.acquire("k")),
+        Task::start(limits.acquire("k")),
+    ];
+    assert!(waits.iter().all(Task::is_waiting));
+    drop(waits);
+    taken += limits.take_up_to("k", 4);
+    assert!(taken <= 5, "{taken} of 5 at 0 s");
+}
+
 /// The entry was used for others since, and nobody knows by which quota the key had taken.
 #[test]
 fn c1_c4_c7_a_forgotten_key_sees_no_credit_at_a_stale_time_by_another_quota() {
