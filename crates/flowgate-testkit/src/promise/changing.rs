@@ -279,6 +279,9 @@ mod tests {
             since_ns,
             rate: Rate::of(quota),
             added: 0,
+            refill: Refill::Continuous,
+            ends_ns: 0,
+            begun_ns: i128::MIN,
         };
         quotas.iter().map(era).collect()
     }
