@@ -10,6 +10,7 @@
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."
+. ci/tools.sh
 
 ceilings=bench/instructions/ceilings.txt
 growth_percent=2
@@ -22,10 +23,8 @@ case "${1-}" in
     ;;
 esac
 
-if ! command -v valgrind >/dev/null; then
-    echo "valgrind is missing: installing it from Debian (apt-get install valgrind)"
-    apt-get install -y -qq --no-install-recommends valgrind >/dev/null
-fi
+need_command cargo "the Rust toolchain, from https://rustup.rs"
+need_package valgrind valgrind
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

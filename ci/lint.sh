@@ -2,6 +2,11 @@
 # Formatting, clippy, documentation, and the feature sets that the tests do not build; warnings are errors.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. ci/tools.sh
+
+need_command cargo "the Rust toolchain, from https://rustup.rs"
+need_command cargo-clippy "clippy: rustup component add clippy"
+need_command cargo-fmt "rustfmt: rustup component add rustfmt"
 
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --locked -- -D warnings

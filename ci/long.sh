@@ -1,23 +1,40 @@
 #!/usr/bin/env bash
-# What takes too long for every run: results go to VERIFICATION.md. ci/long.sh [OPERATIONS] [SEED]
-set -euo pipefail
+# Runs what takes too long for every change, in some ten hours: every test with all its draws and without debug assertions,
+# oracles, schedules, fuzzing, servers over HTTP, a long load. ci/long.sh [OPERATIONS of the oracle, default 10⁹] [SEED]
+# Writes the results into bench/recorded/long.txt; VERIFICATION.md quotes them.
+set -uo pipefail
 cd "$(dirname "$0")/.."
+. ci/tools.sh
+. ci/steps.sh
 
-cargo run --release --locked -p flowgate-testkit --example oracle -- "${1:-1000000000}" "${2:-1}"
-# Every type and storage, by every contract: times before a change of quota, resets with debts, waits given up unseen.
-cargo run --release --locked -p flowgate-testkit --example contracts -- "${1:-1000000000}" "${2:-1}"
-ci/fuzz.sh 3600
+need_command cargo "the Rust toolchain, from https://rustup.rs"
+need_package nginx nginx-light
+need_package wrk wrk
+export CARGO_INCREMENTAL=0 FLOWGATE_LONG=1
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
 
-# How often is a limiter recognised over HTTP? Needs nginx.
-(cd bench && cargo run --release --locked -p flowgate-bench-verify -- --repetitions 20 --together 4)
+everything() {
+    step 60 release cargo test --workspace --locked --profile testrelease -- --include-ignored
+    step 60 oracles ci/oracle.sh 10000000
+    step 240 oracle cargo run --release --locked -p flowgate-testkit --example oracle -- "${1:-1000000000}" "${2:-1}"
+    # Every type and storage, by every contract: times before a change of quota, resets with debts, waits given up unseen.
+    step 240 contracts cargo run --release --locked -p flowgate-testkit --example contracts -- "${1:-1000000000}" "${2:-1}"
+    step 60 shuttle env FLOWGATE_SCHEDULES="${FLOWGATE_SCHEDULES:-20000}" ci/shuttle.sh
+    step 300 fuzz ci/fuzz.sh 3600
+    # How often is a limiter recognised over HTTP?
+    step 180 verify cargo run --release --locked --manifest-path bench/Cargo.toml -p flowgate-bench-verify -- \
+        --repetitions 20 --together 4
+    step 30 growth ci/growth.sh
+    steps_passed
+}
 
-# Does a run of ten minutes grow? What its process holds, each minute.
-cargo build --release --locked
-"${CARGO_TARGET_DIR:-target}/release/flowgate" load -q 5000 -z 10m --quiet &
-load=$!
-for minute in 1 2 3 4 5 6 7 8 9; do
-    sleep 60
-    echo "minute $minute: $(grep VmRSS "/proc/$load/status")"
-done
-# On a machine that stands still now and then the rate is not held; that is not asked here.
-wait "$load" || [ $? = 4 ]
+everything "$@" 2>&1 | tee "$log"
+passed=$?
+{
+    echo "# Results of ci/long.sh; the script rewrites this file."
+    echo "# $(date --utc +%F), $(git rev-parse --short HEAD), $(rustc --version | cut -d' ' -f1,2), $(nproc) cores of" \
+        "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
+    grep -E '^(===|test result|minute |[a-z]+ +[0-9]+s$)| disagreements$' "$log"
+} >bench/recorded/long.txt
+exit "$passed"

@@ -1,0 +1,14 @@
+//! Tests of the real binary, `flowgate`, as users run it.
+
+mod load;
+mod nginx;
+mod pace;
+mod profile;
+mod reports;
+mod serve;
+mod support;
+mod tls;
+mod usage;
+mod verify;
+mod verify_limiters;
+mod view;

@@ -1,0 +1,321 @@
+//! Reports as files, conditions, and the verbs that need no server.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::support::{flowgate, run};
+
+/// A directory of its own for each test, gone at its end.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Directory {
+        let path = std::env::temp_dir().join(format!("flowgate-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Directory(path)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.0.join(name)).unwrap()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const SHORT: [&str; 5] = ["load", "-q", "500", "-n", "20"];
+
+#[test]
+fn a_run_writes_what_it_is_asked_to() {
+    let files = Directory::new("written");
+    let (json, csv, html) = (
+        files.path("a.json"),
+        files.path("a.csv"),
+        files.path("a.html"),
+    );
+    // What was there before is longer than what comes.
+    fs::write(&csv, "#".repeat(1 << 20)).unwrap();
+    let to = ["--json", &json, "--csv", &csv, "--html", &html];
+    let (exit, out, err) = run(&[&SHORT[..], &to].concat());
+    assert!(exit == 0 || exit == 4, "{err}");
+    assert_eq!(err, "");
+    assert!(out.starts_with("target "), "the text all the same: {out}");
+    assert!(files.read("a.json").trim_end().ends_with('}'));
+    assert!(files.read("a.csv").starts_with("start_s,"));
+    assert!(!files.read("a.csv").contains('#'));
+    assert!(files.read("a.html").starts_with('<'));
+
+    // What was written can be shown again, alone and beside others.
+    let (exit, shown, err) = run(&["report", &json]);
+    assert_eq!((exit, shown.as_str(), err.as_str()), (0, out.as_str(), ""));
+    let other = files.path("b.json");
+    fs::copy(&json, &other).unwrap();
+    let (exit, shown, _) = run(&["report", &json, &other]);
+    assert_eq!((exit, shown), (0, format!("a\n{out}\nb\n{out}")));
+    let (exit, table, _) = run(&["report", &json, &other, "--csv", "-"]);
+    assert_eq!(exit, 0);
+    let rows: Vec<_> = table.lines().map(|line| line.split(',').next()).collect();
+    assert_eq!(rows[0], Some("run"), "{table}");
+    assert!(
+        rows.contains(&Some("a")) && rows.contains(&Some("b")),
+        "{table}"
+    );
+    let page = files.path("both.html");
+    let (exit, out, err) = run(&["report", &json, &other, "--html", &page]);
+    assert_eq!((exit, out.as_str(), err.as_str()), (0, "", ""));
+    assert!(files.read("both.html").starts_with('<'));
+}
+
+#[test]
+fn json_on_standard_output_is_alone_there() {
+    for arguments in [&["-j"][..], &["--json", "-"]] {
+        let (_, out, err) = run(&[&SHORT[..], arguments].concat());
+        assert_eq!(err, "");
+        assert!(
+            out.starts_with('{') && out.trim_end().ends_with('}'),
+            "{out}"
+        );
+        assert!(!out.contains("verdict    "), "{out}");
+    }
+}
+
+#[test]
+fn quiet_runs_say_only_what_is_wrong() {
+    let (exit, out, err) = run(&[&SHORT[..], &["--quiet"]].concat());
+    assert_eq!(out, "");
+    assert_eq!(err.is_empty(), exit == 0, "{err}");
+    let too_fast = [
+        "load", "-q", "5M", "-z", "200ms", "--late", "skip", "--quiet",
+    ];
+    let (exit, out, err) = run(&too_fast);
+    assert_eq!((exit, out.as_str()), (4, ""));
+    assert!(err.starts_with("flowgate: not held: "), "{err}");
+    assert_eq!(err.lines().count(), 1, "{err}");
+}
+
+#[test]
+fn what_cannot_be_written_is_found_before_anything_is_sent() {
+    let files = Directory::new("unwritable");
+    let nowhere = files.path("no/such/directory/a.json");
+    let (exit, out, err) = run(&["load", "-q", "1/h", "-n", "2", "--json", &nowhere]);
+    assert_eq!((exit, out.as_str()), (1, ""));
+    assert!(
+        err.starts_with(&format!("flowgate: --json: cannot write {nowhere}: ")),
+        "{err}"
+    );
+    assert_eq!(err.lines().count(), 1, "{err}");
+
+    // What is opened in vain is left as it was.
+    let (old, new) = (files.path("old.csv"), files.path("new.html"));
+    fs::write(&old, "old").unwrap();
+    let unknown = ["load", "-q", "5", "http://no-such-host.invalid/"];
+    let (exit, _, err) = run(&[&unknown[..], &["--csv", &old, "--html", &new]].concat());
+    assert_eq!(exit, 1, "{err}");
+    assert!(
+        err.starts_with("flowgate: cannot find the host \"no-such-host.invalid\": "),
+        "{err}"
+    );
+    assert_eq!(files.read("old.csv"), "old");
+    assert!(!fs::exists(&new).unwrap());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_cannot_be_written_in_the_end_is_said_after_the_report() {
+    let files = Directory::new("full");
+    let csv = files.path("a.csv");
+    let to = ["--json", "/dev/full", "--csv", &csv];
+    let (exit, out, err) = run(&[&SHORT[..], &to].concat());
+    assert_eq!(exit, 1, "{err}");
+    assert!(out.contains("\nverdict    "), "{out}");
+    assert!(
+        err.starts_with("flowgate: cannot write /dev/full: "),
+        "{err}"
+    );
+    assert_eq!(err.lines().count(), 1, "{err}");
+    assert!(
+        files.read("a.csv").starts_with("start_s,"),
+        "the others are"
+    );
+
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = flowgate(&SHORT).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        err.starts_with("flowgate: cannot write to standard output: "),
+        "{err}"
+    );
+    assert_eq!(err.lines().count(), 1, "{err}");
+}
+
+#[test]
+fn conditions_decide_the_exit_code() {
+    // At a rate at which no lag counts.
+    let slow = ["load", "-q", "1/s", "-n", "1"];
+    let holds = [
+        "--fail-if",
+        "p99>1h",
+        "--fail-if",
+        "err>0",
+        "--fail-if",
+        "sent<1",
+    ];
+    let hour = holds.map(|text| text.replace("1h", "60m"));
+    let holds: Vec<_> = hour.iter().map(String::as_str).collect();
+    let (exit, out, err) = run(&[&slow[..], &holds].concat());
+    assert_eq!((exit, err.as_str()), (0, ""), "{out}");
+
+    let fails = [
+        "--fail-if",
+        "p99 > 0ns",
+        "--fail-if",
+        "sent>=1",
+        "--fail-if",
+        "err>0%",
+    ];
+    let (exit, out, err) = run(&[&slow[..], &fails].concat());
+    assert_eq!(exit, 3, "{err}");
+    assert!(out.contains("verdict    HELD"), "{out}");
+    let lines: Vec<_> = err.lines().collect();
+    assert_eq!(lines.len(), 2, "{err}");
+    assert!(
+        lines[0].starts_with("flowgate: --fail-if p99 > 0ns: p99 of response was "),
+        "{err}"
+    );
+    assert_eq!(
+        lines[1],
+        "flowgate: --fail-if sent>=1: number of requests sent was 1"
+    );
+
+    // One request has no rate.
+    let (exit, _, err) = run(&[&slow[..], &["--fail-if", "rate<0.5"]].concat());
+    assert_eq!(
+        (exit, err.as_str()),
+        (3, "flowgate: --fail-if rate<0.5: no rate was measured\n")
+    );
+}
+
+#[test]
+fn what_is_no_report_is_said() {
+    let files = Directory::new("no-report");
+    let path = files.path("a.json");
+    fs::write(&path, "{\"a\":").unwrap();
+    let empty = files.path("b.json");
+    fs::write(&empty, "{}").unwrap();
+    let other = files.path("c.json");
+    fs::write(&other, "{\"schema\":1}").unwrap();
+    let newer = files.path("d.json");
+    fs::write(&newer, "{\"schema\":2}").unwrap();
+    for path in [&path, &empty, &other] {
+        let (_, _, err) = run(&["report", path]);
+        assert_eq!(
+            err,
+            format!(
+                "flowgate: {path}: not a report: type a file that flowgate load --json has written\n"
+            )
+        );
+    }
+    let (_, _, err) = run(&["report", &newer]);
+    assert!(err.contains("a report of schema 2"), "{err}");
+    for (exit, path, begin) in [
+        (2, path.as_str(), format!("flowgate: {path}: ")),
+        (
+            1,
+            "/no/such/file",
+            "flowgate: cannot read /no/such/file: ".to_owned(),
+        ),
+    ] {
+        let (code, out, err) = run(&["report", path]);
+        assert_eq!((code, out.as_str()), (exit, ""), "{err}");
+        assert!(err.starts_with(&begin), "{err}");
+        assert_eq!(err.lines().count(), 1, "{err}");
+    }
+}
+
+#[test]
+fn urls_come_from_a_file() {
+    let files = Directory::new("urls");
+    let path = files.path("urls");
+    for (content, exit, expected) in [
+        ("\n# none\n", 2, "holds no URL: write one on each line"),
+        ("http://h/\nh/2\n", 2, "line 2: \"h/2\" is not a full URL"),
+        (
+            "http://127.0.0.1:1/a\nhttp://127.0.0.1:2/\n",
+            1,
+            "are not of one host and port",
+        ),
+    ] {
+        fs::write(&path, content).unwrap();
+        let (code, out, err) = run(&["load", "-q", "5", "--urls", &path]);
+        assert_eq!((code, out.as_str()), (exit, ""), "{err}");
+        assert!(err.contains(expected), "{err}");
+        assert_eq!(err.lines().count(), 1, "{err}");
+    }
+}
+
+#[test]
+fn shells_and_manuals_learn_of_all_verbs_and_flags() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let (exit, out, err) = run(&["completions", shell]);
+        assert_eq!((exit, err.as_str()), (0, ""));
+        assert!(out.contains("at-most") && out.contains("pace"), "{shell}");
+    }
+    // Files are offered where one is meant, and nowhere else.
+    let script = |words: &str, before: &str| {
+        let binary = env!("CARGO_BIN_EXE_flowgate");
+        let script = format!(
+            "source <({binary} completions bash); COMP_WORDS=(flowgate {words} ''); \
+             COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _flowgate flowgate '' {before} 2>/dev/null; \
+             echo ${{#COMPREPLY[@]}}"
+        );
+        let output = Command::new("bash").args(["-c", &script]).output();
+        output.map(|output| String::from_utf8(output.stdout).expect("UTF-8"))
+    };
+    for (words, before, offers) in [
+        ("report", "report", 0),
+        ("report a.json", "a.json", 0),
+        ("man", "man", 0),
+        ("load -q 5 --late", "--late", 1),
+        ("load -m", "-m", 1),
+        ("load --driver", "--driver", 1),
+    ] {
+        // There may be no bash.
+        if let Ok(offered) = script(words, before) {
+            assert_eq!(offered, format!("{offers}\n"), "{words}");
+        }
+    }
+    let (exit, out, err) = run(&["man"]);
+    assert_eq!((exit, err.as_str()), (0, ""));
+    assert!(out.contains(".TH flowgate 1"), "{out}");
+
+    let files = Directory::new("man");
+    let (exit, out, err) = run(&["man", files.0.to_str().unwrap()]);
+    assert_eq!((exit, out.as_str(), err.as_str()), (0, "", ""));
+    for page in [
+        "flowgate.1",
+        "flowgate-load.1",
+        "flowgate-pace.1",
+        "flowgate-report.1",
+    ] {
+        assert!(files.read(page).contains(".TH"), "{page}");
+    }
+    let page = files.read("flowgate-load.1");
+    for word in ["Rate", "Exit codes", "at\\-most"] {
+        assert!(page.contains(word), "{word} is not in:\n{page}");
+    }
+    let (exit, _, err) = run(&["man", &files.path("no/such")]);
+    assert_eq!((exit, err.as_str()), (0, ""), "made");
+    assert!(files.read("no/such/flowgate.1").contains(".TH"));
+    let (exit, out, err) = run(&["man", &files.path("flowgate.1/no")]);
+    assert_eq!((exit, out.as_str()), (1, ""));
+    assert!(err.starts_with("flowgate: cannot write to "), "{err}");
+}

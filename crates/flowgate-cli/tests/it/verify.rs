@@ -1,0 +1,226 @@
+//! `flowgate verify`: what it says of servers that cannot be asked, and of real limiters.
+
+use std::io::Write;
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::{Serve, answer_with, hang_up, read_request, run, server};
+
+/// Exit code and what was said.
+fn verify(arguments: &[&str]) -> (i32, String, String) {
+    run(&[&["verify"], arguments].concat())
+}
+
+#[test]
+fn what_cannot_be_asked_is_said_in_one_line() {
+    let refused = {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        format!("http://{}/", listener.local_addr().unwrap())
+    };
+    let answering = |answer: &'static [u8]| {
+        server(move |stream, _| {
+            answer_with(stream, answer);
+            true
+        })
+    };
+    let moved = answering(
+        b"HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n",
+    );
+    let moved_within =
+        answering(b"HTTP/1.1 302 Found\r\nlocation: /login\r\ncontent-length: 0\r\n\r\n");
+    let in_a_circle = answering(b"HTTP/1.1 302 Found\r\nlocation: /\r\ncontent-length: 0\r\n\r\n");
+    let nowhere = answering(b"HTTP/1.1 302 Found\r\ncontent-length: 0\r\n\r\n");
+    let wants_a_name = answering(b"HTTP/1.1 401 Who\r\ncontent-length: 0\r\n\r\n");
+    let failing = answering(b"HTTP/1.1 500 Oh\r\ncontent-length: 0\r\n\r\n");
+    let not_http = answering(b"220 mail.example ESMTP\r\n");
+    let hanging_up = server(|stream, _| {
+        hang_up(stream);
+        true
+    });
+    let is_tls = refused.replace("http://", "https://");
+    let plain = server(|mut stream, _| {
+        // At once, whatever is asked.
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        true
+    });
+    for (url, expected) in [
+        (&refused, "connection refused"),
+        (&is_tls, "connection refused"),
+        (
+            &moved,
+            "it answers 302 Found, to http://127.0.0.1:1/: type that URL",
+        ),
+        (
+            &moved_within,
+            &format!("it answers 302 Found, to {moved_within}login: type that URL"),
+        ),
+        (
+            &in_a_circle,
+            "it answers 302 Found, to this same URL: type another",
+        ),
+        (&nowhere, "it answers 302 Found and does not say where to"),
+        (&wants_a_name, "say who asks with -a or -H"),
+        (
+            &failing,
+            "it answers 500 Internal Server Error, which is neither yes (200-299) nor no (429,503)",
+        ),
+        (&not_http, "not HTTP"),
+        (&hanging_up, "closed"),
+        (
+            &plain.replace("http://", "https://"),
+            "should the URL begin with http://?",
+        ),
+    ] {
+        let (exit, out, err) = verify(&["--quiet", url]);
+        assert_eq!(exit, 1, "{url}: {out}{err}");
+        assert!(err.contains(expected), "{url}: {err}");
+        assert_eq!(err.lines().count(), 1, "{err}");
+    }
+}
+
+/// Answers so many times like this, over all connections, and then as `then` says: like that, or not at all.
+fn at_first(count: u64, answer: &'static [u8], then: Option<&'static [u8]>) -> String {
+    let asked = Arc::new(AtomicU64::new(0));
+    server(move |mut stream, _| {
+        let asked = asked.clone();
+        thread::spawn(move || {
+            while read_request(&mut stream) {
+                let is_first = asked.fetch_add(1, Ordering::Relaxed) < count;
+                let answer = if is_first { Some(answer) } else { then };
+                if answer.is_some_and(|answer| stream.write_all(answer).is_err()) {
+                    return;
+                }
+            }
+        });
+        true
+    })
+}
+
+#[test]
+fn what_was_neither_yes_nor_no_is_said_with_what_to_type() {
+    let url = at_first(
+        20,
+        b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
+        Some(b"HTTP/1.1 403 No\r\ncontent-length: 0\r\n\r\n"),
+    );
+    let (_, out, err) = verify(&[&url, "--quiet", "--max-requests", "50", "--max-time", "5s"]);
+    assert!(
+        err.contains("got neither yes nor no: 403 Forbidden ("),
+        "{out}{err}"
+    );
+    assert!(
+        err.contains("say what a status is with --admitted or --refused"),
+        "{err}"
+    );
+}
+
+/// Not so many times the time limit as there are requests planned.
+#[test]
+fn a_server_that_answers_no_longer_is_left_alone() {
+    let url = at_first(40, b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", None);
+    let began = Instant::now();
+    let (exit, out, err) = verify(&[&url, "--quiet", "-t", "500ms"]);
+    assert_eq!(exit, 1, "{out}{err}");
+    assert!(
+        err.contains("no answer: timed out; -t gives it longer"),
+        "{err}"
+    );
+    assert!(began.elapsed() < Duration::from_secs(20), "{err}");
+}
+
+#[test]
+fn bad_arguments_are_answered_in_one_line() {
+    for (arguments, expected) in [
+        (&["http://192.0.2.1/"][..], "192.0.2.1 is not this machine"),
+        (
+            &["http://192.0.2.1/", "--own", "192.0.2.2"],
+            "add --own 192.0.2.1",
+        ),
+        (&["http://127.0.0.1:1/", "--expect", "bucket 5/s"], "bucket"),
+        (&["http://127.0.0.1:1/", "--expect", "many"], "many"),
+        (
+            &["http://127.0.0.1:1/", "--key-header", "X-Key"],
+            "type X-Api-Key=ann,bob",
+        ),
+        (
+            &["http://127.0.0.1:1/", "--key-header", "X-Key=a,,b"],
+            "type X-Api-Key=ann,bob",
+        ),
+        (
+            &["http://127.0.0.1:1/", "--key-header", "X-Key=a,b,a"],
+            "a value is there twice",
+        ),
+        (
+            &["http://127.0.0.1:1/", "--key-header", "X-Key=a"],
+            "nobody to tell apart",
+        ),
+        (
+            &["http://127.0.0.1:1/", "--admitted", "2xx"],
+            "type 200-299,304",
+        ),
+        (
+            &["http://127.0.0.1:1/", "--admitted", "200-503"],
+            "have a status in common",
+        ),
+        (
+            &["http://127.0.0.1:1/", "--expect", "1/min burst 5"],
+            "to verify, and --max-time is 1m: type --max-time ",
+        ),
+        (&["http://127.0.0.1:1/", "--max-time", "60"], "type 60s"),
+        (&["http://127.0.0.1:1/", "--max-requests", "0"], "0"),
+        (&["http://127.0.0.1:1/", "-c", "0"], "0"),
+        (
+            &["http://me:sesame@127.0.0.1:1/"],
+            "type http://127.0.0.1:1/ -a me:…",
+        ),
+    ] {
+        let (exit, out, err) = verify(arguments);
+        assert_eq!(exit, 2, "{arguments:?}: {err}");
+        assert!(err.contains(expected), "{arguments:?}: {err}");
+        assert_eq!(err.lines().count(), 1, "{err}");
+        assert!(!err.contains("sesame"), "{err}");
+        assert!(out.is_empty());
+    }
+}
+
+#[test]
+fn a_server_without_a_limiter_has_none() {
+    let serve = Serve::start("none", &[]);
+    let (exit, out, err) = verify(&[&serve.url, "--max-requests", "2000"]);
+    assert_eq!(exit, 0, "{err}");
+    assert!(out.starts_with(&format!("{}, ", serve.url)), "{out}");
+    assert!(out.contains("looks like      no limit"), "{out}");
+    assert!(
+        err.starts_with("asks at most 2000 times, for at most 1m\n"),
+        "{err}"
+    );
+}
+
+#[test]
+fn no_more_is_asked_than_may_be() {
+    let asked = Arc::new(AtomicU64::new(0));
+    let url = server({
+        let asked = asked.clone();
+        move |mut stream, _| {
+            let asked = asked.clone();
+            thread::spawn(move || {
+                while read_request(&mut stream) {
+                    let answer: &[u8] = match asked.fetch_add(1, Ordering::Relaxed) % 3 {
+                        0 => b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
+                        _ => b"HTTP/1.1 429 No\r\ncontent-length: 0\r\n\r\n",
+                    };
+                    if stream.write_all(answer).is_err() {
+                        return;
+                    }
+                }
+            });
+            true
+        }
+    });
+    let (exit, out, err) = verify(&[&url, "--max-requests", "300", "--max-time", "5s"]);
+    assert_eq!(exit, 0, "{out}{err}");
+    assert!(asked.load(Ordering::Relaxed) <= 300, "{out}");
+}

@@ -1,0 +1,17 @@
+//! Tests of the load engine: schedules, runs against real servers, reports, verification over HTTP.
+
+mod http2;
+mod report;
+mod report_csv;
+mod report_html;
+mod report_json;
+mod run;
+mod sample;
+mod schedule;
+mod schedule_lists;
+mod schedule_random;
+mod schedule_rates;
+mod target;
+mod tls;
+mod verify;
+mod verify_report;

@@ -1,0 +1,264 @@
+//! What the client's layer sends, and when, on a clock that stands still; and over sockets, against the server's layer.
+
+use crate::support::{field, poll};
+use flowgate::{Keyed, LeakyBucket, ManualClock, Quota};
+use flowgate_tower::client::{ClientError, ClientLayer};
+use http::{Request, Response, StatusCode};
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tower::{Layer, Service};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Says what it is told to, in order, and then "fine"; and remembers what it was asked.
+#[derive(Clone, Default)]
+struct Host {
+    answers: Arc<Mutex<VecDeque<Response<()>>>>,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Host {
+    fn will_say(&self, status: u16, fields: &[(&str, &str)]) {
+        let mut response = Response::builder().status(status);
+        for (name, value) in fields {
+            response = response.header(*name, *value);
+        }
+        let response = response.body(()).expect("a response");
+        self.answers.lock().expect("unharmed").push_back(response);
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.lock().expect("unharmed").len()
+    }
+}
+
+impl Service<Request<()>> for Host {
+    type Response = Response<()>;
+    type Error = Infallible;
+    type Future = std::future::Ready<Result<Response<()>, Infallible>>;
+
+    fn poll_ready(
+        &mut self,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Result<(), Infallible>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<()>) -> Self::Future {
+        self.asked
+            .lock()
+            .expect("unharmed")
+            .push(request.uri().to_string());
+        let answer = self.answers.lock().expect("unharmed").pop_front();
+        std::future::ready(Ok(answer.unwrap_or_default()))
+    }
+}
+
+fn hosts(quota: Quota, time: &ManualClock) -> Keyed<LeakyBucket> {
+    Keyed::leaky_bucket(quota)
+        .clock(time)
+        .capacity(1000)
+        .expect("a table")
+}
+
+fn to(uri: &str) -> Request<()> {
+    Request::get(uri).body(()).expect("a request")
+}
+
+#[test]
+fn each_host_is_sent_to_at_its_rate() {
+    let time = ManualClock::new();
+    let host = Host::default();
+    let mut client = ClientLayer::new(hosts(Quota::per_second(1), &time)).layer(host.clone());
+    let mut a = Box::pin(client.call(to("http://A.example/1")));
+    let mut second = Box::pin(client.call(to("http://user@a.example/2")));
+    let mut other = Box::pin(client.call(to("http://a.example:81/1")));
+    assert!(poll(a.as_mut()).is_ready());
+    assert!(poll(second.as_mut()).is_pending());
+    assert!(poll(other.as_mut()).is_ready());
+    time.advance(SECOND);
+    assert!(poll(second.as_mut()).is_ready());
+    assert_eq!(host.asked(), 3);
+
+    let mut nowhere = Box::pin(client.call(to("/relative")));
+    assert!(matches!(
+        poll(nowhere.as_mut()),
+        std::task::Poll::Ready(Err(ClientError::NoHost))
+    ));
+    let mut request = to("/relative");
+    request
+        .headers_mut()
+        .insert("host", "b.example".parse().expect("a value"));
+    assert!(poll(std::pin::pin!(client.call(request))).is_ready());
+}
+
+#[test]
+fn a_host_that_says_when_is_left_alone_until_then() {
+    let time = ManualClock::new();
+    let host = Host::default();
+    let mut client = ClientLayer::new(hosts(Quota::per_second(1000), &time)).layer(host.clone());
+    for (status, fields) in [
+        (429, ("retry-after", "7")),
+        (503, ("retry-after", "7")),
+        (200, ("ratelimit", "\"a\";r=0;t=7")),
+    ] {
+        time.advance(SECOND);
+        host.will_say(status, &[fields]);
+        assert!(poll(std::pin::pin!(client.call(to("http://a/")))).is_ready());
+        let mut next = Box::pin(client.call(to("http://a/")));
+        let mut behind = Box::pin(client.call(to("http://a/")));
+        assert!(poll(next.as_mut()).is_pending());
+        assert!(poll(behind.as_mut()).is_pending());
+        assert!(poll(std::pin::pin!(client.call(to("http://b/")))).is_ready());
+        time.advance(7 * SECOND - Duration::from_nanos(1));
+        assert!(poll(next.as_mut()).is_pending());
+        time.advance(Duration::from_nanos(1));
+        assert!(poll(next.as_mut()).is_ready());
+        // And then at its rate.
+        assert!(poll(behind.as_mut()).is_pending());
+        time.advance(Duration::from_millis(1));
+        assert!(poll(behind.as_mut()).is_ready());
+    }
+}
+
+/// How many of them are served by now.
+fn served<F: Future>(line: &mut Vec<Pin<Box<F>>>) -> usize {
+    let before = line.len();
+    line.retain_mut(|waiting| poll(waiting.as_mut()).is_pending());
+    before - line.len()
+}
+
+/// A request that waits for its turn when the pause begins does not take its token through it.
+#[test]
+fn c1_after_a_pause_requests_go_at_the_rate_again() {
+    let time = ManualClock::new();
+    let host = Host::default();
+    let mut client = ClientLayer::new(hosts(Quota::per_second(1), &time)).layer(host.clone());
+    let mut first = Box::pin(client.call(to("http://a/")));
+    assert!(poll(first.as_mut()).is_ready());
+    let mut line: Vec<_> = (0..4)
+        .map(|_| Box::pin(client.call(to("http://a/"))))
+        .collect();
+    // Turns at 1 s, 2 s, 3 s and 4 s; the first of them brings a pause until 11 s.
+    assert_eq!(served(&mut line), 0);
+    host.will_say(429, &[("retry-after", "10")]);
+    let mut sent = Vec::new();
+    for _ in 1..=14 {
+        time.advance(SECOND);
+        sent.push(served(&mut line));
+    }
+    assert_eq!(sent, [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0]);
+}
+
+#[test]
+fn a_host_that_does_not_say_when_is_asked_less_and_less_often() {
+    let time = ManualClock::new();
+    let host = Host::default();
+    let layer = ClientLayer::new(hosts(Quota::per_second(1000), &time)).backoff(SECOND, 4 * SECOND);
+    let mut client = layer.layer(host.clone());
+    for most in [1, 2, 4, 4] {
+        host.will_say(503, &[]);
+        assert!(poll(std::pin::pin!(client.call(to("http://a/")))).is_ready());
+        let mut next = Box::pin(client.call(to("http://a/")));
+        assert!(poll(next.as_mut()).is_pending());
+        time.advance(most * SECOND / 2 - Duration::from_nanos(1));
+        assert!(poll(next.as_mut()).is_pending(), "{most}");
+        drop(next);
+        time.advance(most * SECOND / 2 + Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn who_has_no_time_is_told_at_once() {
+    let time = ManualClock::new();
+    let host = Host::default();
+    let layer = ClientLayer::new(hosts(Quota::per_minute(1), &time)).within(10 * SECOND);
+    let mut client = layer.layer(host.clone());
+    host.will_say(429, &[("retry-after", "60")]);
+    assert!(poll(std::pin::pin!(client.call(to("http://a/")))).is_ready());
+    let refused = poll(std::pin::pin!(client.call(to("http://a/"))));
+    let std::task::Poll::Ready(Err(error)) = refused else {
+        panic!("it waits")
+    };
+    assert_eq!(
+        error.to_string(),
+        "not sent: its host has asked for a pause of 60s"
+    );
+
+    assert!(poll(std::pin::pin!(client.call(to("http://b/")))).is_ready());
+    let refused = poll(std::pin::pin!(client.call(to("http://b/"))));
+    let std::task::Poll::Ready(Err(ClientError::Denied(denied))) = refused else {
+        panic!("it waits")
+    };
+    assert_eq!(denied.retry_after(), Some(50 * SECOND));
+    assert_eq!(host.asked(), 2);
+}
+
+/// hyper's client and reqwest's against axum with a limit.
+#[tokio::test]
+async fn polite_clients_are_served_and_mind_what_they_are_told() {
+    use axum::{Router, routing::get};
+    use flowgate::TokenBucket;
+    use flowgate_tower::LimitLayer;
+    use http_body_util::Empty;
+    use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+    use tokio::net::TcpListener;
+
+    let limit = LimitLayer::new(TokenBucket::new(Quota::per_hour(40)));
+    let counts = limit.counts();
+    let app = Router::new().route("/", get(async || "hello")).layer(limit);
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    tokio::spawn(async { axum::serve(listener, app).await });
+
+    let client = Client::builder(TokioExecutor::new()).build_http::<Empty<bytes::Bytes>>();
+    let table = Keyed::leaky_bucket(Quota::per_second(100))
+        .capacity(10)
+        .expect("a table");
+    let mut polite = ClientLayer::new(table).layer(client);
+    for _ in 0..10 {
+        let request = Request::get(format!("http://{address}/")).body(Empty::new());
+        let answer = polite
+            .call(request.expect("a request"))
+            .await
+            .expect("an answer");
+        assert_eq!(answer.status(), StatusCode::OK);
+    }
+    assert_eq!((counts.get().admitted, counts.get().refused), (10, 0));
+
+    // reqwest's, in the same way.
+    let table = Keyed::leaky_bucket(Quota::per_second(1000))
+        .capacity(10)
+        .expect("a table");
+    let mut polite = tower::ServiceBuilder::new()
+        .layer(ClientLayer::new(table).within(SECOND))
+        .map_request(|request: Request<reqwest::Body>| {
+            reqwest::Request::try_from(request).expect("its URI names a host")
+        })
+        .map_response(Response::<reqwest::Body>::from)
+        .service(reqwest::Client::new());
+    for left in (0..30).rev() {
+        let request = Request::get(format!("http://{address}/")).body(reqwest::Body::from(""));
+        let answer = polite
+            .call(request.expect("a request"))
+            .await
+            .expect("an answer");
+        assert_eq!(answer.status(), StatusCode::OK);
+        let standing = field(&answer, "ratelimit");
+        assert!(
+            standing.starts_with(&format!("\"default\";r={left};")),
+            "{standing}"
+        );
+    }
+    // Nothing is left, and the next one would have to wait for more than a second: it is not even sent.
+    let request = Request::get(format!("http://{address}/")).body(reqwest::Body::from(""));
+    let error = polite
+        .call(request.expect("a request"))
+        .await
+        .expect_err("a pause");
+    assert!(matches!(error, ClientError::Paused(_)), "{error}");
+    assert_eq!((counts.get().admitted, counts.get().refused), (40, 0));
+}

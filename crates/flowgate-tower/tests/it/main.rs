@@ -1,0 +1,11 @@
+//! Tests of the layers, in process and over real sockets.
+
+mod axum;
+mod axum_tenants;
+mod client;
+mod fields;
+mod forwarding;
+mod layer;
+mod support;
+mod tonic;
+mod wrk;

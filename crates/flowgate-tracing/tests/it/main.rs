@@ -1,0 +1,3 @@
+//! Tests of the filter under a real subscriber. `allocations` is a process of its own.
+
+mod filter;

@@ -1,0 +1,3 @@
+//! Tests of what verification concludes from the answers of a limiter.
+
+mod faults;
