@@ -282,6 +282,9 @@ mod tests {
             ends_ns: 0,
             begun_ns: 0,
             added: 0,
+            refill: Refill::Continuous,
+            ends_ns: 0,
+            begun_ns: i128::MIN,
         };
         quotas.iter().map(era).collect()
     }

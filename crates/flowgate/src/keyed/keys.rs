@@ -393,7 +393,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         if !is_same {
             // In either terms it is whole after that.
             known.exchanged = free;
-            let newest = ticks(self.newest_ns(asked));
+            let newest = self.exchanges_at(place, asked);
             if free > now && newest >= free {
                 known.since = free;
                 known.state = 0;
@@ -415,6 +415,11 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
             known.exchanged = known.exchanged.max(forgotten);
         }
         self.delimited(place, known, asked)
+    }
+
+    /// When the key at `place` exchanges its terms if it does now: not before it did so last, either.
+    fn exchanges_at(&self, place: &Place, asked: Asked<'_>) -> u128 {
+        ticks(self.newest_ns(asked)).max(self.table.exchanged(place))
     }
 
     /// With the state that the key has if it exchanges its terms at `newest`, and nothing before.
@@ -490,13 +495,19 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
     ) -> Option<Known<R>> {
         let mut known = Known::new(*terms, entry.state(), ticks(asked.now_ns));
         if entry.reading() != terms.reading {
-            known = self.restated(known, entry, asked)?;
+            known = self.restated(&who.place, known, entry, asked)?;
         }
         self.delimited(&who.place, known, asked)
     }
 
     #[cold]
-    fn restated(&self, known: Known<R>, entry: Entry, asked: Asked<'_>) -> Option<Known<R>> {
+    fn restated(
+        &self,
+        place: &Place,
+        known: Known<R>,
+        entry: Entry,
+        asked: Asked<'_>,
+    ) -> Option<Known<R>> {
         let (from, state) = self.read(entry, asked)?;
         let to = known.terms;
         if from.reading == to.reading {
@@ -505,7 +516,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         if !from.reading.is_own() && !to.reading.is_own() {
             return None;
         }
-        let newest = ticks(self.newest_ns(asked));
+        let newest = self.exchanges_at(place, asked);
         Some(self.exchanged(known, newest, |at| R::restate(state, &from, &to, at)))
     }
 

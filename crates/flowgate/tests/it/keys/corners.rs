@@ -395,6 +395,22 @@ fn c1_c4_a_stale_time_after_two_exchanges_grants_nothing_twice() {
     assert!(taken <= 5, "{taken} of 5 at 0 s");
 }
 
+/// The key has exchanged its quota by the latest time of the clock, which callers that bring their own need not know.
+#[test]
+fn c1_c4_a_stale_time_after_an_exchange_by_a_wait_grants_nothing_twice() {
+    let clock = ManualClock::new();
+    let limits = buckets("10/s burst 4", &clock);
+    let own = limits.with(quota("3/s burst 3")).unwrap();
+    clock.set(ms(3_000));
+    clock.set(ms(145));
+    let mut taken = limits.at(ms(0)).take_up_to("k", 4);
+    let wait = Task::start(own.acquire("k").n(3));
+    assert!(wait.is_waiting());
+    drop(wait);
+    taken += limits.at(ms(10)).take_up_to("k", 4);
+    assert!(taken <= 4, "{taken} of 4 in 10 ms");
+}
+
 /// The entry was used for others since, and nobody knows by which quota the key had taken.
 #[test]
 fn c1_c4_c7_a_forgotten_key_sees_no_credit_at_a_stale_time_by_another_quota() {
