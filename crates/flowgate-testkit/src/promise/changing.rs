@@ -278,9 +278,6 @@ mod tests {
         let era = |&(since_ns, quota)| Era {
             since_ns,
             rate: Rate::of(quota),
-            refill: Refill::Continuous,
-            ends_ns: 0,
-            begun_ns: 0,
             added: 0,
             refill: Refill::Continuous,
             ends_ns: 0,
