@@ -2,7 +2,7 @@
 
 #[allow(dead_code, reason = "its `main`")]
 #[path = "../../examples/sampled_service.rs"]
-mod sampled_service;
+mod example;
 
 /// The number after `word` begins, in the line's own words.
 fn number_before(line: &str, word: &str) -> f64 {
@@ -13,7 +13,7 @@ fn number_before(line: &str, word: &str) -> f64 {
 
 #[test]
 fn it_samples_at_most_and_about_so_many() {
-    let lines = sampled_service::run().expect("it runs");
+    let lines = example::run().expect("it runs");
     let sampled: Vec<_> = lines
         .iter()
         .map(|line| number_before(line, "traces/s"))

@@ -2,11 +2,11 @@
 
 #[allow(dead_code, reason = "its `main`")]
 #[path = "../../examples/axum_tenants.rs"]
-mod axum_tenants;
+mod example;
 
 #[tokio::test]
 async fn each_tenant_has_its_own_limit() {
-    let lines = axum_tenants::run().await.expect("it runs");
+    let lines = example::run().await.expect("it runs");
     let with = |tenant: &str, status: &str| {
         let is_it = |line: &&String| line.starts_with(tenant) && line.contains(status);
         lines.iter().filter(is_it).count()

@@ -273,7 +273,7 @@ fn c1_poll_during_set_quota() {
 }
 
 /// 11: who is due and has not looked loses its slot when somebody gives back, changes the quota, or leaves
-fn three<'a>(l: &'a TokenBucket) -> Vec<Task<Acquire<&'a TokenBucket>>> {
+fn three(l: &TokenBucket) -> Vec<Task<Acquire<&TokenBucket>>> {
     (0..3).map(|_| Task::start(l.acquire())).collect()
 }
 fn dates(time: &ManualClock, w: &mut [Task<Acquire<&TokenBucket>>]) -> Vec<Option<u64>> {
