@@ -239,6 +239,21 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         }
     }
 
+    /// What `read` makes of the state, the instant and the terms, in the case of [`take_at_once`](Self::take_at_once).
+    #[inline(always)]
+    pub(crate) fn see_at_once<T>(
+        &self,
+        who: Who<'_, N>,
+        now_ns: u64,
+        read: impl FnOnce(u128, u128, &Terms) -> T,
+    ) -> Option<T> {
+        let terms = self.force.terms();
+        let (slot, _held) = self.find(who)?;
+        // After the entry has been read, so that it has not been exchanged since.
+        let is_it = slot.entry.is_plain(terms.reading) && now_ns >= self.force.settled_ns();
+        is_it.then(|| read(slot.entry.state(), ticks(now_ns), &terms))
+    }
+
     /// Takes units of the key at `who.place`, for somebody in line or, if nobody waits, for a newcomer.
     #[inline(never)]
     pub(crate) fn take(

@@ -1,7 +1,8 @@
 use super::algorithm::KeyedAlgorithm;
 use super::keys::{Amount, Asked, Refusal, Told, Who};
+use super::known::Known;
 use super::names::{Hashed, KeyNames, Names};
-use super::rule::Terms;
+use super::rule::{Rule, Terms};
 use super::{KeyTokens, Keyed, KeyedError};
 use crate::clock::Timestamp;
 use crate::limiter::Snapshot;
@@ -179,6 +180,14 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
     {
         let who = self.keyed.who(key);
         let asked = self.asked();
+        if self.own.is_none() && asked.told == Told::ByClock {
+            let judged = |state, now, terms: &Terms| {
+                Known::<A::Rule>::new(*terms, state, now).judge(n.unwrap_or(terms.scale))
+            };
+            if let Some(answer) = self.keyed.keys.see_at_once(who, asked.now_ns, judged) {
+                return answer;
+            }
+        }
         match self.keyed.keys.peek(who, asked, n, false) {
             Ok(()) => Ok(()),
             Err(Refusal::Denied(denied)) => Err(denied),
@@ -279,6 +288,18 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
 
     pub(super) fn snapshot_of(&self, who: Who<'_, N>) -> Snapshot {
         let asked = self.asked();
+        let reset_after =
+            |ticks: u128| duration_from_nanos(ticks.div_ceil(super::entry::TICKS_PER_NS.into()));
+        if self.own.is_none() && asked.told == Told::ByClock {
+            let seen = |state, now, terms: &Terms| Snapshot {
+                limit: terms.most,
+                remaining: A::Rule::left(state, now, terms),
+                reset_after: reset_after(A::Rule::whole_after(state, now, terms)),
+            };
+            if let Some(snapshot) = self.keyed.keys.see_at_once(who, asked.now_ns, seen) {
+                return snapshot;
+            }
+        }
         let (known, waits) = self.keyed.keys.look(who, asked);
         let limit = known.terms.most;
         if let Some(slot) = waits
@@ -293,11 +314,7 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
         Snapshot {
             limit,
             remaining: known.left(),
-            reset_after: duration_from_nanos(
-                known
-                    .whole_after()
-                    .div_ceil(super::entry::TICKS_PER_NS.into()),
-            ),
+            reset_after: reset_after(known.whole_after()),
         }
     }
 
