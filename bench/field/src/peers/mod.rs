@@ -151,6 +151,9 @@ const TELLS: Capabilities = Capabilities {
     set_quota: false,
     set_refill: false,
     retry_after: true,
+    wait: false,
+    hold: false,
+    own_clock: false,
 };
 
 /// All limiters, ours first.

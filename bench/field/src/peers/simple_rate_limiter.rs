@@ -35,6 +35,9 @@ const CAN: Capabilities = Capabilities {
     set_quota: false,
     set_refill: false,
     retry_after: false,
+    wait: false,
+    hold: false,
+    own_clock: false,
 };
 
 struct Slots {
