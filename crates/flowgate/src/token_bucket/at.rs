@@ -230,7 +230,7 @@ impl<'a, T: Origin> At<'a, TokenBucket, T> {
         if n == 0 {
             return Ok(());
         }
-        self.note_units(|_| n, most_overdrawn)?;
+        self.note_units(|_| n, Parameters::most_overdrawn)?;
         if self.limiter.word.takes(self.now_ns, n) {
             return Ok(());
         }
@@ -242,7 +242,7 @@ impl<'a, T: Origin> At<'a, TokenBucket, T> {
     pub(super) fn overdraw_units(self, units: impl Fn(&Parameters) -> u64) -> Result<(), Denied> {
         self.limiter.word.update(self.now_ns, |view| {
             let parameters = &view.parameters;
-            let (n, most) = (units(parameters), most_overdrawn(parameters));
+            let (n, most) = (units(parameters), parameters.most_overdrawn());
             if n > most {
                 return Step::Stay(Err(Denied::never(n, most)));
             }
@@ -314,11 +314,6 @@ impl<'a, T: Origin> At<'a, TokenBucket, T> {
     pub fn set_refill(self, refill: Refill) {
         self.limiter.change_refill(refill, || self.now_ns);
     }
-}
-
-/// The most units that can be overdrawn.
-fn most_overdrawn(parameters: &Parameters) -> u64 {
-    parameters.burst_units.saturating_add(parameters.debt_units)
 }
 
 impl View<'_> {

@@ -55,9 +55,8 @@ impl TokenBucket {
         let _change = self.room.change(self);
         self.give_back(&mut self.ledger.lock(), now_ns, 0, |_, view, _| {
             let parameters = &view.parameters;
-            let most = parameters.burst_units.saturating_add(parameters.debt_units);
             // Perhaps that is what it cost, and perhaps more.
-            let taken = self.at_least(parameters.ticks(n.min(most)));
+            let taken = self.at_least(parameters.ticks(n.min(parameters.most_overdrawn())));
             (taken, u128::MAX)
         })
     }
@@ -111,7 +110,7 @@ impl TokenBucket {
                 let largest = match self.pays_after {
                     // Beside a reservation that may go into debt there is no room for anything given back.
                     true => u64::MAX,
-                    false => Self::seen(self.largest_told(view.parameters.epoch)),
+                    false => Self::seen(self.largest_told(parameters.epoch)),
                 };
                 parameters.ticks(largest).min(since)
             } else {

@@ -350,7 +350,7 @@ impl<'a, T: Origin> At<'a, PayAfter, T> {
             self.limiter,
             units,
             max_wait,
-            |parameters| parameters.burst_units.saturating_add(parameters.debt_units),
+            Parameters::most_overdrawn,
             |view, cost| {
                 let (burst, max_debt) =
                     (view.parameters.burst_ticks(), view.parameters.debt_ticks());

@@ -132,7 +132,7 @@ impl TokenBucket {
     /// How many units can be granted at once.
     fn most(&self, parameters: &Parameters) -> u64 {
         if self.pays_after {
-            parameters.burst_units.saturating_add(parameters.debt_units)
+            parameters.most_overdrawn()
         } else {
             parameters.burst_units
         }

@@ -140,6 +140,11 @@ impl Parameters {
         }
     }
 
+    /// The most units that can be overdrawn.
+    pub(crate) const fn most_overdrawn(&self) -> u64 {
+        self.burst_units.saturating_add(self.debt_units)
+    }
+
     /// The layout for the state `state` at `now_ns`.
     ///
     /// The base lies before both, with some room for threads that read the clock a while ago. They
