@@ -32,6 +32,17 @@ pub(super) fn most_of(bits: u32) -> u64 {
     u64::MAX >> (u64::BITS - bits.min(u64::BITS))
 }
 
+/// `new` with as many bits for a count as `old` has, as far as there is `room` for them and the window's end can be told beside
+/// them.
+pub(super) fn widened(new: Terms, old: &Terms, room: u32) -> Terms {
+    let bits = old.count_bits.min(room).max(new.count_bits);
+    let fits = new.span <= MOST_SPAN - (1 << bits);
+    Terms {
+        count_bits: if fits { bits } else { new.count_bits },
+        ..new
+    }
+}
+
 /// A window of so many nanoseconds, the end of which can be told beside a count of so many digits.
 pub(super) fn span(window_ns: u64, count_bits: u32) -> Result<u128, QuotaError> {
     let most = MOST_SPAN - (1 << count_bits.min(u64::BITS));
@@ -115,13 +126,7 @@ impl Rule for FixedWindow {
 
     /// So many that rounding the end up makes a window longer by 1/4096 at the most.
     fn widened(new: Terms, old: &Terms) -> Terms {
-        let room = new.span.ilog2().saturating_sub(TICK_BITS);
-        let bits = old.count_bits.min(room).max(new.count_bits);
-        let fits = new.span <= MOST_SPAN - (1 << bits);
-        Terms {
-            count_bits: if fits { bits } else { new.count_bits },
-            ..new
-        }
+        widened(new, old, new.span.ilog2().saturating_sub(TICK_BITS))
     }
 
     #[inline]

@@ -16,8 +16,7 @@
 //! segment it is the end of.
 
 use super::super::entry::{MOST_STATE, Reading, TICK_BITS};
-use super::fixed_window::{are_of_window, count_digits, digits, most_of, span, told};
-use super::terms::MOST_SPAN;
+use super::fixed_window::{are_of_window, count_digits, digits, most_of, span, told, widened};
 use super::{Rule, Terms, tally};
 use crate::quota::{Quota, QuotaError};
 
@@ -154,13 +153,7 @@ impl Rule for SegmentedWindow {
     }
 
     fn widened(new: Terms, old: &Terms) -> Terms {
-        let bits = old.count_bits.min(2 * room(window_ns(&new)));
-        let bits = bits.max(new.count_bits);
-        let fits = new.span <= MOST_SPAN - (1 << bits);
-        Terms {
-            count_bits: if fits { bits } else { new.count_bits },
-            ..new
-        }
+        widened(new, old, 2 * room(window_ns(&new)))
     }
 
     fn take(state: u128, now: u128, n: u64, terms: &Terms) -> Result<u128, u128> {
