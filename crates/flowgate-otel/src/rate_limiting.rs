@@ -1,5 +1,5 @@
 use crate::attributes::{self, trace_state};
-use flowgate::{Clock, Quota, QuotaError, TokenBucket};
+use flowgate::{Carry, Clock, Quota, QuotaError, TokenBucket};
 use opentelemetry::trace::{Link, SpanKind, TraceId};
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::trace::{SamplingDecision, SamplingResult, ShouldSample};
@@ -137,7 +137,9 @@ impl RateLimitingSampler {
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     pub fn set_quota(&self, quota: Quota) {
-        self.0.limiter.set_quota(with_burst(quota));
+        self.0
+            .limiter
+            .set_quota_with(with_burst(quota), Carry::Kept);
         let per_second = attributes::per_second(&quota).to_bits();
         self.0.per_second.store(per_second, Ordering::Relaxed);
     }

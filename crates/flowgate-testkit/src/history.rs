@@ -64,7 +64,7 @@ pub struct Event {
 /// let (bucket, clock) = (TokenBucket::new(Quota::per_second(10)), Clock::system());
 /// let quota = Quota::per_second(20);
 /// let invoked_ns = clock.now().as_nanos();
-/// bucket.set_quota(quota);
+/// bucket.set_quota(quota)?;
 /// let change = Change { invoked_ns, returned_ns: clock.now().as_nanos(), quota };
 /// assert!(change.invoked_ns <= change.returned_ns);
 /// ```

@@ -1,10 +1,10 @@
 //! [`LeakyBucket`]: the [`TokenBucket`] that allows nothing at once unless it is told to.
 
 use crate::clock::Clock;
+use crate::limiter::Reservation;
 use crate::limiter::limiter_by_its_verbs;
 use crate::primitive::const_unless_loom;
 use crate::quota::{Quota, QuotaError};
-use crate::reservation::Reservation;
 use crate::room::waits_in_line;
 use crate::token_bucket::{Refill, TokenBucket, TokenBucketBuilder};
 use crate::verdict::Denied;

@@ -63,7 +63,6 @@ mod alarm;
 mod algorithm;
 mod alignment;
 mod approximate_window;
-mod at;
 mod cell;
 mod clock;
 mod concurrency_limit;
@@ -87,7 +86,6 @@ mod permit;
 mod policy;
 mod primitive;
 mod quota;
-mod reservation;
 mod ring;
 mod room;
 mod segmented_window;
@@ -105,7 +103,6 @@ mod warm_up;
 mod word;
 
 pub use approximate_window::{ApproximateWindow, ApproximateWindowBuilder};
-pub use at::At;
 pub use clock::{Clock, ManualClock, Source, Timestamp};
 pub use concurrency_limit::{ConcurrencyLimit, ConcurrencyLimitBuilder};
 pub use decaying_bucket::{DecayingBucket, DecayingBucketBuilder};
@@ -121,14 +118,13 @@ pub use keyed::{
     WhenFull, WithLimit,
 };
 pub use leaky_bucket::{Drain, LeakyBucket, LeakyBucketBuilder};
-pub use limiter::{Limit, Limiter, Snapshot};
+pub use limiter::{At, Limit, Limiter, RateLimiter, Reservation, Snapshot};
 #[cfg(feature = "metrics")]
 pub use metrics::MetricsPublisher;
 pub use observed::{Counts, Observed, Refusals, Waits};
 pub use permit::{OwnedPermit, Permit, Permits};
 pub use policy::Policy;
 pub use quota::{Quota, QuotaError};
-pub use reservation::Reservation;
 pub use room::{Acquirable, Acquire, CancelHandle, Grant, Line, Order, Precision, Spacing, Ticks};
 pub use segmented_window::{SegmentedWindow, SegmentedWindowBuilder};
 pub use sliding_window::{SlidingWindow, SlidingWindowBuilder};

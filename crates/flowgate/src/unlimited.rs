@@ -1,10 +1,10 @@
 //! [`Unlimited`]: a limiter that limits nothing.
 
-use crate::at::At;
 use crate::clock::{Clock, Timestamp};
+use crate::limiter::At;
+use crate::limiter::reservation::{Booking, Receipt, Reservation, Revoke};
 use crate::limiter::{Snapshot, limiter_by_its_verbs};
 use crate::primitive::const_unless_loom;
-use crate::reservation::{Receipt, Reservation, Revoke};
 use crate::room::{Room, Supply, waits_in_line};
 use crate::verdict::Denied;
 use core::fmt;
@@ -139,7 +139,7 @@ impl Unlimited {
 
     /// The same verbs at a time of your own, which makes no difference but to reservations.
     pub fn at(&self, now: Timestamp) -> At<'_, Self> {
-        At::supplied(self, now)
+        At::new(self, now.as_nanos())
     }
 
     /// The clock that reservations are told by.
@@ -193,9 +193,11 @@ impl<'a> At<'a, Unlimited> {
         self.try_acquire_n(n)?;
         Ok(Reservation {
             limiter: self.limiter,
-            units: n,
-            at_ns: self.now_ns,
-            receipt: Receipt::default(),
+            booking: Booking {
+                units: n,
+                at_ns: self.now_ns,
+                receipt: Receipt::default(),
+            },
         })
     }
 
@@ -216,8 +218,8 @@ impl<'a> At<'a, Unlimited> {
 }
 
 impl Revoke for Unlimited {
-    fn revoke(&self, reservation: &Reservation<'_>, _: Option<Timestamp>) -> u64 {
-        reservation.units
+    fn revoke(&self, booking: &Booking, _: Option<Timestamp>) -> u64 {
+        booking.units
     }
 }
 

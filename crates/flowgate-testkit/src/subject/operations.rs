@@ -1,8 +1,8 @@
 //! The operations of flowgate's limiters, at explicit times and by their own clocks.
 
 use flowgate::{
-    Acquire, ApproximateWindow, DecayingBucket, FixedWindow, LeakyBucket, Limiter, ManualClock,
-    PayAfter, SegmentedWindow, SlidingWindow, Striped, Timestamp, TokenBucket, WarmUp,
+    Acquire, ApproximateWindow, Carry, DecayingBucket, FixedWindow, LeakyBucket, Limiter,
+    ManualClock, PayAfter, SegmentedWindow, SlidingWindow, Striped, Timestamp, TokenBucket, WarmUp,
 };
 
 use super::{Capabilities, Subject, answer, refusal};
@@ -95,7 +95,7 @@ operations!(TokenBucket, Striped<TokenBucket>, Striped<LeakyBucket>; BUCKET; |at
 operations!(PayAfter; Capabilities { refund: true, ..TRIES }; |at| {
     Op::Refund { n } => Outcome::Back(at.refund(n)),
     Op::SetQuota { quota, .. } => {
-        at.set_quota(quota);
+        at.set_quota_with(quota, Carry::Kept);
         Outcome::Changed
     }
 });

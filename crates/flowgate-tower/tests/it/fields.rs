@@ -219,7 +219,7 @@ fn the_policy_told_is_that_of_the_quota_in_force_however_often_it_changes() {
     for _ in 0..2 {
         for seconds in 1..20 {
             let quota = Quota::new(10, Duration::from_secs(seconds));
-            bucket.set_quota(quota.expect("a quota"));
+            bucket.set_quota(quota.expect("a quota")).unwrap();
             for _ in 0..2 {
                 let answer = call(&mut service, get("/"));
                 let policy = format!("\"default\";q=10;w={seconds}");

@@ -1,8 +1,8 @@
 use super::parameters::{Parameters, pack, unpack};
 use super::{ApproximateWindow, carried, parameters_for};
 use crate::algorithm::approximate_window::Wait;
-use crate::at::At;
 use crate::cell::Step;
+use crate::limiter::At;
 use crate::limiter::Snapshot;
 use crate::primitive::Ordering;
 use crate::quota::{Quota, QuotaError};

@@ -9,9 +9,9 @@ mod supply;
 pub use builder::ApproximateWindowBuilder;
 
 use crate::algorithm::approximate_window::{State, Window};
-use crate::at::At;
 use crate::cell::Cell;
 use crate::clock::{Clock, Timestamp};
+use crate::limiter::At;
 use crate::limiter::{Snapshot, limiter_by_its_verbs};
 use crate::policy::Policy;
 use crate::primitive::{AtomicU64, Lock, Ordering, const_unless_loom};
@@ -251,7 +251,7 @@ impl ApproximateWindow {
     /// The same verbs at a time of your own. Use one kind of time with one limiter, the clock's or yours.
     pub fn at(&self, now: Timestamp) -> At<'_, Self> {
         self.newest_ns.fetch_max(now.as_nanos(), Ordering::AcqRel);
-        At::supplied(self, now)
+        At::new(self, now.as_nanos())
     }
 
     /// The clock that this limiter decides by.
@@ -277,7 +277,7 @@ impl ApproximateWindow {
 
     #[inline]
     fn at_now(&self) -> At<'_, Self> {
-        At::read(self, self.clock.now().as_nanos())
+        At::new(self, self.clock.now().as_nanos())
     }
 
     fn newest_ns(&self) -> u64 {

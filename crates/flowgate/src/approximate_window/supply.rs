@@ -5,8 +5,8 @@ use super::parameters::{Parameters, pack, unpack};
 use crate::algorithm::approximate_window::{State, Window};
 use crate::cell::Step;
 use crate::clock::{Clock, Timestamp};
+use crate::limiter::reservation::Receipt;
 use crate::primitive::Ordering;
-use crate::reservation::Receipt;
 use crate::room::{Room, Supply};
 use crate::verdict::Denied;
 

@@ -1,7 +1,7 @@
 use super::ConcurrencyLimit;
 use crate::clock::{Clock, Timestamp};
+use crate::limiter::reservation::Receipt;
 use crate::primitive::{AtomicU64, Ordering};
-use crate::reservation::Receipt;
 use crate::room::{Room, Supply};
 use crate::verdict::Denied;
 

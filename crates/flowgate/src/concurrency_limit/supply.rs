@@ -2,7 +2,7 @@
 
 use super::ConcurrencyLimit;
 use crate::clock::{Clock, Timestamp};
-use crate::reservation::Receipt;
+use crate::limiter::reservation::Receipt;
 use crate::room::{Room, Supply};
 use crate::verdict::Denied;
 

@@ -1,9 +1,9 @@
 use super::DecayingBucket;
 use super::parameters::{Parameters, checked, pack, unpack};
 use crate::algorithm::decaying_bucket::{Bucket, State};
-use crate::at::At;
 use crate::cell::Step;
 use crate::clock::Timestamp;
+use crate::limiter::At;
 use crate::limiter::Snapshot;
 use crate::primitive::Ordering;
 use crate::quota::QuotaError;

@@ -13,9 +13,9 @@ pub use builder::DecayingBucketBuilder;
 
 use crate::algorithm::decaying_bucket::{Bucket, State};
 use crate::algorithm::half_life::HalfLife;
-use crate::at::At;
 use crate::cell::Cell;
 use crate::clock::{Clock, Timestamp};
+use crate::limiter::At;
 use crate::limiter::{Snapshot, limiter_by_its_verbs};
 use crate::primitive::{AtomicU64, Lock, const_unless_loom};
 use crate::quota::QuotaError;
@@ -273,7 +273,7 @@ impl DecayingBucket {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn at(&self, now: Timestamp) -> At<'_, Self> {
-        At::supplied(self, now)
+        At::new(self, now.as_nanos())
     }
 
     /// The clock that this limiter decides by.

@@ -5,7 +5,7 @@ use super::parameters::{Parameters, unpack};
 use crate::algorithm::decaying_bucket::{Bucket, State};
 use crate::algorithm::half_life::PER_LN_2;
 use crate::clock::{Clock, Timestamp};
-use crate::reservation::Receipt;
+use crate::limiter::reservation::Receipt;
 use crate::room::{Room, Supply};
 use crate::verdict::Denied;
 

@@ -36,8 +36,8 @@ mod record;
 pub use builder::DegradeBuilder;
 pub use call::DegradeCall;
 
-use crate::at::At;
 use crate::clock::{Clock, Timestamp};
+use crate::limiter::At;
 use crate::primitive::{AtomicU64, Ordering};
 #[cfg(feature = "std")]
 use crate::quota::QuotaError;
@@ -316,7 +316,7 @@ impl Degrade {
     /// ```
     #[inline]
     pub fn at(&self, now: Timestamp) -> At<'_, Self> {
-        At::supplied(self, now)
+        At::new(self, now.as_nanos())
     }
 
     /// The clock that this measures by.

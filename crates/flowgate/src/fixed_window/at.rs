@@ -1,6 +1,6 @@
 use super::{FixedWindow, Kept, MAX_LIMIT, Settings, count_bits};
 use crate::algorithm::fixed_window;
-use crate::at::At;
+use crate::limiter::At;
 use crate::limiter::Snapshot;
 use crate::quota::{Quota, QuotaError};
 use crate::verdict::Denied;

@@ -9,8 +9,8 @@ mod wall;
 
 pub use builder::FixedWindowBuilder;
 
-use crate::at::At;
 use crate::clock::{Clock, Timestamp};
+use crate::limiter::At;
 use crate::limiter::{Snapshot, limiter_by_its_verbs};
 use crate::policy::Policy;
 use crate::primitive::Lock;
@@ -291,7 +291,7 @@ impl FixedWindow {
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     pub fn at(&self, now: Timestamp) -> At<'_, Self> {
-        At::supplied(self, now)
+        At::new(self, now.as_nanos())
     }
 
     /// The clock that this limiter decides by.
@@ -323,7 +323,7 @@ impl FixedWindow {
 
     #[inline]
     fn at_now(&self) -> At<'_, Self> {
-        At::read(self, self.now_ns())
+        At::new(self, self.now_ns())
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{FixedWindow, Settings};
 use crate::algorithm::fixed_window;
 use crate::clock::{Clock, Timestamp};
-use crate::reservation::Receipt;
+use crate::limiter::reservation::Receipt;
 use crate::room::{HOLD, Room, Supply};
 use crate::thread_number::thread_number;
 use crate::verdict::Denied;

@@ -6,10 +6,10 @@ mod supply;
 pub use builder::{GateBuilder, GateError};
 
 use crate::clock::{Clock, Timestamp};
+use crate::limiter::reservation::Receipt;
 use crate::limiter::{Limit, Limiter};
 use crate::permit::{Lender, Permit, Permits};
 use crate::primitive::Lock;
-use crate::reservation::Receipt;
 use crate::room::{Acquire, Line, Room};
 use crate::verdict::Denied;
 use alloc::boxed::Box;

@@ -2,7 +2,7 @@
 
 use super::{Gate, Member, Taking};
 use crate::clock::{Clock, Timestamp};
-use crate::reservation::Receipt;
+use crate::limiter::reservation::Receipt;
 use crate::room::{Room, Supply};
 use crate::verdict::Denied;
 use core::time::Duration;

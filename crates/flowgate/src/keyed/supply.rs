@@ -7,7 +7,7 @@ use super::names::KeyNames;
 use super::rooms::KeyRoom;
 use super::rule::Terms;
 use crate::clock::{Clock, Timestamp};
-use crate::reservation::Receipt;
+use crate::limiter::reservation::Receipt;
 use crate::room::{Room, Supply};
 use crate::verdict::Denied;
 use core::borrow::Borrow;

@@ -25,10 +25,11 @@ pub use counts::{Counts, Refusals};
 pub use waits::Waits;
 
 use crate::clock::{Clock, Timestamp};
+use crate::limiter::Reservation;
 use crate::limiter::{Limiter, Snapshot};
 use crate::policy::Policy;
 use crate::primitive::const_unless_loom;
-use crate::reservation::Reservation;
+use crate::quota::{Quota, QuotaError};
 use crate::room::{Acquire, Line, Supply};
 use crate::verdict::Denied;
 use alloc::sync::Arc;
@@ -208,6 +209,16 @@ impl<L: Limiter> Observed<L> {
         self.count(n, self.limiter.try_acquire_n(n))
     }
 
+    /// Takes the available units, up to `n`, and returns how many it took. Counts as one request of so many units, and not at
+    /// all if there are none.
+    pub fn take_up_to(&self, n: u64) -> u64 {
+        let taken = self.limiter.take_up_to(n);
+        if taken > 0 {
+            self.counters.admitted(taken);
+        }
+        taken
+    }
+
     /// Waits for one token, in turn: a future that is also a builder.
     ///
     /// # Errors
@@ -260,6 +271,10 @@ impl<L: Limiter> Limiter for Observed<L> {
         Some(self.count(n, answer))
     }
 
+    fn take_up_to(&self, n: u64) -> u64 {
+        self.take_up_to(n)
+    }
+
     fn acquire(&self) -> Acquire<&dyn Limiter> {
         Acquire::new(self)
     }
@@ -278,6 +293,10 @@ impl<L: Limiter> Limiter for Observed<L> {
 
     fn policy(&self) -> Option<Policy> {
         self.limiter.policy()
+    }
+
+    fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
+        self.limiter.set_quota(quota)
     }
 
     fn refund(&self, n: u64) -> u64 {

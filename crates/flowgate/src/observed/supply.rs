@@ -3,8 +3,8 @@
 use super::Observed;
 use crate::clock::{Clock, Timestamp};
 use crate::gate::Gate;
+use crate::limiter::reservation::Receipt;
 use crate::limiter::{Limiter, sealed::Sealed};
-use crate::reservation::Receipt;
 use crate::room::{Grant, Granted, Room, Supply};
 use crate::verdict::Denied;
 

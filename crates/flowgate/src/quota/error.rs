@@ -77,6 +77,8 @@ pub(crate) enum Reason {
     },
     /// An alignment of intervals, and a bucket that does not refill in intervals.
     AlignedWithoutInterval,
+    /// A quota for a limiter that no quota describes.
+    NotByQuota,
     // Text.
     Empty,
     CountMissing,
@@ -146,6 +148,11 @@ impl QuotaError {
         Self::new(Reason::AlignedWithoutInterval)
     }
 
+    /// This type of limiter has other settings than a quota.
+    pub(crate) const fn not_by_quota() -> Self {
+        Self::new(Reason::NotByQuota)
+    }
+
     pub(super) fn in_text(reason: Reason, text: &str, word: Span) -> Self {
         Self {
             reason,
@@ -196,6 +203,11 @@ impl fmt::Display for QuotaError {
         if self.reason == Reason::AlignedWithoutInterval {
             return f.write_str(
                 "an alignment has no effect on `Refill::Continuous`; set `Refill::Interval`, or leave it out",
+            );
+        }
+        if self.reason == Reason::NotByQuota {
+            return f.write_str(
+                "this limiter has no quota to replace; use the methods of its own type",
             );
         }
         f.write_str("invalid quota")?;
@@ -268,9 +280,7 @@ impl Reason {
                  can be taken at once"
             ),
             // Not about a quota.
-            Self::OutOfRange { .. } | Self::RingTooLarge { .. } | Self::AlignedWithoutInterval => {
-                Ok(())
-            }
+            Self::OutOfRange { .. } | Self::RingTooLarge { .. } | Self::AlignedWithoutInterval | Self::NotByQuota => Ok(()),
             Self::Empty => f.write_str("it is empty; write a count and a period, as in \"100/s\""),
             Self::CountMissing => {
                 f.write_str("a count is missing before \"/\"; write \"100/s\" for 100 per second")

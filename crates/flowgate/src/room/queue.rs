@@ -1,7 +1,7 @@
 //! Who stands in line, in the order of coming.
 
 use super::settings::Spacing;
-use crate::reservation::Receipt;
+use crate::limiter::reservation::Receipt;
 use crate::verdict::Denied;
 use alloc::vec::Vec;
 use core::task::Waker;

@@ -1,7 +1,7 @@
 use super::Room;
 use super::turn::Granted;
 use crate::clock::{Clock, Timestamp};
-use crate::reservation::Receipt;
+use crate::limiter::reservation::Receipt;
 use crate::verdict::Denied;
 
 /// What a room hands out: a limiter, seen from its line.

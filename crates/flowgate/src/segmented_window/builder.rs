@@ -2,7 +2,6 @@ use super::SegmentedWindow;
 use super::segments::Segments;
 use crate::clock::Clock;
 use crate::quota::{Quota, QuotaError};
-use crate::room::Room;
 
 /// Settings of a [`SegmentedWindow`] other than the default ones.
 ///
@@ -70,10 +69,10 @@ impl SegmentedWindowBuilder {
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     pub fn build(self) -> Result<SegmentedWindow, QuotaError> {
-        Ok(SegmentedWindow {
-            segments: Segments::new(self.quota, self.segments)?,
-            clock: self.clock.unwrap_or_default(),
-            room: Room::new(),
-        })
+        let engine = Segments::new(self.quota, self.segments)?;
+        Ok(SegmentedWindow::over(
+            engine,
+            self.clock.unwrap_or_default(),
+        ))
     }
 }

@@ -64,7 +64,7 @@ const SPARE_SLOTS: u64 = 2;
 /// See the module.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(super) struct Segments {
+pub struct Segments {
     word: AtomicU128,
     limit: AtomicU64,
     token: AtomicU64,

@@ -2,7 +2,6 @@ use super::SlidingWindow;
 use super::log::Log;
 use crate::clock::Clock;
 use crate::quota::{Quota, QuotaError};
-use crate::room::Room;
 
 /// Settings of a [`SlidingWindow`] other than the default ones.
 ///
@@ -74,10 +73,7 @@ impl SlidingWindowBuilder {
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     pub fn build(self) -> Result<SlidingWindow, QuotaError> {
-        Ok(SlidingWindow {
-            log: Log::new(self.quota, self.max_limit)?,
-            clock: self.clock.unwrap_or_default(),
-            room: Room::new(),
-        })
+        let engine = Log::new(self.quota, self.max_limit)?;
+        Ok(SlidingWindow::over(engine, self.clock.unwrap_or_default()))
     }
 }

@@ -76,7 +76,7 @@ const REACH: u64 = 1024;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Log {
+pub struct Log {
     ring: Ring,
     /// Bits of a position that are the slot's index; those above are the lap.
     index_bits: u32,

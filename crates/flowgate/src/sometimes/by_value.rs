@@ -1,7 +1,7 @@
 use super::builder::SometimesBuilder;
 use super::tally::Tally;
-use crate::at::At;
 use crate::clock::Timestamp;
+use crate::limiter::At;
 use alloc::boxed::Box;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
@@ -81,7 +81,7 @@ impl<S: BuildHasher> SometimesBy<S> {
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     pub fn at(&self, now: Timestamp) -> At<'_, Self> {
-        At::supplied(self, now)
+        At::new(self, now.as_nanos())
     }
 
     fn tally(&self, value: &(impl Hash + ?Sized)) -> &Tally {

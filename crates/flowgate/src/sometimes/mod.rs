@@ -9,8 +9,8 @@ mod tally;
 pub use builder::SometimesBuilder;
 pub use by_value::SometimesBy;
 
-use crate::at::At;
 use crate::clock::Timestamp;
+use crate::limiter::At;
 use tally::Tally;
 
 /// Lets some of many calls speak, the first few, every n-th, one per interval, and **counts the others
@@ -120,7 +120,7 @@ impl Sometimes {
     /// assert_eq!(spoke, [0, 10, 20]);
     /// ```
     pub fn at(&self, now: Timestamp) -> At<'_, Self> {
-        At::supplied(self, now)
+        At::new(self, now.as_nanos())
     }
 }
 

@@ -12,9 +12,10 @@ pub use draw::Draw;
 pub use one_word::OneWord;
 
 use crate::clock::{Clock, Timestamp};
+use crate::limiter::Reservation;
 use crate::limiter::{Limiter, Snapshot, sealed};
 use crate::policy::Policy;
-use crate::reservation::Reservation;
+use crate::quota::{Quota, QuotaError};
 use crate::room::{Acquire, Supply};
 use crate::thread_number::thread_number;
 use crate::verdict::Denied;
@@ -271,6 +272,10 @@ impl<L: OneWord> Limiter for Striped<L> {
         self.limiter.reserve_n(n)
     }
 
+    fn take_up_to(&self, n: u64) -> u64 {
+        self.take_up_to(n)
+    }
+
     fn acquire(&self) -> Acquire<&dyn Limiter> {
         Acquire::new(self)
     }
@@ -289,6 +294,10 @@ impl<L: OneWord> Limiter for Striped<L> {
 
     fn policy(&self) -> Option<Policy> {
         self.limiter.policy()
+    }
+
+    fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
+        self.limiter.set_quota(quota)
     }
 
     fn refund(&self, n: u64) -> u64 {

@@ -2,7 +2,7 @@ use super::plumbing::{Key, Sharing};
 use super::{Draw, Striped};
 use crate::fixed_window::FixedWindow;
 use crate::leaky_bucket::LeakyBucket;
-use crate::reservation::Reservation;
+use crate::limiter::Reservation;
 use crate::token_bucket::TokenBucket;
 use crate::verdict::Denied;
 use crate::word::{Centre, Stripe};

@@ -1,16 +1,16 @@
 use super::carry::Carry;
 use super::{Refill, TokenBucket};
 use crate::algorithm::token_bucket;
-use crate::at::{At, Origin};
 use crate::limiter::Snapshot;
+use crate::limiter::reservation::{Booking, Receipt, Reservation, Revoke};
+use crate::limiter::{At, TimeSource};
 use crate::primitive::Ordering;
 use crate::quota::{Quota, QuotaError};
-use crate::reservation::{Receipt, Reservation, Revoke};
 use crate::verdict::Denied;
 use crate::word::{Parameters, Step, View};
 use core::time::Duration;
 
-impl<'a, T: Origin> At<'a, TokenBucket, T> {
+impl<'a, T: TimeSource> At<'a, TokenBucket, T> {
     /// [`TokenBucket::try_acquire`].
     ///
     /// # Errors
@@ -173,16 +173,18 @@ impl<'a, T: Origin> At<'a, TokenBucket, T> {
                 tat,
                 Ok(Reservation {
                     limiter: owner,
-                    units: n,
-                    at_ns,
-                    receipt: Receipt {
-                        units_per_token: parameters.units_per_token,
-                        state: view.stored(tat),
-                        // Whoever gives back changes the word first, so this counts nothing that
-                        // the word does not: too little here only gives back less.
-                        given_back: self.limiter.given_back.load(Ordering::Acquire),
-                        epoch: parameters.epoch,
-                        told_before_ns,
+                    booking: Booking {
+                        units: n,
+                        at_ns,
+                        receipt: Receipt {
+                            units_per_token: parameters.units_per_token,
+                            state: view.stored(tat),
+                            // Whoever gives back changes the word first, so this counts nothing that
+                            // the word does not: too little here only gives back less.
+                            given_back: self.limiter.given_back.load(Ordering::Acquire),
+                            epoch: parameters.epoch,
+                            told_before_ns,
+                        },
                     },
                 }),
             )
@@ -299,8 +301,13 @@ impl<'a, T: Origin> At<'a, TokenBucket, T> {
     }
 
     /// [`TokenBucket::set_quota`].
-    pub fn set_quota(self, quota: Quota) {
+    ///
+    /// # Errors
+    ///
+    /// None.
+    pub fn set_quota(self, quota: Quota) -> Result<(), QuotaError> {
         self.set_quota_with(quota, Carry::Kept);
+        Ok(())
     }
 
     /// [`TokenBucket::set_quota_with`].

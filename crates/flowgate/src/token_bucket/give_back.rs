@@ -5,26 +5,21 @@ use super::ledger::Ledger;
 use crate::algorithm::mul_div::mul_div;
 use crate::algorithm::token_bucket;
 use crate::clock::Timestamp;
+use crate::limiter::reservation::{Booking, Revoke};
 use crate::primitive::Ordering;
-use crate::reservation::{Reservation, Revoke};
 use crate::word::{Step, View};
 
 impl TokenBucket {
     /// See [`ledger`](super::ledger) for why this much. It may have cost less, by as much as `up_to` times.
-    pub(super) fn cancel(
-        &self,
-        reservation: &Reservation<'_>,
-        up_to: u64,
-        now_ns: impl Fn() -> u64,
-    ) -> u64 {
-        let receipt = &reservation.receipt;
-        let (units, scale) = (u128::from(reservation.units), receipt.units_per_token);
+    pub(super) fn cancel(&self, booking: &Booking, up_to: u64, now_ns: impl Fn() -> u64) -> u64 {
+        let receipt = &booking.receipt;
+        let (units, scale) = (u128::from(booking.units), receipt.units_per_token);
         let _change = self.room.change(self);
         let mut ledger = self.ledger.lock();
         // If it is the last that was told a time, it is so no longer. Before the state changes: a reservation
         // that is made meanwhile from what the state was then fails, and tells its time again.
         let lowered = self.last_told_ns.compare_exchange(
-            reservation.at_ns,
+            booking.at_ns,
             receipt.told_before_ns,
             Ordering::AcqRel,
             Ordering::Acquire,
@@ -145,13 +140,13 @@ impl TokenBucket {
 }
 
 impl Revoke for TokenBucket {
-    fn revoke(&self, reservation: &Reservation<'_>, now: Option<Timestamp>) -> u64 {
+    fn revoke(&self, booking: &Booking, now: Option<Timestamp>) -> u64 {
         match now {
             Some(now) => {
                 self.at(now).note();
-                self.cancel(reservation, 1, || now.as_nanos())
+                self.cancel(booking, 1, || now.as_nanos())
             }
-            None => self.cancel(reservation, 1, || self.clock.latest().as_nanos()),
+            None => self.cancel(booking, 1, || self.clock.latest().as_nanos()),
         }
     }
 }

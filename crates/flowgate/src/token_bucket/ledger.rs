@@ -34,9 +34,9 @@
 
 use super::TokenBucket;
 use super::builder::Refill;
+use crate::limiter::reservation::Receipt;
 use crate::primitive::Ordering;
 use crate::quota::Quota;
-use crate::reservation::Receipt;
 use crate::word::{BEFORE_ORIGIN, Parameters};
 use alloc::collections::VecDeque;
 

@@ -17,13 +17,13 @@ pub use builder::{Refill, TokenBucketBuilder};
 pub use carry::Carry;
 pub use pay_after::PayAfter;
 
-use crate::at::{At, Read};
 use crate::clock::{Clock, Timestamp};
+use crate::limiter::Reservation;
+use crate::limiter::{At, ByClock};
 use crate::limiter::{Snapshot, limiter_by_its_verbs};
 use crate::policy::Policy;
 use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering, const_unless_loom};
 use crate::quota::{Quota, QuotaError};
-use crate::reservation::Reservation;
 use crate::room::{Room, Ticks, waits_in_line};
 use crate::verdict::Denied;
 use crate::word::{self, Parameters, Word};
@@ -421,8 +421,13 @@ impl TokenBucket {
     /// assert_eq!(limiter.available(), 10); // what was earned at 1/s; no windfall
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
-    pub fn set_quota(&self, quota: Quota) {
+    ///
+    /// # Errors
+    ///
+    /// None: a token bucket accepts every quota.
+    pub fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
         self.set_quota_with(quota, Carry::Kept);
+        Ok(())
     }
 
     /// Replaces the quota. Tokens that flowed in until now are credited at the old rate first.
@@ -560,7 +565,7 @@ impl TokenBucket {
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     pub fn at(&self, now: Timestamp) -> At<'_, TokenBucket> {
-        At::supplied(self, now)
+        At::new(self, now.as_nanos())
     }
 
     /// The clock that this limiter decides by.
@@ -624,8 +629,8 @@ impl TokenBucket {
     }
 
     #[inline]
-    fn at_now(&self) -> At<'_, TokenBucket, Read> {
-        At::read(self, self.now_ns())
+    fn at_now(&self) -> At<'_, TokenBucket, ByClock> {
+        At::new(self, self.now_ns())
     }
 }
 

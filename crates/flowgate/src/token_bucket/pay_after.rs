@@ -1,12 +1,12 @@
 use super::{Carry, Refill, TokenBucket};
 use crate::algorithm::token_bucket;
-use crate::at::{At, Origin, Read};
 use crate::clock::{Clock, Timestamp};
+use crate::limiter::reservation::{Booking, Receipt, Reservation, Revoke};
+use crate::limiter::{At, ByClock, TimeSource};
 use crate::limiter::{Snapshot, limiter_by_its_verbs};
 use crate::policy::Policy;
 use crate::primitive::Ordering;
-use crate::quota::Quota;
-use crate::reservation::{Receipt, Reservation, Revoke};
+use crate::quota::{Quota, QuotaError};
 use crate::room::waits_in_line;
 use crate::verdict::Denied;
 use crate::word::{Parameters, Step};
@@ -147,6 +147,11 @@ impl PayAfter {
         self.at_now().reserve_n_within(n, max_wait)
     }
 
+    /// Takes the available units, up to `n`, and returns how many it took.
+    pub fn take_up_to(&self, n: u64) -> u64 {
+        self.0.take_up_to(n)
+    }
+
     /// [`TokenBucket::refund`].
     pub fn refund(&self, n: u64) -> u64 {
         self.0.refund(n)
@@ -193,8 +198,12 @@ impl PayAfter {
     /// assert_eq!(limiter.try_acquire().unwrap_err().retry_after(), Some(Duration::from_secs(6)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn set_quota(&self, quota: Quota) {
-        self.0.set_quota(quota);
+    ///
+    /// # Errors
+    ///
+    /// None.
+    pub fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
+        self.0.set_quota(quota)
     }
 
     /// [`TokenBucket::set_quota_with`]: what `carry` adds pays the debt first, and only then lets operations through.
@@ -231,7 +240,7 @@ impl PayAfter {
 
     /// The same verbs at a time of your own; see [`TokenBucket::at`].
     pub fn at(&self, now: Timestamp) -> At<'_, Self> {
-        At::supplied(self, now)
+        At::new(self, now.as_nanos())
     }
 
     /// The clock that this limiter decides by.
@@ -239,12 +248,12 @@ impl PayAfter {
         self.0.clock()
     }
 
-    fn at_now(&self) -> At<'_, Self, Read> {
-        At::read(self, self.0.now_ns())
+    fn at_now(&self) -> At<'_, Self, ByClock> {
+        At::new(self, self.0.now_ns())
     }
 }
 
-impl<'a, T: Origin> At<'a, PayAfter, T> {
+impl<'a, T: TimeSource> At<'a, PayAfter, T> {
     /// [`PayAfter::try_acquire`].
     ///
     /// # Errors
@@ -323,8 +332,12 @@ impl<'a, T: Origin> At<'a, PayAfter, T> {
     }
 
     /// [`PayAfter::set_quota`].
-    pub fn set_quota(self, quota: Quota) {
-        self.bucket().set_quota(quota);
+    ///
+    /// # Errors
+    ///
+    /// None.
+    pub fn set_quota(self, quota: Quota) -> Result<(), QuotaError> {
+        self.bucket().set_quota(quota)
     }
 
     /// [`PayAfter::set_quota_with`].
@@ -338,7 +351,7 @@ impl<'a, T: Origin> At<'a, PayAfter, T> {
     }
 
     fn bucket(self) -> At<'a, TokenBucket, T> {
-        self.of(&self.limiter.0)
+        At::new(&self.limiter.0, self.now_ns)
     }
 
     fn reserve_units(
@@ -361,7 +374,7 @@ impl<'a, T: Origin> At<'a, PayAfter, T> {
 }
 
 impl Revoke for PayAfter {
-    fn revoke(&self, reservation: &Reservation<'_>, now: Option<Timestamp>) -> u64 {
+    fn revoke(&self, booking: &Booking, now: Option<Timestamp>) -> u64 {
         let now_ns = match now {
             Some(now) => {
                 self.0.at(now).note();
@@ -369,13 +382,13 @@ impl Revoke for PayAfter {
             }
             None => self.0.clock.latest().as_nanos(),
         };
-        self.0.cancel_last(reservation, now_ns)
+        self.0.cancel_last(booking, now_ns)
     }
 }
 
 impl TokenBucket {
     /// Gives back all of it if nothing has happened since, and otherwise nothing.
-    pub(super) fn cancel_last(&self, reservation: &Reservation<'_>, now_ns: u64) -> u64 {
+    pub(super) fn cancel_last(&self, booking: &Booking, now_ns: u64) -> u64 {
         let _change = self.room.change(self);
         let Receipt {
             state,
@@ -383,12 +396,12 @@ impl TokenBucket {
             epoch,
             told_before_ns,
             ..
-        } = reservation.receipt;
+        } = booking.receipt;
         // Holds back everybody else who gives back.
         let ledger = self.ledger.lock();
         // Before the state changes, as where a token bucket's reservation is cancelled.
         let lowered = self.last_told_ns.compare_exchange(
-            reservation.at_ns,
+            booking.at_ns,
             told_before_ns,
             Ordering::AcqRel,
             Ordering::Acquire,
@@ -399,7 +412,7 @@ impl TokenBucket {
                 && self.given_back.load(Ordering::Acquire) == given_back;
             let now_ns = self.settled_ns(now_ns, &view.parameters, view.state);
             let now = view.parameters.now_ticks(now_ns);
-            let cost = view.parameters.ticks(reservation.units);
+            let cost = view.parameters.ticks(booking.units);
             let tat = token_bucket::give_back(view.state, now, cost);
             if !is_last || tat == view.state {
                 return Step::Stay(None);

@@ -2,10 +2,10 @@
 
 use super::TokenBucket;
 use crate::algorithm::token_bucket;
-use crate::at::{At, Read};
 use crate::clock::{Clock, Timestamp};
+use crate::limiter::reservation::{Booking, Receipt};
+use crate::limiter::{At, ByClock};
 use crate::primitive::Ordering;
-use crate::reservation::{Receipt, Reservation};
 use crate::room::{HOLD, Room, Supply};
 use crate::thread_number::thread_number;
 use crate::verdict::Denied;
@@ -27,7 +27,7 @@ impl Supply for TokenBucket {
     fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
         let now_ns = at.as_nanos();
         if self.pays_after {
-            return At::<_, Read>::read(self, now_ns).overdraw_units(|_| n);
+            return At::<_, ByClock>::new(self, now_ns).overdraw_units(|_| n);
         }
         self.word.take_units(now_ns, n, || Ok(()))
     }
@@ -79,8 +79,7 @@ impl Supply for TokenBucket {
             self.take_back_unknown(at, n);
             return;
         };
-        let grant = Reservation {
-            limiter: self,
+        let grant = Booking {
             units: n,
             at_ns: at.as_nanos(),
             receipt: *receipt,

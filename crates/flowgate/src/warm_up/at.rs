@@ -1,11 +1,11 @@
 use super::WarmUp;
 use super::parameters::Parameters;
 use crate::algorithm::warm_up::State;
-use crate::at::At;
+use crate::limiter::At;
 use crate::limiter::Snapshot;
+use crate::limiter::reservation::{Booking, Receipt, Reservation};
 use crate::primitive::Ordering;
 use crate::quota::{Quota, QuotaError};
-use crate::reservation::{Receipt, Reservation};
 use crate::verdict::Denied;
 use core::time::Duration;
 
@@ -107,15 +107,17 @@ impl<'a> At<'a, WarmUp> {
             let spent = curve.spent(settled, n);
             let reservation = Reservation {
                 limiter: self.limiter,
-                units: n,
-                at_ns,
-                receipt: Receipt {
-                    units_per_token: parameters.units_per_token,
-                    state: spent.next_free,
-                    // What was stored before.
-                    given_back: settled.stored,
-                    epoch: parameters.epoch,
-                    told_before_ns: at_ns,
+                booking: Booking {
+                    units: n,
+                    at_ns,
+                    receipt: Receipt {
+                        units_per_token: parameters.units_per_token,
+                        state: spent.next_free,
+                        // What was stored before.
+                        given_back: settled.stored,
+                        epoch: parameters.epoch,
+                        told_before_ns: at_ns,
+                    },
                 },
             };
             ((n > 0).then_some(spent), Ok(reservation))

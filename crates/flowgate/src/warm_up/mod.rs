@@ -10,14 +10,14 @@ mod tests;
 pub use builder::WarmUpBuilder;
 
 use crate::algorithm::warm_up::State;
-use crate::at::At;
 use crate::cell::{Cell, Step};
 use crate::clock::{Clock, Timestamp};
+use crate::limiter::At;
+use crate::limiter::reservation::{Booking, Reservation, Revoke};
 use crate::limiter::{Snapshot, limiter_by_its_verbs};
 use crate::policy::Policy;
 use crate::primitive::{AtomicU64, Lock, Ordering};
 use crate::quota::{Quota, QuotaError};
-use crate::reservation::{Reservation, Revoke};
 use crate::room::{Room, waits_in_line};
 use crate::verdict::Denied;
 use core::fmt;
@@ -380,7 +380,7 @@ impl WarmUp {
     /// already. Use one kind of time with one limiter, the clock's or yours.
     pub fn at(&self, now: Timestamp) -> At<'_, WarmUp> {
         self.newest_ns.fetch_max(now.as_nanos(), Ordering::AcqRel);
-        At::supplied(self, now)
+        At::new(self, now.as_nanos())
     }
 
     /// The clock that this limiter decides by.
@@ -396,7 +396,7 @@ impl WarmUp {
 
     #[inline]
     fn at_now(&self) -> At<'_, WarmUp> {
-        At::read(self, self.clock.now().as_nanos())
+        At::new(self, self.clock.now().as_nanos())
     }
 
     /// The decision, with what moves the base left to `take_slowly`.
@@ -460,9 +460,9 @@ limiter_by_its_verbs!(WarmUp as WarmUp, reserve_n;
     charge: WarmUp::take_up_to);
 
 impl Revoke for WarmUp {
-    fn revoke(&self, reservation: &Reservation<'_>, _: Option<Timestamp>) -> u64 {
-        let all = reservation.units;
-        self.undo(&reservation.receipt, all, all)
+    fn revoke(&self, booking: &Booking, _: Option<Timestamp>) -> u64 {
+        let all = booking.units;
+        self.undo(&booking.receipt, all, all)
     }
 }
 

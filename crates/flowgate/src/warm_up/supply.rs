@@ -4,7 +4,7 @@ use super::WarmUp;
 use super::parameters::Parameters;
 use crate::algorithm::warm_up::State;
 use crate::clock::{Clock, Timestamp};
-use crate::reservation::Receipt;
+use crate::limiter::reservation::Receipt;
 use crate::room::{Room, Supply};
 use crate::verdict::Denied;
 

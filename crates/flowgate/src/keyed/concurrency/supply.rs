@@ -4,7 +4,7 @@ use super::KeyedConcurrencyLimit;
 use super::in_flight::{Refused, Who};
 use crate::clock::{Clock, Timestamp};
 use crate::keyed::rooms::KeyRoom;
-use crate::reservation::Receipt;
+use crate::limiter::reservation::Receipt;
 use crate::room::{Room, Supply};
 use crate::verdict::Denied;
 

@@ -115,11 +115,14 @@ fn answer<'a>(
         SetLimit(at, per_second) => {
             let burst = bucket.quota().max_burst();
             let quota = Quota::per_second(per_second).burst(burst);
-            bucket.at(t(at)).set_quota(quota);
+            bucket.at(t(at)).set_quota(quota).unwrap();
             (Done, None)
         }
         SetBurst(at, burst) => {
-            bucket.at(t(at)).set_quota(bucket.quota().burst(burst));
+            bucket
+                .at(t(at))
+                .set_quota(bucket.quota().burst(burst))
+                .unwrap();
             (Done, None)
         }
     }

@@ -40,7 +40,10 @@ fn refused_until(limiter: &dyn Limiter, at: u64, n: u64) {
 fn c1_c4_token_bucket_has_nothing_at_the_time_when_it_was_empty() {
     let bucket = TokenBucket::new(quota("10/s burst 10"));
     bucket.at(second(0)).try_acquire_n(10).unwrap();
-    bucket.at(second(1)).set_quota(quota("1/h burst 10"));
+    bucket
+        .at(second(1))
+        .set_quota(quota("1/h burst 10"))
+        .unwrap();
     assert_eq!(bucket.at(second(0)).take_up_to(10), 0);
     assert_eq!(bucket.at(second(1)).take_up_to(10), 10);
 }
@@ -52,7 +55,7 @@ fn c1_c4_token_bucket_has_nothing_on_a_clock_that_is_set_back() {
     let bucket = bucket.clock(&time).build().unwrap();
     bucket.try_acquire_n(10).unwrap();
     time.advance(Duration::from_secs(1));
-    bucket.set_quota(quota("1/h burst 10"));
+    bucket.set_quota(quota("1/h burst 10")).unwrap();
     time.set(Timestamp::ORIGIN);
     assert_eq!(bucket.take_up_to(10), 0);
 }
@@ -61,7 +64,10 @@ fn c1_c4_token_bucket_has_nothing_on_a_clock_that_is_set_back() {
 fn c1_c4_token_bucket_counts_back_at_the_rate_before_the_change() {
     let bucket = TokenBucket::new(quota("10/s burst 10"));
     bucket.at(second(1)).try_acquire_n(10).unwrap();
-    bucket.at(second(2)).set_quota(quota("1/h burst 10"));
+    bucket
+        .at(second(2))
+        .set_quota(quota("1/h burst 10"))
+        .unwrap();
     let half = Timestamp::from_nanos(3 * SECOND / 2);
     assert_eq!(bucket.at(half).available(), 5);
     assert_eq!(bucket.at(second(0)).available(), 0);
@@ -71,8 +77,14 @@ fn c1_c4_token_bucket_counts_back_at_the_rate_before_the_change() {
 fn c1_c4_token_bucket_has_nothing_before_two_changes() {
     let bucket = TokenBucket::new(quota("10/s burst 10"));
     bucket.at(second(0)).try_acquire_n(10).unwrap();
-    bucket.at(second(1)).set_quota(quota("1/h burst 10"));
-    bucket.at(second(2)).set_quota(quota("10/s burst 10"));
+    bucket
+        .at(second(1))
+        .set_quota(quota("1/h burst 10"))
+        .unwrap();
+    bucket
+        .at(second(2))
+        .set_quota(quota("10/s burst 10"))
+        .unwrap();
     assert_eq!(bucket.at(second(0)).take_up_to(10), 0);
     assert_eq!(bucket.at(second(2)).available(), 10);
 }
@@ -82,7 +94,10 @@ fn c3_c4_token_bucket_tells_the_least_wait_from_before_a_change() {
     for (at, n) in [(0, 1), (0, 10), (1, 7)] {
         let bucket = TokenBucket::new(quota("2/s burst 10"));
         bucket.at(second(0)).try_acquire_n(10).unwrap();
-        bucket.at(second(3)).set_quota(quota("1/s burst 10"));
+        bucket
+            .at(second(3))
+            .set_quota(quota("1/s burst 10"))
+            .unwrap();
         refused_until(&bucket, at, n);
     }
 }
@@ -91,7 +106,10 @@ fn c3_c4_token_bucket_tells_the_least_wait_from_before_a_change() {
 fn c1_c4_leaky_bucket_has_nothing_at_the_time_when_it_was_empty() {
     let bucket = LeakyBucket::new(quota("10/s burst 10"));
     bucket.at(second(0)).try_acquire_n(10).unwrap();
-    bucket.at(second(1)).set_quota(quota("1/h burst 10"));
+    bucket
+        .at(second(1))
+        .set_quota(quota("1/h burst 10"))
+        .unwrap();
     assert_eq!(bucket.at(second(0)).take_up_to(10), 0);
 }
 
@@ -99,7 +117,10 @@ fn c1_c4_leaky_bucket_has_nothing_at_the_time_when_it_was_empty() {
 fn c1_c4_pay_after_goes_into_debt_once_at_one_time() {
     let bucket = TokenBucket::new(quota("10/s burst 10")).pay_after();
     bucket.at(second(0)).try_acquire_n(20).unwrap();
-    bucket.at(second(2)).set_quota(quota("1/h burst 10"));
+    bucket
+        .at(second(2))
+        .set_quota(quota("1/h burst 10"))
+        .unwrap();
     assert!(bucket.at(second(0)).try_acquire().is_err());
     assert!(bucket.at(second(2)).try_acquire().is_ok());
 }
@@ -265,7 +286,7 @@ fn c2_a_look_at_the_end_of_time_and_a_change_lock_no_caller_out_of_a_token_bucke
     let bucket = bucket.clock(&time).build().unwrap();
     granted_after_a_look_far_ahead(
         |end| bucket.at(end).available(),
-        || bucket.set_quota(quota("1/s burst 4")),
+        || bucket.set_quota(quota("1/s burst 4")).unwrap(),
         || bucket.try_acquire_n(4),
     );
     time.advance(Duration::from_secs(1));
@@ -278,7 +299,7 @@ fn c2_a_refusal_at_the_end_of_time_and_a_change_lock_no_caller_out_of_a_leaky_bu
     let bucket = bucket.clock(ManualClock::new()).build().unwrap();
     granted_after_a_look_far_ahead(
         |end| u64::from(bucket.at(end).try_acquire_n(2).is_ok()),
-        || bucket.set_quota(quota("1/s")),
+        || bucket.set_quota(quota("1/s")).unwrap(),
         || bucket.try_acquire(),
     );
 }
@@ -291,7 +312,7 @@ fn c2_a_look_at_the_end_of_time_and_a_change_lock_no_caller_out_of_a_bucket_that
     limiter.try_acquire_n(4).unwrap();
     granted_after_a_look_far_ahead(
         |end| limiter.at(end).available(),
-        || limiter.set_quota(quota("1/s burst 4")),
+        || limiter.set_quota(quota("1/s burst 4")).unwrap(),
         || limiter.try_acquire(),
     );
 }

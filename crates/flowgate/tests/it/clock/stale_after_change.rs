@@ -30,7 +30,10 @@ fn drained(text: &str) -> TokenBucket {
 #[test]
 fn c1_c3_c4_a_bucket_before_a_change_flows_at_the_old_rate() {
     let bucket = drained("10/s burst 10");
-    bucket.at(ms(1_000)).set_quota(quota("1/h burst 10"));
+    bucket
+        .at(ms(1_000))
+        .set_quota(quota("1/h burst 10"))
+        .unwrap();
     assert_eq!(wait_ms(bucket.at(ms(0)).try_acquire()), 100);
     assert_eq!(wait_ms(bucket.at(ms(0)).try_acquire_n(10)), 1_000);
     assert_eq!(bucket.at(ms(0)).snapshot().reset_after.as_millis(), 1_000);
@@ -49,19 +52,31 @@ fn c1_c3_c4_a_bucket_before_a_change_flows_at_the_old_rate() {
 #[test]
 fn c2_c4_what_was_full_before_a_change_was_full_then() {
     let bucket = drained("10/s burst 10");
-    bucket.at(ms(5_000)).set_quota(quota("1/h burst 10"));
+    bucket
+        .at(ms(5_000))
+        .set_quota(quota("1/h burst 10"))
+        .unwrap();
     assert_eq!(bucket.at(ms(1_000)).available(), 10);
     assert_eq!(bucket.at(ms(300)).available(), 3);
     let untouched = TokenBucket::new(quota("10/s burst 10"));
-    untouched.at(ms(5_000)).set_quota(quota("1/h burst 10"));
+    untouched
+        .at(ms(5_000))
+        .set_quota(quota("1/h burst 10"))
+        .unwrap();
     assert_eq!(untouched.at(ms(0)).available(), 10);
 }
 
 #[test]
 fn c3_c4_before_the_change_before_nothing_is_there() {
     let bucket = drained("10/s burst 10");
-    bucket.at(ms(1_000)).set_quota(quota("1/h burst 10"));
-    bucket.at(ms(2_000)).set_quota(quota("1/day burst 10"));
+    bucket
+        .at(ms(1_000))
+        .set_quota(quota("1/h burst 10"))
+        .unwrap();
+    bucket
+        .at(ms(2_000))
+        .set_quota(quota("1/day burst 10"))
+        .unwrap();
     assert_eq!(bucket.at(ms(999)).available(), 0);
     assert_eq!(wait_ms(bucket.at(ms(400)).try_acquire()), 600);
     assert_eq!(bucket.at(ms(1_000)).available(), 10);
@@ -72,7 +87,10 @@ fn c3_c4_in_intervals() {
     let builder = TokenBucket::builder(quota("10/s burst 10")).clock(ManualClock::new());
     let bucket = builder.refill(Refill::Interval).build().unwrap();
     bucket.at(ms(1_500)).try_acquire_n(10).unwrap();
-    bucket.at(ms(2_500)).set_quota(quota("10/min burst 10"));
+    bucket
+        .at(ms(2_500))
+        .set_quota(quota("10/min burst 10"))
+        .unwrap();
     assert_eq!(wait_ms(bucket.at(ms(1_500)).try_acquire_n(10)), 500);
     assert_eq!(bucket.at(ms(1_999)).available(), 0);
     assert_eq!(bucket.at(ms(2_000)).available(), 10);
@@ -83,12 +101,12 @@ fn c4_all_that_are_buckets() {
     let leaky = LeakyBucket::builder(quota("10/s")).clock(ManualClock::new());
     let leaky = leaky.build().unwrap();
     leaky.at(ms(0)).try_acquire().unwrap();
-    leaky.at(ms(1_000)).set_quota(quota("1000000/s"));
+    leaky.at(ms(1_000)).set_quota(quota("1000000/s")).unwrap();
     assert_eq!(wait_ms(leaky.at(ms(0)).try_acquire()), 100);
 
     let pays: PayAfter = drained("10/s burst 10").pay_after();
     pays.at(ms(0)).try_acquire_n(10).unwrap();
-    pays.at(ms(2_000)).set_quota(quota("1/h burst 10"));
+    pays.at(ms(2_000)).set_quota(quota("1/h burst 10")).unwrap();
     assert_eq!(wait_ms(pays.at(ms(0)).try_acquire()), 1_000);
 
     let time = ManualClock::new();
@@ -100,7 +118,7 @@ fn c4_all_that_are_buckets() {
         .striped();
     assert_eq!(striped.take_up_to(100_000), 100_000);
     time.set(ms(2_000));
-    striped.set_quota(quota("1/h burst 100000"));
+    striped.set_quota(quota("1/h burst 100000")).unwrap();
     time.set(ms(1_000));
     assert!(striped.try_acquire().is_err());
     assert_eq!(striped.available(), 0);
@@ -167,13 +185,13 @@ fn c2_a_time_that_nothing_was_decided_by_does_not_count() {
     let end = Timestamp::MAX;
     assert_eq!(bucket.at(end).available(), 10);
     assert_eq!(bucket.refund(4), 4);
-    bucket.set_quota(quota("20/s burst 10"));
+    bucket.set_quota(quota("20/s burst 10")).unwrap();
     assert_eq!(bucket.take_up_to(5), 4);
     time.advance(Duration::from_millis(50));
     bucket.try_acquire().unwrap();
 
     assert!(bucket.at(end).try_acquire_n(11).is_err());
-    bucket.set_quota(quota("10/s burst 10"));
+    bucket.set_quota(quota("10/s burst 10")).unwrap();
     time.advance(Duration::from_millis(500));
     assert_eq!(bucket.take_up_to(11), 5);
 }

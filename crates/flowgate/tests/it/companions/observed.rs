@@ -155,11 +155,17 @@ fn waits_are_counted_by_how_they_end() {
     cancel.cancel();
     assert!(poll(&mut cancelled).unwrap().is_err());
     // From here on, the rest of the line is later than `late` can be.
-    limiter.get_ref().set_quota("50/s burst 5".parse().unwrap());
+    limiter
+        .get_ref()
+        .set_quota("50/s burst 5".parse().unwrap())
+        .unwrap();
     time.advance(ms(40));
     assert_eq!(poll(&mut granted).unwrap().unwrap().waited(), ms(40));
     drop(left);
-    limiter.get_ref().set_quota("1/h burst 5".parse().unwrap());
+    limiter
+        .get_ref()
+        .set_quota("1/h burst 5".parse().unwrap())
+        .unwrap();
     time.advance(ms(40));
     assert!(poll(&mut late).unwrap().is_err());
     assert_eq!(

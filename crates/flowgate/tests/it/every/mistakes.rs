@@ -526,7 +526,7 @@ fn c2_a_lowered_limit_goes_on_refilling() {
     for refill in [Refill::Continuous, Refill::Interval] {
         let bucket = with("10/s", |builder| builder.refill(refill));
         bucket.at(at(0)).take_up_to(10);
-        bucket.at(at(0)).set_quota(quota("2/s"));
+        bucket.at(at(0)).set_quota(quota("2/s")).unwrap();
         for second in 1..10 {
             let now = bucket.at(at(second * SECOND));
             assert_eq!(now.take_up_to(9), 2, "{refill:?}, {second} s");
@@ -653,7 +653,7 @@ fn c2_every_quota_that_is_accepted_admits() {
 fn c1_a_quota_moves_its_burst_and_a_rate_does_not() {
     // golang/go #23575: who sets a limit expects its burst to follow. Here each is said.
     let bucket = bucket("10/s");
-    bucket.set_quota(quota("20/s"));
+    bucket.set_quota(quota("20/s")).unwrap();
     assert_eq!(bucket.quota().max_burst(), 20);
     let rate = bucket.set_rate(30, Duration::from_secs(1));
     rate.expect("a rate");
@@ -726,7 +726,7 @@ fn c1_a_change_of_rate_is_not_retroactive() {
         for refill in [Refill::Continuous, Refill::Interval] {
             let bucket = with(before, |builder| builder.initial_tokens(0).refill(refill));
             let now = bucket.at(at(idle_ns));
-            now.set_quota(quota(after));
+            now.set_quota(quota(after)).unwrap();
             assert_eq!(now.available(), tokens, "{before} to {after}, {refill:?}");
         }
     }
@@ -736,7 +736,7 @@ fn c1_a_change_of_rate_is_not_retroactive() {
 fn c1_a_change_takes_the_time_that_the_rest_takes() {
     // Setters that read the real clock though the rest is handed a `now`.
     let changes: [fn(&TokenBucket); 3] = [
-        |bucket: &TokenBucket| bucket.set_quota(quota("1000/s burst 10")),
+        |bucket: &TokenBucket| bucket.set_quota(quota("1000/s burst 10")).unwrap(),
         |bucket| bucket.set_quota_with(quota("1000/s burst 10"), Carry::Kept),
         |bucket| {
             bucket
@@ -759,8 +759,8 @@ fn c1_an_update_in_quick_succession_gives_no_second_burst() {
     let bucket = bucket("1/h burst 10");
     bucket.take_up_to(10);
     for _ in 0..100 {
-        bucket.set_quota(quota("1/h burst 20"));
-        bucket.set_quota(quota("1/h burst 10"));
+        bucket.set_quota(quota("1/h burst 20")).unwrap();
+        bucket.set_quota(quota("1/h burst 10")).unwrap();
         bucket.set_quota_with(quota("2/h burst 10"), Carry::Proportional);
     }
     assert_eq!(bucket.available(), 0);

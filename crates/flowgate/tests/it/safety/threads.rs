@@ -146,7 +146,7 @@ fn stale_takers_and_changes(
             let quota = quotas[(change + 1) % 2];
             std::thread::yield_now();
             let invoked_ns = clock.now().as_nanos();
-            limiter.set_quota(quota);
+            limiter.set_quota(quota).unwrap();
             let returned_ns = clock.now().as_nanos();
             Change {
                 invoked_ns,

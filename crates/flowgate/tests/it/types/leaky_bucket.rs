@@ -55,11 +55,11 @@ fn slack_outlives_a_change_of_quota_that_sets_no_burst() {
         .slack(4)
         .build()
         .unwrap();
-    limiter.set_quota(quota("1000/s"));
+    limiter.set_quota(quota("1000/s")).unwrap();
     assert_eq!(limiter.quota(), quota("1000/s burst 5"));
-    limiter.set_quota(quota("1000/s burst 2"));
+    limiter.set_quota(quota("1000/s burst 2")).unwrap();
     assert_eq!(limiter.quota(), quota("1000/s burst 2"));
-    limiter.at(Timestamp::MAX).set_quota(quota("7/s"));
+    limiter.at(Timestamp::MAX).set_quota(quota("7/s")).unwrap();
     assert_eq!(limiter.quota(), quota("7/s burst 5"));
 }
 

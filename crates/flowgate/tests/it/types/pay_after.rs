@@ -59,7 +59,7 @@ fn c3_guava_smooth_bursty_to_the_nanosecond() {
                     *ms as u32 * MS,
                     "{name}, step {index}"
                 ),
-                S(quota) => limiter.set_quota(quota.parse().unwrap()),
+                S(quota) => limiter.set_quota(quota.parse().unwrap()).unwrap(),
             }
         }
     }
@@ -210,7 +210,7 @@ fn c1_a_faster_quota_does_not_forgive_the_debt_of_those_who_wait() {
         .pay_after();
     let _first = limiter.reserve_n(5).unwrap();
     let second = limiter.reserve_n(5).unwrap();
-    limiter.set_quota("10/s burst 1".parse().unwrap());
+    limiter.set_quota("10/s burst 1".parse().unwrap()).unwrap();
     time.set(second.at());
     assert!(limiter.try_acquire_n(5).is_err(), "10 at one instant");
     time.advance(500 * MS);

@@ -216,10 +216,12 @@ fn c5_what_is_given_back_can_be_had_at_once() {
 fn another_quota_takes_back_what_stripes_hold() {
     let (time, hot) = striped();
     on_each_stripe(4, |_| admitted(&hot, 50));
-    hot.set_quota("100000000/s burst 100".parse().unwrap());
+    hot.set_quota("100000000/s burst 100".parse().unwrap())
+        .unwrap();
     assert!(!hot.is_shared(), "a hundred are too few to share");
     assert_eq!(admitted(&hot, BURST), 100);
-    hot.set_quota("1000000000/s burst 25600".parse().unwrap());
+    hot.set_quota("1000000000/s burst 25600".parse().unwrap())
+        .unwrap();
     assert!(hot.is_shared());
     assert_eq!(admitted(&hot, BURST), 0);
     time.advance(Duration::from_secs(1));
@@ -243,7 +245,7 @@ fn another_division_of_tokens_is_noticed() {
     let hot = Striped::with_stripes(bucket, 4);
     assert_eq!(admitted(&hot, 1_000), 1_000);
     assert_eq!(hot.available(), 990_000);
-    hot.set_quota(of(100).unwrap());
+    hot.set_quota(of(100).unwrap()).unwrap();
     assert_eq!(hot.available(), 9_900_000);
     assert_eq!(admitted(&hot, 1_000), 1_000);
     assert_eq!(hot.available(), 9_800_000);
@@ -436,7 +438,7 @@ fn c1_a_batch_knows_what_its_units_were() {
         let bucket = bucket.build().unwrap();
         let mut batch = Batch::new(&bucket, 20 * before);
         batch.try_acquire().unwrap();
-        bucket.set_quota(of(after));
+        bucket.set_quota(of(after)).unwrap();
         let mut total = 1;
         for _ in 0..1000 {
             total += u64::from(batch.try_acquire().is_ok());

@@ -48,7 +48,7 @@ impl Verbs for TokenBucket {
 
 impl Verbs for LeakyBucket {
     fn set(&self, quota: Quota) {
-        self.set_quota(quota);
+        self.set_quota(quota).unwrap();
     }
 
     fn give_back(&self, n: u64) -> u64 {

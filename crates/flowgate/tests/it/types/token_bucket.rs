@@ -78,7 +78,7 @@ fn c1_set_quota_settles_what_was_earned_at_the_old_rate() {
     let bucket = on("1/h burst 10000", &time);
     bucket.take_up_to(u64::MAX);
     time.advance(Duration::from_secs(59 * 60));
-    bucket.set_quota(quota("1000/s burst 10000"));
+    bucket.set_quota(quota("1000/s burst 10000")).unwrap();
     assert_eq!(
         bucket.available(),
         0,
@@ -95,7 +95,7 @@ fn c4_a_clock_that_ran_backward_before_a_change_mints_nothing() {
     time.advance(Duration::from_secs(10));
     assert_eq!(bucket.take_up_to(10), 10);
     time.set(Timestamp::from_nanos(5_000_000_000));
-    bucket.set_quota(quota("1000/s burst 10"));
+    bucket.set_quota(quota("1000/s burst 10")).unwrap();
     time.set(Timestamp::from_nanos(10_000_000_000));
     assert_eq!(
         bucket.available(),
@@ -119,7 +119,7 @@ fn c4_a_custom_clock_that_ran_backward_before_a_change_mints_nothing() {
         .expect("a limiter");
     assert_eq!(bucket.take_up_to(10), 10);
     now_ns.store(5_000_000_000, Ordering::Relaxed);
-    bucket.set_quota(quota("1000/s burst 10"));
+    bucket.set_quota(quota("1000/s burst 10")).unwrap();
     now_ns.store(10_000_000_000, Ordering::Relaxed);
     assert_eq!(bucket.available(), 0);
 }
@@ -147,7 +147,7 @@ fn c5_a_debt_is_carried_in_tokens() {
     let time = ManualClock::new();
     let bucket = on("1/s burst 5", &time);
     bucket.overdraw(8).expect("out of debt");
-    bucket.set_quota(quota("1000/s burst 5"));
+    bucket.set_quota(quota("1000/s burst 5")).unwrap();
     let denied = bucket.try_acquire().expect_err("3 below zero");
     assert_eq!(denied.retry_after(), Some(4 * MS));
 }
@@ -159,7 +159,7 @@ fn c5_told_times_do_not_move_when_the_rate_does() {
     let told: Vec<_> = (0..3)
         .map(|_| bucket.reserve().expect("one fits"))
         .collect();
-    bucket.set_quota(quota("1000/s burst 1"));
+    bucket.set_quota(quota("1000/s burst 1")).unwrap();
     assert_eq!(
         told.iter().map(|r| r.at().as_nanos()).collect::<Vec<_>>(),
         [0, 1_000_000_000, 2_000_000_000]
@@ -199,7 +199,7 @@ fn c5_more_changes_than_are_remembered_give_nothing_back() {
         bucket.try_acquire().expect("1 is there");
         let reservation = bucket.reserve().expect("1 fits");
         for _ in 0..changes {
-            bucket.set_quota(quota("1/s burst 1"));
+            bucket.set_quota(quota("1/s burst 1")).unwrap();
         }
         assert_eq!(reservation.cancel(), back, "after {changes} changes");
     }
@@ -209,13 +209,13 @@ fn c5_more_changes_than_are_remembered_give_nothing_back() {
 fn c5_what_was_changed_and_cancelled_before_a_reservation_does_not_make_it_less() {
     let time = ManualClock::new();
     let bucket = on("1/s burst 10", &time);
-    bucket.set_quota(quota("1/s burst 10"));
+    bucket.set_quota(quota("1/s burst 10")).unwrap();
     bucket.try_acquire_n(10).expect("10 are there");
     let first = bucket.reserve_n(3).expect("3 fit");
     let second = bucket.reserve_n(2).expect("2 fit");
     assert_eq!(first.cancel(), 3);
     let third = bucket.reserve_n(4).expect("4 fit");
-    bucket.set_quota(quota("1/s burst 10"));
+    bucket.set_quota(quota("1/s burst 10")).unwrap();
     // Full again at 16 s: what is still missing at 12 s is all of these.
     time.set(Timestamp::from_nanos(12_000_000_000));
     assert_eq!(third.cancel(), 4);
@@ -335,7 +335,7 @@ fn c4_nothing_panics_on_any_number() {
                     let _ = at.refund(n);
                     let _ = at.snapshot();
                 }
-                at.set_quota(quota);
+                at.set_quota(quota).unwrap();
             }
         }
     }
@@ -350,7 +350,7 @@ fn c1_nobody_overtakes_who_was_told_a_time_by_the_old_quota() {
     limiter.try_acquire().unwrap();
     let told = [(); 3].map(|()| limiter.reserve().unwrap().at());
     assert_eq!(told[2], Timestamp::from_nanos(3_000_000_000));
-    limiter.set_quota(quota("1000/s burst 1"));
+    limiter.set_quota(quota("1000/s burst 1")).unwrap();
     // One of them goes at 2 s; a newcomer beside it would make two at once.
     time.set(told[1]);
     assert!(limiter.try_acquire().is_err());
@@ -408,7 +408,7 @@ fn c5_a_cancelled_reservation_is_in_nobodys_way() {
 
     // Nobody has ever been told to wait: other units change nothing about that.
     let limiter = on("10/s", &time);
-    limiter.set_quota(quota("10/s units 1000"));
+    limiter.set_quota(quota("10/s units 1000")).unwrap();
     limiter.try_acquire_n(5_000).unwrap();
     assert_eq!(limiter.refund(5_000), 5_000);
 }
@@ -504,7 +504,7 @@ fn c1_a_growing_quota_keeps_the_promise_to_those_who_wait() {
                 0 if speed < 4 => {
                     speed += rng.usize(..=4 - speed);
                     burst += rng.u64(..2);
-                    limiter.set_quota(of(speed, burst));
+                    limiter.set_quota(of(speed, burst)).unwrap();
                     changes.push((now, speed, burst));
                 }
                 1 if !held.is_empty() => {

@@ -442,7 +442,7 @@ fn setting_the_same_way_of_refilling_changes_nothing() {
     time.advance(Duration::from_secs(20));
     assert_eq!(bucket.available(), 60);
     time.advance(Duration::from_secs(20));
-    bucket.set_quota(quota("120/min"));
+    bucket.set_quota(quota("120/min")).unwrap();
     time.advance(Duration::from_secs(40));
     assert_eq!(bucket.available(), 120, "the period is the same");
 }
@@ -500,7 +500,7 @@ fn c1_c3_a_change_of_the_period_stays_on_the_grid_of_the_alignment() {
         let bucket = in_intervals("60/min burst 99", &time, at(0));
         time.set(at(70 * S));
         assert_eq!(bucket.take_up_to(200), 99);
-        bucket.set_quota(quota(text));
+        bucket.set_quota(quota(text)).unwrap();
         for (end, added) in ends {
             time.set(at(end * S - 1));
             let denied = bucket.try_acquire().expect_err("just before");
@@ -518,7 +518,7 @@ fn without_an_alignment_another_period_begins_at_the_change() {
     bucket.set_refill(Refill::Interval);
     time.set(at(70 * S));
     assert_eq!(bucket.take_up_to(200), 99);
-    bucket.set_quota(quota("20/20s burst 99"));
+    bucket.set_quota(quota("20/20s burst 99")).unwrap();
     time.set(at(90 * S - 1));
     assert_eq!(bucket.available(), 0);
     time.set(at(90 * S));

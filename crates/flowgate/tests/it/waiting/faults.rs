@@ -32,7 +32,7 @@ fn deadline_alarm_is_rearmed_after_a_backward_clock() {
     let mut w = Task::start(l.acquire().within(Duration::from_secs(3 * 3600)));
     let end = Timestamp::from_nanos(3 * 3600 * 1_000_000_000);
     assert!(w.output.is_none());
-    l.set_quota("1/d burst 2".parse().unwrap());
+    l.set_quota("1/d burst 2".parse().unwrap()).unwrap();
     time.set(end);
     assert!(w.was_woken());
     time.set(Timestamp::ORIGIN);
@@ -84,7 +84,8 @@ fn a_token_stays_a_token_when_units_change() {
             .unwrap()
             .units_per_token(1000)
             .unwrap(),
-    );
+    )
+    .unwrap();
     time.advance(ms(100));
     let n = w
         .iter_mut()
@@ -310,7 +311,7 @@ fn c2_set_quota_late() {
     let l = bucket("100/s burst 1", &time);
     let mut w = three(&l);
     time.set(t(29));
-    l.set_quota("100/s burst 1".parse().unwrap()); // the very same
+    l.set_quota("100/s burst 1".parse().unwrap()).unwrap(); // the very same
     assert_eq!(dates(&time, &mut w), [Some(10), Some(20), Some(30)]);
 }
 /// 12: `denied` by closing while cancelled etc.

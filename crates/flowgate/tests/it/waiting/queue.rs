@@ -140,7 +140,7 @@ fn a_deadline_ends_the_wait_when_the_rate_has_sunk() {
     let limiter = bucket(&time, 5);
     let mut first = Task::start(limiter.acquire().n(5).within(ms(60)));
     let mut second = Task::start(limiter.acquire().n(1).within(ms(60)));
-    limiter.set_quota("1/s burst 5".parse().unwrap());
+    limiter.set_quota("1/s burst 5".parse().unwrap()).unwrap();
     assert!(first.run(), "known at once");
     assert!(first.denied().is_some());
     assert!(second.run());
@@ -191,7 +191,9 @@ fn a_faster_quota_a_refund_and_a_slower_quota_retime_the_next() {
     let time = ManualClock::new();
     let limiter = bucket(&time, 5);
     let mut task = Task::start(limiter.acquire().n(4));
-    limiter.set_quota("1000/s burst 5".parse().unwrap());
+    limiter
+        .set_quota("1000/s burst 5".parse().unwrap())
+        .unwrap();
     time.advance(ms(4));
     assert!(task.run());
     assert_eq!(task.granted_ms(), Some(4.0));
@@ -206,7 +208,7 @@ fn a_faster_quota_a_refund_and_a_slower_quota_retime_the_next() {
     let time = ManualClock::new();
     let limiter = bucket(&time, 5);
     let mut task = Task::start(limiter.acquire().n(4));
-    limiter.set_quota("10/s burst 5".parse().unwrap());
+    limiter.set_quota("10/s burst 5".parse().unwrap()).unwrap();
     time.advance(ms(399));
     assert!(!task.run());
     time.advance(ms(1));

@@ -1,8 +1,9 @@
 //! What all limiters have in common.
 
+use super::reservation::Reservation;
 use crate::clock::{Clock, Timestamp};
 use crate::policy::Policy;
-use crate::reservation::Reservation;
+use crate::quota::{Quota, QuotaError};
 use crate::room::{Acquire, Line};
 use crate::verdict::Denied;
 use alloc::sync::Arc;
@@ -121,6 +122,9 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
         supply.look(now, n)
     }
 
+    /// Takes the available units, up to `n`, and returns how many it took.
+    fn take_up_to(&self, n: u64) -> u64;
+
     /// Takes `n` units now, to be used when [`Reservation::at`] says. `None` if this type of limiter cannot
     /// promise a time.
     ///
@@ -152,6 +156,17 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
     /// The quota in force, and how what was taken comes back; `None` if no quota says what this type of limiter allows.
     fn policy(&self) -> Option<Policy> {
         None
+    }
+
+    /// Replaces the quota.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`QuotaError`], and changes nothing, if the limiter does not accept the quota, or if no quota describes this
+    /// type of limiter.
+    fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
+        let _ = quota;
+        Err(QuotaError::not_by_quota())
     }
 
     /// Gives `n` units back, and says how many it was: the newest admitted units count as never admitted. None where
@@ -226,6 +241,10 @@ macro_rules! limiter_by_its_verbs {
                     Some(<$verbs>::$reserve_n(self, n))
                 }
             )?
+
+            fn take_up_to(&self, n: u64) -> u64 {
+                <$verbs>::take_up_to(self, n)
+            }
 
             fn acquire(&self) -> crate::Acquire<&dyn crate::Limiter> {
                 crate::Acquire::new(self)

@@ -19,6 +19,12 @@ use core::fmt;
 #[must_use = "the units are taken; use them from `at()` on, or cancel"]
 pub struct Reservation<'a> {
     pub(crate) limiter: &'a dyn Revoke,
+    pub(crate) booking: Booking,
+}
+
+/// What a reservation holds: units, and the time from which they may be used.
+#[derive(Clone, Copy, Debug)]
+pub struct Booking {
     pub(crate) units: u64,
     pub(crate) at_ns: u64,
     pub(crate) receipt: Receipt,
@@ -40,8 +46,8 @@ pub struct Receipt {
 
 /// A limiter whose reservations can be cancelled.
 pub(crate) trait Revoke: Send + Sync {
-    /// Gives back what `reservation` holds, at `now` or by the limiter's own clock, and says how much.
-    fn revoke(&self, reservation: &Reservation<'_>, now: Option<Timestamp>) -> u64;
+    /// Gives `booking` back at `now`, or at the time of the limiter's own clock; returns how many units came back.
+    fn revoke(&self, booking: &Booking, now: Option<Timestamp>) -> u64;
 }
 
 impl Reservation<'_> {
@@ -56,12 +62,12 @@ impl Reservation<'_> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn at(&self) -> Timestamp {
-        Timestamp::from_nanos(self.at_ns)
+        Timestamp::from_nanos(self.booking.at_ns)
     }
 
     /// How many units it holds.
     pub fn units(&self) -> u64 {
-        self.units
+        self.booking.units
     }
 
     /// Gives the units back and says how many came back.
@@ -74,7 +80,7 @@ impl Reservation<'_> {
     /// change of quota that refilled the bucket ([`Carry::Reset`](crate::Carry::Reset)) or scaled tokens
     /// ([`Carry::Proportional`](crate::Carry::Proportional)), and after more than 16 changes, nothing does.
     pub fn cancel(self) -> u64 {
-        self.limiter.revoke(&self, None)
+        self.limiter.revoke(&self.booking, None)
     }
 
     /// [`cancel`](Self::cancel) at a time of the caller's, for a limiter that is used through
@@ -91,14 +97,14 @@ impl Reservation<'_> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn cancel_at(self, now: Timestamp) -> u64 {
-        self.limiter.revoke(&self, Some(now))
+        self.limiter.revoke(&self.booking, Some(now))
     }
 }
 
 impl fmt::Debug for Reservation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reservation")
-            .field("units", &self.units)
+            .field("units", &self.booking.units)
             .field("at", &self.at())
             .finish()
     }

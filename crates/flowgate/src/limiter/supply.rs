@@ -1,0 +1,163 @@
+//! A rate limiter as its queue sees it.
+
+use super::RateLimiter;
+use super::any::{Limiter, Snapshot, sealed};
+use super::engine::{Engine, Request};
+use super::reservation::{Booking, Receipt, Reservation, Revoke};
+use crate::clock::{Clock, Timestamp};
+use crate::policy::Policy;
+use crate::quota::{Quota, QuotaError};
+use crate::room::{Acquire, HOLD, Room, Supply};
+use crate::verdict::Denied;
+
+impl<E: Engine> Supply for RateLimiter<E> {
+    fn room(&self) -> &Room {
+        &self.room
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    fn token(&self) -> u64 {
+        self.engine.token()
+    }
+
+    fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
+        self.engine.grant(at.as_nanos(), n)
+    }
+
+    fn take(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
+        self.engine.take(now.as_nanos(), n)
+    }
+
+    fn drain(
+        &self,
+        at: Timestamp,
+        n: u64,
+        level: u128,
+        receipts: &mut [Receipt],
+    ) -> Result<(), Denied> {
+        self.engine.drain(at.as_nanos(), n, level, receipts)
+    }
+
+    fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
+        self.engine.delay(at.as_nanos(), 0, n)
+    }
+
+    fn look(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
+        self.engine.look(now.as_nanos(), n)
+    }
+
+    fn take_back(&self, at: Timestamp, n: u64, receipts: &[Receipt]) {
+        let _change = self.room.change(self);
+        self.engine
+            .take_back(at.as_nanos(), n, receipts, &self.clock);
+    }
+
+    fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
+        self.engine.delay(at.as_nanos(), ahead, n)
+    }
+
+    fn receipts(&self) -> usize {
+        self.engine.receipts()
+    }
+
+    fn announce(&self, flags: u64) {
+        self.engine.hold(flags & HOLD != 0);
+    }
+}
+
+impl<E: Engine> Revoke for RateLimiter<E> {
+    fn revoke(&self, booking: &Booking, now: Option<Timestamp>) -> u64 {
+        let Some(reserves) = self.engine.reserves() else {
+            return 0;
+        };
+        let _change = self.room.change(self);
+        match now {
+            Some(now) => {
+                let at = self.at(now);
+                at.note(Request::Any);
+                reserves.revoke(booking, &at.time())
+            }
+            None => reserves.revoke(booking, &self.clock),
+        }
+    }
+}
+
+impl<E: Engine> sealed::Sealed for RateLimiter<E> {
+    fn supply(&self) -> &dyn Supply {
+        self
+    }
+
+    fn limiter(&self) -> Option<&dyn Limiter> {
+        Some(self)
+    }
+}
+
+impl<E: Engine> Limiter for RateLimiter<E> {
+    fn try_acquire(&self) -> Result<(), Denied> {
+        self.try_acquire()
+    }
+
+    fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
+        self.try_acquire_n(n)
+    }
+
+    fn try_acquire_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
+        self.at(now).try_acquire_n(n)
+    }
+
+    fn take_up_to(&self, n: u64) -> u64 {
+        self.take_up_to(n)
+    }
+
+    fn reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
+        let reserves = self.engine.reserves()?;
+        let at = self.at_now();
+        let booking = reserves.reserve(at.now_ns, Some(n), None, &|units| at.pass(units));
+        Some(booking.map(|booking| Reservation {
+            limiter: self,
+            booking,
+        }))
+    }
+
+    fn acquire(&self) -> Acquire<&dyn Limiter> {
+        Acquire::new(self)
+    }
+
+    fn available(&self) -> u64 {
+        self.available()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.snapshot()
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    fn policy(&self) -> Option<Policy> {
+        self.engine.policy()
+    }
+
+    fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
+        let requotas = self.engine.requotas();
+        let requotas = requotas.ok_or_else(QuotaError::not_by_quota)?;
+        let _change = self.room.reconfigure(self);
+        requotas.set_quota(quota, &self.clock)
+    }
+
+    fn refund(&self, n: u64) -> u64 {
+        let Some(refunds) = self.engine.refunds() else {
+            return 0;
+        };
+        let _change = self.room.change(self);
+        refunds.refund(n, &self.clock)
+    }
+
+    fn charge(&self, n: u64) {
+        self.at_now().charge(n);
+    }
+}
