@@ -268,6 +268,10 @@ macro_rules! limiter_by_its_verbs {
                     Some(policy(self))
                 }
 
+                fn set_quota(&self, quota: crate::Quota) -> Result<(), crate::QuotaError> {
+                    <$verbs>::set_quota(self, quota)
+                }
+
                 fn refund(&self, n: u64) -> u64 {
                     $refund(self, n)
                 }

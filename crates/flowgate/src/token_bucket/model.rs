@@ -2,7 +2,7 @@
 //!
 //! Run by `ci/loom.sh`. The clock stands still at its origin.
 
-use super::TokenBucket;
+use super::{Carry, TokenBucket};
 use crate::clock::{ManualClock, Timestamp};
 use crate::quota::Quota;
 use alloc::sync::Arc;
@@ -23,7 +23,7 @@ fn bucket(quota: Quota) -> Arc<TokenBucket> {
 
 fn change(bucket: &Arc<TokenBucket>, to: Quota) -> JoinHandle<()> {
     let bucket = Arc::clone(bucket);
-    thread::spawn(move || bucket.set_quota(to))
+    thread::spawn(move || bucket.set_quota_with(to, Carry::Kept))
 }
 
 /// What the second is told for stands, so nothing comes back from under it, in whichever units it was made.

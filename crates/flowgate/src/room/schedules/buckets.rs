@@ -113,8 +113,8 @@ fn a_faster_quota_meets_those_who_wait_while_the_clock_moves() {
             }
             threads.spawn(|| ledger.pass_by(bucket.acquire()));
             threads.spawn(|| {
-                bucket.set_quota(quota(500, 1_000));
-                bucket.set_quota(quota(INTERVAL_NS, 1_000));
+                bucket.set_quota(quota(500, 1_000)).unwrap();
+                bucket.set_quota(quota(INTERVAL_NS, 1_000)).unwrap();
                 // From now on, by itself.
                 walk(&time, [105, 170]);
             });
@@ -137,7 +137,7 @@ fn c2_a_turn_that_came_before_a_change_is_dated_before_it() {
         thread::scope(|threads| {
             threads.spawn(|| {
                 time.set(at(15));
-                bucket.set_quota(quota(INTERVAL_NS, 1_000_000_000));
+                bucket.set_quota(quota(INTERVAL_NS, 1_000_000_000)).unwrap();
                 time.set(at(40));
             });
             threads.spawn(|| ledger.wait(bucket.acquire()).expect("in turn"));
