@@ -1,0 +1,7 @@
+//! Where a limiter's state and parameters are stored: building blocks that the limiters share.
+
+#[cfg(all(test, flowgate_loom))]
+mod model;
+mod versioned;
+
+pub(crate) use versioned::Versioned;
