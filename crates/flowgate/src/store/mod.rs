@@ -4,4 +4,4 @@
 mod model;
 mod versioned;
 
-pub(crate) use versioned::Versioned;
+pub(crate) use versioned::{Version, Versioned};
