@@ -61,6 +61,13 @@ impl<const N: usize> Version<N> {
         self.words[index].load(Ordering::Acquire)
     }
 
+    /// Returns two words as one number, the low half at `index`, as [`word`](Self::word) does.
+    #[inline(always)]
+    pub(crate) fn double_word(&self, index: usize) -> u128 {
+        let [low, high] = [self.word(index), self.word(index + 1)];
+        u128::from(high) << 64 | u128::from(low)
+    }
+
     /// Returns the tag. To be loaded after the words.
     #[inline(always)]
     pub(crate) fn tag(&self) -> u64 {
