@@ -3,6 +3,7 @@
 //! The reader races a writer that makes as many changes as it takes to overwrite the version that is
 //! being read. In every interleaving, the words that a reader accepts belong to one generation.
 
+use super::seqlock::Seqlock;
 use super::versioned::{Version, Versioned};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
@@ -151,6 +152,25 @@ fn the_last_change_is_read_whole() {
             }
         },
         change_twice,
+    );
+}
+
+#[test]
+fn a_seqlock_returns_words_that_were_stored_together() {
+    explore(
+        || Arc::new(Seqlock::new(&words(0))),
+        |lock| {
+            if let Some(read) = lock.read(|read| read) {
+                assert_eq!(read, words(read[0]), "mixed words");
+            }
+        },
+        |lock| {
+            for generation in 1..=2 {
+                lock.store(&words(generation));
+                let stored = lock.read(|read| read);
+                assert_eq!(stored, Some(words(generation)), "no other thread writes");
+            }
+        },
     );
 }
 

@@ -1,7 +1,7 @@
 //! Parameters that change while other threads read them: several 64-bit words that are only used together.
 //!
 //! A reader takes no lock and writes nothing. The memory ordering is argued here once; the types that
-//! keep parameters in these words rely on it.
+//! keep parameters in these words (see the table) rely on it.
 //!
 //! # Tags
 //!
@@ -31,10 +31,17 @@
 //! A tag that has come round to the same bits is taken for the same generation. How many bits are compared,
 //! and what that means, is documented where the generation is announced.
 //!
-//! # Two versions
+//! # Where the generation is announced
+//!
+//! | type | announcement | during a change | used by |
+//! |---|---|---|---|
+//! | [`Versioned`] | a word of the caller's | readers use the current version | `word`, `cell`, `keyed` |
+//! | `Seqlock` | the tag itself | readers get `None` | the TSC clock |
 //!
 //! [`Versioned`] has two versions. The writer fills the one that is not current, so a mismatch means that
-//! the generation has changed since the reader learned it. A word of the caller's announces the generation.
+//! the generation has changed since the reader learned it. `Seqlock` has one version, and an odd tag
+//! while the writer stores the words. It exists for the clock: to choose between two versions would take
+//! two more instructions in every reading, of 24, and a reading that meets a change has another way to go.
 
 use crate::primitive::{AtomicU64, Ordering, const_unless_loom};
 
