@@ -92,6 +92,7 @@ mod segmented_window;
 pub mod sizing;
 mod sliding_window;
 mod sometimes;
+mod store;
 #[cfg(feature = "futures")]
 mod stream;
 mod striped;

@@ -11,16 +11,15 @@
 //!
 //! # Changing the parameters
 //!
-//! The word names a generation; its parity selects one of two [slots](slot) with the parameters of that
-//! generation. Who changes them holds `changing`, fills the slot that is not in force, and swaps the word for
-//! one of the next generation with the state re-expressed. So a decision commits only if the parameters that it
-//! was computed with are still in force, and a refusal, which commits nothing, only needs to have read
-//! them untorn.
+//! The word announces the generation of the current parameters, which are [`Versioned`]. A change holds
+//! `changing`, fills the version that is not current, and swaps the word for one of the next generation with
+//! the state re-expressed. A decision commits only if its parameters are still current. A refusal
+//! commits nothing; it only needs parameters of one generation.
 //!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
 //! | `word` | every decision | decisions (CAS); changes (CAS) | generation in the word |
-//! | `slots[g]` | decisions of generation g | the change to generation g | `changing`; readers: the tag |
+//! | `parameters`, version g | decisions of generation g | the change to generation g | `changing`; readers: the tag |
 //! | `changing` | changes | changes | itself |
 //!
 //! A generation is told by 16 bits. A decision that is suspended between its last look at the tag and its
@@ -29,13 +28,12 @@
 
 #[cfg(all(test, flowgate_loom))]
 mod model;
-mod slot;
 
 pub(crate) use crate::algorithm::Step;
 
 use crate::primitive::{AtomicU128, Lock, Ordering, const_unless_loom};
+use crate::store::Versioned;
 use core::marker::PhantomData;
-use slot::Slot;
 
 /// What a limiter needs to know to decide, as `N` words: few, since each decision loads them all.
 pub(crate) trait Parameters<const N: usize>: Sized {
@@ -51,9 +49,9 @@ pub(crate) trait Parameters<const N: usize>: Sized {
 pub(crate) struct Cell<P, const N: usize> {
     /// The layout is drawn above.
     word: AtomicU128,
-    slots: [Slot<N>; 2],
+    parameters: Versioned<N>,
     changing: Lock<()>,
-    parameters: PhantomData<fn() -> P>,
+    decoded: PhantomData<fn() -> P>,
 }
 
 const STATE_SHIFT: u32 = 16;
@@ -68,9 +66,9 @@ impl<P: Parameters<N>, const N: usize> Cell<P, N> {
         pub(crate) const fn new(words: [u64; N], state: u128) -> Self {
             Self {
                 word: AtomicU128::new(state << STATE_SHIFT),
-                slots: [Slot::new(&words), Slot::new(&words)],
+                parameters: Versioned::new(&words),
                 changing: Lock::new(()),
-                parameters: PhantomData,
+                decoded: PhantomData,
             }
         }
     }
@@ -129,9 +127,9 @@ impl<P: Parameters<N>, const N: usize> Cell<P, N> {
             let (new, state, told) = change(&old, word >> STATE_SHIFT);
             debug_assert!(state <= STATE_MAX, "a change left a state of over 112 bits");
             let generation = generation(word.wrapping_add(1));
-            self.slots[index(generation)].fill(generation, &new.to_words());
+            self.parameters.fill(generation, &new.to_words());
             let new_word = state << STATE_SHIFT | u128::from(generation);
-            // Release: pairs with the Acquire loads that then find the slot filled.
+            // Release: pairs with the Acquire loads that then find the version filled.
             let (success, failure) = (Ordering::Release, Ordering::Relaxed);
             let swapped = self
                 .word
@@ -154,8 +152,7 @@ impl<P: Parameters<N>, const N: usize> Cell<P, N> {
     /// The parameters of the generation that `word` names; none if that is no longer in force.
     #[inline(always)]
     fn parameters_of(&self, word: u128) -> Option<P> {
-        let generation = generation(word);
-        let words = self.slots[index(generation)].load(generation)?;
+        let words = self.parameters.load(generation(word))?;
         Some(P::from_words(words))
     }
 
@@ -177,9 +174,5 @@ const fn generation(word: u128) -> u64 {
     (word & GENERATION) as u64
 }
 
-/// Which of the two slots holds the parameters of a generation.
-const fn index(generation: u64) -> usize {
-    (generation & 1) as usize
-}
-
-const _: () = assert!(index(generation(GENERATION)) != index(0));
+// The generation after the last is 0, which must not select the same version.
+const _: () = assert!(generation(GENERATION) & 1 == 1);

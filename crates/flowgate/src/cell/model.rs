@@ -162,21 +162,3 @@ fn c1_a_taker_races_two_changes_of_parameters_and_the_clock() {
         model.change(2);
     });
 }
-
-/// A refusal commits nothing, so nothing but the tag tells it that what it read was torn.
-#[test]
-fn c2_a_refusal_is_never_computed_from_two_parameters() {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(|| {
-        let model = Arc::new(Model::new(1, 1));
-        let taker = {
-            let model = Arc::clone(&model);
-            thread::spawn(move || model.take())
-        };
-        // Two changes, so that the slot that the taker may be reading is filled again.
-        model.change(5);
-        model.change(7);
-        assert_eq!(taker.join().expect("no panic"), 1, "1 of 1 was refused");
-    });
-}

@@ -1,27 +1,22 @@
-//! The quota in force, and the one before.
+//! The current quota, and the one before.
 //!
-//! Who changes it fills the place that is not in force and then names the next generation. A reader loads numbers, and looks
-//! at the generation again: the place in force is not written to before that has changed. The place of the generation before
-//! is, and that is announced in `begun`. All are stored with Release and loaded with Acquire, so that who has read a new number
-//! sees the announcement too. No lock is taken, and no number is used that does not belong to the others.
+//! The terms of both are [`Versioned`], announced by `generation`. A change overwrites the terms of the
+//! generation before the current one. A reader that needs both therefore compares both tags: it gets
+//! nothing once the next change has begun. Such a reader retries later.
 
 use super::entry::Reading;
 use super::keys::ticks;
 use super::rule::{Change, Rule, Terms};
 use crate::primitive::{AtomicU64, Lock, LockGuard, Ordering};
 use crate::quota::Quota;
+use crate::store::{Version, Versioned};
 
 const NEVER: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(crate) struct InForce {
     generation: AtomicU64,
-    /// The generation in force, or the one after it, whose numbers are being stored.
-    begun: AtomicU64,
-    places: [Numbers; 2],
-    /// As of when the generation is in force, and as of when the one before was.
-    changed_ns: AtomicU64,
-    before_ns: AtomicU64,
+    terms: Versioned<WORDS>,
     /// Who decides at this time or later need not care what was in force before: neither have the table's terms changed since,
     /// nor has any key come into them from others.
     unsettled_ns: AtomicU64,
@@ -32,22 +27,6 @@ pub(crate) struct InForce {
     /// Taken by who changes it.
     quota: Lock<Quota>,
 }
-
-/// [`Terms`], one number after the other.
-#[derive(Debug)]
-struct Numbers {
-    unit: Halves,
-    /// What a token costs.
-    token: Halves,
-    span: Halves,
-    most: AtomicU64,
-    scale: AtomicU64,
-    count_bits: AtomicU64,
-}
-
-/// The low and the high half of a number.
-#[derive(Debug)]
-struct Halves([AtomicU64; 2]);
 
 /// The last change of quota, as those see it who meet an entry from before or a time before.
 #[derive(Clone, Copy, Debug)]
@@ -61,10 +40,7 @@ impl InForce {
     pub(crate) fn new(quota: Quota, terms: &Terms) -> Self {
         Self {
             generation: AtomicU64::new(0),
-            begun: AtomicU64::new(0),
-            places: [Numbers::new(terms), Numbers::new(terms)],
-            changed_ns: AtomicU64::new(0),
-            before_ns: AtomicU64::new(0),
+            terms: Versioned::new(&words(terms, 0)),
             unsettled_ns: AtomicU64::new(0),
             settled_ns: AtomicU64::new(NEVER),
             settling: Lock::new(()),
@@ -75,32 +51,32 @@ impl InForce {
     /// The terms in force.
     #[inline]
     pub(crate) fn terms(&self) -> Terms {
-        self.read(Numbers::load)
+        self.read(terms)
     }
 
     /// The terms in force, as it takes to take `n` of their units or a token. Of a bucket, a token is one unit of these, which needs
     /// neither a multiplication nor a look at the most.
     #[inline(always)]
     pub(crate) fn terms_to_take<R: Rule>(&self, n: Option<u64>) -> Terms {
-        self.read(|numbers, generation| match (R::FLOWS, n) {
+        self.read(|version, generation| match (R::FLOWS, n) {
             (true, None) => Terms {
-                unit: numbers.token.load(),
+                unit: version.double_word(TOKEN),
                 most: u64::MAX,
                 scale: 1,
-                span: numbers.span.load(),
+                span: version.double_word(SPAN),
                 count_bits: 0,
                 reading: Reading::of_table(generation),
             },
-            _ => numbers.load(generation),
+            _ => terms(version, generation),
         })
     }
 
     #[inline(always)]
-    fn read(&self, load: impl Fn(&Numbers, u64) -> Terms) -> Terms {
+    fn read(&self, load: impl Fn(&Version<WORDS>, u64) -> Terms) -> Terms {
         loop {
             let generation = self.generation.load(Ordering::Acquire);
-            let terms = load(&self.places[parity(generation)], generation);
-            if self.generation.load(Ordering::Acquire) == generation {
+            let read = |version: &_| load(version, generation);
+            if let Some(terms) = self.terms.read(generation, read) {
                 return terms;
             }
             core::hint::spin_loop();
@@ -109,17 +85,21 @@ impl InForce {
 
     /// The last change; none if the next one has begun, before which all entries were restated.
     pub(crate) fn changed(&self) -> Option<LastChange> {
-        let generation = self.generation.load(Ordering::Acquire);
-        let before = generation.wrapping_sub(1);
-        let changed = LastChange {
-            change: Change {
-                from: self.places[parity(before)].load(before),
-                to: self.places[parity(generation)].load(generation),
-                at: ticks(self.changed_ns.load(Ordering::Acquire)),
-            },
-            before: ticks(self.before_ns.load(Ordering::Acquire)),
+        let to = self.generation.load(Ordering::Acquire);
+        let from = to.wrapping_sub(1);
+        let read = |generation| {
+            let read = |version: &_| (terms(version, generation), version.word(CURRENT_FROM_NS));
+            self.terms.read(generation, read)
         };
-        (self.begun.load(Ordering::Acquire) == generation).then_some(changed)
+        let ((to, to_ns), (from, from_ns)) = (read(to)?, read(from)?);
+        Some(LastChange {
+            change: Change {
+                from,
+                to,
+                at: ticks(to_ns),
+            },
+            before: ticks(from_ns),
+        })
     }
 
     /// See the field.
@@ -174,75 +154,47 @@ impl InForce {
         now_ns: u64,
     ) {
         let next = self.generation.load(Ordering::Relaxed) + 1;
-        self.begun.store(next, Ordering::Release);
-        self.places[parity(next)].store(terms);
+        self.terms.fill(next, &words(terms, now_ns));
         self.settle(now_ns);
-        let before_ns = self.changed_ns.load(Ordering::Relaxed);
-        self.before_ns.store(before_ns, Ordering::Release);
-        self.changed_ns.store(now_ns, Ordering::Release);
         self.generation.store(next, Ordering::Release);
         **quota = new;
     }
 }
 
-fn parity(generation: u64) -> usize {
-    (generation % 2) as usize
+const UNIT: usize = 0;
+/// The cost of a token.
+const TOKEN: usize = 2;
+const SPAN: usize = 4;
+const MOST: usize = 6;
+const SCALE: usize = 7;
+const COUNT_BITS: usize = 8;
+/// The time from which these terms are current.
+const CURRENT_FROM_NS: usize = 9;
+const WORDS: usize = 10;
+
+fn words(terms: &Terms, from_ns: u64) -> [u64; WORDS] {
+    let [unit, token, span] = [terms.unit, terms.cost(terms.scale), terms.span]
+        .map(|number| [number as u64, (number >> 64) as u64]);
+    let mut words = [0; WORDS];
+    words[UNIT..][..2].copy_from_slice(&unit);
+    words[TOKEN..][..2].copy_from_slice(&token);
+    words[SPAN..][..2].copy_from_slice(&span);
+    words[MOST] = terms.most;
+    words[SCALE] = terms.scale;
+    words[COUNT_BITS] = terms.count_bits.into();
+    words[CURRENT_FROM_NS] = from_ns;
+    words
 }
 
-impl Numbers {
-    fn new(terms: &Terms) -> Self {
-        Self {
-            unit: Halves::new(terms.unit),
-            token: Halves::new(terms.cost(terms.scale)),
-            span: Halves::new(terms.span),
-            most: AtomicU64::new(terms.most),
-            scale: AtomicU64::new(terms.scale),
-            count_bits: AtomicU64::new(terms.count_bits.into()),
-        }
+/// Returns the terms, which may be mixed until the tag has been compared.
+#[inline]
+fn terms(version: &Version<WORDS>, generation: u64) -> Terms {
+    Terms {
+        unit: version.double_word(UNIT),
+        span: version.double_word(SPAN),
+        most: version.word(MOST),
+        scale: version.word(SCALE),
+        count_bits: version.word(COUNT_BITS) as u32,
+        reading: Reading::of_table(generation),
     }
-
-    /// Each with Release: who reads one of these numbers sees what was announced before.
-    fn store(&self, terms: &Terms) {
-        self.unit.store(terms.unit);
-        self.token.store(terms.cost(terms.scale));
-        self.span.store(terms.span);
-        self.most.store(terms.most, Ordering::Release);
-        self.scale.store(terms.scale, Ordering::Release);
-        self.count_bits
-            .store(terms.count_bits.into(), Ordering::Release);
-    }
-
-    #[inline]
-    fn load(&self, generation: u64) -> Terms {
-        Terms {
-            unit: self.unit.load(),
-            span: self.span.load(),
-            most: self.most.load(Ordering::Acquire),
-            scale: self.scale.load(Ordering::Acquire),
-            count_bits: self.count_bits.load(Ordering::Acquire) as u32,
-            reading: Reading::of_table(generation),
-        }
-    }
-}
-
-impl Halves {
-    fn new(number: u128) -> Self {
-        Self(halves(number).map(AtomicU64::new))
-    }
-
-    fn store(&self, number: u128) {
-        for (half, value) in self.0.iter().zip(halves(number)) {
-            half.store(value, Ordering::Release);
-        }
-    }
-
-    #[inline]
-    fn load(&self) -> u128 {
-        let [low, high] = self.0.each_ref().map(|half| half.load(Ordering::Acquire));
-        u128::from(high) << 64 | u128::from(low)
-    }
-}
-
-fn halves(number: u128) -> [u64; 2] {
-    [number as u64, (number >> 64) as u64]
 }

@@ -33,6 +33,7 @@ impl Narrow {
     /// Generation, and whether it is held.
     pub(crate) const FLAGS: u64 = Self::UNIT - 1;
     pub(crate) const HELD: u64 = 1;
+    pub(crate) const GENERATION_SHIFT: u32 = 1;
 
     pub(crate) const fn pack(state: u128, generation: u64, held: bool) -> u64 {
         Self::scaled(state) | (generation << 1 & Self::FLAGS) | held as u64
@@ -49,11 +50,6 @@ impl Narrow {
     /// Whether the word is of the generation that `tag` stands for.
     pub(crate) const fn is_of(word: u64, tag: u64) -> bool {
         (word ^ tag) & (Self::FLAGS & !Self::HELD) == 0
-    }
-
-    /// Which of the two slots holds the word's parameters.
-    pub(crate) const fn slot(word: u64) -> usize {
-        (word >> 1 & 1) as usize
     }
 
     pub(crate) const fn scaled(ticks: u128) -> u64 {

@@ -12,11 +12,10 @@
 //!
 //! # Changing the parameters
 //!
-//! The word names a generation; its parity selects one of two slots with the parameters of that
-//! generation. Who changes them holds `config`, fills the slot that is not in force, and swaps the word
-//! for one of the next generation with the state re-expressed. So a decision commits only if the
-//! parameters that it was computed with are still in force, and a refusal, which commits nothing, only
-//! needs to have read them untorn (see [`slot`]).
+//! The word announces the generation of the current parameters, which are [`Versioned`]. A change holds
+//! `config`, fills the versions that are not current, and swaps the word for one of the next generation
+//! with the state re-expressed. A decision commits only if its parameters are still current. A
+//! refusal commits nothing; it only needs parameters of one generation.
 //!
 //! With the wide layout on either side there are two words to change. From the narrow one, the wide word is filled
 //! first, which nobody looks at yet. From the wide one, that is changed first, which ends all decisions of the old
@@ -26,13 +25,15 @@
 //! |---|---|---|---|
 //! | `narrow` | every decision | decisions (CAS); changes | generation in the word |
 //! | `wide` | decisions in the wide layout | those decisions (CAS); changes | generation in the word |
-//! | `hot[g]`, `cold[g]` | decisions of generation g | the change to generation g | `config`; readers: `tag` |
+//! | `hot`, `cold`, version g | decisions of generation g | the change to generation g | `config`; readers: the tag |
 //! | `config` | changes | changes | itself |
 //!
 //! A generation is told by 7 bits in the narrow word and by 14 in the wide one. A decision that is
 //! suspended between its last look at the tag and its swap, while exactly a multiple of 128 changes
 //! happen, would commit with its old parameters: one operation.
 
+mod cold;
+mod hot;
 mod intervals;
 mod layout;
 #[cfg(all(test, flowgate_loom))]
@@ -41,7 +42,6 @@ mod parameters;
 mod past;
 mod rule;
 mod shared;
-mod slot;
 
 pub(crate) use crate::algorithm::Step;
 use crate::algorithm::token_bucket;
@@ -52,19 +52,19 @@ use shared::Stripes;
 pub(crate) use shared::{Centre, Stripe};
 
 use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering, const_unless_loom};
+use crate::store::Versioned;
 use crate::verdict::Denied;
 use core::marker::PhantomData;
 use layout::{Narrow, Shared, Wide};
 use past::{Behind, Past};
-use slot::{Cold, Hot};
 
 /// The state of a limiter that decides by `R`; see the module.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Word<R> {
     narrow: AtomicU64,
-    hot: [Hot; 2],
-    cold: [Cold; 2],
+    hot: Versioned<{ hot::WORDS }, { Narrow::GENERATION_SHIFT }>,
+    cold: Versioned<{ cold::WORDS }, { Narrow::GENERATION_SHIFT }>,
     wide: AtomicU128,
     config: Lock<Config>,
     stripes: Option<Stripes>,
@@ -138,8 +138,8 @@ impl<R: Rule> Word<R> {
         pub(crate) const fn new(parameters: Parameters) -> Self {
             Self {
                 narrow: AtomicU64::new(Narrow::pack(0, 0, false)),
-                hot: [Hot::new(&parameters), Hot::new(&parameters)],
-                cold: [Cold::new(&parameters), Cold::new(&parameters)],
+                hot: Versioned::new(&hot::words(&parameters)),
+                cold: Versioned::new(&cold::words(&parameters)),
                 wide: AtomicU128::new(Wide::pack(0, 0)),
                 config: Lock::new(Config { generation: 0, parameters, past: None }),
                 stripes: None,
@@ -157,7 +157,7 @@ impl<R: Rule> Word<R> {
     ) -> Result<(), Denied> {
         self.take(
             now_ns,
-            |hot| Some(hot.token_ticks.load(Ordering::Acquire)),
+            |hot| Some(hot.word(hot::TOKEN_TICKS)),
             |parameters| parameters.units_per_token,
             door,
         )
@@ -176,7 +176,7 @@ impl<R: Rule> Word<R> {
         }
         self.take(
             now_ns,
-            |hot| n.checked_mul(hot.unit_ticks.load(Ordering::Acquire)),
+            |hot| n.checked_mul(hot.word(hot::UNIT_TICKS)),
             |_| n,
             door,
         )
@@ -205,7 +205,7 @@ impl<R: Rule> Word<R> {
     fn take(
         &self,
         now_ns: u64,
-        cost: impl Fn(&Hot) -> Option<u64>,
+        cost: impl Fn(&hot::Version) -> Option<u64>,
         units: impl Fn(&Parameters) -> u64,
         door: impl Fn() -> Result<(), Denied>,
     ) -> Result<(), Denied> {
@@ -232,7 +232,7 @@ impl<R: Rule> Word<R> {
         &self,
         mut word: u64,
         now_ns: u64,
-        cost: impl Fn(&Hot) -> Option<u64>,
+        cost: impl Fn(&hot::Version) -> Option<u64>,
         units: impl Fn(&Parameters) -> u64,
         door: impl Fn() -> Result<(), Denied>,
     ) -> Result<(), Denied> {
@@ -256,17 +256,22 @@ impl<R: Rule> Word<R> {
 
     /// Those that belong to `word`; none if the 64-bit step is not for this.
     #[inline(always)]
-    fn terms(&self, word: u64, now_ns: u64, cost: impl Fn(&Hot) -> Option<u64>) -> Option<Terms> {
-        let hot = &self.hot[Narrow::slot(word)];
-        let elapsed_ns = now_ns.wrapping_sub(hot.base_ns.load(Ordering::Acquire));
-        let span_ns = hot.span_ns.load(Ordering::Acquire);
-        let burst = hot.burst_ticks.load(Ordering::Acquire);
+    fn terms(
+        &self,
+        word: u64,
+        now_ns: u64,
+        cost: impl Fn(&hot::Version) -> Option<u64>,
+    ) -> Option<Terms> {
+        let hot = self.hot.of(word);
+        let elapsed_ns = now_ns.wrapping_sub(hot.word(hot::BASE_NS));
+        let span_ns = hot.word(hot::SPAN_NS);
+        let burst = hot.word(hot::BURST_TICKS);
         let cost = cost(hot);
-        let ticks_per_ns = hot.ticks_per_ns.load(Ordering::Acquire);
-        // Last, see `slot`: equal flags mean that all of the above is of the word's generation,
+        let ticks_per_ns = hot.word(hot::TICKS_PER_NS);
+        // Last, see `store::versioned`: equal flags mean that all of the above is of the word's generation,
         // and that newcomers are not held.
         let flags = word & Narrow::FLAGS;
-        if hot.tag.load(Ordering::Acquire) & Narrow::FLAGS != flags || elapsed_ns >= span_ns {
+        if hot.tag() & Narrow::FLAGS != flags || elapsed_ns >= span_ns {
             return None;
         }
         Some(Terms {
@@ -379,10 +384,9 @@ impl<R: Rule> Word<R> {
     pub(crate) fn units_per_token(&self) -> u64 {
         loop {
             let word = self.narrow.load(Ordering::Acquire);
-            let slot = Narrow::slot(word);
-            let units = self.cold[slot].units_per_token.load(Ordering::Acquire);
-            let tag = self.hot[slot].tag.load(Ordering::Acquire);
-            if Narrow::is_of(word, tag) {
+            let cold = self.cold.of(word);
+            let units = cold.word(cold::UNITS_PER_TOKEN);
+            if Narrow::is_of(word, cold.tag()) {
                 return units;
             }
         }
@@ -394,12 +398,9 @@ impl<R: Rule> Word<R> {
     pub(crate) fn view(&self, now_ns: u64) -> View<'static> {
         loop {
             let word = self.narrow.load(Ordering::Acquire);
-            let (hot, cold) = (
-                &self.hot[Narrow::slot(word)],
-                &self.cold[Narrow::slot(word)],
-            );
-            let mut parameters = cold.load::<R>();
-            let tag = hot.tag.load(Ordering::Acquire);
+            let cold = self.cold.of(word);
+            let mut parameters = cold::parameters::<R>(cold);
+            let tag = cold.tag();
             if !Narrow::is_of(word, tag) {
                 continue;
             }
@@ -410,7 +411,7 @@ impl<R: Rule> Word<R> {
                     (state, Raw::Narrow { word, generation })
                 }
                 Layout::Wide => {
-                    parameters.handful_units = cold.handful_units.load(Ordering::Acquire);
+                    parameters.handful_units = cold.word(cold::HANDFUL_UNITS);
                     let word = self.wide.load(Ordering::Acquire);
                     if !Wide::is_of(word, tag) {
                         self.await_change();
@@ -419,7 +420,7 @@ impl<R: Rule> Word<R> {
                     (Wide::state(word), Raw::Wide { word, generation })
                 }
                 Layout::Shared => {
-                    parameters.handful_units = cold.handful_units.load(Ordering::Acquire);
+                    parameters.handful_units = cold.word(cold::HANDFUL_UNITS);
                     let Some(word) = self.word_with_nothing_issued(tag) else {
                         continue;
                     };
@@ -542,8 +543,9 @@ impl<R: Rule> Word<R> {
         if !new.holds(state) {
             new.layout = Layout::Wide;
         }
-        let slot = Narrow::slot(generation << 1);
-        slot::fill(&self.hot[slot], &self.cold[slot], generation, &new);
+        let tag = generation << Narrow::GENERATION_SHIFT;
+        self.hot.fill(tag, &hot::words(&new));
+        self.cold.fill(tag, &cold::words(&new));
 
         let new_narrow = match new.layout {
             Layout::Narrow { base_ns } => {
@@ -555,7 +557,7 @@ impl<R: Rule> Word<R> {
             Layout::Shared => Shared::of(wide).at_rest(state).pack(generation),
             Layout::Narrow { .. } | Layout::Wide => Wide::pack(state, generation),
         };
-        // Release: pairs with the Acquire loads that then find the slot filled.
+        // Release: pairs with the Acquire loads that then find the versions filled.
         let (success, failure) = (Ordering::Release, Ordering::Relaxed);
         match old.layout {
             Layout::Narrow { .. } => {
@@ -607,7 +609,7 @@ impl Word<TokenBucket> {
     #[inline(always)]
     pub(crate) fn level(&self, now_ns: u64) -> Option<u64> {
         let word = self.narrow.load(Ordering::Acquire);
-        let unit = |hot: &Hot| Some(hot.unit_ticks.load(Ordering::Acquire));
+        let unit = |hot: &hot::Version| Some(hot.word(hot::UNIT_TICKS));
         let terms = self.terms(word, now_ns, unit)?;
         let level = token_bucket::level(word & !Narrow::FLAGS, terms.now, terms.burst);
         // A unit costs something.
@@ -618,7 +620,7 @@ impl Word<TokenBucket> {
     #[inline(always)]
     pub(crate) fn take_up_to(&self, now_ns: u64, n: u64) -> Option<u64> {
         let word = self.narrow.load(Ordering::Acquire);
-        let unit = |hot: &Hot| Some(hot.unit_ticks.load(Ordering::Acquire));
+        let unit = |hot: &hot::Version| Some(hot.word(hot::UNIT_TICKS));
         let terms = self.terms(word, now_ns, unit)?;
         let tat = word & !Narrow::FLAGS;
         let level = token_bucket::level(tat, terms.now, terms.burst);
@@ -634,19 +636,17 @@ impl Word<TokenBucket> {
     /// Whether it takes `n` units, where the 64-bit step is for this and nobody else is faster.
     #[inline(always)]
     pub(crate) fn takes(&self, now_ns: u64, n: u64) -> bool {
-        self.takes_cost(now_ns, |hot| {
-            n.checked_mul(hot.unit_ticks.load(Ordering::Acquire))
-        })
+        self.takes_cost(now_ns, |hot| n.checked_mul(hot.word(hot::UNIT_TICKS)))
     }
 
     /// [`takes`](Self::takes) for one token.
     #[inline(always)]
     pub(crate) fn takes_token(&self, now_ns: u64) -> bool {
-        self.takes_cost(now_ns, |hot| Some(hot.token_ticks.load(Ordering::Acquire)))
+        self.takes_cost(now_ns, |hot| Some(hot.word(hot::TOKEN_TICKS)))
     }
 
     #[inline(always)]
-    fn takes_cost(&self, now_ns: u64, cost: impl Fn(&Hot) -> Option<u64>) -> bool {
+    fn takes_cost(&self, now_ns: u64, cost: impl Fn(&hot::Version) -> Option<u64>) -> bool {
         let word = self.narrow.load(Ordering::Acquire);
         let Some(terms) = self.terms(word, now_ns, cost) else {
             return false;
@@ -662,26 +662,26 @@ impl Word<FixedWindow> {
     /// Counts one token in the window that was opened last, over or not, if it has room.
     #[inline]
     pub(crate) fn take_token_of_window(&self) -> bool {
-        self.take_of_window(|hot| Some(hot.token_ticks.load(Ordering::Acquire)))
+        self.take_of_window(|hot| Some(hot.word(hot::TOKEN_TICKS)))
     }
 
     /// Counts `n` units in the window that was opened last, over or not, if it has room.
     #[inline]
     pub(crate) fn take_units_of_window(&self, n: u64) -> bool {
-        self.take_of_window(|hot| n.checked_mul(hot.unit_ticks.load(Ordering::Acquire)))
+        self.take_of_window(|hot| n.checked_mul(hot.word(hot::UNIT_TICKS)))
     }
 
     /// As [`Self::take`], without a clock: what takes one is not done.
     #[inline(always)]
-    fn take_of_window(&self, cost: impl Fn(&Hot) -> Option<u64>) -> bool {
+    fn take_of_window(&self, cost: impl Fn(&hot::Version) -> Option<u64>) -> bool {
         let mut word = self.narrow.load(Ordering::Acquire);
         loop {
-            let hot = &self.hot[Narrow::slot(word)];
-            let limit = hot.burst_ticks.load(Ordering::Acquire);
+            let hot = self.hot.of(word);
+            let limit = hot.word(hot::BURST_TICKS);
             let cost = cost(hot);
-            let ticks_per_ns = hot.ticks_per_ns.load(Ordering::Acquire);
+            let ticks_per_ns = hot.word(hot::TICKS_PER_NS);
             let flags = word & Narrow::FLAGS;
-            if hot.tag.load(Ordering::Acquire) & Narrow::FLAGS != flags {
+            if hot.tag() & Narrow::FLAGS != flags {
                 return false;
             }
             // The digits below a nanosecond and above the flags. None are set: no window has been opened, or

@@ -12,13 +12,15 @@
 //!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
-//! | `PUBLISHED.*` | every reading | the holder of `STATE` | `version`: odd while the rest changes |
+//! | `PUBLISHED` | every reading | the holder of `STATE` | [`Seqlock`]; a reading that meets a change goes to the second check |
+//! | `REJECTED` | the second check | the holder of `STATE` | – |
 //! | `STATE` | the second check | the second check | itself; whoever finds it taken waits for the new anchor, or asks the OS clock while there is none |
 
 mod counter;
 
 use super::os;
 use crate::primitive::{AtomicU64, Ordering};
+use crate::store::seqlock::Seqlock;
 use std::sync::{Mutex, PoisonError};
 
 /// How much of both clocks must have been seen before the first rate is believed.
@@ -27,24 +29,11 @@ const WARM_UP_NS: u64 = 20_000_000;
 const SPAN_NS: u64 = 1_000_000_000;
 const DISAGREEMENT_NS: u64 = 1_000_000;
 
-struct Published {
-    version: AtomicU64,
-    ticks: AtomicU64,
-    ns: AtomicU64,
-    rate: AtomicU64,
-    valid_ticks: AtomicU64,
-    /// 1: the OS clock answers, for good.
-    rejected: AtomicU64,
-}
+/// The anchor's ticks, nanoseconds and rate, and how many ticks it is good for: 0 where there is no anchor.
+static PUBLISHED: Seqlock<4> = Seqlock::new(&[0; 4]);
 
-static PUBLISHED: Published = Published {
-    version: AtomicU64::new(0),
-    ticks: AtomicU64::new(0),
-    ns: AtomicU64::new(0),
-    rate: AtomicU64::new(0),
-    valid_ticks: AtomicU64::new(0),
-    rejected: AtomicU64::new(0),
-};
+/// 1: the OS clock answers, for good.
+static REJECTED: AtomicU64 = AtomicU64::new(0);
 
 static STATE: Mutex<State> = Mutex::new(State::Unprobed);
 
@@ -84,21 +73,19 @@ pub(super) fn now_ns_in_order() -> u64 {
 
 #[inline(always)]
 fn read(counter: impl Fn() -> u64) -> u64 {
-    // Acquire: pairs with the Release stores in `publish`. A reading that saw any new value also sees
-    // the odd version that was stored before it, or a later one, and is thrown away.
-    let version = PUBLISHED.version.load(Ordering::Acquire);
-    let anchor = Anchor {
-        ticks: PUBLISHED.ticks.load(Ordering::Acquire),
-        ns: PUBLISHED.ns.load(Ordering::Acquire),
-        rate: PUBLISHED.rate.load(Ordering::Acquire),
-    };
-    let valid_ticks = PUBLISHED.valid_ticks.load(Ordering::Acquire);
-    let ticks = counter();
-    let in_force = ticks.wrapping_sub(anchor.ticks) < valid_ticks;
-    if in_force && PUBLISHED.version.load(Ordering::Acquire) == version & !1 {
-        anchor.read(ticks)
-    } else {
-        check(counter)
+    let published = PUBLISHED.read(|[anchor_ticks, ns, rate, valid_ticks]| {
+        let anchor = Anchor {
+            ticks: anchor_ticks,
+            ns,
+            rate,
+        };
+        (anchor, valid_ticks, counter())
+    });
+    match published {
+        Some((anchor, valid_ticks, ticks)) if ticks.wrapping_sub(anchor.ticks) < valid_ticks => {
+            anchor.read(ticks)
+        }
+        _ => check(counter),
     }
 }
 
@@ -106,10 +93,11 @@ fn read(counter: impl Fn() -> u64) -> u64 {
 #[cold]
 #[inline(never)]
 fn check(counter: impl Fn() -> u64) -> u64 {
-    if PUBLISHED.rejected.load(Ordering::Relaxed) != 0 {
+    if REJECTED.load(Ordering::Relaxed) != 0 {
         return os::now_ns();
     }
-    let is_running = PUBLISHED.valid_ticks.load(Ordering::Relaxed) != 0;
+    // While they change, there is an anchor, or there soon is.
+    let is_running = PUBLISHED.read(|[.., valid_ticks]| valid_ticks != 0) != Some(false);
     let mut state = match STATE.try_lock() {
         Ok(state) => state,
         // Nobody holds it for longer than a few readings of the OS clock. To answer with that clock instead
@@ -129,36 +117,17 @@ fn check(counter: impl Fn() -> u64) -> u64 {
     *state = state.next(sample);
     match *state {
         State::Running(anchor, _) => {
-            publish(anchor, anchor.ticks_in(SPAN_NS));
+            let valid_ticks = anchor.ticks_in(SPAN_NS);
+            PUBLISHED.store(&[anchor.ticks, anchor.ns, anchor.rate, valid_ticks]);
             anchor.read(sample.ticks)
         }
         State::Rejected => {
-            publish(
-                Anchor {
-                    ticks: 0,
-                    ns: 0,
-                    rate: 0,
-                },
-                0,
-            );
-            PUBLISHED.rejected.store(1, Ordering::Relaxed);
+            PUBLISHED.store(&[0; 4]);
+            REJECTED.store(1, Ordering::Relaxed);
             sample.os_ns
         }
         State::Unprobed | State::WarmingUp(_) => sample.os_ns,
     }
-}
-
-/// Only by the holder of `STATE`.
-fn publish(anchor: Anchor, valid_ticks: u64) {
-    let version = PUBLISHED.version.load(Ordering::Relaxed);
-    PUBLISHED.version.store(version | 1, Ordering::Release);
-    PUBLISHED.ticks.store(anchor.ticks, Ordering::Release);
-    PUBLISHED.ns.store(anchor.ns, Ordering::Release);
-    PUBLISHED.rate.store(anchor.rate, Ordering::Release);
-    PUBLISHED.valid_ticks.store(valid_ticks, Ordering::Release);
-    PUBLISHED
-        .version
-        .store((version | 1) + 1, Ordering::Release);
 }
 
 impl State {

@@ -63,7 +63,7 @@ pub(crate) use stripe::Stripe;
 pub(super) use stripe::Stripes;
 
 use super::layout::{Act, Narrow, Shared};
-use super::{Layout, Parameters, Raw, Rule, View, Word};
+use super::{Layout, Parameters, Raw, Rule, View, Word, cold};
 use crate::clock::Clock;
 use crate::primitive::Ordering;
 use crate::verdict::Denied;
@@ -271,10 +271,10 @@ impl<R: Rule> Word<R> {
     fn seen(&self, stripes: &Stripes) -> Option<Seen> {
         loop {
             let narrow = self.narrow.load(Ordering::Acquire);
-            let slot = Narrow::slot(narrow);
-            let mut parameters = self.cold[slot].load::<R>();
-            parameters.handful_units = self.cold[slot].handful_units.load(Ordering::Acquire);
-            let tag = self.hot[slot].tag.load(Ordering::Acquire);
+            let cold = self.cold.of(narrow);
+            let mut parameters = cold::parameters::<R>(cold);
+            parameters.handful_units = cold.word(cold::HANDFUL_UNITS);
+            let tag = cold.tag();
             if !Narrow::is_of(narrow, tag) {
                 continue;
             }

@@ -1,0 +1,18 @@
+//! Where a limiter's state and parameters are stored: building blocks that the limiters share.
+
+#[cfg(all(test, flowgate_loom))]
+mod model;
+// Used by the clock over the time stamp counter, which loom does not explore, and by the models.
+#[cfg(any(
+    all(
+        feature = "tsc",
+        target_arch = "x86_64",
+        target_os = "linux",
+        not(flowgate_loom)
+    ),
+    all(test, flowgate_loom)
+))]
+pub(crate) mod seqlock;
+mod versioned;
+
+pub(crate) use versioned::{Version, Versioned};
