@@ -16,15 +16,15 @@ use crate::script::{Op, Outcome, Retry, Setup, Step};
 
 /// What a subject can do beyond taking one at a time.
 ///
-/// A check leaves out what is not declared. All `false` is a limiter that can only try 1.
+/// A check skips the operations that a subject does not declare.
 ///
 /// ```
 /// use flowgate_testkit::script::Op;
 /// use flowgate_testkit::subject::Capabilities;
 ///
-/// let tries_and_says_when = Capabilities { costs: true, retry_after: true, ..Capabilities::default() };
-/// assert!(tries_and_says_when.allow(&Op::Try { n: 5 }));
-/// assert!(!tries_and_says_when.allow(&Op::Refund { n: 5 }));
+/// let can = Capabilities { costs: true, retry_after: true, ..Capabilities::NONE };
+/// assert!(can.allow(&Op::Try { n: 5 }));
+/// assert!(!can.allow(&Op::Refund { n: 5 }));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
@@ -56,6 +56,22 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
+    /// None of them: a limiter that can only try 1. The same as [`Default`], in constants.
+    pub const NONE: Self = Self {
+        costs: false,
+        take_up_to: false,
+        overdraw: false,
+        reserve: false,
+        refund: false,
+        available: false,
+        set_quota: false,
+        set_refill: false,
+        retry_after: false,
+        wait: false,
+        hold: false,
+        own_clock: false,
+    };
+
     /// All of them.
     pub const ALL: Self = Self {
         costs: true,
@@ -85,9 +101,8 @@ impl Capabilities {
     /// ```
     /// # use flowgate_testkit::script::Op;
     /// # use flowgate_testkit::subject::Capabilities;
-    /// let least = Capabilities::default();
-    /// assert!(least.allow(&Op::Try { n: 1 }));
-    /// assert!(!least.allow(&Op::Try { n: 2 }));
+    /// assert!(Capabilities::NONE.allow(&Op::Try { n: 1 }));
+    /// assert!(!Capabilities::NONE.allow(&Op::Try { n: 2 }));
     /// assert!(Capabilities::ALL.allow(&Op::Available));
     /// ```
     pub fn allow(&self, op: &Op) -> bool {
@@ -121,7 +136,7 @@ impl Capabilities {
 ///
 /// impl Subject for Once {
 ///     fn capabilities(&self) -> Capabilities {
-///         Capabilities::default()
+///         Capabilities::NONE
 ///     }
 ///
 ///     fn step(&mut self, step: &Step) -> Outcome {
@@ -246,7 +261,7 @@ impl Subject for Any<'_> {
         Capabilities {
             costs: true,
             retry_after: true,
-            ..Capabilities::default()
+            ..Capabilities::NONE
         }
     }
 

@@ -152,7 +152,7 @@ impl<A: KeyedAlgorithm> Subject for OneKey<'_, A> {
             retry_after: true,
             set_quota: true,
             own_clock: self.own_clock,
-            ..Capabilities::default()
+            ..Capabilities::NONE
         }
     }
 
