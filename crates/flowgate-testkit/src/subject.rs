@@ -53,6 +53,8 @@ pub struct Capabilities {
     /// Steps at the end of time are asked at that explicit time, and all other steps by the
     /// subject's own clock.
     pub own_clock: bool,
+    /// [`Op::HandOver`]; with another quota, if also [`set_quota`](Self::set_quota).
+    pub hand_over: bool,
 }
 
 impl Capabilities {
@@ -70,6 +72,7 @@ impl Capabilities {
         wait: false,
         hold: false,
         own_clock: false,
+        hand_over: false,
     };
 
     /// All of them.
@@ -86,6 +89,7 @@ impl Capabilities {
         wait: true,
         hold: true,
         own_clock: true,
+        hand_over: true,
     };
 
     /// All that a token bucket can do at explicit times.
@@ -93,6 +97,7 @@ impl Capabilities {
         wait: false,
         hold: false,
         own_clock: false,
+        hand_over: false,
         ..Self::ALL
     };
 
@@ -117,6 +122,7 @@ impl Capabilities {
             Op::SetQuota { .. } => self.set_quota,
             Op::Wait { .. } | Op::GiveUp { .. } => self.wait,
             Op::SetRefill { .. } => self.set_refill,
+            Op::HandOver { quota } => self.hand_over && (self.set_quota || quota.is_none()),
         }
     }
 }
@@ -341,7 +347,7 @@ impl<'a> BucketSubject<'a> {
                 self.bucket.at(now).set_quota_with(quota, carry);
                 Outcome::Changed
             }
-            Op::Wait { .. } | Op::GiveUp { .. } => Outcome::Skipped,
+            Op::Wait { .. } | Op::GiveUp { .. } | Op::HandOver { .. } => Outcome::Skipped,
             Op::SetRefill { refill } => {
                 self.bucket.at(now).set_refill(refill);
                 Outcome::Changed
