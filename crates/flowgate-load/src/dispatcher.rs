@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::time::sleep_until;
 
-use crate::driver::{Driver, Margin};
 use crate::event::Event;
 use crate::pacer::Pacer;
+use crate::pacing_limiter::{Margin, PacingLimiter};
 use crate::plan::{Late, Pace, Plan};
 use crate::pool::Job;
 use crate::report::nanos;
@@ -78,7 +78,9 @@ impl Dispatcher {
         let mut stopped = pin!(stop.stopped());
         let _: Result<(), Ended> = match &plan.pace {
             Pace::Hold(schedule) => self.hold(schedule, stopped.as_mut()).await,
-            Pace::Under(driver, extent) => self.stay_under(driver, *extent, stopped.as_mut()).await,
+            Pace::Under(limiter, extent) => {
+                self.stay_under(limiter, *extent, stopped.as_mut()).await
+            }
             Pace::Unpaced(extent) => self.hurry(*extent, stopped.as_mut()).await,
         };
     }
@@ -131,7 +133,7 @@ impl Dispatcher {
     /// Sends when a limiter says, by when requests were really written.
     async fn stay_under(
         &mut self,
-        driver: &Driver,
+        limiter: &PacingLimiter,
         extent: Extent,
         mut stopped: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<(), Ended> {
@@ -140,14 +142,14 @@ impl Dispatcher {
         let mut from_ns = 0;
         let mut before = None;
         for index in (0..).take(most) {
-            let earliest_ns = driver.next_ns(from_ns).ok_or(Ended)?;
+            let earliest_ns = limiter.next_ns(from_ns).ok_or(Ended)?;
             let due_ns = match before {
                 Some(id) if earliest_ns > from_ns => {
                     let distance = Duration::from_nanos(earliest_ns - from_ns);
                     let margin = tokio::select! {
                         biased;
                         () = &mut stopped => return Err(Ended),
-                        margin = self.margin(driver.margin_asked(), distance, id, from_ns) => margin,
+                        margin = self.margin(limiter.margin_asked(), distance, id, from_ns) => margin,
                     };
                     earliest_ns.saturating_add(nanos::of(margin))
                 }
@@ -170,14 +172,14 @@ impl Dispatcher {
             tokio::select! {
                 biased;
                 sent_ns = self.writes.next() => {
-                    driver.sent(sent_ns);
+                    limiter.sent(sent_ns);
                     from_ns = sent_ns;
                     before = Some(id);
                 }
                 // It could not be sent. Trying costs as much, or a server that is gone would be tried without a pause.
                 () = self.shared.pool.slot(id).over() => {
                     from_ns = from_ns.max(self.now_ns());
-                    driver.sent(from_ns);
+                    limiter.sent(from_ns);
                     before = None;
                 }
                 () = &mut stopped => return Err(Ended),

@@ -16,10 +16,10 @@ use crate::spread::{Durations, Spread};
 /// use std::time::Duration;
 ///
 /// use flowgate::Quota;
-/// use flowgate_load::{Driver, Extent, Origin, Pace, Plan, Stop, Target};
+/// use flowgate_load::{Extent, Origin, Pace, PacingLimiter, Plan, Stop, Target};
 ///
 /// let origin = Origin::start()?;
-/// let pace = Pace::Under(Driver::at_most(Quota::per_second(1000)), Extent::Requests(5));
+/// let pace = Pace::Under(PacingLimiter::at_most(Quota::per_second(1000)), Extent::Requests(5));
 /// let plan = Plan::new(Target::parse(&origin.url())?, pace);
 /// let pacing = flowgate_load::run(plan, &Stop::new())?.pacing;
 /// assert!(pacing.smallest_gap >= Some(Duration::from_millis(1)));
@@ -77,10 +77,10 @@ pub struct Busiest {
 /// use std::time::Duration;
 ///
 /// use flowgate::Quota;
-/// use flowgate_load::{Cluster, Driver, Extent, Origin, Pace, Plan, Stop, Target};
+/// use flowgate_load::{Cluster, Extent, Origin, Pace, PacingLimiter, Plan, Stop, Target};
 ///
 /// let origin = Origin::start()?;
-/// let pace = Pace::Under(Driver::at_most(Quota::per_second(1000)), Extent::Requests(5));
+/// let pace = Pace::Under(PacingLimiter::at_most(Quota::per_second(1000)), Extent::Requests(5));
 /// let plan = Plan::new(Target::parse(&origin.url())?, pace);
 /// let pacing = flowgate_load::run(plan, &Stop::new())?.pacing;
 /// // Never more than one in a millisecond: n requests take n - 1 of them at the least.

@@ -9,7 +9,7 @@ use hyper::header::{ACCEPT, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue
 use hyper::{Method, Request, Uri};
 
 use crate::connection::{ConnectOptions, HttpVersion, Message};
-use crate::driver::Driver;
+use crate::pacing_limiter::PacingLimiter;
 use crate::report::{Asked, Mode, Promise};
 use crate::schedule::{Extent, Schedule};
 use crate::target::Target;
@@ -91,13 +91,13 @@ pub struct Plan {
 /// use std::time::Duration;
 ///
 /// use flowgate::Quota;
-/// use flowgate_load::{Driver, Extent, Pace, Schedule};
+/// use flowgate_load::{Extent, Pace, PacingLimiter, Schedule};
 ///
 /// let second = Duration::from_secs(1);
 /// let hold = Pace::from(Schedule::lasting(Quota::per_second(100), 60 * second)?);
 /// assert_eq!(hold.requests(), Some(6000));
 ///
-/// let under = Pace::Under(Driver::at_most(Quota::per_second(2)), Extent::Requests(10));
+/// let under = Pace::Under(PacingLimiter::at_most(Quota::per_second(2)), Extent::Requests(10));
 /// assert_eq!(under.span(), Some(5 * second));
 ///
 /// let unpaced = Pace::Unpaced(Extent::Lasting(10 * second));
@@ -110,7 +110,7 @@ pub enum Pace {
     /// By a schedule, and late ones as soon as possible: the rate is held.
     Hold(Schedule),
     /// By a limiter, for so long: the rate is never exceeded. On one thread.
-    Under(Driver, Extent),
+    Under(PacingLimiter, Extent),
     /// As fast as answers come: each connection sends its next request when it has its answer.
     Unpaced(Extent),
 }
@@ -206,8 +206,8 @@ impl Pace {
             Pace::Under(_, Extent::Lasting(span)) | Pace::Unpaced(Extent::Lasting(span)) => {
                 Some(*span)
             }
-            Pace::Under(driver, Extent::Requests(requests)) => {
-                let seconds = *requests as f64 / driver.per_second();
+            Pace::Under(limiter, Extent::Requests(requests)) => {
+                let seconds = *requests as f64 / limiter.per_second();
                 Duration::try_from_secs_f64(seconds).ok()
             }
             Pace::Unpaced(Extent::Requests(_)) => None,
@@ -237,8 +237,8 @@ impl Pace {
                     window: None,
                 }
             }
-            Pace::Under(driver, _) => {
-                let per_second = driver.per_second();
+            Pace::Under(limiter, _) => {
+                let per_second = limiter.per_second();
                 Asked {
                     mode: Mode::Under,
                     text,
@@ -247,9 +247,9 @@ impl Pace {
                     interval: Duration::try_from_secs_f64(1.0 / per_second)
                         .unwrap_or(Duration::MAX),
                     highest_per_second: Some(per_second),
-                    burst: driver.promise().map_or(1, |promise| promise.burst),
-                    promise: driver.promise(),
-                    window: driver.window(),
+                    burst: limiter.promise().map_or(1, |promise| promise.burst),
+                    promise: limiter.promise(),
+                    window: limiter.window(),
                 }
             }
             Pace::Unpaced(_) => Asked {
@@ -272,7 +272,7 @@ impl fmt::Display for Pace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Pace::Hold(schedule) => schedule.fmt(f),
-            Pace::Under(driver, _) => driver.fmt(f),
+            Pace::Under(limiter, _) => limiter.fmt(f),
             Pace::Unpaced(_) => f.write_str("as fast as possible"),
         }
     }

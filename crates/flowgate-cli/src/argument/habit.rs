@@ -352,7 +352,7 @@ mod tests {
             "--body 30s http://h/",
             "--body @file http://h/",
             "-d me@example.org http://h/",
-            "--driver 30s",
+            "--limiter 30s",
             "-t 12 http://h/",
             "-t 12s -t12s http://h/",
             "--threads 12 http://h/",

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use flowgate::Quota;
-use flowgate_load::{Driver, Extent, Late, Pace, ReplayError, Schedule, ScheduleError};
+use flowgate_load::{Extent, Late, Pace, PacingLimiter, ReplayError, Schedule, ScheduleError};
 
 use super::{duration, plan, rate};
 use crate::exit::Refusal;
@@ -149,9 +149,13 @@ impl Profile {
 
     /// When to send: by what was asked for here, or by the limiter. Where neither says anything, as fast as possible,
     /// if `is_aimed`: nobody means that without having said where to.
-    pub(crate) fn pace(&self, driver: Option<Driver>, is_aimed: bool) -> Result<Pace, Refusal> {
-        if let Some(driver) = driver {
-            return Ok(Pace::Under(driver, self.one_extent()?));
+    pub(crate) fn pace(
+        &self,
+        limiter: Option<PacingLimiter>,
+        is_aimed: bool,
+    ) -> Result<Pace, Refusal> {
+        if let Some(limiter) = limiter {
+            return Ok(Pace::Under(limiter, self.one_extent()?));
         }
         let has_rate = self.rate.is_some() || self.plan.is_some() || self.replay.is_some();
         if has_rate {

@@ -38,7 +38,7 @@ Holding a rate:
   answered. When all connections are busy they wait for one, and are sent late,
   unless --late says otherwise.
 
-Limiters (--driver), each with a rate:
+Limiters (--limiter), each with a rate:
   token      'token 100/s burst 20': 20 at once, then 100/s as room comes back;
              without a burst, 100 at once
   leaky      'leaky 100/s': evenly, 10 ms apart; with a burst, so many at once
@@ -65,8 +65,8 @@ The report:
              the reason otherwise. A rate that changes, bursts, random times and
              a replay are HELD when every request was sent, with the same limit
              for lag; an interval is then the shortest asked for. UNDER when
-             --at-most or --driver was kept to; of fixed and approximate windows
-             only that each request was sent when the limiter had allowed it
+             --at-most or --limiter was kept to; of fixed and approximate
+             windows only that each request was sent when the limiter allowed it
   seconds    of these: in how many seconds as many were sent as were due, give
              or take one
 
@@ -196,7 +196,7 @@ fn plan(
     connecting: Connecting,
 ) -> Result<Plan, Refusal> {
     let is_aimed = url.is_some() || urls.is_in_use();
-    let pace = profile.pace(cap.driver()?, is_aimed)?;
+    let pace = profile.pace(cap.limiter()?, is_aimed)?;
     let parse = |url: &str| url::parse(url).map_err(Refusal::usage);
     let targets = match (urls.targets()?, &url) {
         (Some(targets), _) => targets,

@@ -191,16 +191,16 @@ fn a_rate_to_stay_under_and_a_limiter() {
         out.contains("verdict    UNDER: no two sends closer together than 20 ms"),
         "{out}"
     );
-    let driver = [
+    let limiter = [
         "load",
-        "--driver",
+        "--limiter",
         "token 50/s burst 3",
         "--margin",
         "1ms",
         "-z",
         "200ms",
     ];
-    let (exit, out, err) = run(&driver);
+    let (exit, out, err) = run(&limiter);
     assert_eq!((exit, err.as_str()), (0, ""), "{out}");
     assert!(
         out.contains("asked token 50/s burst 3, 1 ms more apart"),

@@ -286,7 +286,7 @@ fn shells_and_manuals_learn_of_all_verbs_and_flags() {
         ("man", "man", 0),
         ("load -q 5 --late", "--late", 1),
         ("load -m", "-m", 1),
-        ("load --driver", "--driver", 1),
+        ("load --limiter", "--limiter", 1),
     ] {
         // There may be no bash.
         if let Ok(offered) = script(words, before) {

@@ -142,11 +142,11 @@ pub enum Mode {
 /// # Examples
 ///
 /// ```
-/// use flowgate_load::{Driver, Extent, Origin, Pace, Plan, Promise, Stop, Target};
+/// use flowgate_load::{Extent, Origin, Pace, PacingLimiter, Plan, Promise, Stop, Target};
 ///
 /// let origin = Origin::start()?;
-/// let driver = Driver::parse("token 1000/s burst 3")?;
-/// let plan = Plan::new(Target::parse(&origin.url())?, Pace::Under(driver, Extent::Requests(5)));
+/// let limiter = PacingLimiter::parse("token 1000/s burst 3")?;
+/// let plan = Plan::new(Target::parse(&origin.url())?, Pace::Under(limiter, Extent::Requests(5)));
 /// let report = flowgate_load::run(plan, &Stop::new())?;
 /// assert_eq!(report.asked.promise, Some(Promise { burst: 3, per_second: 1000.0 }));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -166,11 +166,11 @@ pub struct Promise {
 /// ```
 /// use std::time::Duration;
 ///
-/// use flowgate_load::{Driver, Extent, Origin, Pace, Plan, Stop, Target, Window};
+/// use flowgate_load::{Extent, Origin, Pace, PacingLimiter, Plan, Stop, Target, Window};
 ///
 /// let origin = Origin::start()?;
-/// let driver = Driver::parse("sliding 1000/min")?;
-/// let plan = Plan::new(Target::parse(&origin.url())?, Pace::Under(driver, Extent::Requests(5)));
+/// let limiter = PacingLimiter::parse("sliding 1000/min")?;
+/// let plan = Plan::new(Target::parse(&origin.url())?, Pace::Under(limiter, Extent::Requests(5)));
 /// let report = flowgate_load::run(plan, &Stop::new())?;
 /// let minute = Duration::from_secs(60);
 /// assert_eq!(report.asked.window, Some(Window { sends: 1000, span: minute }));
