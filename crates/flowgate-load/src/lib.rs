@@ -9,9 +9,9 @@
 //!
 //! | duration | from | to | says |
 //! |---|---|---|---|
-//! | lag | when it was due | when its first byte was written | how late the client was |
+//! | lag | its scheduled time | when its first byte was written | how late the client was |
 //! | service | when its first byte was written | its answer is complete | how slow the server was |
-//! | response | when it was due | its answer is complete | what a user would have felt |
+//! | response | its scheduled time | its answer is complete | what a user would have felt |
 //!
 //! # Examples
 //!
@@ -70,7 +70,7 @@ pub use pacing::{Busiest, Cluster, Pacing};
 pub use pacing_limiter::{Margin, PacingLimiter, PacingLimiterError};
 pub use plan::{Late, MAX_CONNECTIONS, Pace, Plan, Template};
 pub use progress::Progress;
-pub use report::{Asked, Connections, Curves, Mode, Promise, Report, ReportError, Window, html};
+pub use report::{Asked, Connections, Curves, Guarantee, Mode, Report, ReportError, Window, html};
 pub use schedule::{
     Extent, MAX_POISSON, MAX_REPLAYED, MAX_SEGMENTS, ReplayError, Schedule, ScheduleError, Segment,
     Times,

@@ -18,7 +18,7 @@ use flowgate::{LeakyBucket, Limiter, ManualClock, Quota, QuotaError, Timestamp};
 use crate::named::{limiter_named, limiters_with};
 use crate::pacing;
 use crate::report::nanos;
-use crate::report::{Promise, Window};
+use crate::report::{Guarantee, Window};
 
 /// A limiter that paces a run.
 ///
@@ -37,7 +37,7 @@ pub struct PacingLimiter {
     limiter: Arc<dyn Limiter>,
     quota: Quota,
     text: String,
-    promise: Option<Promise>,
+    guarantee: Option<Guarantee>,
     window: Option<Window>,
     margin: Margin,
 }
@@ -143,7 +143,7 @@ impl PacingLimiter {
             ),
             quota,
             text: format!("at most {quota}"),
-            promise: Some(promise(quota, 1)),
+            guarantee: Some(guarantee(quota, 1)),
             window: None,
             margin: Margin::Auto,
         }
@@ -182,13 +182,13 @@ impl PacingLimiter {
             sends: quota.count(),
             span: quota.period(),
         };
-        let promises_windows = matches!(name, "sliding" | "segmented");
+        let guarantees_windows = matches!(name, "sliding" | "segmented");
         Ok(PacingLimiter {
             limiter,
             quota,
             text: format!("{name} {quota}"),
-            promise: burst.map(|burst| promise(quota, burst)),
-            window: Some(window).filter(|window| promises_windows && pacing::can_watch(window)),
+            guarantee: burst.map(|burst| guarantee(quota, burst)),
+            window: Some(window).filter(|window| guarantees_windows && pacing::can_watch(window)),
             margin: Margin::Auto,
         })
     }
@@ -228,12 +228,12 @@ impl PacingLimiter {
         per_second(self.quota)
     }
 
-    /// What it promises of any span, where that is so much and so much per second.
-    pub(crate) fn promise(&self) -> Option<Promise> {
-        self.promise
+    /// The bound for every interval, for limiters that have one of the form burst + rate · time.
+    pub(crate) fn guarantee(&self) -> Option<Guarantee> {
+        self.guarantee
     }
 
-    /// What it promises of every window, where that can be looked at.
+    /// The bound for every window, for limiters that have one that the run can check.
     pub(crate) fn window(&self) -> Option<Window> {
         self.window
     }
@@ -263,8 +263,8 @@ impl PacingLimiter {
     }
 }
 
-fn promise(quota: Quota, burst: u64) -> Promise {
-    Promise {
+fn guarantee(quota: Quota, burst: u64) -> Guarantee {
+    Guarantee {
         burst,
         per_second: per_second(quota),
     }

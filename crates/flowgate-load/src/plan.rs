@@ -10,7 +10,7 @@ use hyper::{Method, Request, Uri};
 
 use crate::connection::{ConnectOptions, HttpVersion, Message};
 use crate::pacing_limiter::PacingLimiter;
-use crate::report::{Asked, Mode, Promise};
+use crate::report::{Asked, Guarantee, Mode};
 use crate::schedule::{Extent, Schedule};
 use crate::target::Target;
 
@@ -62,11 +62,11 @@ pub struct Plan {
     pub own_origin: bool,
     /// When requests are sent.
     pub pace: Pace,
-    /// What becomes of requests that cannot be sent when they are due.
+    /// What becomes of requests that cannot be sent at their scheduled times.
     pub late: Late,
     /// What each request says.
     pub template: Template,
-    /// The most connections held open at once; all are opened before the first request is due, but
+    /// The most connections held open at once; all are opened before the scheduled time of the first request, but
     /// never more than there are requests. Default 50; more than [`MAX_CONNECTIONS`] means that
     /// many.
     pub connections: NonZeroUsize,
@@ -115,7 +115,7 @@ pub enum Pace {
     Unpaced(Extent),
 }
 
-/// What becomes of requests that cannot be sent when they are due, as every connection is busy.
+/// What becomes of requests that cannot be sent at their scheduled times, as every connection is busy.
 ///
 /// # Examples
 ///
@@ -228,9 +228,9 @@ impl Pace {
                     interval: schedule.interval(),
                     highest_per_second: schedule.highest_per_second(),
                     burst: schedule.burst(),
-                    promise: constant
+                    guarantee: constant
                         .and(schedule.per_second())
-                        .map(|per_second| Promise {
+                        .map(|per_second| Guarantee {
                             burst: 1,
                             per_second,
                         }),
@@ -247,8 +247,8 @@ impl Pace {
                     interval: Duration::try_from_secs_f64(1.0 / per_second)
                         .unwrap_or(Duration::MAX),
                     highest_per_second: Some(per_second),
-                    burst: limiter.promise().map_or(1, |promise| promise.burst),
-                    promise: limiter.promise(),
+                    burst: limiter.guarantee().map_or(1, |guarantee| guarantee.burst),
+                    guarantee: limiter.guarantee(),
                     window: limiter.window(),
                 }
             }
@@ -260,7 +260,7 @@ impl Pace {
                 interval: Duration::ZERO,
                 highest_per_second: None,
                 burst: 1,
-                promise: None,
+                guarantee: None,
                 window: None,
             },
         }

@@ -8,8 +8,8 @@ use tokio::sync::Notify;
 /// A request on its way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
-    /// When it was due.
-    pub(crate) due: Instant,
+    /// Its scheduled time.
+    pub(crate) scheduled: Instant,
     /// Which of the run's requests it is.
     pub(crate) message: usize,
 }

@@ -31,8 +31,8 @@ pub struct Progress {
     pub planned: Option<Duration>,
     /// How many requests there are, if that is known.
     pub scheduled: Option<u64>,
-    /// The rate that is asked for now, in requests per second: of those due in the last second.
-    pub due_per_second: f64,
+    /// The rate that is asked for now, in requests per second: of those scheduled in the last second.
+    pub scheduled_per_second: f64,
     /// Requests sent in the last second.
     pub sent_per_second: f64,
     /// Requests sent.
@@ -47,7 +47,7 @@ pub struct Progress {
     pub skipped: u64,
     /// Requests that are on their way.
     pub in_flight: u64,
-    /// Requests that are due, and have not been sent; not known of a run without a schedule, and then 0.
+    /// Requests whose scheduled time has passed and that have not been sent; not known of a run without a schedule, and then 0.
     pub waiting: u64,
     /// For how long nothing has been answered, while requests were on their way.
     pub stalled: Duration,

@@ -260,7 +260,7 @@ impl Part {
         for (slot, stamp) in pool.slots().iter().zip(&stamps) {
             if let Some(job) = slot.abandon() {
                 journal.note(Event::Over {
-                    due_ns: journal.offset_ns(job.due),
+                    scheduled_ns: journal.offset_ns(job.scheduled),
                     sent_ns: stamp.sent().map(|sent| journal.offset_ns(sent)),
                     done_ns: journal.offset_ns(Instant::now()),
                     outcome: Outcome::Abandoned,
@@ -281,7 +281,7 @@ fn stamp(id: usize, pool: &Rc<Pool>, journal: &Rc<Journal>, writes: &Rc<Writes>)
         };
         let sent_ns = journal.offset_ns(sent);
         journal.note(Event::Sent {
-            due_ns: journal.offset_ns(job.due),
+            scheduled_ns: journal.offset_ns(job.scheduled),
             sent_ns,
         });
         // A limiter counts from the end of the write: what holds this thread up within it would bring the next closer.

@@ -32,7 +32,7 @@ pub enum Verdict {
     /// Every scheduled request was sent, at the rate asked for, and on time.
     Held,
     /// No more was sent than the limiter allows, at any time; see [`Mode::Under`](crate::Mode::Under). This is looked for
-    /// in what was sent where the report tells what may be ([`Asked::promise`](crate::Asked::promise),
+    /// in what was sent where the report tells what may be ([`Asked::guarantee`](crate::Asked::guarantee),
     /// [`Asked::window`](crate::Asked::window)). Of a fixed or an approximate window, and of one that may hold more than
     /// a million, only this is known: each request was sent when the limiter had allowed it.
     Under,
@@ -227,10 +227,10 @@ fn under(report: &Report) -> Verdict {
 
 /// The most sends from one to another that comes so much later, if that is known.
 fn allowed(asked: &Asked, within: Duration) -> Option<u64> {
-    if let Some(promise) = asked.promise {
+    if let Some(guarantee) = asked.guarantee {
         // An instant is known to a nanosecond.
         let within = within + Duration::from_nanos(1);
-        return Some(promise.burst + (promise.per_second * within.as_secs_f64()) as u64);
+        return Some(guarantee.burst + (guarantee.per_second * within.as_secs_f64()) as u64);
     }
     let window = asked.window?;
     let begun = within.as_nanos() / window.span.as_nanos().max(1) + 1;

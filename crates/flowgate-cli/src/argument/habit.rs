@@ -162,7 +162,7 @@ const MISREAD: &[(&[&str], &str)] = &[
     ),
     (
         &["-latency-correction", "--latency-correction"],
-        "response times always count from when a request was due: leave it out",
+        "response times always count from the scheduled time: leave it out",
     ),
     (
         &["-rate", "-qps", "-duration", "-connections"],
@@ -323,7 +323,7 @@ mod tests {
             ("-host example.org http://h/", "-host: type --host"),
             ("-cpus 2 http://h/", "--threads"),
             ("-disable-keepalive http://h/", "type --disable-keepalive"),
-            ("--latency-correction http://h/", "when a request was due"),
+            ("--latency-correction http://h/", "from the scheduled time"),
             ("-rate 5 http://h/", "two dashes"),
             ("-d @file -m POST http://h/", "type -D file (a body"),
             ("-d@a.json http://h/", "type -D a.json (a body"),

@@ -20,7 +20,7 @@ const PUNCTUAL: Duration = Duration::from_millis(1);
 /// Random times are the same each time, unless someone asks for others.
 const SEED: u64 = 1;
 
-/// When requests are due.
+/// When requests are scheduled.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Rate")]
 pub(crate) struct Profile {

@@ -34,7 +34,7 @@ Examples:
       Without a rate: as fast as it goes, on 50 connections.
 
 Holding a rate:
-  Requests are sent when they are due, whether or not earlier ones were
+  Requests are sent when they are scheduled, whether or not earlier ones were
   answered. When all connections are busy they wait for one, and are sent late,
   unless --late says otherwise.
 
@@ -53,10 +53,10 @@ Limiters (--limiter), each with a rate:
 
 The report:
   pacing     gap error: by how much the time between two sends differs from what
-             was due; the shortest such time; the most sends in any 100 ms and
+             was scheduled; the shortest such time; the most sends in any 100 ms and
              in any second
-  lag        sent - due: how late this client was
-  response   answered - due: what a user would have felt
+  lag        sent - scheduled: how late this client was
+  response   answered - scheduled: what a user would have felt
   service    answered - sent: the server, and the way there
   limited    answers 429 and 503: the server limits the load; not errors
   verdict    HELD when every request was sent, the mean rate is within 0.1 % of
@@ -67,7 +67,7 @@ The report:
              for lag; an interval is then the shortest asked for. UNDER when
              --at-most or --limiter was kept to; of fixed and approximate
              windows only that each request was sent when the limiter allowed it
-  seconds    of these: in how many seconds as many were sent as were due, give
+  seconds    of these: in how many seconds as many were sent as were scheduled, give
              or take one
 
 Conditions (--fail-if) are METRIC>VALUE, with >, >=, < or <=; what was not
@@ -78,7 +78,7 @@ measured fails:
   err        answers 4xx and 5xx but for 429 and 503, and requests without an
              answer, as a share of those sent: 0.1%, or 0.001
   limited    answers 429 and 503, as such a share
-  skipped    requests left out by --late, as a share of all that were due
+  skipped    requests left out by --late, as a share of all that were scheduled
   sent       how many: 1000
 
 On a terminal a live view shows how it goes (NO_COLOR is respected). Elsewhere

@@ -35,7 +35,7 @@ once, and nothing is made up for, except by a burst.
 Lines are any bytes, and are not changed. Each is written as soon as it may go,
 whole; one of more than 1 MiB is not held in memory but passed on in pieces.
 When the reader has gone away, the command ends, at once where the system tells
-of it (it does on Unix), or else when the next line is due.
+of it (it does on Unix), or else when the next line is scheduled.
 
 Exit codes:
   0    all is written, or nobody reads it

@@ -74,8 +74,8 @@ pub(super) fn during(
         vec![(plain.clone().cyan(), spark::line(&progress.recent, recent))],
     );
 
-    let of_rate = match progress.due_per_second > 0.0 {
-        true => format!(" of {}", figure::rate(progress.due_per_second)),
+    let of_rate = match progress.scheduled_per_second > 0.0 {
+        true => format!(" of {}", figure::rate(progress.scheduled_per_second)),
         false => String::new(),
     };
     let mut sent = vec![
@@ -144,7 +144,7 @@ pub(super) fn during(
 fn trouble(progress: &Progress) -> Option<String> {
     let waiting = match progress.waiting {
         0 => String::new(),
-        count => format!(", {count} due and not sent"),
+        count => format!(", {count} waiting to be sent"),
     };
     if progress.stalled > STALL {
         return Some(format!(
@@ -199,7 +199,7 @@ fn bar(progress: &Progress, width: usize) -> String {
     let of_time = |planned: Duration| {
         let share = progress.elapsed.as_secs_f64() / planned.as_secs_f64().max(f64::MIN_POSITIVE);
         let label = match planned < SHORT {
-            // The last request is due a little before the end.
+            // The last request is scheduled a little before the end.
             true => format!(
                 "{:.1}s of {:.1}s",
                 progress.elapsed.as_secs_f64(),
@@ -291,7 +291,7 @@ mod tests {
         progress.elapsed = Duration::from_millis(12_300);
         progress.planned = Some(Duration::from_nanos(29_999_000_000));
         progress.scheduled = Some(30_000);
-        progress.due_per_second = 1000.0;
+        progress.scheduled_per_second = 1000.0;
         progress.sent_per_second = 999.0;
         progress.sent = 12_300;
         progress.admitted = 12_290;
@@ -350,13 +350,13 @@ mod tests {
                 2_345,
                 40,
                 0.0,
-                Some("nothing answered for 2.3 s, 50 on their way, 40 due and not sent"),
+                Some("nothing answered for 2.3 s, 50 on their way, 40 waiting to be sent"),
             ),
             (
                 0,
                 40,
                 0.0,
-                Some("nothing sent for 0.7 s, 40 due and not sent"),
+                Some("nothing sent for 0.7 s, 40 waiting to be sent"),
             ),
         ] {
             progress.stalled = Duration::from_millis(stalled);

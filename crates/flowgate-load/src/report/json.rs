@@ -72,7 +72,7 @@ impl Report {
     ///     "interval_ns": 1000000,     the shortest
     ///     "highest_per_second": 1e3,  ?
     ///     "burst": 1,
-    ///     "promise": {                ? at most burst + per_second · w sends in any span of w seconds
+    ///     "guarantee": {              ? at most burst + per_second · w sends in any span of w seconds
     ///       "burst": 1, "per_second": 1000.0
     ///     },
     ///     "window": {                 ? at most so many sends in any span shorter than this
@@ -101,7 +101,7 @@ impl Report {
     ///   "timeline": {                 slot i begins i · width_ns after the start
     ///     "width_ns": 1000000000,
     ///     "slots": [{                 see Slot; durations are 0 where there were none
-    ///       "due", "sent", "admitted", "limited", "failed": 1000,
+    ///       "scheduled", "sent", "admitted", "limited", "failed": 1000,
     ///       "response_p50_ns", "response_p99_ns", "response_max_ns", "lag_p99_ns": 110000
     ///   }] },
     ///   "connections": {              see Connections

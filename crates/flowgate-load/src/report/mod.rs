@@ -53,9 +53,9 @@ pub struct Report {
     pub span: Duration,
     /// How evenly requests were sent.
     pub pacing: Pacing,
-    /// How late requests were sent: first byte written − due.
+    /// How late requests were sent: first byte written − scheduled time.
     pub lag: Spread,
-    /// What a user would have felt: answer complete − due. Requests that timed out are in it;
+    /// What a user would have felt: answer complete − scheduled time. Requests that timed out are in it;
     /// others that failed are not.
     pub response: Spread,
     /// How long the server took: answer complete − first byte written. Of the same requests as
@@ -104,11 +104,11 @@ pub struct Asked {
     pub interval: Duration,
     /// The highest rate, in requests per second.
     pub highest_per_second: Option<f64>,
-    /// The most requests that are due at the same instant.
+    /// The most requests with the same scheduled time.
     pub burst: u64,
-    /// What the sends promise to stay within, where that is so much and so much per second.
-    pub promise: Option<Promise>,
-    /// What they promise of every window of a length, where that is so.
+    /// The bound for the sends in every interval, if it has the form burst + rate · time.
+    pub guarantee: Option<Guarantee>,
+    /// The bound for the sends in every window of one length, if there is one.
     #[serde(default)]
     pub window: Option<Window>,
 }
@@ -129,7 +129,7 @@ pub struct Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Held: requests are due by a schedule, and late ones are caught up with.
+    /// Hold: a schedule decides, and late requests are caught up with.
     Hold,
     /// Stayed under: a limiter decides, by when requests really were sent.
     Under,
@@ -142,18 +142,18 @@ pub enum Mode {
 /// # Examples
 ///
 /// ```
-/// use flowgate_load::{Extent, Origin, Pace, PacingLimiter, Plan, Promise, Stop, Target};
+/// use flowgate_load::{Extent, Guarantee, Origin, Pace, PacingLimiter, Plan, Stop, Target};
 ///
 /// let origin = Origin::start()?;
 /// let limiter = PacingLimiter::parse("token 1000/s burst 3")?;
 /// let plan = Plan::new(Target::parse(&origin.url())?, Pace::Under(limiter, Extent::Requests(5)));
 /// let report = flowgate_load::run(plan, &Stop::new())?;
-/// assert_eq!(report.asked.promise, Some(Promise { burst: 3, per_second: 1000.0 }));
+/// assert_eq!(report.asked.guarantee, Some(Guarantee { burst: 3, per_second: 1000.0 }));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Promise {
-    /// Sends at once.
+pub struct Guarantee {
+    /// Sends in one burst.
     pub burst: u64,
     /// Sends per second.
     pub per_second: f64,
@@ -246,7 +246,7 @@ pub struct Connections {
 impl Asked {
     /// Whether requests may come faster than the rate for a while.
     pub(crate) fn burst_may_come(&self) -> bool {
-        self.promise.is_none_or(|promise| promise.burst > 1)
+        self.guarantee.is_none_or(|guarantee| guarantee.burst > 1)
     }
 
     /// How many requests are on their way at once, where each takes `service`: by Little's law at

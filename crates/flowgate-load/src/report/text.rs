@@ -134,7 +134,7 @@ fn by_second(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f,
             "\n           furthest off: sent {} of {} from {} s on",
             slot.sent,
-            slot.due,
+            slot.scheduled,
             start.as_secs(),
         )?;
     }
@@ -143,7 +143,7 @@ fn by_second(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 /// `60 of 60 seconds within 1 of the plan`
 fn as_planned(report: &Report) -> String {
-    let sends = |slot: &&crate::timeline::Slot| slot.due + slot.sent > 0;
+    let sends = |slot: &&crate::timeline::Slot| slot.scheduled + slot.sent > 0;
     let slots = || report.timeline.slots.iter().filter(sends);
     let within = slots().filter(|slot| slot.difference() <= 1).count();
     let width = report.timeline.width.as_secs();
@@ -252,19 +252,19 @@ fn verdict(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             }
             writeln!(f, ", lag p99 at most {}", brief(thresholds.lag_p99))
         }
-        Verdict::Under => match (report.asked.promise, report.asked.window) {
-            (Some(promise), _) if promise.burst == 1 => {
+        Verdict::Under => match (report.asked.guarantee, report.asked.window) {
+            (Some(guarantee), _) if guarantee.burst == 1 => {
                 writeln!(
                     f,
                     "no two sends closer together than {}",
                     brief(report.asked.interval)
                 )
             }
-            (Some(promise), _) => writeln!(
+            (Some(guarantee), _) => writeln!(
                 f,
                 "never more sent than {} and {}/s",
-                promise.burst,
-                number(promise.per_second)
+                guarantee.burst,
+                number(guarantee.per_second)
             ),
             (None, Some(window)) => writeln!(
                 f,

@@ -428,7 +428,7 @@ mod tests {
         let origin = Origin::start().unwrap();
         let asking = Asking::new(Target::parse(&origin.url()).unwrap());
         let mut subject = HttpSubject::new(asking, &Stop::new()).unwrap();
-        // All are due at once, and so many would take seconds.
+        // All are scheduled for the same time, and so many would take seconds.
         let volley = |count| Volley {
             phase: Phase::Burst,
             shots: (0..count)

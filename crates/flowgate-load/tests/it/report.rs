@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use flowgate::Quota;
 use flowgate_load::{
-    Asked, Busiest, Cause, Cluster, Connections, Counts, Curves, Failure, Mode, Pacing, Promise,
+    Asked, Busiest, Cause, Cluster, Connections, Counts, Curves, Failure, Guarantee, Mode, Pacing,
     Report, Schedule, Slot, Spread, Statuses, Timeline, Verdict, Window,
 };
 
@@ -34,19 +34,19 @@ fn asked(schedule: &Schedule) -> Asked {
         interval: schedule.interval(),
         highest_per_second: schedule.highest_per_second(),
         burst: 1,
-        promise: None,
+        guarantee: None,
         window: None,
     }
 }
 
-/// Slots by how many were due and sent.
-fn slots(due: [u64; 5], sent: [u64; 5]) -> Vec<Slot> {
-    let slot = |(due, sent)| Slot {
-        due,
+/// Slots by how many were scheduled and sent.
+fn slots(scheduled: [u64; 5], sent: [u64; 5]) -> Vec<Slot> {
+    let slot = |(scheduled, sent)| Slot {
+        scheduled,
         sent,
         ..Slot::default()
     };
-    due.into_iter().zip(sent).map(slot).collect()
+    scheduled.into_iter().zip(sent).map(slot).collect()
 }
 
 /// 5000 requests at 1000/s, exactly as planned.
@@ -404,7 +404,7 @@ fn under() -> Report {
         interval: 10 * MILLI,
         highest_per_second: Some(100.0),
         burst: 1,
-        promise: Some(Promise {
+        guarantee: Some(Guarantee {
             burst: 1,
             per_second: 100.0,
         }),
@@ -454,7 +454,7 @@ fn sends_that_are_closer_together_than_may_be_are_found() {
     };
     assert_eq!(causes.len(), 1);
     assert_eq!(causes[0].to_string(), "sent 3 in 20 ms, of 2 that may be");
-    report.asked.promise = Some(Promise {
+    report.asked.guarantee = Some(Guarantee {
         burst: 3,
         per_second: 100.0,
     });
@@ -469,7 +469,7 @@ fn sends_that_are_closer_together_than_may_be_are_found() {
 #[test]
 fn a_window_that_holds_more_than_may_be_is_found() {
     let mut report = under();
-    report.asked.promise = None;
+    report.asked.guarantee = None;
     report.asked.window = Some(Window {
         sends: 100,
         span: 1000 * MILLI,
@@ -519,7 +519,7 @@ fn a_run_without_a_rate_is_not_judged() {
         interval: Duration::ZERO,
         highest_per_second: None,
         burst: 1,
-        promise: None,
+        guarantee: None,
         window: None,
     };
     report.counts.scheduled = None;

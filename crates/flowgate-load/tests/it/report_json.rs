@@ -79,7 +79,7 @@ fn a_report_without_what_windows_may_hold_is_read() {
     assert!(asked.remove("window").is_some());
     let read = Report::from_json(&value.to_string()).unwrap();
     assert_eq!(read.asked.window, None);
-    assert_eq!(read.asked.promise, sample::full().asked.promise);
+    assert_eq!(read.asked.guarantee, sample::full().asked.guarantee);
 }
 
 #[test]

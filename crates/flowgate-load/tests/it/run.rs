@@ -173,7 +173,7 @@ fn schedules_of_every_kind_are_sent_to_the_last_request() {
         assert_eq!(report.counts.statuses.success, len, "{report}");
         let slots = &report.timeline.slots;
         let total = |of: fn(&Slot) -> u64| slots.iter().map(of).sum::<u64>();
-        assert_eq!(total(|slot| slot.due), len, "{report}");
+        assert_eq!(total(|slot| slot.scheduled), len, "{report}");
         assert_eq!(total(|slot| slot.sent), len, "{report}");
         assert_eq!(total(|slot| slot.admitted), len, "{report}");
     }
@@ -193,7 +193,7 @@ fn at_most_a_rate_keeps_every_distance() {
         assert_eq!(report.counts.statuses.success, 100, "{report}");
         assert_eq!(report.verdict(), Verdict::Under, "{report}");
         assert_eq!(
-            report.asked.promise.map(|promise| promise.burst),
+            report.asked.guarantee.map(|guarantee| guarantee.burst),
             Some(burst)
         );
         if burst == 1 {
@@ -204,7 +204,7 @@ fn at_most_a_rate_keeps_every_distance() {
 }
 
 #[test]
-fn a_limiter_without_a_simple_promise_drives_a_run_for_a_time() {
+fn a_limiter_without_a_simple_guarantee_drives_a_run_for_a_time() {
     let origin = Origin::start().unwrap();
     let limiter = PacingLimiter::parse("sliding 10/s").unwrap();
     let pace = Pace::Under(limiter, Extent::Lasting(Duration::from_millis(1100)));

@@ -115,11 +115,11 @@ fn limits(report: &Report) -> String {
             };
             format!("Held means: all that was scheduled was sent{rate}, lag p99 at most {lag}.")
         }
-        Mode::Under => match (report.asked.promise, report.asked.window) {
-            (Some(promise), _) => format!(
+        Mode::Under => match (report.asked.guarantee, report.asked.window) {
+            (Some(guarantee), _) => format!(
                 "Under means: at most {} + {}/s · w sends in any span w, both ends included.",
-                promise.burst,
-                significant(promise.per_second, 7),
+                guarantee.burst,
+                significant(guarantee.per_second, 7),
             ),
             (None, Some(window)) => format!(
                 "Under means: at most {} sends in any span shorter than {}.",
@@ -300,7 +300,7 @@ fn table(title: &str, rows: &[Row], runs: &[Run], f: &mut fmt::Formatter<'_>) ->
     f.write_str("</tbody></table></div>\n</section>\n")
 }
 
-/// Without a rate nothing is due, and so nothing late.
+/// Without a rate nothing is scheduled, and so nothing is late.
 fn lag(report: &Report) -> Spread {
     match report.asked.mode {
         Mode::Unpaced => Spread::default(),

@@ -36,7 +36,7 @@ impl<'a> Course<'a> {
         let slots = report.timeline.slots.as_slice();
         let sending = slots
             .iter()
-            .rposition(|slot| slot.due > 0 || slot.sent > 0)
+            .rposition(|slot| slot.scheduled > 0 || slot.sent > 0)
             .map_or(0, |last| last + 1);
         // Up to one mean gap after the last send, or the last interval would be missing.
         let gap = report
