@@ -363,7 +363,7 @@ fn one_host(plan: &Plan) -> Result<&Target, RunError> {
     match others.iter().find(|other| !other.is_at(first)) {
         None => Ok(first),
         Some(other) => Err(RunError::Targets(format!(
-            "{first} and {other} are not of one host and port: load one after the other, or two at once"
+            "{first} and {other} are not of one host and port: load one after the other, or run two commands concurrently"
         ))),
     }
 }

@@ -64,7 +64,7 @@ pub(crate) struct Journal {
     reader: Sender<Batch>,
 }
 
-/// Events that are handed over at once.
+/// Events that are handed over together.
 const BATCH: usize = 4096;
 
 impl Journal {

@@ -1,4 +1,7 @@
-//! Sends HTTP requests at an exact rate, and proves how well the rate was held.
+//! Sends HTTP requests at an exact rate or under one, and proves that the rate was held or the rate limit kept.
+//!
+//! *Rate held* means: every scheduled request was sent, on time, and the mean rate was the one asked for. *Rate limit kept*
+//! means: the sends never exceeded the rate, in any interval.
 //!
 //! The load is **open loop**: when a request is sent depends only on its index, never on how fast
 //! the server answers, so a slow server cannot slow the measurement down and hide itself. When

@@ -43,7 +43,7 @@ pub(crate) struct Measurement {
     /// Of the second that is being watched, and of the one before.
     last_second: [Second; 2],
     in_flight: u64,
-    /// Since when there has been something on its way.
+    /// Since when there has been a request in flight.
     busy_since_ns: u64,
     last_done_ns: u64,
 }

@@ -62,7 +62,7 @@ impl Pacer {
         })
     }
 
-    /// Completes at `deadline` or just after it; at once, without yielding, when it has passed.
+    /// Completes at `deadline` or just after it; immediately, without yielding, when it has passed.
     /// Cancel safe: dropping the future forgets the deadline and nothing else.
     ///
     /// Should the operating system refuse to set the timer, tokio's takes its place.

@@ -1,4 +1,4 @@
-//! How evenly requests were sent, from the instants of the sends alone.
+//! How exactly requests were paced, from the times of the sends alone.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::report::{Window, nanos};
 use crate::spread::{Durations, Spread};
 
-/// How evenly requests were sent.
+/// How exactly requests were paced.
 ///
 /// # Examples
 ///
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(pacing.gap_error.max, Duration::ZERO);
     }
 
-    /// What two streams write at once can be cut in two by a batch that is full.
+    /// What two streams write concurrently can be cut in two by a batch that is full.
     #[test]
     fn sends_that_come_in_the_wrong_order_happen_at_once() {
         let mut sends = Sends::new(true, None);

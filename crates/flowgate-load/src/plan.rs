@@ -66,11 +66,11 @@ pub struct Plan {
     pub late: Late,
     /// What each request says.
     pub template: Template,
-    /// The most connections held open at once; all are opened before the scheduled time of the first request, but
+    /// The most connections held open concurrently; all are opened before the scheduled time of the first request, but
     /// never more than there are requests. Default 50; more than [`MAX_CONNECTIONS`] means that
     /// many.
     pub connections: NonZeroUsize,
-    /// The most requests on their way at once on an HTTP/2 connection; of no meaning to HTTP/1.1. Default 1.
+    /// The most requests in flight on an HTTP/2 connection; of no meaning to HTTP/1.1. Default 1.
     pub streams: NonZeroUsize,
     /// Whether connections are used again. Default true.
     pub keep_alive: bool,
@@ -137,12 +137,12 @@ pub enum Late {
     /// They are sent as soon as possible.
     #[default]
     Queue,
-    /// They are sent up to so much later, and then left out, and counted.
+    /// They are sent up to so much later, and then skipped, and counted.
     Within(Duration),
 }
 
 impl Plan {
-    /// How many requests can be on their way at once on one connection, if the server speaks HTTP/2 where that is to be
+    /// How many requests can be in flight on one connection, if the server speaks HTTP/2 where that is to be
     /// found out.
     pub(crate) fn streams(&self) -> usize {
         match self.connect.version {

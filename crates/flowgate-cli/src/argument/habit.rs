@@ -23,7 +23,7 @@ const UNKNOWN: &[(&[&str], &str)] = &[
     ),
     (
         &["-w", "--workers"],
-        "connections are -c, threads are --threads, and requests on their way at the end are always waited for",
+        "connections are -c, threads are --threads, and requests in flight at the end are always waited for",
     ),
     (
         &["-s", "--script", "--lua"],
@@ -47,7 +47,7 @@ const UNKNOWN: &[(&[&str], &str)] = &[
     ),
     (
         &["--wait"],
-        "requests on their way at the end are always waited for: leave it out",
+        "requests in flight at the end are always waited for: leave it out",
     ),
     (
         &["--stats", "--statistics", "--summary"],
@@ -121,7 +121,7 @@ const UNKNOWN: &[(&[&str], &str)] = &[
     ),
     (
         &["--burst-rate", "--burst-delay"],
-        "type -q 100 --burst 20: 20 at once, 100 per second in all",
+        "type -q 100 --burst 20: bursts of 20, 100 per second in total",
     ),
     (
         &["--fps"],
@@ -137,7 +137,7 @@ const UNKNOWN: &[(&[&str], &str)] = &[
     ),
     (
         &["--ramp-up", "--ramp"],
-        "type -q 0:1000 -z 30s: evenly from 0 to 1000/s in 30 s",
+        "type -q 0:1000 -z 30s: linearly from 0 to 1000/s in 30 s",
     ),
     (
         &["--threshold", "--thresholds"],

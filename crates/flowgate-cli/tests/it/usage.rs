@@ -318,7 +318,7 @@ fn what_other_tools_call_otherwise_is_answered_in_one_line() {
         ),
         (
             &["--wait", "http://h/"],
-            "--wait: requests on their way at the end are always waited for: leave it out",
+            "--wait: requests in flight at the end are always waited for: leave it out",
         ),
         (
             &["--stat", "http://h/"],
@@ -334,7 +334,7 @@ fn what_other_tools_call_otherwise_is_answered_in_one_line() {
         ),
         (
             &["-w", "5", "http://h/"],
-            "-w: connections are -c, threads are --threads, and requests on their way at the end are always \
+            "-w: connections are -c, threads are --threads, and requests in flight at the end are always \
              waited for",
         ),
         (
@@ -390,7 +390,7 @@ fn the_name_alone_and_help_show_examples() {
         "--rate",
         "--duration",
         "--connections",
-        "HELD",
+        "RATE HELD",
         "limited",
     ] {
         assert!(out.contains(word), "{word} is not in:\n{out}");

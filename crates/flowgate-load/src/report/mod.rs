@@ -51,7 +51,7 @@ pub struct Report {
     /// From the first send to the last.
     #[serde(rename = "span_ns", with = "nanos")]
     pub span: Duration,
-    /// How evenly requests were sent.
+    /// How exactly requests were paced.
     pub pacing: Pacing,
     /// How late requests were sent: first byte written − scheduled time.
     pub lag: Spread,
@@ -91,7 +91,7 @@ pub struct Report {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
-    /// Whether the rate was to be held, or stayed under.
+    /// Whether the run was to hold a rate or to stay under one.
     pub mode: Mode,
     /// In words: `1000/s`, `100/s to 5000/s in 60 s`, `at most 2/s`, `token 100/s burst 20`.
     pub text: String,
@@ -131,9 +131,9 @@ pub struct Asked {
 pub enum Mode {
     /// Hold: a schedule decides, and late requests are caught up with.
     Hold,
-    /// Stayed under: a limiter decides, by when requests really were sent.
+    /// Stay under: a pacing limiter decides, from the times at which requests were really sent.
     Under,
-    /// Nothing: each connection sends its next request when it has its answer.
+    /// No rate: each connection sends its next request when it has its answer.
     Unpaced,
 }
 
@@ -230,9 +230,9 @@ pub struct Curves {
 pub struct Connections {
     /// How many connections are held open at most.
     pub connections: u64,
-    /// The most requests that may be on their way at once: connections, each times its streams.
+    /// The most requests that may be in flight concurrently: connections, each times its streams.
     pub allowed: u64,
-    /// The most that were busy at once.
+    /// The most that were busy concurrently.
     pub most_busy: u64,
     /// The longest that a request waited because all were busy.
     #[serde(rename = "longest_wait_ns", with = "nanos")]
@@ -249,7 +249,7 @@ impl Asked {
         self.guarantee.is_none_or(|guarantee| guarantee.burst > 1)
     }
 
-    /// How many requests are on their way at once, where each takes `service`: by Little's law at
+    /// How many requests are in flight concurrently, where each takes `service`: by Little's law at
     /// the highest rate, for bursts at least a whole one.
     pub(crate) fn in_flight(&self, service: Duration) -> u64 {
         let by_rate = self.highest_per_second.unwrap_or(0.0) * service.as_secs_f64();
@@ -335,7 +335,7 @@ impl Report {
         }
     }
 
-    /// Whether the rate was held, or stayed under, and why not.
+    /// Whether the rate was held or the rate limit kept, and if not, why not.
     ///
     /// # Examples
     ///
@@ -348,7 +348,7 @@ impl Report {
     /// let mut report = flowgate_load::run(plan, &Stop::new())?; // five requests, at 1000/s
     /// report.counts.skipped = 1;
     /// let verdict = report.verdict();
-    /// assert_eq!(verdict.to_string(), "NOT HELD");
+    /// assert_eq!(verdict.to_string(), "RATE NOT HELD");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn verdict(&self) -> Verdict {

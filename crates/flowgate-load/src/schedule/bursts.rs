@@ -1,4 +1,4 @@
-//! Several requests at once, over and over.
+//! Bursts of requests, over and over.
 
 use std::fmt;
 use std::time::Duration;

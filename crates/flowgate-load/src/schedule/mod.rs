@@ -130,7 +130,7 @@ impl From<u64> for Extent {
 }
 
 impl Schedule {
-    /// As many requests as the quota's rate allows in `duration`, evenly spaced: rate · duration,
+    /// As many requests as the quota's rate allows in `duration`, at constant intervals: rate · duration,
     /// rounded down, but at least one. The quota's burst plays no part.
     ///
     /// # Errors
@@ -153,7 +153,7 @@ impl Schedule {
         Schedule::of(quota, count_in(quota, duration)?)
     }
 
-    /// `requests` requests (at least one) at the quota's rate, evenly spaced.
+    /// `requests` requests (at least one) at the quota's rate, at constant intervals.
     ///
     /// # Errors
     ///
@@ -180,7 +180,7 @@ impl Schedule {
         })
     }
 
-    /// A rate that changes evenly from one to another in `duration`; `None` stands for no requests.
+    /// A rate that changes linearly from one to another in `duration`; `None` stands for no requests.
     ///
     /// There are (from + to) / 2 · duration requests, rounded down, but at least one. Where both
     /// rates are the same, it sends the requests of [`lasting`](Schedule::lasting).
@@ -346,7 +346,7 @@ impl Schedule {
         })
     }
 
-    /// `size` requests at once, over and over, at the quota's rate in all: each burst comes when its
+    /// Bursts of `size` requests, over and over, at the quota's rate in all: each burst comes when its
     /// first request would have been scheduled at a constant rate. A `size` of 0 means 1.
     ///
     /// A duration has rate · duration requests, rounded down to whole bursts, but at least one burst;

@@ -32,7 +32,7 @@ const MAX_NS: u64 = 1 << 62;
 /// The most units that one request may consist of.
 const MAX_UNITS: u64 = 1 << 62;
 
-/// A stretch of time in which the rate is constant or changes evenly.
+/// A stretch of time in which the rate is constant or changes linearly.
 ///
 /// # Examples
 ///

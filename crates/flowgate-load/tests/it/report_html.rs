@@ -237,15 +237,15 @@ fn a_page_says_what_was_asked_and_how_it_went() {
     let said = [
         &[
             "before",
-            "HELD",
+            "RATE HELD",
             "hold 1000/s",
             "rate within 0.1 %",
             "lag p99 at most 1 ms",
         ][..],
         &[
             "after",
-            "NOT HELD",
-            "left out 7 of 3000",
+            "RATE NOT HELD",
+            "skipped 7 of 3000",
             "interrupted",
             "http://127.0.0.1:8080/?a=1&b=<2>",
         ],
@@ -277,7 +277,7 @@ fn the_numbers_of_a_run_are_on_its_page() {
     let rows = rows(&page);
     let expected = [
         "sent|2970 of 3000",
-        "left out, being late|7",
+        "skipped, being late|7",
         "could not be sent|23",
         "waited for one|11, up to 41.0 ms",
         "did not open|8 (connection refused)",

@@ -98,7 +98,7 @@ fn every_failure_is_read_back() {
 #[test]
 fn what_was_computed_and_what_is_unknown_is_ignored() {
     let mut value: Value = serde_json::from_str(&sample::full().to_json()).unwrap();
-    value["verdict"]["word"] = "HELD".into();
+    value["verdict"]["word"] = "RATE HELD".into();
     value["achieved_per_second"] = Value::Null;
     value["later"] = "a field of a later version".into();
     value["counts"]["later"] = 7.into();

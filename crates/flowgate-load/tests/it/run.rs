@@ -105,7 +105,7 @@ fn slow_server(delay: Duration) -> Target {
     Target::parse(&target).unwrap()
 }
 
-/// Five requests, nearly at once, and one connection that takes `delay` for each.
+/// Five requests, nearly simultaneous, and one connection that takes `delay` for each.
 #[test]
 fn a_request_that_waits_for_a_connection_keeps_its_due_time() {
     let delay = Duration::from_millis(40);
@@ -128,7 +128,7 @@ fn a_request_that_waits_for_a_connection_keeps_its_due_time() {
         "{report}"
     );
     assert!(report.connections.longest_wait >= at_least(4), "{report}");
-    let Verdict::NotHeld(causes) = report.verdict() else {
+    let Verdict::RateNotHeld(causes) = report.verdict() else {
         panic!("{report}");
     };
     assert!(
@@ -191,7 +191,7 @@ fn at_most_a_rate_keeps_every_distance() {
         let plan = Plan::new(Target::parse(&origin.url()).unwrap(), pace);
         let report = flowgate_load::run(plan, &Stop::new()).unwrap();
         assert_eq!(report.counts.statuses.success, 100, "{report}");
-        assert_eq!(report.verdict(), Verdict::Under, "{report}");
+        assert_eq!(report.verdict(), Verdict::RateLimitKept, "{report}");
         assert_eq!(
             report.asked.guarantee.map(|guarantee| guarantee.burst),
             Some(burst)
@@ -210,9 +210,9 @@ fn a_limiter_without_a_simple_guarantee_drives_a_run_for_a_time() {
     let pace = Pace::Under(limiter, Extent::Lasting(Duration::from_millis(1100)));
     let plan = Plan::new(Target::parse(&origin.url()).unwrap(), pace);
     let report = flowgate_load::run(plan, &Stop::new()).unwrap();
-    // Ten at once, and ten a second after.
+    // A burst of ten, and ten a second after.
     assert_eq!((report.counts.scheduled, report.counts.sent), (None, 20));
-    assert_eq!(report.verdict(), Verdict::Under);
+    assert_eq!(report.verdict(), Verdict::RateLimitKept);
     let eleven = report
         .pacing
         .envelope
@@ -286,7 +286,7 @@ fn late_requests_are_left_out_where_that_is_asked_for() {
     let counts = &report.counts;
     assert_eq!(counts.sent + counts.skipped, 40, "{report}");
     assert!(counts.sent >= 1 && counts.skipped >= 30, "{report}");
-    let Verdict::NotHeld(causes) = report.verdict() else {
+    let Verdict::RateNotHeld(causes) = report.verdict() else {
         panic!("{report}");
     };
     assert!(

@@ -10,7 +10,7 @@ use crate::report::{Guarantee, Mode, Report};
 
 /// Points of the curve of what may be.
 const PARTS: u32 = 96;
-/// Spans shorter than this are drawn like it: what happens at once has no place on a log axis.
+/// Spans shorter than this are drawn like it: what happens simultaneously has no place on a log axis.
 const SHORTEST: f64 = 1e3;
 
 pub(super) fn figure(runs: &[Run]) -> Figure {

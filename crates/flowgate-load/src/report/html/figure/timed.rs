@@ -14,7 +14,7 @@ const LEAST: f64 = 0.1;
 /// A run's timeline in seconds, as it is drawn.
 ///
 /// The last slot in which requests were sent is, mostly, not over when the sending is: rates in it are counts by the
-/// time that was left. A slot after it that only holds answers to the last few requests is left out.
+/// time that was left. A slot after it that only holds answers to the last few requests is omitted.
 pub(super) struct Course<'a> {
     slots: &'a [Slot],
     width: f64,
