@@ -5,7 +5,7 @@ const BESIDE: u64 = 24;
 /// What each sending thread needs for itself.
 const PER_THREAD: u64 = 6;
 
-/// Makes sure that so many connections may be open at once, each of which has so many ends in this process: raises the
+/// Makes sure that so many connections may be open concurrently, each of which has so many ends in this process: raises the
 /// soft limit as far as is needed and the hard limit lets it.
 ///
 /// # Errors
@@ -33,7 +33,7 @@ pub(crate) fn provide(connections: u64, ends: u64, threads: u64) -> Result<(), S
 }
 
 /// Raises the soft limit for so many connections, on one thread and with one end in this process, as far as the hard
-/// limit lets it; says how many of them may be open at once.
+/// limit lets it; says how many of them may be open concurrently.
 ///
 /// # Errors
 ///

@@ -15,8 +15,8 @@ pub(crate) enum Exit {
     Usage,
     /// It ran, and what `--fail-if` names was so, or what `--expect` names was not.
     GateFailed,
-    /// It ran, but the rate was not held.
-    NotHeld,
+    /// It ran, but the rate was not held, or the rate limit not kept.
+    RateMissed,
     /// It ran, but whether `--expect` is so could not be told.
     Undecided,
     /// It was stopped by Ctrl-C, or asked to end in another way.
@@ -30,7 +30,7 @@ impl From<Exit> for ExitCode {
             Exit::CouldNotRun => 1,
             Exit::Usage => 2,
             Exit::GateFailed => 3,
-            Exit::NotHeld | Exit::Undecided => 4,
+            Exit::RateMissed | Exit::Undecided => 4,
             // 128 + SIGINT, as a shell reports it.
             Exit::Interrupted => 130,
         })
@@ -85,6 +85,6 @@ pub(crate) fn print(text: &dyn Display) -> Result<(), Refusal> {
 
 /// Says in one line on standard error what is wrong.
 pub(crate) fn complain(message: &dyn Display) {
-    // At once, so that what others write does not come in between.
+    // In one write, so that what others write does not come in between.
     let _ = stderr().write_all(format!("flowgate: {message}\n").as_bytes());
 }

@@ -81,7 +81,7 @@ impl Sources {
 
 /// What a run says to those who asked it to end, and who do not see it in the live view.
 pub(crate) const STOPPING: &str =
-    "stopping; waiting up to 1 s for answers (Ctrl-C again quits at once)";
+    "stopping; waiting up to 1 s for answers (Ctrl-C again quits immediately)";
 
 /// From now on the first request to end stops the run, and the second ends the process with exit code 130. When this
 /// returns, none can be missed.

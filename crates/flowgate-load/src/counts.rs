@@ -36,7 +36,7 @@ pub struct Counts {
     pub sent: u64,
     /// Requests that were tried but of which no byte could be written.
     pub unsent: u64,
-    /// Requests that were left out because they would have been later than they may be ([`Late`](crate::Late)).
+    /// Requests that were skipped because they would have been later than they may be ([`Late`](crate::Late)).
     pub skipped: u64,
     /// Requests that were sent and neither answered nor failed when the run ended.
     pub unanswered: u64,
@@ -119,7 +119,7 @@ impl Statuses {
 
 impl Counts {
     /// Requests that ended badly: answered with an error, failed, or never answered. Those that the server limited, and
-    /// those that were left out, are not among them.
+    /// those that were skipped, are not among them.
     pub fn errors(&self) -> u64 {
         self.statuses.errors() + self.failures.values().sum::<u64>() + self.unanswered
     }

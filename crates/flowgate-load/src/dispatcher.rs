@@ -1,7 +1,7 @@
 //! When each request is sent: by a schedule, by a limiter, or whenever a slot is free.
 //!
-//! The dispatcher sleeps until the next request is due and hands it to a free slot, whose own task then writes it. When
-//! all are busy, the request waits, and with it those after it; each keeps its own due time, so that the wait shows as
+//! The dispatcher sleeps until the scheduled time of the next request and hands it to a free slot, whose own task then writes it. When
+//! all are busy, the request waits, and with it those after it; each keeps its own scheduled time, so that the wait shows as
 //! lag and in the response times.
 
 use std::cell::Cell;
@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::time::sleep_until;
 
-use crate::driver::{Driver, Margin};
 use crate::event::Event;
 use crate::pacer::Pacer;
+use crate::pacing_limiter::{Margin, PacingLimiter};
 use crate::plan::{Late, Pace, Plan};
 use crate::pool::Job;
 use crate::report::nanos;
@@ -54,7 +54,7 @@ impl Writes {
     }
 }
 
-/// Hands every request to a slot when it is due, or as soon after as one is free.
+/// Hands every request to a slot at its scheduled time, or as soon after as one is free.
 pub(crate) struct Dispatcher {
     pub(crate) plan: Arc<Plan>,
     pub(crate) shard: usize,
@@ -78,7 +78,9 @@ impl Dispatcher {
         let mut stopped = pin!(stop.stopped());
         let _: Result<(), Ended> = match &plan.pace {
             Pace::Hold(schedule) => self.hold(schedule, stopped.as_mut()).await,
-            Pace::Under(driver, extent) => self.stay_under(driver, *extent, stopped.as_mut()).await,
+            Pace::Under(limiter, extent) => {
+                self.stay_under(limiter, *extent, stopped.as_mut()).await
+            }
             Pace::Unpaced(extent) => self.hurry(*extent, stopped.as_mut()).await,
         };
     }
@@ -93,23 +95,23 @@ impl Dispatcher {
         let indices = (self.shard..).step_by(self.shards);
         let times = schedule.times().skip(self.shard).step_by(self.shards);
         for (index, offset) in indices.zip(times) {
-            let due = self.at(Some(offset)).ok_or(Ended)?;
+            let scheduled = self.at(Some(offset)).ok_or(Ended)?;
             tokio::select! {
                 biased;
                 () = &mut stopped => return Err(Ended),
-                () = self.pacer.sleep_until(due) => {}
+                () = self.pacer.sleep_until(scheduled) => {}
             }
             if last_call.is_some_and(|last_call| Instant::now() > last_call) {
                 return Err(Ended);
             }
             let too_late = match self.plan.late {
                 Late::Queue => None,
-                Late::Within(patience) => due.checked_add(patience),
+                Late::Within(patience) => scheduled.checked_add(patience),
             };
-            let due_ns = nanos::of(offset);
-            let job = self.job(index, due);
+            let scheduled_ns = nanos::of(offset);
+            let job = self.job(index, scheduled);
             if too_late.is_some_and(|too_late| Instant::now() > too_late) {
-                self.note(Event::Skipped { due_ns });
+                self.note(Event::Skipped { scheduled_ns });
                 continue;
             }
             let end = match (too_late, last_call) {
@@ -117,11 +119,11 @@ impl Dispatcher {
                 (some, other) => some.or(other),
             };
             if self.hand_over(job, end, stopped.as_mut()).await?.is_some() {
-                self.note(Event::Due { due_ns });
+                self.note(Event::Scheduled { scheduled_ns });
             } else if too_late.is_some() {
-                self.note(Event::Skipped { due_ns });
+                self.note(Event::Skipped { scheduled_ns });
             } else {
-                self.note(Event::Due { due_ns });
+                self.note(Event::Scheduled { scheduled_ns });
                 return Err(Ended);
             }
         }
@@ -131,7 +133,7 @@ impl Dispatcher {
     /// Sends when a limiter says, by when requests were really written.
     async fn stay_under(
         &mut self,
-        driver: &Driver,
+        limiter: &PacingLimiter,
         extent: Extent,
         mut stopped: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<(), Ended> {
@@ -140,44 +142,46 @@ impl Dispatcher {
         let mut from_ns = 0;
         let mut before = None;
         for index in (0..).take(most) {
-            let earliest_ns = driver.next_ns(from_ns).ok_or(Ended)?;
-            let due_ns = match before {
+            let earliest_ns = limiter.next_ns(from_ns).ok_or(Ended)?;
+            let scheduled_ns = match before {
                 Some(id) if earliest_ns > from_ns => {
                     let distance = Duration::from_nanos(earliest_ns - from_ns);
                     let margin = tokio::select! {
                         biased;
                         () = &mut stopped => return Err(Ended),
-                        margin = self.margin(driver.margin_asked(), distance, id, from_ns) => margin,
+                        margin = self.margin(limiter.margin_asked(), distance, id, from_ns) => margin,
                     };
                     earliest_ns.saturating_add(nanos::of(margin))
                 }
                 _ => earliest_ns,
             };
-            if due_ns >= end_ns {
+            if scheduled_ns >= end_ns {
                 return Err(Ended);
             }
-            let due = self.at(Some(Duration::from_nanos(due_ns))).ok_or(Ended)?;
+            let scheduled = self
+                .at(Some(Duration::from_nanos(scheduled_ns)))
+                .ok_or(Ended)?;
             tokio::select! {
                 biased;
                 () = &mut stopped => return Err(Ended),
-                () = self.pacer.sleep_until(due) => {}
+                () = self.pacer.sleep_until(scheduled) => {}
             }
-            self.note(Event::Due { due_ns });
+            self.note(Event::Scheduled { scheduled_ns });
             let id = self
-                .hand_over(self.job(index, due), last_call, stopped.as_mut())
+                .hand_over(self.job(index, scheduled), last_call, stopped.as_mut())
                 .await?
                 .ok_or(Ended)?;
             tokio::select! {
                 biased;
                 sent_ns = self.writes.next() => {
-                    driver.sent(sent_ns);
+                    limiter.sent(sent_ns);
                     from_ns = sent_ns;
                     before = Some(id);
                 }
                 // It could not be sent. Trying costs as much, or a server that is gone would be tried without a pause.
                 () = self.shared.pool.slot(id).over() => {
                     from_ns = from_ns.max(self.now_ns());
-                    driver.sent(from_ns);
+                    limiter.sent(from_ns);
                     before = None;
                 }
                 () = &mut stopped => return Err(Ended),
@@ -263,15 +267,15 @@ impl Dispatcher {
     ) -> Result<Option<usize>, Ended> {
         let pool = &self.shared.pool;
         let (began, ended) = self.busy.get();
-        let was_due_before = job.due < ended;
+        let was_scheduled_before = job.scheduled < ended;
         if let Some(id) = pool.hand_over(job) {
-            if was_due_before {
+            if was_scheduled_before {
                 // Those before it waited, and it behind them.
-                self.note_wait(job.due.max(began), ended);
+                self.note_wait(job.scheduled.max(began), ended);
             }
             return Ok(Some(id));
         }
-        let began = if was_due_before {
+        let began = if was_scheduled_before {
             began
         } else {
             Instant::now()
@@ -291,7 +295,7 @@ impl Dispatcher {
         };
         let now = Instant::now();
         self.busy.set((began, now));
-        self.note_wait(job.due.max(began), now);
+        self.note_wait(job.scheduled.max(began), now);
         handed_over
     }
 
@@ -302,9 +306,9 @@ impl Dispatcher {
     }
 
     /// The request of this index in the whole run.
-    fn job(&self, index: usize, due: Instant) -> Job {
+    fn job(&self, index: usize, scheduled: Instant) -> Job {
         Job {
-            due,
+            scheduled,
             message: index % self.shared.messages.len(),
         }
     }

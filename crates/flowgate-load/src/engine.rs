@@ -85,7 +85,7 @@ pub enum RunError {
     Targets(String),
     /// The operating system granted no thread or timer.
     System(io::Error),
-    /// The run was stopped before the first request was due.
+    /// The run was stopped before the scheduled time of the first request.
     Stopped,
 }
 
@@ -115,7 +115,7 @@ pub fn run(plan: Plan, stop: &Stop) -> Result<Report, RunError> {
 }
 
 /// [`run`], and says about ten times a second how far it is. `watch` is called on the calling thread, which neither sends
-/// nor counts: however long it takes, requests are sent when they are due, and it misses some of what there was to see.
+/// nor counts: however long it takes, requests are sent at their scheduled times, and it misses some of what there was to see.
 ///
 /// # Errors
 ///
@@ -151,7 +151,7 @@ pub fn run_watched(
         plan.pace.span(),
         threads,
         Sends::new(
-            asked.promise.is_some() || asked.window.is_some(),
+            asked.guarantee.is_some() || asked.window.is_some(),
             asked.window,
         ),
     );
@@ -269,11 +269,11 @@ fn count_while_sending(
     thread::scope(|scope| {
         let counting = thread::Builder::new().name("flowgate-load-count".to_owned());
         let counting = counting.spawn_scoped(scope, move || {
-            let mut due = DueByNow::of(pace);
+            let mut scheduled = ScheduledByNow::of(pace);
             read(&batches, measurement, |measurement, is_last| {
                 let elapsed = at.elapsed();
-                due.look(elapsed);
-                let progress = measurement.progress(elapsed, pace.span(), due.by_ticks());
+                scheduled.look(elapsed);
+                let progress = measurement.progress(elapsed, pace.span(), scheduled.by_ticks());
                 // Nobody has to see each of them, but everybody the last.
                 match is_last {
                     true => drop(teller.send(progress)),
@@ -310,17 +310,17 @@ fn read(
     tell(measurement, true);
 }
 
-/// How many requests are due by now: whoever sends says so only when it is about to.
-struct DueByNow<'a> {
+/// How many requests are scheduled until now: a sender reports each only when it is about to send it.
+struct ScheduledByNow<'a> {
     times: Option<Peekable<Times<'a>>>,
-    /// How many were due at each of the last looks, the newest last.
+    /// How many were scheduled until each of the last looks, the newest last.
     seen: VecDeque<u64>,
 }
 
-impl<'a> DueByNow<'a> {
-    /// Nothing is due before it is sent but by a schedule.
-    fn of(pace: &'a Pace) -> DueByNow<'a> {
-        DueByNow {
+impl<'a> ScheduledByNow<'a> {
+    /// Only a schedule has requests that are scheduled before they are sent.
+    fn of(pace: &'a Pace) -> ScheduledByNow<'a> {
+        ScheduledByNow {
             times: match pace {
                 Pace::Hold(schedule) => Some(schedule.times().peekable()),
                 Pace::Under(..) | Pace::Unpaced(_) => None,
@@ -333,17 +333,17 @@ impl<'a> DueByNow<'a> {
         let Some(times) = &mut self.times else {
             return;
         };
-        let mut due = self.seen.back().copied().unwrap_or(0);
+        let mut scheduled = self.seen.back().copied().unwrap_or(0);
         while times.next_if(|&time| time <= elapsed).is_some() {
-            due += 1;
+            scheduled += 1;
         }
-        self.seen.push_back(due);
+        self.seen.push_back(scheduled);
         if self.seen.len() > LOOKS_A_SECOND + 1 {
             self.seen.pop_front();
         }
     }
 
-    /// How many are due, and how many of these since a second ago; none without a schedule.
+    /// How many are scheduled until now, and how many of these since a second ago; none without a schedule.
     fn by_ticks(&self) -> Option<(u64, f64)> {
         self.times.as_ref()?;
         let (first, last) = (*self.seen.front()?, *self.seen.back()?);
@@ -363,7 +363,7 @@ fn one_host(plan: &Plan) -> Result<&Target, RunError> {
     match others.iter().find(|other| !other.is_at(first)) {
         None => Ok(first),
         Some(other) => Err(RunError::Targets(format!(
-            "{first} and {other} are not of one host and port: load one after the other, or two at once"
+            "{first} and {other} are not of one host and port: load one after the other, or run two commands concurrently"
         ))),
     }
 }

@@ -15,19 +15,19 @@ use crate::report::nanos;
 /// All instants are nanoseconds since the start of the run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    /// A request is due, and will be sent as soon as there is a connection.
-    Due { due_ns: u64 },
-    /// A request was due, and is too late.
-    Skipped { due_ns: u64 },
+    /// A request's scheduled time has come, and it will be sent as soon as there is a connection.
+    Scheduled { scheduled_ns: u64 },
+    /// A request's scheduled time has passed, and it is too late.
+    Skipped { scheduled_ns: u64 },
     /// A request has waited so long for a connection.
     Queued { wait_ns: u64 },
     /// The first byte of a request is about to be written.
-    Sent { due_ns: u64, sent_ns: u64 },
+    Sent { scheduled_ns: u64, sent_ns: u64 },
     /// A request is sent once more.
     Resent,
     /// A request is over.
     Over {
-        due_ns: u64,
+        scheduled_ns: u64,
         sent_ns: Option<u64>,
         done_ns: u64,
         outcome: Outcome,
@@ -64,7 +64,7 @@ pub(crate) struct Journal {
     reader: Sender<Batch>,
 }
 
-/// Events that are handed over at once.
+/// Events that are handed over together.
 const BATCH: usize = 4096;
 
 impl Journal {

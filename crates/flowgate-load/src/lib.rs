@@ -1,4 +1,7 @@
-//! Sends HTTP requests at an exact rate, and proves how well the rate was held.
+//! Sends HTTP requests at an exact rate or under one, and proves that the rate was held or the rate limit kept.
+//!
+//! *Rate held* means: every scheduled request was sent, on time, and the mean rate was the one asked for. *Rate limit kept*
+//! means: the sends never exceeded the rate, in any interval.
 //!
 //! The load is **open loop**: when a request is sent depends only on its index, never on how fast
 //! the server answers, so a slow server cannot slow the measurement down and hide itself. When
@@ -9,9 +12,9 @@
 //!
 //! | duration | from | to | says |
 //! |---|---|---|---|
-//! | lag | when it was due | when its first byte was written | how late the client was |
+//! | lag | its scheduled time | when its first byte was written | how late the client was |
 //! | service | when its first byte was written | its answer is complete | how slow the server was |
-//! | response | when it was due | its answer is complete | what a user would have felt |
+//! | response | its scheduled time | its answer is complete | what a user would have felt |
 //!
 //! # Examples
 //!
@@ -36,7 +39,6 @@
 mod connection;
 mod counts;
 mod dispatcher;
-mod driver;
 mod engine;
 mod event;
 mod failure;
@@ -45,6 +47,7 @@ mod named;
 mod origin;
 mod pacer;
 mod pacing;
+mod pacing_limiter;
 mod plan;
 mod pool;
 mod progress;
@@ -61,16 +64,16 @@ mod worker;
 
 pub use connection::{ConnectOptions, HttpVersion, TlsError, Trust};
 pub use counts::{Counts, Statuses};
-pub use driver::{Driver, DriverError, Margin};
 pub use engine::{RunError, run, run_watched};
 pub use failure::{Failure, TlsFault};
 pub use named::{LIMITERS, limiter_named, limiters_with};
 pub use origin::Origin;
 pub use pacer::Pacer;
 pub use pacing::{Busiest, Cluster, Pacing};
+pub use pacing_limiter::{Margin, PacingLimiter, PacingLimiterError};
 pub use plan::{Late, MAX_CONNECTIONS, Pace, Plan, Template};
 pub use progress::Progress;
-pub use report::{Asked, Connections, Curves, Mode, Promise, Report, ReportError, Window, html};
+pub use report::{Asked, Connections, Curves, Guarantee, Mode, Report, ReportError, Window, html};
 pub use schedule::{
     Extent, MAX_POISSON, MAX_REPLAYED, MAX_SEGMENTS, ReplayError, Schedule, ScheduleError, Segment,
     Times,

@@ -14,7 +14,7 @@ use crate::timeline::{Slot, Timeline};
 
 /// The most seconds that are planned before slots become longer than one.
 const MAX_PLANNED: u64 = 3600;
-/// The most slots. Twice as many as planned: answers may come long after the last request was due.
+/// The most slots. Twice as many as planned: answers may come long after the last scheduled time.
 const MAX_SLOTS: u64 = 2 * MAX_PLANNED;
 const SECOND_NS: u64 = 1_000_000_000;
 /// How finely recent sends are counted, and for how long.
@@ -43,7 +43,7 @@ pub(crate) struct Measurement {
     /// Of the second that is being watched, and of the one before.
     last_second: [Second; 2],
     in_flight: u64,
-    /// Since when there has been something on its way.
+    /// Since when there has been a request in flight.
     busy_since_ns: u64,
     last_done_ns: u64,
 }
@@ -120,10 +120,10 @@ impl Measurement {
 
     fn event(&mut self, shard: usize, event: Event) {
         match event {
-            Event::Due { due_ns } => self.slots.at(due_ns).due += 1,
-            Event::Skipped { due_ns } => {
+            Event::Scheduled { scheduled_ns } => self.slots.at(scheduled_ns).scheduled += 1,
+            Event::Skipped { scheduled_ns } => {
                 self.counts.skipped += 1;
-                self.slots.at(due_ns).due += 1;
+                self.slots.at(scheduled_ns).scheduled += 1;
             }
             Event::Queued { wait_ns } => {
                 self.counts.queued += 1;
@@ -131,17 +131,20 @@ impl Measurement {
                 self.longest_queued = self.longest_queued.max(wait);
             }
             Event::Resent => self.counts.resent += 1,
-            Event::Sent { due_ns, sent_ns } => self.sent(shard, due_ns, sent_ns),
+            Event::Sent {
+                scheduled_ns,
+                sent_ns,
+            } => self.sent(shard, scheduled_ns, sent_ns),
             Event::Over {
-                due_ns,
+                scheduled_ns,
                 sent_ns,
                 done_ns,
                 outcome,
-            } => self.over(due_ns, sent_ns, done_ns, outcome),
+            } => self.over(scheduled_ns, sent_ns, done_ns, outcome),
         }
     }
 
-    fn sent(&mut self, shard: usize, due_ns: u64, sent_ns: u64) {
+    fn sent(&mut self, shard: usize, scheduled_ns: u64, sent_ns: u64) {
         self.counts.sent += 1;
         if self.in_flight == 0 {
             self.busy_since_ns = self.busy_since_ns.max(sent_ns);
@@ -149,17 +152,17 @@ impl Measurement {
         self.in_flight += 1;
         let (first, last) = self.ends_ns.unwrap_or((sent_ns, sent_ns));
         self.ends_ns = Some((first.min(sent_ns), last.max(sent_ns)));
-        let lag_ns = sent_ns.saturating_sub(due_ns);
+        let lag_ns = sent_ns.saturating_sub(scheduled_ns);
         self.lag.record_ns(lag_ns);
         self.second(sent_ns).lag.record_ns(lag_ns);
         self.slots.sent(sent_ns, lag_ns);
         *self.tick(sent_ns) += 1;
         if let Some(ahead) = self.ahead.get_mut(shard) {
-            ahead.1.push_back((sent_ns, due_ns));
+            ahead.1.push_back((sent_ns, scheduled_ns));
         }
     }
 
-    fn over(&mut self, due_ns: u64, sent_ns: Option<u64>, done_ns: u64, outcome: Outcome) {
+    fn over(&mut self, scheduled_ns: u64, sent_ns: Option<u64>, done_ns: u64, outcome: Outcome) {
         match sent_ns {
             Some(_) => self.in_flight = self.in_flight.saturating_sub(1),
             None => self.counts.unsent += 1,
@@ -192,7 +195,7 @@ impl Measurement {
         };
         if is_timed {
             // One that ran out of time before it could be sent was waited for as well.
-            let response_ns = done_ns.saturating_sub(due_ns);
+            let response_ns = done_ns.saturating_sub(scheduled_ns);
             self.response.record_ns(response_ns);
             if let Some(sent_ns) = sent_ns {
                 self.service.record_ns(done_ns.saturating_sub(sent_ns));
@@ -211,13 +214,13 @@ impl Measurement {
             let earliest = fronts
                 .filter(|sends| !sends.is_empty())
                 .min_by_key(|sends| sends.front().map(|&(sent_ns, _)| sent_ns));
-            let Some((sent_ns, due_ns)) = earliest
+            let Some((sent_ns, scheduled_ns)) = earliest
                 .filter(|sends| sends.front().is_some_and(|front| front.0 <= until_ns))
                 .and_then(VecDeque::pop_front)
             else {
                 return;
             };
-            self.sends.push(due_ns, sent_ns);
+            self.sends.push(scheduled_ns, sent_ns);
         }
     }
 
@@ -252,12 +255,12 @@ impl Measurement {
         &mut self.last_second[0]
     }
 
-    /// `due`: how many requests are due, and at which rate, if that is known.
+    /// `scheduled`: how many requests are scheduled until now, and at which rate, if that is known.
     pub(crate) fn progress(
         &mut self,
         elapsed: Duration,
         planned: Option<Duration>,
-        due: Option<(u64, f64)>,
+        scheduled: Option<(u64, f64)>,
     ) -> Progress {
         let now_ns = nanos::of(elapsed);
         // What is quiet goes on, too.
@@ -287,7 +290,7 @@ impl Measurement {
             elapsed,
             planned,
             scheduled: self.counts.scheduled,
-            due_per_second: due.map_or(per_second, |(_, per_second)| per_second),
+            scheduled_per_second: scheduled.map_or(per_second, |(_, per_second)| per_second),
             sent_per_second: per_second,
             sent: self.counts.sent,
             admitted: self.counts.statuses.admitted(),
@@ -295,7 +298,7 @@ impl Measurement {
             failed: self.counts.errors(),
             skipped: self.counts.skipped,
             in_flight: self.in_flight,
-            waiting: due.map_or(0, |(due, _)| due.saturating_sub(done)),
+            waiting: scheduled.map_or(0, |(scheduled, _)| scheduled.saturating_sub(done)),
             stalled: match self.in_flight {
                 0 => Duration::ZERO,
                 _ => Duration::from_nanos(now_ns.saturating_sub(quiet_since_ns)),
@@ -421,12 +424,12 @@ impl Slots {
 mod tests {
     use super::*;
 
-    /// One request every half second, answered after as many microseconds as it was due seconds after the start.
+    /// One request every half second, answered after as many microseconds as its scheduled time has seconds.
     fn timeline(planned: Duration, seconds: u64) -> Timeline {
         let mut slots = Slots::new(planned);
         for half in 0..2 * seconds {
             let at_ns = half * SECOND_NS / 2;
-            slots.at(at_ns).due += 1;
+            slots.at(at_ns).scheduled += 1;
             slots.sent(at_ns, half / 2 * 1_000);
             slots.at(at_ns).admitted += 1;
             slots.answered(at_ns, half / 2 * 1_000);
@@ -456,7 +459,7 @@ mod tests {
                 let end = (start + width).min(seconds);
                 let count = 2 * (end - start);
                 assert_eq!(
-                    [slot.due, slot.sent, slot.admitted],
+                    [slot.scheduled, slot.sent, slot.admitted],
                     [count; 3],
                     "{start} s of {seconds}"
                 );

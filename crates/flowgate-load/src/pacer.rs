@@ -62,7 +62,7 @@ impl Pacer {
         })
     }
 
-    /// Completes at `deadline` or just after it; at once, without yielding, when it has passed.
+    /// Completes at `deadline` or just after it; immediately, without yielding, when it has passed.
     /// Cancel safe: dropping the future forgets the deadline and nothing else.
     ///
     /// Should the operating system refuse to set the timer, tokio's takes its place.
@@ -76,7 +76,7 @@ impl Pacer {
             }
             self.learn(Instant::now().saturating_duration_since(wake));
         }
-        // Others have work to do meanwhile: what was due before is written, and answers are read.
+        // Others have work to do meanwhile: earlier requests are written, and answers are read.
         while Instant::now() < deadline {
             yield_now().await;
         }
@@ -122,7 +122,7 @@ mod timer {
             // toward late.
             let now = clock_gettime(ClockId::Monotonic);
             // tokio's replacement is `unsafe` because a type can lie about its descriptor;
-            // `OwnedFd` cannot, so the promise it asks for is kept here, without unsafe code.
+            // `OwnedFd` cannot, so the guarantee it asks for is kept here, without unsafe code.
             #[expect(deprecated)]
             let descriptor = AsyncFd::with_interest(descriptor, Interest::READABLE)?;
             Ok(Timer {

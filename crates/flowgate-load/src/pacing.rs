@@ -1,4 +1,4 @@
-//! How evenly requests were sent, from the instants of the sends alone.
+//! How exactly requests were paced, from the times of the sends alone.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::report::{Window, nanos};
 use crate::spread::{Durations, Spread};
 
-/// How evenly requests were sent.
+/// How exactly requests were paced.
 ///
 /// # Examples
 ///
@@ -16,10 +16,10 @@ use crate::spread::{Durations, Spread};
 /// use std::time::Duration;
 ///
 /// use flowgate::Quota;
-/// use flowgate_load::{Driver, Extent, Origin, Pace, Plan, Stop, Target};
+/// use flowgate_load::{Extent, Origin, Pace, PacingLimiter, Plan, Stop, Target};
 ///
 /// let origin = Origin::start()?;
-/// let pace = Pace::Under(Driver::at_most(Quota::per_second(1000)), Extent::Requests(5));
+/// let pace = Pace::Under(PacingLimiter::at_most(Quota::per_second(1000)), Extent::Requests(5));
 /// let plan = Plan::new(Target::parse(&origin.url())?, pace);
 /// let pacing = flowgate_load::run(plan, &Stop::new())?.pacing;
 /// assert!(pacing.smallest_gap >= Some(Duration::from_millis(1)));
@@ -28,7 +28,7 @@ use crate::spread::{Durations, Spread};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pacing {
-    /// By how much the time between one send and the next differed from the time between their due
+    /// By how much the gap between one send and the next differed from the gap between their scheduled
     /// times, either way.
     pub gap_error: Spread,
     /// The shortest time between one send and the next; none for fewer than two.
@@ -77,10 +77,10 @@ pub struct Busiest {
 /// use std::time::Duration;
 ///
 /// use flowgate::Quota;
-/// use flowgate_load::{Cluster, Driver, Extent, Origin, Pace, Plan, Stop, Target};
+/// use flowgate_load::{Cluster, Extent, Origin, Pace, PacingLimiter, Plan, Stop, Target};
 ///
 /// let origin = Origin::start()?;
-/// let pace = Pace::Under(Driver::at_most(Quota::per_second(1000)), Extent::Requests(5));
+/// let pace = Pace::Under(PacingLimiter::at_most(Quota::per_second(1000)), Extent::Requests(5));
 /// let plan = Plan::new(Target::parse(&origin.url())?, pace);
 /// let pacing = flowgate_load::run(plan, &Stop::new())?.pacing;
 /// // Never more than one in a millisecond: n requests take n - 1 of them at the least.
@@ -112,7 +112,7 @@ pub(crate) struct Sends {
     /// How many are needed in any case.
     remembered: usize,
     count: u64,
-    last_due_ns: u64,
+    last_scheduled_ns: u64,
     gap_error: Durations,
     smallest_gap_ns: u64,
     busiest: [u64; WINDOWS_NS.len()],
@@ -137,7 +137,7 @@ impl Sends {
         Sends {
             instants: vec![0; 1 << 12],
             count: 0,
-            last_due_ns: 0,
+            last_scheduled_ns: 0,
             gap_error: Durations::new(),
             smallest_gap_ns: u64::MAX,
             busiest: [0; WINDOWS_NS.len()],
@@ -148,7 +148,7 @@ impl Sends {
     }
 
     /// The next send; one that is earlier than the one before counts as happening with it.
-    pub(crate) fn push(&mut self, due_ns: u64, sent_ns: u64) {
+    pub(crate) fn push(&mut self, scheduled_ns: u64, sent_ns: u64) {
         let index = self.count;
         self.count += 1;
         let mut sent_ns = sent_ns;
@@ -156,12 +156,12 @@ impl Sends {
             let before_ns = self.instant(index - 1);
             sent_ns = sent_ns.max(before_ns);
             let gap_ns = sent_ns - before_ns;
-            // Those whose order changed on the way are due in the order in which they were sent.
-            let due_gap_ns = due_ns.saturating_sub(self.last_due_ns);
-            self.gap_error.record_ns(gap_ns.abs_diff(due_gap_ns));
+            // Those whose order changed on the way are scheduled in the order in which they were sent.
+            let scheduled_gap_ns = scheduled_ns.saturating_sub(self.last_scheduled_ns);
+            self.gap_error.record_ns(gap_ns.abs_diff(scheduled_gap_ns));
             self.smallest_gap_ns = self.smallest_gap_ns.min(gap_ns);
         }
-        self.last_due_ns = due_ns;
+        self.last_scheduled_ns = scheduled_ns;
         self.make_room(index);
         let slot = self.slot(index);
         self.instants[slot] = sent_ns;
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(pacing.gap_error.max, Duration::ZERO);
     }
 
-    /// What two streams write at once can be cut in two by a batch that is full.
+    /// What two streams write concurrently can be cut in two by a batch that is full.
     #[test]
     fn sends_that_come_in_the_wrong_order_happen_at_once() {
         let mut sends = Sends::new(true, None);

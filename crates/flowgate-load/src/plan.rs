@@ -9,8 +9,8 @@ use hyper::header::{ACCEPT, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue
 use hyper::{Method, Request, Uri};
 
 use crate::connection::{ConnectOptions, HttpVersion, Message};
-use crate::driver::Driver;
-use crate::report::{Asked, Mode, Promise};
+use crate::pacing_limiter::PacingLimiter;
+use crate::report::{Asked, Guarantee, Mode};
 use crate::schedule::{Extent, Schedule};
 use crate::target::Target;
 
@@ -62,15 +62,15 @@ pub struct Plan {
     pub own_origin: bool,
     /// When requests are sent.
     pub pace: Pace,
-    /// What becomes of requests that cannot be sent when they are due.
+    /// What becomes of requests that cannot be sent at their scheduled times.
     pub late: Late,
     /// What each request says.
     pub template: Template,
-    /// The most connections held open at once; all are opened before the first request is due, but
+    /// The most connections held open concurrently; all are opened before the scheduled time of the first request, but
     /// never more than there are requests. Default 50; more than [`MAX_CONNECTIONS`] means that
     /// many.
     pub connections: NonZeroUsize,
-    /// The most requests on their way at once on an HTTP/2 connection; of no meaning to HTTP/1.1. Default 1.
+    /// The most requests in flight on an HTTP/2 connection; of no meaning to HTTP/1.1. Default 1.
     pub streams: NonZeroUsize,
     /// Whether connections are used again. Default true.
     pub keep_alive: bool,
@@ -91,13 +91,13 @@ pub struct Plan {
 /// use std::time::Duration;
 ///
 /// use flowgate::Quota;
-/// use flowgate_load::{Driver, Extent, Pace, Schedule};
+/// use flowgate_load::{Extent, Pace, PacingLimiter, Schedule};
 ///
 /// let second = Duration::from_secs(1);
 /// let hold = Pace::from(Schedule::lasting(Quota::per_second(100), 60 * second)?);
 /// assert_eq!(hold.requests(), Some(6000));
 ///
-/// let under = Pace::Under(Driver::at_most(Quota::per_second(2)), Extent::Requests(10));
+/// let under = Pace::Under(PacingLimiter::at_most(Quota::per_second(2)), Extent::Requests(10));
 /// assert_eq!(under.span(), Some(5 * second));
 ///
 /// let unpaced = Pace::Unpaced(Extent::Lasting(10 * second));
@@ -110,12 +110,12 @@ pub enum Pace {
     /// By a schedule, and late ones as soon as possible: the rate is held.
     Hold(Schedule),
     /// By a limiter, for so long: the rate is never exceeded. On one thread.
-    Under(Driver, Extent),
+    Under(PacingLimiter, Extent),
     /// As fast as answers come: each connection sends its next request when it has its answer.
     Unpaced(Extent),
 }
 
-/// What becomes of requests that cannot be sent when they are due, as every connection is busy.
+/// What becomes of requests that cannot be sent at their scheduled times, as every connection is busy.
 ///
 /// # Examples
 ///
@@ -137,12 +137,12 @@ pub enum Late {
     /// They are sent as soon as possible.
     #[default]
     Queue,
-    /// They are sent up to so much later, and then left out, and counted.
+    /// They are sent up to so much later, and then skipped, and counted.
     Within(Duration),
 }
 
 impl Plan {
-    /// How many requests can be on their way at once on one connection, if the server speaks HTTP/2 where that is to be
+    /// How many requests can be in flight on one connection, if the server speaks HTTP/2 where that is to be
     /// found out.
     pub(crate) fn streams(&self) -> usize {
         match self.connect.version {
@@ -206,8 +206,8 @@ impl Pace {
             Pace::Under(_, Extent::Lasting(span)) | Pace::Unpaced(Extent::Lasting(span)) => {
                 Some(*span)
             }
-            Pace::Under(driver, Extent::Requests(requests)) => {
-                let seconds = *requests as f64 / driver.per_second();
+            Pace::Under(limiter, Extent::Requests(requests)) => {
+                let seconds = *requests as f64 / limiter.per_second();
                 Duration::try_from_secs_f64(seconds).ok()
             }
             Pace::Unpaced(Extent::Requests(_)) => None,
@@ -228,17 +228,17 @@ impl Pace {
                     interval: schedule.interval(),
                     highest_per_second: schedule.highest_per_second(),
                     burst: schedule.burst(),
-                    promise: constant
+                    guarantee: constant
                         .and(schedule.per_second())
-                        .map(|per_second| Promise {
+                        .map(|per_second| Guarantee {
                             burst: 1,
                             per_second,
                         }),
                     window: None,
                 }
             }
-            Pace::Under(driver, _) => {
-                let per_second = driver.per_second();
+            Pace::Under(limiter, _) => {
+                let per_second = limiter.per_second();
                 Asked {
                     mode: Mode::Under,
                     text,
@@ -247,9 +247,9 @@ impl Pace {
                     interval: Duration::try_from_secs_f64(1.0 / per_second)
                         .unwrap_or(Duration::MAX),
                     highest_per_second: Some(per_second),
-                    burst: driver.promise().map_or(1, |promise| promise.burst),
-                    promise: driver.promise(),
-                    window: driver.window(),
+                    burst: limiter.guarantee().map_or(1, |guarantee| guarantee.burst),
+                    guarantee: limiter.guarantee(),
+                    window: limiter.window(),
                 }
             }
             Pace::Unpaced(_) => Asked {
@@ -260,7 +260,7 @@ impl Pace {
                 interval: Duration::ZERO,
                 highest_per_second: None,
                 burst: 1,
-                promise: None,
+                guarantee: None,
                 window: None,
             },
         }
@@ -272,7 +272,7 @@ impl fmt::Display for Pace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Pace::Hold(schedule) => schedule.fmt(f),
-            Pace::Under(driver, _) => driver.fmt(f),
+            Pace::Under(limiter, _) => limiter.fmt(f),
             Pace::Unpaced(_) => f.write_str("as fast as possible"),
         }
     }

@@ -5,16 +5,16 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
-/// A request on its way.
+/// A request in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
-    /// When it was due.
-    pub(crate) due: Instant,
+    /// Its scheduled time.
+    pub(crate) scheduled: Instant,
     /// Which of the run's requests it is.
     pub(crate) message: usize,
 }
 
-/// One place for a request on its way: a connection, or one of the streams of one. Its worker takes jobs from it.
+/// One place for a request in flight: a connection, or one of the streams of one. Its worker takes jobs from it.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     /// Handed over and not yet taken up.
@@ -136,14 +136,14 @@ impl Pool {
         }
     }
 
-    /// Completes when no request is on its way. Cancel safe.
+    /// Completes when no request is in flight. Cancel safe.
     pub(crate) async fn idle(&self) {
         while self.busy.get() > 0 {
             self.idle.notified().await;
         }
     }
 
-    /// The most requests that were on their way at once.
+    /// The most requests that were in flight concurrently.
     pub(crate) fn peak_busy(&self) -> usize {
         self.peak_busy.get()
     }

@@ -12,14 +12,14 @@ use std::time::Duration;
 /// /// A line that is drawn again and again.
 /// fn line(progress: &Progress) -> String {
 ///     let Progress { sent, failed, in_flight, .. } = progress;
-///     format!("{sent} sent, {failed} failed, {in_flight} on their way")
+///     format!("{sent} sent, {failed} failed, {in_flight} in flight")
 /// }
 ///
 /// let origin = Origin::start()?;
 /// let plan = Plan::new(Target::parse(&origin.url())?, Pace::Unpaced(Extent::Requests(3)));
 /// let mut last = String::new();
 /// flowgate_load::run_watched(plan, &Stop::new(), |progress| last = line(progress))?;
-/// assert_eq!(last, "3 sent, 0 failed, 0 on their way");
+/// assert_eq!(last, "3 sent, 0 failed, 0 in flight");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,8 +31,8 @@ pub struct Progress {
     pub planned: Option<Duration>,
     /// How many requests there are, if that is known.
     pub scheduled: Option<u64>,
-    /// The rate that is asked for now, in requests per second: of those due in the last second.
-    pub due_per_second: f64,
+    /// The rate that is asked for now, in requests per second: of those scheduled in the last second.
+    pub scheduled_per_second: f64,
     /// Requests sent in the last second.
     pub sent_per_second: f64,
     /// Requests sent.
@@ -43,13 +43,13 @@ pub struct Progress {
     pub limited: u64,
     /// Answers that are errors, and requests without one.
     pub failed: u64,
-    /// Requests left out.
+    /// Requests skipped.
     pub skipped: u64,
-    /// Requests that are on their way.
+    /// Requests in flight.
     pub in_flight: u64,
-    /// Requests that are due, and have not been sent; not known of a run without a schedule, and then 0.
+    /// Requests whose scheduled time has passed and that have not been sent; not known of a run without a schedule, and then 0.
     pub waiting: u64,
-    /// For how long nothing has been answered, while requests were on their way.
+    /// For how long nothing has been answered, while requests were in flight.
     pub stalled: Duration,
     /// Requests sent in each of the last tenths of a second, the newest last, however little was sent; at most 600.
     pub recent: Vec<u64>,

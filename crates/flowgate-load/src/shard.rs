@@ -47,7 +47,7 @@ pub(crate) struct Part {
     pub(crate) shards: usize,
     /// The most connections that it opens.
     pub(crate) connections: usize,
-    /// Its part of the requests, or more than can be: so many may be on their way at once.
+    /// Its part of the requests, or more than can be: so many may be in flight concurrently.
     pub(crate) requests: usize,
     /// Requests that are left, of an unpaced run.
     pub(crate) left: Arc<AtomicU64>,
@@ -59,7 +59,7 @@ pub(crate) struct Part {
 pub(crate) struct Warmth {
     /// Connections, open or yet to be opened.
     pub(crate) connections: usize,
-    /// Requests that may be on their way on these at once.
+    /// Requests that may be in flight on these concurrently.
     pub(crate) slots: usize,
     /// Connections that did not open.
     pub(crate) missing: u64,
@@ -79,7 +79,7 @@ pub(crate) struct Start {
 }
 
 impl Part {
-    /// Does it all, on the calling thread. Returns the most requests that were on their way at once; none if the run did
+    /// Does it all, on the calling thread. Returns the most requests that were in flight concurrently; none if the run did
     /// not start.
     pub(crate) fn run(self, line: Line) -> Option<usize> {
         let runtime = Builder::new_current_thread()
@@ -260,7 +260,7 @@ impl Part {
         for (slot, stamp) in pool.slots().iter().zip(&stamps) {
             if let Some(job) = slot.abandon() {
                 journal.note(Event::Over {
-                    due_ns: journal.offset_ns(job.due),
+                    scheduled_ns: journal.offset_ns(job.scheduled),
                     sent_ns: stamp.sent().map(|sent| journal.offset_ns(sent)),
                     done_ns: journal.offset_ns(Instant::now()),
                     outcome: Outcome::Abandoned,
@@ -281,7 +281,7 @@ fn stamp(id: usize, pool: &Rc<Pool>, journal: &Rc<Journal>, writes: &Rc<Writes>)
         };
         let sent_ns = journal.offset_ns(sent);
         journal.note(Event::Sent {
-            due_ns: journal.offset_ns(job.due),
+            scheduled_ns: journal.offset_ns(job.scheduled),
             sent_ns,
         });
         // A limiter counts from the end of the write: what holds this thread up within it would bring the next closer.
@@ -289,7 +289,7 @@ fn stamp(id: usize, pool: &Rc<Pool>, journal: &Rc<Journal>, writes: &Rc<Writes>)
     })
 }
 
-/// Waits for the requests that are still on their way: each has a time limit of its own, a stopped
+/// Waits for the requests that are still in flight: each has a time limit of its own, a stopped
 /// run less.
 async fn drain(pool: &Pool, stop: &Stop) {
     tokio::select! {

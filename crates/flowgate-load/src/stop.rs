@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 /// A handle that asks a [run](crate::run) to end early: it sends nothing more, waits at most one
-/// second for answers that are still on their way, and reports what it measured.
+/// second for answers to requests in flight, and reports what it measured.
 ///
 /// Clones share one state; once stopped it stays so.
 ///

@@ -18,7 +18,7 @@ use crate::report::nanos;
 ///
 /// use flowgate_load::{Slot, Timeline};
 ///
-/// let slots = [100, 100, 97].map(|sent| Slot { due: 100, sent, ..Slot::default() });
+/// let slots = [100, 100, 97].map(|sent| Slot { scheduled: 100, sent, ..Slot::default() });
 /// let timeline = Timeline { width: Duration::from_secs(1), slots: slots.to_vec() };
 /// let off = timeline.starts().find(|(_, slot)| slot.difference() > 0);
 /// let (start, slot) = off.expect("the last one is off");
@@ -45,14 +45,14 @@ pub struct Timeline {
 /// # let plan = Plan::new(Target::parse(&origin.url())?, schedule);
 /// let report = flowgate_load::run(plan, &Stop::new())?; // five requests, at 1000/s
 /// let slots = &report.timeline.slots;
-/// assert_eq!(slots.iter().map(|slot| slot.due).sum::<u64>(), 5);
+/// assert_eq!(slots.iter().map(|slot| slot.scheduled).sum::<u64>(), 5);
 /// assert_eq!(slots.iter().map(|slot| slot.admitted).sum::<u64>(), 5);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slot {
-    /// Requests by when they were due. One whose turn never came, as the run ended, is missing.
-    pub due: u64,
+    /// Requests by their scheduled time. Requests that the run ended before are missing.
+    pub scheduled: u64,
     /// Requests by when their first byte was written.
     pub sent: u64,
     /// Answers to requests that were let through, by when they were complete: 1xx, 2xx and 3xx.
@@ -104,17 +104,17 @@ impl Slot {
     /// ```
     /// use flowgate_load::Slot;
     ///
-    /// let slot = Slot { due: 100, sent: 103, ..Slot::default() };
+    /// let slot = Slot { scheduled: 100, sent: 103, ..Slot::default() };
     /// assert_eq!(slot.difference(), 3);
     /// ```
     pub fn difference(&self) -> u64 {
-        self.due.abs_diff(self.sent)
+        self.scheduled.abs_diff(self.sent)
     }
 
     /// Both as one: no percentile of all their times is larger than the larger of theirs.
     pub(crate) fn with(&self, other: &Slot) -> Slot {
         Slot {
-            due: self.due + other.due,
+            scheduled: self.scheduled + other.scheduled,
             sent: self.sent + other.sent,
             admitted: self.admitted + other.admitted,
             limited: self.limited + other.limited,

@@ -1,4 +1,4 @@
-//! Was the rate held, and if not, why not?
+//! Whether the rate was held or the rate limit kept, and if not, why not.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,10 @@ use crate::report::{Asked, Mode, Report, text};
 
 /// Whether a run did what it was asked to, judged by [`Thresholds`].
 ///
-/// `Display` writes the word alone: `HELD`, `UNDER`, `NOT HELD`, `UNPACED`.
+/// - *Rate held*: every scheduled request was sent, on time, and the mean rate was the one asked for.
+/// - *Rate limit kept*: the sends never exceeded the rate.
+///
+/// `Display` writes the words alone: `RATE HELD`, `RATE NOT HELD`, `RATE LIMIT KEPT`, `RATE LIMIT NOT KEPT`, `UNPACED`.
 ///
 /// # Examples
 ///
@@ -22,24 +25,26 @@ use crate::report::{Asked, Mode, Report, text};
 /// # let plan = Plan::new(Target::parse(&origin.url())?, schedule);
 /// let report = flowgate_load::run(plan, &Stop::new())?; // five requests, at 1000/s
 /// match report.verdict() {
-///     Verdict::NotHeld(causes) => println!("not held: {}", causes[0]),
-///     verdict => assert_eq!(verdict, Verdict::Held),
+///     Verdict::RateNotHeld(causes) => println!("rate not held: {}", causes[0]),
+///     verdict => assert_eq!(verdict, Verdict::RateHeld),
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// Every scheduled request was sent, at the rate asked for, and on time.
-    Held,
-    /// No more was sent than the limiter allows, at any time; see [`Mode::Under`](crate::Mode::Under). This is looked for
-    /// in what was sent where the report tells what may be ([`Asked::promise`](crate::Asked::promise),
-    /// [`Asked::window`](crate::Asked::window)). Of a fixed or an approximate window, and of one that may hold more than
-    /// a million, only this is known: each request was sent when the limiter had allowed it.
-    Under,
-    /// There was no rate to be held.
+    RateHeld,
+    /// The mode was [`Mode::Hold`](crate::Mode::Hold), and the rate was not held. The first cause is the most important.
+    RateNotHeld(Vec<Cause>),
+    /// No more was sent than the limiter allows, in any interval; see [`Mode::Under`](crate::Mode::Under). The verdict
+    /// checks the sends against [`Asked::guarantee`](crate::Asked::guarantee) or [`Asked::window`](crate::Asked::window).
+    /// Fixed and approximate windows, and windows of more than 1,000,000 requests, have neither. There, only this is
+    /// known: the limiter had allowed each request before it was sent.
+    RateLimitKept,
+    /// More was sent in some interval than the limiter allows.
+    RateLimitNotKept(Vec<Cause>),
+    /// The run had no rate.
     Unpaced,
-    /// At least one of these was not so. The first cause is the one to look at first.
-    NotHeld(Vec<Cause>),
 }
 
 /// The limits inside which a rate counts as held.
@@ -70,7 +75,7 @@ pub struct Thresholds {
     pub lag_p99: Duration,
 }
 
-/// One reason why a rate was not held.
+/// One reason why a rate was not held, or a rate limit not kept.
 ///
 /// # Examples
 ///
@@ -85,7 +90,7 @@ pub struct Thresholds {
 /// let mut report = flowgate_load::run(plan, &Stop::new())?; // five requests, at 1000/s
 /// report.is_interrupted = true;
 /// report.counts.sent = 3;
-/// let Verdict::NotHeld(causes) = report.verdict() else {
+/// let Verdict::RateNotHeld(causes) = report.verdict() else {
 ///     panic!("{}", report.verdict());
 /// };
 /// assert_eq!(causes[0], Cause::Interrupted); // the first to be looked at
@@ -122,7 +127,7 @@ pub enum Cause {
         /// Why most of the others were not, when trying them failed.
         failure: Option<Failure>,
     },
-    /// Requests were left out because they were late.
+    /// Requests were skipped because they were late.
     Skipped {
         /// How many were.
         skipped: u64,
@@ -152,6 +157,23 @@ pub enum Cause {
         /// How much it may be off.
         limit: f64,
     },
+}
+
+impl Verdict {
+    /// Returns why the rate was not held or the rate limit not kept, the most important cause first.
+    ///
+    /// ```
+    /// use flowgate_load::{Cause, Verdict};
+    ///
+    /// assert!(Verdict::RateHeld.causes().is_empty());
+    /// assert_eq!(Verdict::RateNotHeld(vec![Cause::Interrupted]).causes(), [Cause::Interrupted]);
+    /// ```
+    pub fn causes(&self) -> &[Cause] {
+        match self {
+            Verdict::RateNotHeld(causes) | Verdict::RateLimitNotKept(causes) => causes,
+            Verdict::RateHeld | Verdict::RateLimitKept | Verdict::Unpaced => &[],
+        }
+    }
 }
 
 /// Judges a report by its numbers alone.
@@ -197,7 +219,7 @@ fn held(report: &Report) -> Verdict {
         });
     }
     if causes.is_empty() {
-        return Verdict::Held;
+        return Verdict::RateHeld;
     }
     // What follows explains the causes found so far; by itself it would break nothing.
     if report.connections.longest_wait > thresholds.lag_p99 {
@@ -206,7 +228,7 @@ fn held(report: &Report) -> Verdict {
     if report.is_interrupted {
         causes.insert(0, Cause::Interrupted);
     }
-    Verdict::NotHeld(causes)
+    Verdict::RateNotHeld(causes)
 }
 
 /// Looks at what was sent, and does not trust the limiter that decided it.
@@ -220,17 +242,17 @@ fn under(report: &Report) -> Verdict {
         })
     });
     match over {
-        Some(cause) => Verdict::NotHeld(vec![cause]),
-        None => Verdict::Under,
+        Some(cause) => Verdict::RateLimitNotKept(vec![cause]),
+        None => Verdict::RateLimitKept,
     }
 }
 
 /// The most sends from one to another that comes so much later, if that is known.
 fn allowed(asked: &Asked, within: Duration) -> Option<u64> {
-    if let Some(promise) = asked.promise {
+    if let Some(guarantee) = asked.guarantee {
         // An instant is known to a nanosecond.
         let within = within + Duration::from_nanos(1);
-        return Some(promise.burst + (promise.per_second * within.as_secs_f64()) as u64);
+        return Some(guarantee.burst + (guarantee.per_second * within.as_secs_f64()) as u64);
     }
     let window = asked.window?;
     let begun = within.as_nanos() / window.span.as_nanos().max(1) + 1;
@@ -258,10 +280,11 @@ fn busy(report: &Report) -> Cause {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Verdict::Held => "HELD",
-            Verdict::Under => "UNDER",
+            Verdict::RateHeld => "RATE HELD",
+            Verdict::RateNotHeld(_) => "RATE NOT HELD",
+            Verdict::RateLimitKept => "RATE LIMIT KEPT",
+            Verdict::RateLimitNotKept(_) => "RATE LIMIT NOT KEPT",
             Verdict::Unpaced => "UNPACED",
-            Verdict::NotHeld(_) => "NOT HELD",
         })
     }
 }
@@ -293,7 +316,7 @@ impl fmt::Display for Cause {
                 }
             }
             Cause::Skipped { skipped, scheduled } => {
-                write!(f, "left out {skipped} of {scheduled} that were late")
+                write!(f, "skipped {skipped} of {scheduled} that were late")
             }
             Cause::Over {
                 sends,

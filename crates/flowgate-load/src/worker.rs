@@ -72,7 +72,7 @@ impl Worker {
     fn take_down(&self, job: Job, outcome: Result<Answer, Failure>) {
         let journal = &self.shared.journal;
         journal.note(Event::Over {
-            due_ns: journal.offset_ns(job.due),
+            scheduled_ns: journal.offset_ns(job.scheduled),
             sent_ns: self.stamp.sent().map(|sent| journal.offset_ns(sent)),
             done_ns: journal.offset_ns(Instant::now()),
             outcome: match outcome {

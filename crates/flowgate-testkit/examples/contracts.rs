@@ -31,7 +31,7 @@ const ALIGNED: Kind = Kind::Window(Anchor::Aligned(1_234_567_891));
 const SEGMENTS: Kind = Kind::Segmented { segments: 10 };
 const SEGMENT: Kind = Kind::Segmented { segments: 1 };
 
-const TYPES: [(&str, Kind, Builder); 29] = [
+const TYPES: [(&str, Kind, Builder); 32] = [
     ("token bucket", Kind::Bucket, subject::token_bucket),
     ("leaky bucket", Kind::Bucket, subject::leaky_bucket),
     ("pay after", Kind::PayAfter, subject::pay_after),
@@ -116,6 +116,21 @@ const TYPES: [(&str, Kind, Builder); 29] = [
         subject::keyed_segmented_window,
     ),
     (
+        "own clock: keyed token bucket",
+        Kind::Bucket,
+        keyed_by_its_clock,
+    ),
+    (
+        "own clock: keyed fixed window",
+        FIRST_GRANT,
+        keyed_by_its_clock,
+    ),
+    (
+        "own clock: keyed segmented window",
+        SEGMENT,
+        subject::keyed_by_its_clock,
+    ),
+    (
         "concurrency limit",
         Kind::InFlight,
         subject::concurrency_limit,
@@ -144,6 +159,12 @@ fn keyed_leaky_bucket(setup: &Setup, test: Test<'_>) {
 fn keyed_fixed_window(setup: &Setup, test: Test<'_>) {
     if setup.is_whole_for_keys() {
         subject::keyed_fixed_window(setup, test);
+    }
+}
+
+fn keyed_by_its_clock(setup: &Setup, test: Test<'_>) {
+    if setup.is_whole_for_keys() {
+        subject::keyed_by_its_clock(setup, test);
     }
 }
 

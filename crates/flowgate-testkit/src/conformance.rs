@@ -6,10 +6,10 @@
 //!
 //! | contract | judged by |
 //! |---|---|
-//! | C1 safety | the list of grants, every interval or window; changes of quota and resets included |
-//! | C2 no waste | the same list, with what was refused added to it ([`Promise::must_grant`]); a look at the end of time and a change to the same quota cost nothing |
-//! | C3 honest waiting | the same request, 1 ns before it is due and when it is due, at times before a change as well; the longest wait is kept |
-//! | C4 any clock | stalls, jumps to the end of time, and runs backward: C1 still, and no panic; at times before a change of quota, C1 by the limiter's own time |
+//! | C1 safety | the list of grants, every interval or window; changes of quota, resets and handovers (export and import) included |
+//! | C2 no waste | the same list, with what was refused added to it ([`Promise::must_grant`]); a look at the end of time, a change to the same quota and a handover cost nothing |
+//! | C3 honest waiting | the same request, 1 ns before it is due and when it is due, at times before a change or a handover as well; the longest wait is kept |
+//! | C4 any clock | stalls, jumps to the end of time, and runs backward: C1 still, and no panic; at times before a change of quota or a handover, C1 by the limiter's own time |
 //! | C5 refunds | C1 with what was cancelled and refunded taken off the list, and without waits that were given up unseen |
 //! | C8 exact rates | at both ends of the range, what is due comes through, to the unit |
 //!
@@ -275,7 +275,7 @@ pub fn history(
             if contract == Contract::C1 && cancels && !plan.capabilities.hold {
                 continue; // That is C5's.
             }
-            if let Op::SetQuota { quota, .. } = step.op {
+            if let Some(quota) = step.op.new_quota() {
                 // What is admitted is counted in units, which have to stay the same.
                 if quota.scale() != setup.quota.scale() {
                     continue;
@@ -355,10 +355,20 @@ impl Plan {
             set_quota: false,
             set_refill: false,
             wait: false,
+            hand_over: false,
             ..able
         };
         let changing = Capabilities {
             set_quota: able.set_quota,
+            ..plain
+        };
+        let giving_back = Capabilities {
+            reserve: able.reserve,
+            refund: able.refund,
+            ..plain
+        };
+        let frugal = Capabilities {
+            overdraw: false,
             ..plain
         };
         let about = |theme, capabilities, time| Self {
@@ -367,8 +377,25 @@ impl Plan {
             theme,
         };
         let usual = |capabilities, time| about(Theme::Usual, capabilities, time);
+        let handovers = |capabilities, time| {
+            let capabilities = Capabilities {
+                hand_over: true,
+                ..capabilities
+            };
+            about(Theme::Handovers, capabilities, time)
+        };
         let odd = !seed.is_multiple_of(2);
+        let fourth = seed.is_multiple_of(4);
         match contract {
+            Contract::C1 if fourth && able.hand_over => handovers(changing, Time::Forward),
+            Contract::C2 if fourth && able.hand_over => handovers(frugal, Time::Forward),
+            Contract::C3 | Contract::C5 if fourth && able.hand_over => {
+                handovers(giving_back, Time::Forward)
+            }
+            Contract::C4 if fourth && able.hand_over => handovers(plain, Time::Any),
+            Contract::C3 | Contract::C4 if seed % 4 == 1 && able.hand_over => {
+                handovers(changing, Time::Behind)
+            }
             // A time that was told does not move with the rate, so it is one or the other.
             Contract::C1 if odd => usual(
                 Capabilities {
@@ -377,25 +404,20 @@ impl Plan {
                 },
                 Time::Forward,
             ),
-            Contract::C1 if able.set_quota && able.overdraw && seed.is_multiple_of(4) => {
+            Contract::C1 if able.set_quota && able.overdraw && fourth => {
                 about(Theme::Debts(setup.quota), changing, Time::Forward)
             }
             Contract::C1 => usual(changing, Time::Forward),
             Contract::C2 if odd && able.own_clock && able.set_quota => about(
                 Theme::FarAhead(setup.quota),
                 Capabilities {
-                    overdraw: false,
-                    ..changing
+                    set_quota: true,
+                    hand_over: able.hand_over,
+                    ..frugal
                 },
                 Time::Forward,
             ),
-            Contract::C2 => usual(
-                Capabilities {
-                    overdraw: false,
-                    ..plain
-                },
-                Time::Forward,
-            ),
+            Contract::C2 => usual(frugal, Time::Forward),
             Contract::C3 | Contract::C4 if odd && able.set_quota => {
                 about(Theme::Changes, changing, Time::Behind)
             }
@@ -408,14 +430,7 @@ impl Plan {
                 },
                 Time::Forward,
             ),
-            Contract::C3 | Contract::C5 => usual(
-                Capabilities {
-                    reserve: able.reserve,
-                    refund: able.refund,
-                    ..plain
-                },
-                Time::Forward,
-            ),
+            Contract::C3 | Contract::C5 => usual(giving_back, Time::Forward),
             Contract::C8 => usual(plain, Time::Forward),
         }
     }
@@ -551,10 +566,10 @@ fn judge(
         Contract::C4 => {
             // A stale caller must not do what one with the newest time could not, whether that is
             // the newest time of anybody, or (where a refusal leaves no trace) of anybody who was
-            // granted something. For a bucket, in the latter case, the callers' own times have to
+            // granted something, or of a handover. For a bucket, in the latter case, the callers' own times have to
             // do as well; a window decides a stale call at the newest time.
             let all = safe(&brought_up_to_date(trace, |_| true));
-            let granted = || safe(&brought_up_to_date(trace, takes));
+            let granted = || safe(&brought_up_to_date(trace, is_remembered));
             let own = || match setup.kind {
                 Kind::Bucket | Kind::PayAfter => safe(trace),
                 _ => Ok(()),
@@ -573,7 +588,7 @@ fn judge(
 fn behind_a_change(setup: &Setup, trace: &[(Step, Outcome)]) -> Result<(), String> {
     let safe =
         |trace: &[_]| promise::check_trace(setup, trace).map_err(|broken| broken.to_string());
-    let as_the_last_grant = || safe(&brought_up_to_date(trace, takes));
+    let as_the_last_grant = || safe(&brought_up_to_date(trace, is_remembered));
     match setup.kind {
         Kind::Bucket | Kind::PayAfter | Kind::NextPays | Kind::InFlight => safe(trace),
         // Of all, or of those before the change.
@@ -583,7 +598,7 @@ fn behind_a_change(setup: &Setup, trace: &[(Step, Outcome)]) -> Result<(), Strin
         }
         // As the beginning of the current window, which a change may be.
         Kind::Approximate => as_the_last_grant().or_else(|what| {
-            let either = |did: &(Step, Outcome)| takes(did) || changes(did);
+            let either = |did: &(Step, Outcome)| is_remembered(did) || changes(did);
             safe(&brought_up_to_date(trace, either)).map_err(|_| what)
         }),
     }
@@ -611,8 +626,8 @@ fn brought_up_to_date(
     up_to_date.collect()
 }
 
-/// The history with each time raised to that of the newest grant before it, leaving out grants from the next change of
-/// quota on.
+/// The history with each time raised to that of the newest grant or handover before it, except those after the next change
+/// of quota.
 fn brought_up_in_its_era(trace: &[(Step, Outcome)]) -> Trace {
     let mut newest_ns = 0;
     // Since when each quota has been in force, and the newest grant until the next one.
@@ -626,7 +641,7 @@ fn brought_up_in_its_era(trace: &[(Step, Outcome)]) -> Trace {
         let era = eras.partition_point(|(since_ns, _)| *since_ns <= step.at_ns);
         let granted = eras[..era].iter().map(|(_, granted_ns)| *granted_ns);
         let at_ns = granted.fold(step.at_ns, u64::max);
-        if takes(did) {
+        if is_remembered(did) {
             eras[era - 1].1 = at_ns;
         }
         (Step { at_ns, ..*step }, *outcome)
@@ -634,8 +649,17 @@ fn brought_up_in_its_era(trace: &[(Step, Outcome)]) -> Trace {
     brought_up.collect()
 }
 
-fn changes((_, outcome): &(Step, Outcome)) -> bool {
-    *outcome == Outcome::Changed
+fn changes((step, outcome): &(Step, Outcome)) -> bool {
+    match outcome {
+        Outcome::Changed => true,
+        Outcome::HandedOver => step.op.new_quota().is_some(),
+        _ => false,
+    }
+}
+
+/// Whether the limiter remembers the time of the step. An import carries windows to its own time.
+fn is_remembered(did: &(Step, Outcome)) -> bool {
+    takes(did) || did.1 == Outcome::HandedOver
 }
 
 fn takes((step, outcome): &(Step, Outcome)) -> bool {

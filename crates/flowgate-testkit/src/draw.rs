@@ -364,6 +364,8 @@ pub enum Theme {
     /// Reads and refused operations at the end of time, and changes to this quota, which is the
     /// current one.
     FarAhead(Quota),
+    /// Changes of quota, and exports that a new limiter imports.
+    Handovers,
 }
 
 /// Draws the steps of one history, each knowing what was answered so far.
@@ -450,7 +452,7 @@ impl<'a> Steps<'a> {
                 at_ns,
                 op: self.op(guide, at_ns),
             });
-            let changes = matches!(step.op, Op::SetQuota { .. });
+            let changes = step.op.new_quota().is_some();
             if self.capabilities.allow(&step.op) && !(changes && stale_ns.is_some()) {
                 if self.time == Time::Behind {
                     self.asked_ns.push(at_ns);
@@ -521,26 +523,39 @@ impl<'a> Steps<'a> {
                         quota,
                         carry: Carry::Kept,
                     }),
+                    4 if self.capabilities.hand_over => here(Op::HandOver { quota: None }),
                     _ => None,
                 }
             }
+            Theme::Handovers => match self.rng.u8(..8) {
+                0 | 1 => here(self.change()),
+                2 => here(Op::HandOver { quota: None }),
+                3 => here(Op::HandOver {
+                    quota: Some(self.changed_quota()),
+                }),
+                _ => None,
+            },
         }
     }
 
-    /// A change of quota: half of the time only of its numbers, not of its period.
     fn change(&mut self) -> Op {
+        Op::SetQuota {
+            quota: self.changed_quota(),
+            carry: self.carry.unwrap_or(Carry::Kept),
+        }
+    }
+
+    /// Half of the time with other numbers only, and the same period.
+    fn changed_quota(&mut self) -> Quota {
         const SECONDS: [u64; 4] = [1, 1, 2, 3_600];
         let rng = &mut *self.rng;
         let period = Duration::from_secs(SECONDS[rng.usize(..SECONDS.len())]);
         let (count, burst) = (rng.u64(1..=10), rng.u64(1..=10));
         let quota = Quota::new(count, period).unwrap_or(Quota::per_second(count));
-        Op::SetQuota {
-            quota: if self.kind.has_burst() {
-                quota.burst(burst)
-            } else {
-                quota
-            },
-            carry: self.carry.unwrap_or(Carry::Kept),
+        if self.kind.has_burst() {
+            quota.burst(burst)
+        } else {
+            quota
         }
     }
 
@@ -561,7 +576,9 @@ impl<'a> Steps<'a> {
         let rng = &mut *self.rng;
         let themed_ns = match (self.theme, self.theme != Theme::Usual && rng.bool()) {
             // Long enough for something to flow in.
-            (Theme::Changes, true) => Some(any_size(rng, token_ns.saturating_mul(16))),
+            (Theme::Changes | Theme::Handovers, true) => {
+                Some(any_size(rng, token_ns.saturating_mul(16)))
+            }
             // Into the window of a wait, and to its edge.
             (Theme::Waits, true) => Some(rng.u64(..=token_ns.saturating_mul(4))),
             _ => None,

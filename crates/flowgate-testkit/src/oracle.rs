@@ -230,7 +230,7 @@ impl Oracle {
                 Outcome::Changed
             }
             // The model has no queue.
-            Op::Wait { .. } | Op::GiveUp { .. } => Outcome::Skipped,
+            Op::Wait { .. } | Op::GiveUp { .. } | Op::HandOver { .. } => Outcome::Skipped,
         }
     }
 

@@ -469,7 +469,9 @@ impl Standing {
                     }
                     honest &= claimed == 0;
                 }
-                (Op::SetQuota { .. }, Outcome::Changed) => changed += 1,
+                (op, Outcome::Changed | Outcome::HandedOver) if op.new_quota().is_some() => {
+                    changed += 1;
+                }
                 _ => {}
             }
             changes.resize(grants.len(), changed);
@@ -568,6 +570,9 @@ fn eras(setup: &Setup, trace: &[(Step, Outcome)]) -> Vec<Era> {
         let (rate, refill, carry) = match (step.op, outcome) {
             (Op::SetQuota { quota, carry }, Outcome::Changed) => {
                 (Rate::of(quota), current.refill, carry)
+            }
+            (Op::HandOver { quota: Some(quota) }, Outcome::HandedOver) => {
+                (Rate::of(quota), current.refill, Carry::Kept)
             }
             (Op::SetRefill { refill }, Outcome::Changed) => (current.rate, refill, Carry::Kept),
             _ => continue,

@@ -240,6 +240,23 @@ pub enum Op {
         /// The new way.
         refill: Refill,
     },
+    /// Export what the limiter has recorded, and import it into a new limiter, which does all later operations. Everything
+    /// that was admitted still counts.
+    HandOver {
+        /// The quota of the new limiter; by default, the current one.
+        quota: Option<Quota>,
+    },
+}
+
+impl Op {
+    /// The quota that it changes to.
+    pub(crate) fn new_quota(&self) -> Option<Quota> {
+        match *self {
+            Self::SetQuota { quota, .. } => Some(quota),
+            Self::HandOver { quota } => quota,
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Op {
@@ -260,6 +277,8 @@ impl fmt::Display for Op {
             Self::Wait { n } => write!(f, "wait for {n}"),
             Self::GiveUp { pick } => write!(f, "drop open wait {pick} unseen"),
             Self::SetRefill { refill } => write!(f, "set refill {refill:?}"),
+            Self::HandOver { quota: None } => write!(f, "export and import"),
+            Self::HandOver { quota: Some(quota) } => write!(f, "export and import with {quota}"),
         }
     }
 }
@@ -342,6 +361,8 @@ pub enum Outcome {
     Waits,
     /// An open wait was dropped.
     GaveUp,
+    /// A new limiter has taken over.
+    HandedOver,
     /// There was nothing to do it to.
     Skipped,
 }
@@ -362,6 +383,7 @@ impl fmt::Display for Outcome {
             Self::Changed => write!(f, "changed"),
             Self::Waits => write!(f, "waits"),
             Self::GaveUp => write!(f, "gave up"),
+            Self::HandedOver => write!(f, "handed over"),
             Self::Skipped => write!(f, "nothing to do"),
         }
     }

@@ -147,6 +147,7 @@ fn smaller(op: Op) -> Vec<Op> {
             });
             cost.chain(waits).collect()
         }
+        Op::HandOver { quota: Some(_) } => vec![Op::HandOver { quota: None }],
         _ => Vec::new(),
     }
 }

@@ -16,15 +16,15 @@ use crate::script::{Op, Outcome, Retry, Setup, Step};
 
 /// What a subject can do beyond taking one at a time.
 ///
-/// A check leaves out what is not declared. All `false` is a limiter that can only try 1.
+/// A check skips the operations that a subject does not declare.
 ///
 /// ```
 /// use flowgate_testkit::script::Op;
 /// use flowgate_testkit::subject::Capabilities;
 ///
-/// let tries_and_says_when = Capabilities { costs: true, retry_after: true, ..Capabilities::default() };
-/// assert!(tries_and_says_when.allow(&Op::Try { n: 5 }));
-/// assert!(!tries_and_says_when.allow(&Op::Refund { n: 5 }));
+/// let can = Capabilities { costs: true, retry_after: true, ..Capabilities::NONE };
+/// assert!(can.allow(&Op::Try { n: 5 }));
+/// assert!(!can.allow(&Op::Refund { n: 5 }));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
@@ -53,9 +53,28 @@ pub struct Capabilities {
     /// Steps at the end of time are asked at that explicit time, and all other steps by the
     /// subject's own clock.
     pub own_clock: bool,
+    /// [`Op::HandOver`]; with another quota, if also [`set_quota`](Self::set_quota).
+    pub hand_over: bool,
 }
 
 impl Capabilities {
+    /// None of them: a limiter that can only try 1. The same as [`Default`], in constants.
+    pub const NONE: Self = Self {
+        costs: false,
+        take_up_to: false,
+        overdraw: false,
+        reserve: false,
+        refund: false,
+        available: false,
+        set_quota: false,
+        set_refill: false,
+        retry_after: false,
+        wait: false,
+        hold: false,
+        own_clock: false,
+        hand_over: false,
+    };
+
     /// All of them.
     pub const ALL: Self = Self {
         costs: true,
@@ -70,6 +89,7 @@ impl Capabilities {
         wait: true,
         hold: true,
         own_clock: true,
+        hand_over: true,
     };
 
     /// All that a token bucket can do at explicit times.
@@ -77,6 +97,7 @@ impl Capabilities {
         wait: false,
         hold: false,
         own_clock: false,
+        hand_over: false,
         ..Self::ALL
     };
 
@@ -85,9 +106,8 @@ impl Capabilities {
     /// ```
     /// # use flowgate_testkit::script::Op;
     /// # use flowgate_testkit::subject::Capabilities;
-    /// let least = Capabilities::default();
-    /// assert!(least.allow(&Op::Try { n: 1 }));
-    /// assert!(!least.allow(&Op::Try { n: 2 }));
+    /// assert!(Capabilities::NONE.allow(&Op::Try { n: 1 }));
+    /// assert!(!Capabilities::NONE.allow(&Op::Try { n: 2 }));
     /// assert!(Capabilities::ALL.allow(&Op::Available));
     /// ```
     pub fn allow(&self, op: &Op) -> bool {
@@ -102,6 +122,7 @@ impl Capabilities {
             Op::SetQuota { .. } => self.set_quota,
             Op::Wait { .. } | Op::GiveUp { .. } => self.wait,
             Op::SetRefill { .. } => self.set_refill,
+            Op::HandOver { quota } => self.hand_over && (self.set_quota || quota.is_none()),
         }
     }
 }
@@ -121,7 +142,7 @@ impl Capabilities {
 ///
 /// impl Subject for Once {
 ///     fn capabilities(&self) -> Capabilities {
-///         Capabilities::default()
+///         Capabilities::NONE
 ///     }
 ///
 ///     fn step(&mut self, step: &Step) -> Outcome {
@@ -246,7 +267,7 @@ impl Subject for Any<'_> {
         Capabilities {
             costs: true,
             retry_after: true,
-            ..Capabilities::default()
+            ..Capabilities::NONE
         }
     }
 
@@ -326,7 +347,7 @@ impl<'a> BucketSubject<'a> {
                 self.bucket.at(now).set_quota_with(quota, carry);
                 Outcome::Changed
             }
-            Op::Wait { .. } | Op::GiveUp { .. } => Outcome::Skipped,
+            Op::Wait { .. } | Op::GiveUp { .. } | Op::HandOver { .. } => Outcome::Skipped,
             Op::SetRefill { refill } => {
                 self.bucket.at(now).set_refill(refill);
                 Outcome::Changed

@@ -264,7 +264,7 @@ mod tests {
         struct Panics;
         impl Subject for Panics {
             fn capabilities(&self) -> Capabilities {
-                Capabilities::default()
+                Capabilities::NONE
             }
 
             fn step(&mut self, _: &Step) -> Outcome {

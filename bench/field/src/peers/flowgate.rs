@@ -11,20 +11,20 @@ const WINDOWS: Capabilities = Capabilities {
     reserve: false,
     set_quota: false,
     set_refill: false,
-    ..Capabilities::ALL
+    ..Capabilities::BUCKET
 };
 
 pub const PEERS: [Peer; 6] = [
     peer(
         "flowgate TokenBucket",
         Kind::Bucket,
-        Capabilities::ALL,
+        Capabilities::BUCKET,
         subject::token_bucket,
     ),
     peer(
         "flowgate LeakyBucket",
         Kind::Bucket,
-        Capabilities::ALL,
+        Capabilities::BUCKET,
         subject::leaky_bucket,
     ),
     peer(

@@ -36,17 +36,7 @@ const MOST: u64 = i64::MAX as u64;
 
 const CAN: Capabilities = Capabilities {
     costs: true,
-    take_up_to: false,
-    overdraw: false,
-    reserve: false,
-    refund: false,
-    available: false,
-    set_quota: false,
-    set_refill: false,
-    retry_after: false,
-    wait: false,
-    hold: false,
-    own_clock: false,
+    ..Capabilities::NONE
 };
 
 /// "Interval to add tokens in milliseconds."

@@ -143,17 +143,8 @@ impl Limits {
 /// What most can do: take any amount, and tell when to come back.
 const TELLS: Capabilities = Capabilities {
     costs: true,
-    take_up_to: false,
-    overdraw: false,
-    reserve: false,
-    refund: false,
-    available: false,
-    set_quota: false,
-    set_refill: false,
     retry_after: true,
-    wait: false,
-    hold: false,
-    own_clock: false,
+    ..Capabilities::NONE
 };
 
 /// All limiters, ours first.

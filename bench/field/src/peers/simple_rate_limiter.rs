@@ -19,25 +19,10 @@ pub const PEER: Peer = Peer {
     takes: "usize amounts, one at a time; a slot lasts a window",
     driven: Driven::Periods(Builder {
         takes: |limits| limits.count::<usize>().is_some(),
-        can: CAN,
+        can: Capabilities::NONE,
         build,
     }),
     documented: &[],
-};
-
-const CAN: Capabilities = Capabilities {
-    costs: false,
-    take_up_to: false,
-    overdraw: false,
-    reserve: false,
-    refund: false,
-    available: false,
-    set_quota: false,
-    set_refill: false,
-    retry_after: false,
-    wait: false,
-    hold: false,
-    own_clock: false,
 };
 
 struct Slots {
@@ -60,7 +45,7 @@ fn build(setup: &Setup, test: Test<'_>) {
 
 impl Subject for Slots {
     fn capabilities(&self) -> Capabilities {
-        CAN
+        Capabilities::NONE
     }
 
     fn step(&mut self, step: &Step) -> Outcome {

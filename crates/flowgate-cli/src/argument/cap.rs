@@ -1,10 +1,10 @@
-//! A rate to stay under: the arguments that choose a limiter, which then decides when requests are sent.
+//! A rate to stay under: the arguments that choose a pacing limiter, which then decides when requests are sent.
 
 use std::time::Duration;
 
 use clap::Args;
 use flowgate::Quota;
-use flowgate_load::{Driver, LIMITERS, Margin, limiters_with};
+use flowgate_load::{LIMITERS, Margin, PacingLimiter, limiters_with};
 
 use super::{duration, rate};
 use crate::exit::Refusal;
@@ -23,17 +23,17 @@ pub(crate) struct Cap {
     )]
     at_most: Option<Quota>,
 
-    /// Stay under what a limiter lets through: 'token 100/s burst 20'; or leaky, sliding, segmented, fixed, approximate
+    /// Send only what this limiter admits: 'token 100/s burst 20'; or leaky, sliding, segmented, fixed, approximate
     #[arg(
         long,
         value_name = "LIMITER",
-        value_parser = driver,
+        value_parser = limiter,
         conflicts_with_all = ["rate", "shape", "late", "at_most"],
         allow_hyphen_values = true,
     )]
-    driver: Option<Driver>,
+    limiter: Option<PacingLimiter>,
 
-    /// Add to each distance: 1ms, answer (what that took), auto [that, up to a tenth]
+    /// Extra gap after each request: TIME, answer (the response time), or auto (the same, at most 10 % of the gap) [default: auto]
     #[arg(
         long,
         value_name = "TIME",
@@ -44,16 +44,16 @@ pub(crate) struct Cap {
 }
 
 impl Cap {
-    /// The limiter that was asked for, if one was.
-    pub(crate) fn driver(&self) -> Result<Option<Driver>, Refusal> {
+    /// The pacing limiter of `--at-most` or `--limiter`.
+    pub(crate) fn limiter(&self) -> Result<Option<PacingLimiter>, Refusal> {
         let margin = self.margin.unwrap_or_default();
         if let Some(rate) = self.at_most {
-            return Ok(Some(Driver::at_most(rate).margin(margin)));
+            return Ok(Some(PacingLimiter::at_most(rate).margin(margin)));
         }
-        match &self.driver {
-            Some(driver) => Ok(Some(driver.clone().margin(margin))),
+        match &self.limiter {
+            Some(limiter) => Ok(Some(limiter.clone().margin(margin))),
             None if self.margin.is_some() => Err(Refusal::usage(
-                "--margin is added to what a limiter asks for: type --at-most 2/s --margin 1ms",
+                "--margin needs --at-most or --limiter: type --at-most 2/s --margin 1ms",
             )),
             None => Ok(None),
         }
@@ -71,13 +71,13 @@ fn margin(text: &str) -> Result<Margin, String> {
     }
 }
 
-fn driver(text: &str) -> Result<Driver, String> {
+fn limiter(text: &str) -> Result<PacingLimiter, String> {
     let words = text.trim();
     let name = words.split_whitespace().next().unwrap_or_default();
     if LIMITERS.contains(&name) {
         return match name == words {
             true => Err(format!("a rate is missing: type '{name} 100/s'")),
-            false => Driver::parse(words).map_err(|error| error.to_string()),
+            false => PacingLimiter::parse(words).map_err(|error| error.to_string()),
         };
     }
     Err(match rate::parse(name) {
@@ -94,8 +94,8 @@ mod tests {
     fn a_limiter_has_a_name_and_a_rate() {
         for name in LIMITERS {
             let text = format!("{name} 100/s");
-            assert_eq!(driver(&text).unwrap().to_string(), text);
-            let error = driver(name).unwrap_err();
+            assert_eq!(limiter(&text).unwrap().to_string(), text);
+            let error = limiter(name).unwrap_err();
             assert_eq!(error, format!("a rate is missing: type '{name} 100/s'"));
         }
         for (text, expected) in [
@@ -111,7 +111,7 @@ mod tests {
             ),
             ("fixed many", "many"),
         ] {
-            let error = driver(text).unwrap_err();
+            let error = limiter(text).unwrap_err();
             assert!(error.contains(expected), "{text:?}: {error}");
             assert!(!error.contains('\n'), "{error}");
         }

@@ -12,14 +12,14 @@ use crate::exit::Refusal;
 
 /// The most threads that requests may be sent on.
 const MAX_THREADS: usize = 1024;
-/// The most requests on their way on one connection: no server allows more.
+/// The most requests in flight on one connection: no server allows more.
 const MAX_STREAMS: usize = 10_000;
 
 /// How requests get to the server.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Connections")]
 pub(crate) struct Connecting {
-    /// The most connections open at once
+    /// The most connections open concurrently
     #[arg(
         short = 'c',
         long,
@@ -30,7 +30,7 @@ pub(crate) struct Connecting {
     )]
     pub(crate) connections: NonZeroUsize,
 
-    /// The most requests on their way at once on each connection; needs --http2
+    /// The most requests in flight on each connection; needs --http2
     #[arg(
         short = 'p',
         long,
@@ -40,7 +40,7 @@ pub(crate) struct Connecting {
     )]
     streams: Option<NonZeroUsize>,
 
-    /// Speak HTTP/2: by agreement on https://, without asking on http://
+    /// Use HTTP/2: negotiated on https://, without negotiation on http://
     #[arg(long)]
     http2: bool,
 

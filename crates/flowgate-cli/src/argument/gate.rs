@@ -261,7 +261,7 @@ impl fmt::Display for Metric {
             Metric::Rate => return f.write_str("rate"),
             Metric::Share(Share::Errors) => return f.write_str("share of errors"),
             Metric::Share(Share::Limited) => return f.write_str("share of limited requests"),
-            Metric::Share(Share::Skipped) => return f.write_str("share of requests left out"),
+            Metric::Share(Share::Skipped) => return f.write_str("share of requests skipped"),
             Metric::Sent => return f.write_str("number of requests sent"),
         };
         let point = match point {

@@ -23,7 +23,7 @@ const UNKNOWN: &[(&[&str], &str)] = &[
     ),
     (
         &["-w", "--workers"],
-        "connections are -c, threads are --threads, and requests on their way at the end are always waited for",
+        "connections are -c, threads are --threads, and requests in flight at the end are always waited for",
     ),
     (
         &["-s", "--script", "--lua"],
@@ -47,7 +47,7 @@ const UNKNOWN: &[(&[&str], &str)] = &[
     ),
     (
         &["--wait"],
-        "requests on their way at the end are always waited for: leave it out",
+        "requests in flight at the end are always waited for: leave it out",
     ),
     (
         &["--stats", "--statistics", "--summary"],
@@ -121,7 +121,7 @@ const UNKNOWN: &[(&[&str], &str)] = &[
     ),
     (
         &["--burst-rate", "--burst-delay"],
-        "type -q 100 --burst 20: 20 at once, 100 per second in all",
+        "type -q 100 --burst 20: bursts of 20, 100 per second in total",
     ),
     (
         &["--fps"],
@@ -137,7 +137,7 @@ const UNKNOWN: &[(&[&str], &str)] = &[
     ),
     (
         &["--ramp-up", "--ramp"],
-        "type -q 0:1000 -z 30s: evenly from 0 to 1000/s in 30 s",
+        "type -q 0:1000 -z 30s: linearly from 0 to 1000/s in 30 s",
     ),
     (
         &["--threshold", "--thresholds"],
@@ -162,7 +162,7 @@ const MISREAD: &[(&[&str], &str)] = &[
     ),
     (
         &["-latency-correction", "--latency-correction"],
-        "response times always count from when a request was due: leave it out",
+        "response times always count from the scheduled time: leave it out",
     ),
     (
         &["-rate", "-qps", "-duration", "-connections"],
@@ -323,7 +323,7 @@ mod tests {
             ("-host example.org http://h/", "-host: type --host"),
             ("-cpus 2 http://h/", "--threads"),
             ("-disable-keepalive http://h/", "type --disable-keepalive"),
-            ("--latency-correction http://h/", "when a request was due"),
+            ("--latency-correction http://h/", "from the scheduled time"),
             ("-rate 5 http://h/", "two dashes"),
             ("-d @file -m POST http://h/", "type -D file (a body"),
             ("-d@a.json http://h/", "type -D a.json (a body"),
@@ -352,7 +352,7 @@ mod tests {
             "--body 30s http://h/",
             "--body @file http://h/",
             "-d me@example.org http://h/",
-            "--driver 30s",
+            "--limiter 30s",
             "-t 12 http://h/",
             "-t 12s -t12s http://h/",
             "--threads 12 http://h/",

@@ -27,11 +27,11 @@ pub(crate) struct Output {
     #[arg(long, value_name = "FILE", value_parser = file)]
     html: Option<PathBuf>,
 
-    /// Exit with 3 if so: 'p99>50ms', 'err>0.1%', 'rate<990'; may be given several times
+    /// Exit with 3 if this is true: 'p99>50ms', 'err>0.1%', 'rate<990'; may be given several times
     #[arg(long, value_name = "CONDITION", value_parser = gate::parse)]
     pub(crate) fail_if: Vec<Gate>,
 
-    /// Say how far it is: one plain line each second, on standard error
+    /// Print the progress: one plain line each second, on standard error
     #[arg(long)]
     pub(crate) progress: bool,
 

@@ -7,24 +7,24 @@ use std::time::Duration;
 
 use clap::Args;
 use flowgate::Quota;
-use flowgate_load::{Driver, Extent, Late, Pace, ReplayError, Schedule, ScheduleError};
+use flowgate_load::{Extent, Late, Pace, PacingLimiter, ReplayError, Schedule, ScheduleError};
 
 use super::{duration, plan, rate};
 use crate::exit::Refusal;
 
 /// How long a run lasts that has no end of its own.
 const LASTING: Duration = Duration::from_secs(10);
-/// By how much a request may be late that is not left out, at least.
+/// How late a request may always be before it is skipped.
 const PUNCTUAL: Duration = Duration::from_millis(1);
 
 /// Random times are the same each time, unless someone asks for others.
 const SEED: u64 = 1;
 
-/// When requests are due.
+/// When requests are scheduled.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Rate")]
 pub(crate) struct Profile {
-    /// Hold this rate, in all: 1000/s, 2.5k, 90/min; 100:5000 goes from one to the other
+    /// Hold this rate in total: 1000/s, 2.5k, 90/min; 100:5000 goes from one to the other
     #[arg(
         short = 'q',
         long,
@@ -75,7 +75,7 @@ pub(crate) struct Profile {
     )]
     sine: Option<Swing>,
 
-    /// Send this many at once: -q 100 --burst 20 sends 20 every 200 ms
+    /// Send in bursts of this many: -q 100 --burst 20 sends 20 every 200 ms
     #[arg(
         long,
         value_name = "COUNT",
@@ -89,7 +89,7 @@ pub(crate) struct Profile {
     #[arg(long, group = "shape")]
     poisson: bool,
 
-    /// Which random times: the same number gives the same [default: 1]
+    /// Seed of the random times: the same number gives the same times [default: 1]
     #[arg(
         long,
         value_name = "NUMBER",
@@ -108,7 +108,7 @@ pub(crate) struct Profile {
     )]
     replay: Option<PathBuf>,
 
-    /// Late requests are sent all the same, left out, or sent up to TIME late
+    /// What to do with late requests: send them (queue), skip them, or skip those more than TIME late
     #[arg(
         long,
         value_name = "queue|skip|TIME",
@@ -149,9 +149,13 @@ impl Profile {
 
     /// When to send: by what was asked for here, or by the limiter. Where neither says anything, as fast as possible,
     /// if `is_aimed`: nobody means that without having said where to.
-    pub(crate) fn pace(&self, driver: Option<Driver>, is_aimed: bool) -> Result<Pace, Refusal> {
-        if let Some(driver) = driver {
-            return Ok(Pace::Under(driver, self.one_extent()?));
+    pub(crate) fn pace(
+        &self,
+        limiter: Option<PacingLimiter>,
+        is_aimed: bool,
+    ) -> Result<Pace, Refusal> {
+        if let Some(limiter) = limiter {
+            return Ok(Pace::Under(limiter, self.one_extent()?));
         }
         let has_rate = self.rate.is_some() || self.plan.is_some() || self.replay.is_some();
         if has_rate {
@@ -221,7 +225,7 @@ impl Profile {
     fn one_extent(&self) -> Result<Extent, Refusal> {
         match (self.duration, self.requests) {
             (Some(_), Some(_)) => Err(Refusal::usage(
-                "--duration and --requests are two ends: leave one out, or type --rate",
+                "--duration and --requests are two ends: remove one, or type --rate",
             )),
             _ => Ok(self.extent()),
         }

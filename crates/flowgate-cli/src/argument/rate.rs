@@ -1,4 +1,4 @@
-//! How often: a quota without a burst, as sends are evenly spaced. A bare number is per second.
+//! How often: a quota without a burst, as sends are at constant intervals. A bare number is per second.
 
 use flowgate::Quota;
 
@@ -35,7 +35,7 @@ fn not_of_requests(text: &str) -> Option<String> {
             Err(_) => in_other_words(rate).unwrap_or_else(|| "1000/s".to_owned()),
         };
         return Some(format!(
-            "requests are evenly spaced, without bursts: type {rate}"
+            "requests are sent at constant intervals, without bursts: type {rate}"
         ));
     }
     let is_of_bytes = text.contains('B') || lower.ends_with("bps") || lower.ends_with("bit/s");

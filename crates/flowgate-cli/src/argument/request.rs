@@ -75,7 +75,7 @@ pub(crate) struct Request {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Requests")]
 pub(crate) struct Urls {
-    /// Instead of a URL, those in a file in turn, one on each line; all on one server
+    /// Send to the URLs in this file in turn: one on each line, all on one server
     #[arg(long, value_name = "FILE", conflicts_with = "url")]
     urls: Option<PathBuf>,
 }

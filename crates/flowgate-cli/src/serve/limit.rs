@@ -25,7 +25,7 @@ pub(crate) enum Limit {
     Aligned(Quota),
     /// Those over the rate wait for their turns, up to the burst of the quota.
     Queue(Quota),
-    /// So many at once.
+    /// At most this many concurrently.
     Concurrency(u32),
     None,
 }

@@ -21,7 +21,7 @@ use super::guard::{Answer, Guard, bare};
 use super::page::Dropped;
 use super::{Answering, Faults, Limit, Page};
 
-/// The most connections at once, where the operating system allows so many.
+/// The most concurrent connections, where the operating system allows so many.
 pub(crate) const MAX_CONNECTIONS: u64 = 512;
 /// The most keys, each of which has a limit of its own.
 const MAX_KEYS: usize = 10_000;
@@ -124,7 +124,7 @@ impl Site {
     }
 }
 
-/// Accepts connections for as long as it is polled, within a local set: so many at once, and others wait.
+/// Accepts connections for as long as it is polled, within a local set. Connections beyond the limit wait.
 pub(crate) async fn serve(listener: TcpListener, site: Rc<Site>, places: u64) {
     let places = places.min(MAX_CONNECTIONS) as usize;
     let places = Arc::new(Semaphore::new(places));

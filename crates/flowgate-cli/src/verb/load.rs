@@ -1,4 +1,4 @@
-//! `flowgate load`: send requests at a rate or under one, and report whether that was so.
+//! `flowgate load`: send requests at a rate or under one, and report whether the rate was held or the rate limit kept.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -23,83 +23,93 @@ use crate::watch::{Subject, Watch};
 const EXPLANATION: &str = "\
 Examples:
   flowgate load http://host/ -q 500 -z 30s -c 20 -H 'Authorization: Bearer …'
-      Hold 500 requests per second, in all, for 30 s.
+      Hold 500 requests per second in total, for 30 s.
   flowgate load http://host/ --at-most 2/s -n 100
-      Never closer than 500 ms: what is sent late moves those behind it.
+      Never send two requests within 500 ms: a late request delays later ones.
   flowgate load http://host/ -q 100:5000 -z 60s --html report.html
-      Evenly from 100 to 5000 per second, and a page with charts.
+      Raise the rate linearly from 100/s to 5000/s; write a page with charts.
   flowgate load http://host/ -q 500 --fail-if 'p99>50ms' --fail-if 'err>0.1%'
-      For a pipeline: the exit code says whether it was fast enough.
+      In a pipeline: exit with 3 if the server is too slow or fails too often.
   flowgate load http://host/ -z 10s
-      Without a rate: as fast as it goes, on 50 connections.
+      Without a rate: as fast as the server answers, on 50 connections.
 
-Holding a rate:
-  Requests are sent when they are due, whether or not earlier ones were
-  answered. When all connections are busy they wait for one, and are sent late,
-  unless --late says otherwise.
+Hold a rate (-q):
+  Each request has a scheduled time, whether or not earlier ones were answered.
+  If all connections are busy, a request waits for one and is sent late. Late
+  requests are caught up with, so the mean rate is exact; see also --late.
 
-Limiters (--driver), each with a rate:
-  token      'token 100/s burst 20': 20 at once, then 100/s as room comes back;
-             without a burst, 100 at once
-  leaky      'leaky 100/s': evenly, 10 ms apart; with a burst, so many at once
+Stay under a rate (--at-most, --limiter):
+  A pacing limiter decides when the next request may be sent, from the times at
+  which earlier ones were sent. A late request delays all later ones, so the
+  rate is never exceeded.
+
+Limiters (--limiter), each with a rate:
+  token      'token 100/s burst 20': a burst of 20, then 100/s as tokens refill;
+             without a burst, a burst of 100
+  leaky      'leaky 100/s': at constant intervals of 10 ms; with a burst, that
+             many in one burst
   sliding    'sliding 100/min': at most 100 in any minute
-  segmented  'segmented 100/min': the same in less memory; room comes back in
+  segmented  'segmented 100/min': the same in less memory; tokens refill in
              portions
   fixed      'fixed 100/min': at most 100 in each minute since the start, so up
-             to 199 in some minute across two
+             to 199 in a minute that spans two
   approximate
              'approximate 100/min': as many CDNs count, by two windows and the
-             share of the older one that is still in sight
+             share of the older one that is still inside the minute
 
 The report:
-  pacing     gap error: by how much the time between two sends differs from what
-             was due; the shortest such time; the most sends in any 100 ms and
-             in any second
-  lag        sent - due: how late this client was
-  response   answered - due: what a user would have felt
-  service    answered - sent: the server, and the way there
+  pacing     gap error: how far the gap between two sends is from the scheduled
+             gap; the shortest gap; the most sends in any 100 ms and in any
+             second
+  lag        sent - scheduled time: how late this client was
+  response   answered - scheduled time: what a user would have felt (corrected
+             for coordinated omission)
+  service    answered - sent: the server and the network
   limited    answers 429 and 503: the server limits the load; not errors
-  verdict    HELD when every request was sent, the mean rate is within 0.1 % of
-             the target (first to last send), and the 99th percentile of lag is
-             at most one interval or 1 ms, whichever is longer; NOT HELD with
-             the reason otherwise. A rate that changes, bursts, random times and
-             a replay are HELD when every request was sent, with the same limit
-             for lag; an interval is then the shortest asked for. UNDER when
-             --at-most or --driver was kept to; of fixed and approximate windows
-             only that each request was sent when the limiter had allowed it
-  seconds    of these: in how many seconds as many were sent as were due, give
-             or take one
+  seconds    for schedules whose rate changes: the number of seconds in which as
+             many requests were sent as scheduled, plus or minus one
+  verdict    RATE HELD if
+             - every request was sent,
+             - the mean rate is within 0.1 % of the target, if the rate is
+               constant (first to last send), and
+             - the 99th percentile of lag is at most one interval (the shortest
+               one that was asked for) or 1 ms, whichever is longer.
+             Otherwise RATE NOT HELD, with the reason.
+             With --at-most or --limiter, RATE LIMIT KEPT if the sends never
+             exceeded the limit, else RATE LIMIT NOT KEPT. For fixed and
+             approximate windows this only checks that the limiter allowed each
+             request before it was sent.
 
-Conditions (--fail-if) are METRIC>VALUE, with >, >=, < or <=; what was not
-measured fails:
+Conditions (--fail-if) are METRIC>VALUE, with >, >=, < or <=. A condition on a
+metric that was not measured fails.
   p50 p90 p99 p99.9 p99.99 max mean
              of response: 50ms, 250us, 1.5s; service.p99 and lag.p99 too
   rate       as achieved: 990, 30/min
-  err        answers 4xx and 5xx but for 429 and 503, and requests without an
-             answer, as a share of those sent: 0.1%, or 0.001
+  err        answers 4xx and 5xx except 429 and 503, and requests without an
+             answer, as a share of the requests sent: 0.1%, or 0.001
   limited    answers 429 and 503, as such a share
-  skipped    requests left out by --late, as a share of all that were due
-  sent       how many: 1000
+  skipped    requests skipped by --late, as a share of those scheduled
+  sent       the number of requests sent: 1000
 
-On a terminal a live view shows how it goes (NO_COLOR is respected). Elsewhere
-nothing is said until the report, unless --progress asks for it. The report goes
-to standard output, all else to standard error.
+On a terminal, a live view shows the progress (NO_COLOR is respected). Elsewhere
+nothing is printed until the report, unless you pass --progress. The report goes
+to standard output, everything else to standard error.
 
 Exit codes:
-  0    held, or stayed under, or no rate was asked for
-  1    could not run, or not write a report
+  0    rate held, or rate limit kept, or no rate was given
+  1    could not run, or could not write a report
   2    bad arguments
-  3    a condition of --fail-if was so
-  4    not held, whatever the conditions say
-  130  stopped by Ctrl-C or SIGTERM; the conditions are not looked at";
+  3    a condition of --fail-if was met
+  4    rate not held, or rate limit not kept, whatever the conditions say
+  130  stopped by Ctrl-C or SIGTERM; the conditions are not checked";
 
-/// Send requests to a URL at an exact rate, or under one, and report how well that was kept to
+/// Send requests to a URL at an exact rate or under one, and report whether it was held
 ///
-/// Without a URL they go to a small server of its own on 127.0.0.1. Without a rate as many are sent as can be.
+/// Without a URL, requests go to a built-in test server on 127.0.0.1. Without a rate, they are sent as fast as possible.
 #[derive(Args, Debug)]
 #[command(after_long_help = EXPLANATION)]
 pub(crate) struct Load {
-    /// Where to send: an http:// or https:// URL; without one, a server of its own
+    /// Where to send: an http:// or https:// URL [default: a built-in test server]
     url: Option<String>,
 
     #[command(flatten)]
@@ -196,7 +206,7 @@ fn plan(
     connecting: Connecting,
 ) -> Result<Plan, Refusal> {
     let is_aimed = url.is_some() || urls.is_in_use();
-    let pace = profile.pace(cap.driver()?, is_aimed)?;
+    let pace = profile.pace(cap.limiter()?, is_aimed)?;
     let parse = |url: &str| url::parse(url).map_err(Refusal::usage);
     let targets = match (urls.targets()?, &url) {
         (Some(targets), _) => targets,
@@ -286,12 +296,13 @@ fn judge(report: &Report, gates: &[Gate], is_quiet: bool) -> Exit {
     }
     match report.verdict() {
         // Other numbers say little where the load was not the one that was asked for.
-        Verdict::NotHeld(causes) => {
+        verdict @ (Verdict::RateNotHeld(_) | Verdict::RateLimitNotKept(_)) => {
             if is_quiet {
-                let causes: Vec<_> = causes.iter().map(ToString::to_string).collect();
-                complain(&format_args!("not held: {}", causes.join("; ")));
+                let causes: Vec<_> = verdict.causes().iter().map(ToString::to_string).collect();
+                let words = verdict.to_string().to_lowercase();
+                complain(&format_args!("{words}: {}", causes.join("; ")));
             }
-            Exit::NotHeld
+            Exit::RateMissed
         }
         _ if !failures.is_empty() => Exit::GateFailed,
         _ => Exit::Success,

@@ -23,19 +23,18 @@ Examples:
   find . -name '*.log' -print0 | flowgate pace -0 30/min | xargs -0 -n1 gzip
       File names with spaces and all.
   tail -f access.log | flowgate pace '10/s burst 5'
-      After a rest, up to five at once.
+      After a pause, up to five lines in one burst.
 
-The first line goes at once. Each of the others goes when its turn has come,
-which is counted from when the one before had been written: the distance
-between two is never shorter than the rate says, and mostly a little longer, so
-that the rate is mostly a little lower than asked. About 100,000 lines a second
-are the most, whatever is asked for. A line that comes after its turn goes at
-once, and nothing is made up for, except by a burst.
+The first line is written immediately. The gap to the next line counts from the
+end of the last write. So the gap is never shorter than the rate allows, and
+usually a little longer: the rate is usually a little lower than the one given.
+The maximum is about 100,000 lines per second. A line that arrives late is
+written immediately, and lost time is not caught up with, except by a burst.
 
-Lines are any bytes, and are not changed. Each is written as soon as it may go,
-whole; one of more than 1 MiB is not held in memory but passed on in pieces.
-When the reader has gone away, the command ends, at once where the system tells
-of it (it does on Unix), or else when the next line is due.
+Lines are any bytes, and are not changed. Each line is written whole, as soon as
+the rate allows; a line of more than 1 MiB is passed on in pieces. When the
+reader has gone away, the command ends: immediately on Unix, elsewhere when it
+writes the next line.
 
 Exit codes:
   0    all is written, or nobody reads it
@@ -170,7 +169,9 @@ fn end_on_ctrl_c() -> io::Result<()> {
             // Mostly the line has ended, and with it the process, before there is anything to say. A second Ctrl-C
             // is not lost meanwhile.
             thread::sleep(GRACE);
-            complain(&"stopping after the line that is being written (Ctrl-C again quits at once)");
+            complain(
+                &"stopping after the line that is being written (Ctrl-C again quits immediately)",
+            );
             interrupts.wait();
         }
         process::exit(130);

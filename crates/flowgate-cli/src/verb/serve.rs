@@ -34,8 +34,9 @@ Examples:
       One that does not keep what it says. Does your client mind?
 
 Limiters (--limiter):
-  token       'token 100/s burst 20': 20 at once, then 100/s
-  leaky       'leaky 100/s': evenly, 10 ms apart; refuses what comes sooner
+  token       'token 100/s burst 20': a burst of 20, then 100/s
+  leaky       'leaky 100/s': at constant intervals of 10 ms; refuses requests
+              that come sooner
   sliding     'sliding 100/s': at most 100 in any second
   segmented   'segmented 100/s': the same in less memory
   fixed       'fixed 100/s': at most 100 in each window, which begins with the
@@ -43,10 +44,11 @@ Limiters (--limiter):
   aligned     'aligned 100/min': windows that begin at the full minute
   approximate 'approximate 100/s': two windows, the older one by the share of it
               that is still in sight
-  queue       'queue 100/s burst 20': those over the rate wait in turn; of 20 at
-              once the last leaves 190 ms later, the 21st is refused
-  concurrency 'concurrency 10': 10 at once; give it a --delay
-  none        everybody is let through
+  queue       'queue 100/s burst 20': requests over the rate wait in FIFO order;
+              of a burst of 20, the last is answered 190 ms later, and the 21st
+              is refused
+  concurrency 'concurrency 10': 10 concurrently; give it a --delay
+  none        admits every request
 
 Faults (--fault), several if they go together:
   race        looks whether there is room, and takes it 0.3 ms later

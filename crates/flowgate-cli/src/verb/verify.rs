@@ -40,7 +40,7 @@ Examples:
 
 What is asked, as far as it takes to know, and within the budget:
   hello       whether it answers at all
-  burst       how many at once
+  burst       how many in one burst
   saturate    how many per second when asked for more
   steady      what becomes of even streams around the rate
   refill      how much comes back in how much time
@@ -133,7 +133,7 @@ pub(crate) struct Verify {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Connections")]
 struct Connecting {
-    /// The most connections open at once
+    /// The most connections open concurrently
     #[arg(
         short = 'c',
         long,

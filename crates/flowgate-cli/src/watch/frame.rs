@@ -4,7 +4,7 @@
 //! http://127.0.0.1:8080/   1000/s
 //! [██████████████████▏                          ]   12s of 30s
 //! sends      ▇▇▇▇▆▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇     the last tenths of a second
-//! sent       1000/s of 1000/s   12000 of 30000   3 on their way
+//! sent       1000/s of 1000/s   12000 of 30000   3 in flight
 //! answers    11990 admitted   7 limited   0 failed
 //! response   p50 1.21 ms   p99 4.1 ms
 //! lag        p99 31.2 µs
@@ -74,8 +74,8 @@ pub(super) fn during(
         vec![(plain.clone().cyan(), spark::line(&progress.recent, recent))],
     );
 
-    let of_rate = match progress.due_per_second > 0.0 {
-        true => format!(" of {}", figure::rate(progress.due_per_second)),
+    let of_rate = match progress.scheduled_per_second > 0.0 {
+        true => format!(" of {}", figure::rate(progress.scheduled_per_second)),
         false => String::new(),
     };
     let mut sent = vec![
@@ -84,13 +84,10 @@ pub(super) fn during(
             format!("{}{of_rate}", figure::rate(progress.sent_per_second)),
         ),
         (plain.clone(), sent_of(progress)),
-        (
-            plain.clone(),
-            format!("{} on their way", progress.in_flight),
-        ),
+        (plain.clone(), format!("{} in flight", progress.in_flight)),
     ];
     if progress.skipped > 0 {
-        sent.push((yellow(), format!("{} left out", progress.skipped)));
+        sent.push((yellow(), format!("{} skipped", progress.skipped)));
     }
     row("sent", sent);
     row(
@@ -140,15 +137,15 @@ pub(super) fn during(
     lines
 }
 
-/// What keeps requests from being sent, if anything does: `nothing answered for 2.3 s, 50 on their way`.
+/// What keeps requests from being sent, if anything does: `nothing answered for 2.3 s, 50 in flight`.
 fn trouble(progress: &Progress) -> Option<String> {
     let waiting = match progress.waiting {
         0 => String::new(),
-        count => format!(", {count} due and not sent"),
+        count => format!(", {count} waiting to be sent"),
     };
     if progress.stalled > STALL {
         return Some(format!(
-            "nothing answered for {:.1} s, {} on their way{waiting}",
+            "nothing answered for {:.1} s, {} in flight{waiting}",
             progress.stalled.as_secs_f64(),
             progress.in_flight
         ));
@@ -162,7 +159,7 @@ fn trouble(progress: &Progress) -> Option<String> {
 /// All of it in one line, for a log.
 pub(super) fn line(progress: &Progress) -> String {
     let mut line = format!(
-        "{} s: sent {} at {}, {} admitted, {} limited, {} failed, {} on their way",
+        "{} s: sent {} at {}, {} admitted, {} limited, {} failed, {} in flight",
         progress.elapsed.as_secs(),
         sent_of(progress),
         figure::rate(progress.sent_per_second),
@@ -172,7 +169,7 @@ pub(super) fn line(progress: &Progress) -> String {
         progress.in_flight,
     );
     if progress.skipped > 0 {
-        line += &format!(", {} left out", progress.skipped);
+        line += &format!(", {} skipped", progress.skipped);
     }
     line += &format!(
         "; response p50 {}, p99 {}; lag p99 {}",
@@ -199,7 +196,7 @@ fn bar(progress: &Progress, width: usize) -> String {
     let of_time = |planned: Duration| {
         let share = progress.elapsed.as_secs_f64() / planned.as_secs_f64().max(f64::MIN_POSITIVE);
         let label = match planned < SHORT {
-            // The last request is due a little before the end.
+            // The last request is scheduled a little before the end.
             true => format!(
                 "{:.1}s of {:.1}s",
                 progress.elapsed.as_secs_f64(),
@@ -291,7 +288,7 @@ mod tests {
         progress.elapsed = Duration::from_millis(12_300);
         progress.planned = Some(Duration::from_nanos(29_999_000_000));
         progress.scheduled = Some(30_000);
-        progress.due_per_second = 1000.0;
+        progress.scheduled_per_second = 1000.0;
         progress.sent_per_second = 999.0;
         progress.sent = 12_300;
         progress.admitted = 12_290;
@@ -321,7 +318,7 @@ mod tests {
             "http://127.0.0.1:8080/   1000/s",
             "]   12s of 30s",
             "sends      ████",
-            "sent       999/s of 1000/s   12300 of 30000   3 on their way",
+            "sent       999/s of 1000/s   12300 of 30000   3 in flight",
             "answers    12290 admitted   7 limited   0 failed",
             "response   p50 1.21 ms   p99 4.1 ms",
             "lag        p99 31.2 µs",
@@ -344,19 +341,19 @@ mod tests {
                 2_345,
                 0,
                 0.0,
-                Some("nothing answered for 2.3 s, 50 on their way"),
+                Some("nothing answered for 2.3 s, 50 in flight"),
             ),
             (
                 2_345,
                 40,
                 0.0,
-                Some("nothing answered for 2.3 s, 50 on their way, 40 due and not sent"),
+                Some("nothing answered for 2.3 s, 50 in flight, 40 waiting to be sent"),
             ),
             (
                 0,
                 40,
                 0.0,
-                Some("nothing sent for 0.7 s, 40 due and not sent"),
+                Some("nothing sent for 0.7 s, 40 waiting to be sent"),
             ),
         ] {
             progress.stalled = Duration::from_millis(stalled);
@@ -423,7 +420,7 @@ mod tests {
     fn a_log_gets_one_line() {
         assert_eq!(
             line(&progress()),
-            "12 s: sent 12300 of 30000 at 999/s, 12290 admitted, 7 limited, 0 failed, 3 on their way; \
+            "12 s: sent 12300 of 30000 at 999/s, 12290 admitted, 7 limited, 0 failed, 3 in flight; \
              response p50 1.21 ms, p99 4.1 ms; lag p99 31.2 µs"
         );
     }

@@ -24,13 +24,13 @@ fn verdict(exit: i32, report: &str) -> &str {
     let line = lines
         .find(|line| line.starts_with("verdict    "))
         .expect("a report");
-    if line.starts_with("verdict    HELD: ") {
+    if line.starts_with("verdict    RATE HELD: ") {
         assert_eq!(exit, 0, "{report}");
-        "HELD"
+        "RATE HELD"
     } else {
-        assert!(line.starts_with("verdict    NOT HELD: "), "{report}");
+        assert!(line.starts_with("verdict    RATE NOT HELD: "), "{report}");
         assert_eq!(exit, 4, "{report}");
-        "NOT HELD"
+        "RATE NOT HELD"
     }
 }
 
@@ -188,19 +188,19 @@ fn a_rate_to_stay_under_and_a_limiter() {
     assert_eq!((exit, err.as_str()), (0, ""), "{out}");
     assert!(out.contains("asked at most 50/s"), "{out}");
     assert!(
-        out.contains("verdict    UNDER: no two sends closer together than 20 ms"),
+        out.contains("verdict    RATE LIMIT KEPT: no two sends closer together than 20 ms"),
         "{out}"
     );
-    let driver = [
+    let limiter = [
         "load",
-        "--driver",
+        "--limiter",
         "token 50/s burst 3",
         "--margin",
         "1ms",
         "-z",
         "200ms",
     ];
-    let (exit, out, err) = run(&driver);
+    let (exit, out, err) = run(&limiter);
     assert_eq!((exit, err.as_str()), (0, ""), "{out}");
     assert!(
         out.contains("asked token 50/s burst 3, 1 ms more apart"),
@@ -355,7 +355,7 @@ fn a_server_that_dies_midway_ends_in_a_report() {
     assert_eq!(exit, 4, "{out}");
     assert_eq!(number(&out, "status", "2xx"), 20, "{out}");
     assert!(out.contains(" connection refused"), "{out}");
-    assert!(out.contains("NOT HELD: "), "{out}");
+    assert!(out.contains("RATE NOT HELD: "), "{out}");
     assert!(out.contains(" of 100 (connection refused)"), "{out}");
 }
 
@@ -376,7 +376,7 @@ fn a_server_that_never_answers_ends_in_timeouts() {
         "flowgate: --fail-if err>0: share of errors was 100 %\n"
     );
     assert!(
-        out.contains("NOT HELD: connections busy: needs about "),
+        out.contains("RATE NOT HELD: connections busy: needs about "),
         "{out}"
     );
     assert!(out.contains(", allowed 5; sent "), "{out}");
@@ -434,7 +434,7 @@ fn ctrl_c_stops_sending_and_still_reports() {
             interrupted_after(10, OK, name, &["load", "-q", "100", "-z", "60s"]);
         assert_eq!(err.lines().count(), 1, "{err}");
         assert!(
-            out.contains("verdict    NOT HELD: interrupted; sent "),
+            out.contains("verdict    RATE NOT HELD: interrupted; sent "),
             "{out}"
         );
         assert_eq!(number(&out, "status", "2xx"), arrived as u64, "{out}");

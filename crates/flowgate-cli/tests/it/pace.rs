@@ -328,7 +328,7 @@ fn interrupted_within_a_line(rate: &str) -> (Pace, BufReader<ChildStderr>) {
 
 #[test]
 fn ctrl_c_cuts_no_line_in_two() {
-    // Neither when the next may go at once, nor when it would be long until then.
+    // Neither when the next may go immediately, nor when it would be long until then.
     for rate in ["1M/s", "1/h"] {
         let (pace, _complaints) = interrupted_within_a_line(rate);
         let (exit, out, _) = pace.end();
@@ -418,7 +418,7 @@ fn help_shows_an_example() {
     for word in [
         "cat urls.txt | flowgate pace 2/s | xargs -n1 curl -sO",
         "flowgate pace [OPTIONS] <RATE>",
-        "About 100,000 lines",
+        "about 100,000 lines",
         "--null",
         "--precise",
         "Exit codes",

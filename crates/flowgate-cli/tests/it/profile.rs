@@ -60,7 +60,7 @@ fn every_shape_sends_what_it_asks_for() {
         let is_held = out
             .lines()
             .last()
-            .is_some_and(|line| line.starts_with("verdict    HELD: "));
+            .is_some_and(|line| line.starts_with("verdict    RATE HELD: "));
         assert_eq!(is_held, exit == 0, "{out}");
     }
     fs::remove_file(times).unwrap();

@@ -97,7 +97,7 @@ fn quiet_runs_say_only_what_is_wrong() {
     ];
     let (exit, out, err) = run(&too_fast);
     assert_eq!((exit, out.as_str()), (4, ""));
-    assert!(err.starts_with("flowgate: not held: "), "{err}");
+    assert!(err.starts_with("flowgate: rate not held: "), "{err}");
     assert_eq!(err.lines().count(), 1, "{err}");
 }
 
@@ -184,7 +184,7 @@ fn conditions_decide_the_exit_code() {
     ];
     let (exit, out, err) = run(&[&slow[..], &fails].concat());
     assert_eq!(exit, 3, "{err}");
-    assert!(out.contains("verdict    HELD"), "{out}");
+    assert!(out.contains("verdict    RATE HELD"), "{out}");
     let lines: Vec<_> = err.lines().collect();
     assert_eq!(lines.len(), 2, "{err}");
     assert!(
@@ -286,7 +286,7 @@ fn shells_and_manuals_learn_of_all_verbs_and_flags() {
         ("man", "man", 0),
         ("load -q 5 --late", "--late", 1),
         ("load -m", "-m", 1),
-        ("load --driver", "--driver", 1),
+        ("load --limiter", "--limiter", 1),
     ] {
         // There may be no bash.
         if let Ok(offered) = script(words, before) {

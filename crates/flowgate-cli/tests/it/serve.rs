@@ -71,7 +71,7 @@ fn a_queue_lets_wait_as_many_as_it_holds() {
             .collect()
     });
     statuses.sort_unstable();
-    // One goes at once, two wait; where somebody comes late, half a second later, there is another place.
+    // One goes immediately, two wait; where somebody comes late, half a second later, there is another place.
     assert_eq!(statuses[..3], [200, 200, 200]);
     assert_eq!(statuses[5], 429);
 }
@@ -159,7 +159,7 @@ fn a_race_lets_through_all_who_come_at_once() {
         &["--fault", "race", "--key-header", "x-key"],
     );
     let mut clients: Vec<_> = (0..8).map(|_| serve.connect()).collect();
-    // Where the machine is so busy that they do not come at once, again with another key.
+    // Where the machine is so busy that they do not come concurrently, again with another key.
     let most = (0..50).map(|round| {
         let key = format!("x-key: {round}\r\n");
         let barrier = Barrier::new(clients.len());

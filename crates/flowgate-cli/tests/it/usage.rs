@@ -42,10 +42,10 @@ fn bad_arguments_are_answered_in_one_line() {
             "21 are more than all requests together, 20:",
         ),
         (2, &["load", "-q", "5", "--fail-if", "err>1"], "is never so"),
-        (2, &["load", "--driver", "token"], "type 'token 100/s'"),
+        (2, &["load", "--limiter", "token"], "type 'token 100/s'"),
         (
             2,
-            &["load", "--driver", ""],
+            &["load", "--limiter", ""],
             "type 'token 100/s', 'leaky 100/s'",
         ),
         (
@@ -173,7 +173,7 @@ fn bad_arguments_are_answered_in_one_line() {
         ),
         (
             2,
-            &["load", "--at-most", "2/s", "--driver", "token 5/s"],
+            &["load", "--at-most", "2/s", "--limiter", "token 5/s"],
             "cannot be used with",
         ),
         (
@@ -184,7 +184,7 @@ fn bad_arguments_are_answered_in_one_line() {
         (2, &["load", "--at-most", "0"], "must be more than 0"),
         (
             2,
-            &["load", "--driver", "tokens 5/s"],
+            &["load", "--limiter", "tokens 5/s"],
             "names no limiter: type 'token 100/s'",
         ),
         (
@@ -318,7 +318,7 @@ fn what_other_tools_call_otherwise_is_answered_in_one_line() {
         ),
         (
             &["--wait", "http://h/"],
-            "--wait: requests on their way at the end are always waited for: leave it out",
+            "--wait: requests in flight at the end are always waited for: leave it out",
         ),
         (
             &["--stat", "http://h/"],
@@ -334,7 +334,7 @@ fn what_other_tools_call_otherwise_is_answered_in_one_line() {
         ),
         (
             &["-w", "5", "http://h/"],
-            "-w: connections are -c, threads are --threads, and requests on their way at the end are always \
+            "-w: connections are -c, threads are --threads, and requests in flight at the end are always \
              waited for",
         ),
         (
@@ -390,7 +390,7 @@ fn the_name_alone_and_help_show_examples() {
         "--rate",
         "--duration",
         "--connections",
-        "HELD",
+        "RATE HELD",
         "limited",
     ] {
         assert!(out.contains(word), "{word} is not in:\n{out}");

@@ -42,7 +42,7 @@ fn what_cannot_be_asked_is_said_in_one_line() {
     });
     let is_tls = refused.replace("http://", "https://");
     let plain = server(|mut stream, _| {
-        // At once, whatever is asked.
+        // Immediately, whatever is asked.
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
         true
     });

@@ -105,7 +105,7 @@ fn ask_until_right(case: &Case) -> Outcome {
     outcome
 }
 
-/// All at once.
+/// All concurrently.
 fn judge(cases: &[Case]) {
     let outcomes: Vec<Outcome> = thread::scope(|scope| {
         let asking = cases
@@ -149,7 +149,7 @@ fn each_limiter_is_recognised() {
 #[test]
 #[ignore = "needs nginx: ./ci/test"]
 fn nginx_is_recognised() {
-    // One goes at once, and as many more as `burst` says.
+    // One goes immediately, and as many more as `burst` says.
     let cases = [
         ("nginx", "", "token-bucket", 1.0),
         ("nginx burst=20", "burst=20", "leaky-queue", 21.0),

@@ -114,7 +114,7 @@ fn progress_is_a_line_each_second() {
         assert!(rest.contains(" of 220 at "), "{err}");
         second.parse().expect("whole")
     };
-    let is_progress = |line: &&str| !line.starts_with("flowgate: not held: ");
+    let is_progress = |line: &&str| !line.starts_with("flowgate: rate not held: ");
     let seconds: Vec<_> = err.lines().filter(is_progress).map(second).collect();
     // A busy machine may miss one.
     assert!(!seconds.is_empty() && seconds[0] >= 1, "{err}");
@@ -137,7 +137,7 @@ fn a_server_that_never_answers_is_seen_while_it_does_not() {
     let (_, rest) = line
         .split_once("; nothing answered for ")
         .unwrap_or_default();
-    assert!(rest.ends_with(" s, 4 on their way"), "{err}");
+    assert!(rest.ends_with(" s, 4 in flight"), "{err}");
 
     let mut view = flowgate(&run_for);
     view.env("TERM", "xterm").env("NO_COLOR", "1");

@@ -172,7 +172,7 @@ impl Connector {
     async fn connect(&self, address: SocketAddr) -> Result<Connection, Failure> {
         let refuse = |error: io::Error| Failure::of_connecting(&error);
         let socket = TcpStream::connect(address).await.map_err(refuse)?;
-        // A request goes out when it is due, not when the kernel has gathered enough of them.
+        // A request goes out at its scheduled time, not when the kernel has gathered enough of them.
         socket.set_nodelay(true).map_err(refuse)?;
         let departures = Rc::new(Departures::default());
         let wire = Wire {

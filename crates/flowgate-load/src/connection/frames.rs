@@ -1,6 +1,6 @@
 //! Which HTTP/2 streams have begun: read off the frames that are written.
 //!
-//! A server allows so many streams at once; a request beyond that waits inside the HTTP/2 library,
+//! A server limits the concurrent streams; a request beyond that waits inside the HTTP/2 library,
 //! for as long as it takes. So a request is sent not when it is handed over, but when its HEADERS
 //! frame is written:
 //!

@@ -18,7 +18,7 @@ use super::stamp::{Departures, Stamp};
 use super::wire::Transport;
 use crate::failure::Failure;
 
-/// What is read at once, at first.
+/// How much is read in one call, at first.
 const READ_BYTES: usize = 16 * 1024;
 
 pub(super) struct Http1 {

@@ -1,4 +1,4 @@
-//! One HTTP/2 connection, on which many requests may be under way at once.
+//! One HTTP/2 connection, on which many requests may be in flight concurrently.
 //!
 //! The library below hyper is used directly, as only it tells which stream a request got: without
 //! that, nobody could say when a request was written that had to wait for its turn.
@@ -226,7 +226,7 @@ impl Drop for Shared {
     }
 }
 
-/// A request on its way. When it is given up, its stamp may be used for another.
+/// A request in flight. When it is given up, its stamp may be used for another.
 struct Departure<'a> {
     shared: &'a Shared,
     stream: u32,

@@ -56,7 +56,7 @@ impl Trunk {
             return Ok(connection);
         }
         if !self.may_share.get() {
-            // Many are opened at once.
+            // Many are opened concurrently.
             drop(open);
             return self.connector.open(self.address).await;
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::report::Report;
 
-const HEADER: &str = "start_s,due,sent,admitted,limited,failed,\
+const HEADER: &str = "start_s,scheduled,sent,admitted,limited,failed,\
     response_p50_ms,response_p99_ms,response_max_ms,lag_p99_ms\r\n";
 
 impl Report {
@@ -16,7 +16,7 @@ impl Report {
     /// In a slot without answers, `response_…` are empty, and so is `lag_p99_ms` without sends.
     ///
     /// ```text
-    /// start_s,due,sent,admitted,limited,failed,response_p50_ms,response_p99_ms,response_max_ms,lag_p99_ms
+    /// start_s,scheduled,sent,admitted,limited,failed,response_p50_ms,response_p99_ms,response_max_ms,lag_p99_ms
     /// 0,1000,1000,1000,0,0,0.112,0.41,1.2,0.061
     /// 1,1000,1000,998,2,0,0.111,0.399,0.97,0.06
     /// ```
@@ -31,7 +31,7 @@ impl Report {
     /// # let plan = Plan::new(Target::parse(&origin.url())?, schedule);
     /// let report = flowgate_load::run(plan, &Stop::new())?; // five requests, at 1000/s
     /// let csv = report.to_csv();
-    /// assert!(csv.starts_with("start_s,due,sent,admitted,"));
+    /// assert!(csv.starts_with("start_s,scheduled,sent,admitted,"));
     /// assert_eq!(csv.lines().count(), 1 + report.timeline.slots.len());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -45,7 +45,7 @@ impl Report {
                 csv,
                 "{},{},{},{},{},{},{},{},{},{}\r\n",
                 decimal(start, 9),
-                slot.due,
+                slot.scheduled,
                 slot.sent,
                 slot.admitted,
                 slot.limited,

@@ -6,7 +6,6 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::report::{Report, nanos};
-use crate::verdict::Verdict;
 
 /// The number of the layout that [`Report::to_json`] documents.
 const SCHEMA: u64 = 1;
@@ -54,7 +53,7 @@ impl Report {
     ///   "schema": 1,                  of this layout; grows when a field goes or changes its meaning
     ///   "flowgate": "0.1.0",          the version that wrote it
     ///   "verdict": {                  see Verdict
-    ///     "word": "NOT HELD",         or HELD, UNDER, UNPACED
+    ///     "word": "RATE NOT HELD",    or RATE HELD, RATE LIMIT KEPT, RATE LIMIT NOT KEPT, UNPACED
     ///     "causes": ["…"],            why not, in words, the first to be looked at first; else empty
     ///     "thresholds": {             what was judged by
     ///       "rate_error": 0.001,      a fraction of the target
@@ -72,7 +71,7 @@ impl Report {
     ///     "interval_ns": 1000000,     the shortest
     ///     "highest_per_second": 1e3,  ?
     ///     "burst": 1,
-    ///     "promise": {                ? at most burst + per_second · w sends in any span of w seconds
+    ///     "guarantee": {              ? at most burst + per_second · w sends in any span of w seconds
     ///       "burst": 1, "per_second": 1000.0
     ///     },
     ///     "window": {                 ? at most so many sends in any span shorter than this
@@ -101,7 +100,7 @@ impl Report {
     ///   "timeline": {                 slot i begins i · width_ns after the start
     ///     "width_ns": 1000000000,
     ///     "slots": [{                 see Slot; durations are 0 where there were none
-    ///       "due", "sent", "admitted", "limited", "failed": 1000,
+    ///       "scheduled", "sent", "admitted", "limited", "failed": 1000,
     ///       "response_p50_ns", "response_p99_ns", "response_max_ns", "lag_p99_ns": 110000
     ///   }] },
     ///   "connections": {              see Connections
@@ -130,10 +129,7 @@ impl Report {
     /// ```
     pub fn to_json(&self) -> String {
         let verdict = self.verdict();
-        let causes = match &verdict {
-            Verdict::NotHeld(causes) => causes.iter().map(ToString::to_string).collect(),
-            _ => Vec::new(),
-        };
+        let causes = verdict.causes().iter().map(ToString::to_string).collect();
         let thresholds = self.thresholds();
         let written = Written {
             schema: SCHEMA,

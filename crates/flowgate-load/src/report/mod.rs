@@ -51,11 +51,11 @@ pub struct Report {
     /// From the first send to the last.
     #[serde(rename = "span_ns", with = "nanos")]
     pub span: Duration,
-    /// How evenly requests were sent.
+    /// How exactly requests were paced.
     pub pacing: Pacing,
-    /// How late requests were sent: first byte written − due.
+    /// How late requests were sent: first byte written − scheduled time.
     pub lag: Spread,
-    /// What a user would have felt: answer complete − due. Requests that timed out are in it;
+    /// What a user would have felt: answer complete − scheduled time. Requests that timed out are in it;
     /// others that failed are not.
     pub response: Spread,
     /// How long the server took: answer complete − first byte written. Of the same requests as
@@ -91,7 +91,7 @@ pub struct Report {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
-    /// Whether the rate was to be held, or stayed under.
+    /// Whether the run was to hold a rate or to stay under one.
     pub mode: Mode,
     /// In words: `1000/s`, `100/s to 5000/s in 60 s`, `at most 2/s`, `token 100/s burst 20`.
     pub text: String,
@@ -104,11 +104,11 @@ pub struct Asked {
     pub interval: Duration,
     /// The highest rate, in requests per second.
     pub highest_per_second: Option<f64>,
-    /// The most requests that are due at the same instant.
+    /// The most requests with the same scheduled time.
     pub burst: u64,
-    /// What the sends promise to stay within, where that is so much and so much per second.
-    pub promise: Option<Promise>,
-    /// What they promise of every window of a length, where that is so.
+    /// The bound for the sends in every interval, if it has the form burst + rate · time.
+    pub guarantee: Option<Guarantee>,
+    /// The bound for the sends in every window of one length, if there is one.
     #[serde(default)]
     pub window: Option<Window>,
 }
@@ -129,11 +129,11 @@ pub struct Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Held: requests are due by a schedule, and late ones are caught up with.
+    /// Hold: a schedule decides, and late requests are caught up with.
     Hold,
-    /// Stayed under: a limiter decides, by when requests really were sent.
+    /// Stay under: a pacing limiter decides, from the times at which requests were really sent.
     Under,
-    /// Nothing: each connection sends its next request when it has its answer.
+    /// No rate: each connection sends its next request when it has its answer.
     Unpaced,
 }
 
@@ -142,18 +142,18 @@ pub enum Mode {
 /// # Examples
 ///
 /// ```
-/// use flowgate_load::{Driver, Extent, Origin, Pace, Plan, Promise, Stop, Target};
+/// use flowgate_load::{Extent, Guarantee, Origin, Pace, PacingLimiter, Plan, Stop, Target};
 ///
 /// let origin = Origin::start()?;
-/// let driver = Driver::parse("token 1000/s burst 3")?;
-/// let plan = Plan::new(Target::parse(&origin.url())?, Pace::Under(driver, Extent::Requests(5)));
+/// let limiter = PacingLimiter::parse("token 1000/s burst 3")?;
+/// let plan = Plan::new(Target::parse(&origin.url())?, Pace::Under(limiter, Extent::Requests(5)));
 /// let report = flowgate_load::run(plan, &Stop::new())?;
-/// assert_eq!(report.asked.promise, Some(Promise { burst: 3, per_second: 1000.0 }));
+/// assert_eq!(report.asked.guarantee, Some(Guarantee { burst: 3, per_second: 1000.0 }));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Promise {
-    /// Sends at once.
+pub struct Guarantee {
+    /// Sends in one burst.
     pub burst: u64,
     /// Sends per second.
     pub per_second: f64,
@@ -166,11 +166,11 @@ pub struct Promise {
 /// ```
 /// use std::time::Duration;
 ///
-/// use flowgate_load::{Driver, Extent, Origin, Pace, Plan, Stop, Target, Window};
+/// use flowgate_load::{Extent, Origin, Pace, PacingLimiter, Plan, Stop, Target, Window};
 ///
 /// let origin = Origin::start()?;
-/// let driver = Driver::parse("sliding 1000/min")?;
-/// let plan = Plan::new(Target::parse(&origin.url())?, Pace::Under(driver, Extent::Requests(5)));
+/// let limiter = PacingLimiter::parse("sliding 1000/min")?;
+/// let plan = Plan::new(Target::parse(&origin.url())?, Pace::Under(limiter, Extent::Requests(5)));
 /// let report = flowgate_load::run(plan, &Stop::new())?;
 /// let minute = Duration::from_secs(60);
 /// assert_eq!(report.asked.window, Some(Window { sends: 1000, span: minute }));
@@ -230,9 +230,9 @@ pub struct Curves {
 pub struct Connections {
     /// How many connections are held open at most.
     pub connections: u64,
-    /// The most requests that may be on their way at once: connections, each times its streams.
+    /// The most requests that may be in flight concurrently: connections, each times its streams.
     pub allowed: u64,
-    /// The most that were busy at once.
+    /// The most that were busy concurrently.
     pub most_busy: u64,
     /// The longest that a request waited because all were busy.
     #[serde(rename = "longest_wait_ns", with = "nanos")]
@@ -246,10 +246,10 @@ pub struct Connections {
 impl Asked {
     /// Whether requests may come faster than the rate for a while.
     pub(crate) fn burst_may_come(&self) -> bool {
-        self.promise.is_none_or(|promise| promise.burst > 1)
+        self.guarantee.is_none_or(|guarantee| guarantee.burst > 1)
     }
 
-    /// How many requests are on their way at once, where each takes `service`: by Little's law at
+    /// How many requests are in flight concurrently, where each takes `service`: by Little's law at
     /// the highest rate, for bursts at least a whole one.
     pub(crate) fn in_flight(&self, service: Duration) -> u64 {
         let by_rate = self.highest_per_second.unwrap_or(0.0) * service.as_secs_f64();
@@ -335,7 +335,7 @@ impl Report {
         }
     }
 
-    /// Whether the rate was held, or stayed under, and why not.
+    /// Whether the rate was held or the rate limit kept, and if not, why not.
     ///
     /// # Examples
     ///
@@ -348,7 +348,7 @@ impl Report {
     /// let mut report = flowgate_load::run(plan, &Stop::new())?; // five requests, at 1000/s
     /// report.counts.skipped = 1;
     /// let verdict = report.verdict();
-    /// assert_eq!(verdict.to_string(), "NOT HELD");
+    /// assert_eq!(verdict.to_string(), "RATE NOT HELD");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn verdict(&self) -> Verdict {

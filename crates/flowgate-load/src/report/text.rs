@@ -76,7 +76,7 @@ fn sending(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     )?;
     match used.connections == allowed {
         true => f.write_str(" connections busy")?,
-        false => write!(f, " at once on {} connections", used.connections)?,
+        false => write!(f, " in flight on {} connections", used.connections)?,
     }
     if counts.queued > 0 {
         let longest = duration(used.longest_wait);
@@ -84,7 +84,7 @@ fn sending(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\n           {queued} waited for one, up to {longest}")?;
     }
     if counts.skipped > 0 {
-        write!(f, "\n           {} left out as late", counts.skipped)?;
+        write!(f, "\n           {} skipped as late", counts.skipped)?;
     }
     if counts.resent > 0 {
         write!(
@@ -134,7 +134,7 @@ fn by_second(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f,
             "\n           furthest off: sent {} of {} from {} s on",
             slot.sent,
-            slot.due,
+            slot.scheduled,
             start.as_secs(),
         )?;
     }
@@ -143,7 +143,7 @@ fn by_second(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 /// `60 of 60 seconds within 1 of the plan`
 fn as_planned(report: &Report) -> String {
-    let sends = |slot: &&crate::timeline::Slot| slot.due + slot.sent > 0;
+    let sends = |slot: &&crate::timeline::Slot| slot.scheduled + slot.sent > 0;
     let slots = || report.timeline.slots.iter().filter(sends);
     let within = slots().filter(|slot| slot.difference() <= 1).count();
     let width = report.timeline.width.as_secs();
@@ -242,7 +242,7 @@ fn verdict(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let verdict = report.verdict();
     write!(f, "verdict    {verdict}: ")?;
     match verdict {
-        Verdict::Held => {
+        Verdict::RateHeld => {
             let thresholds = report.thresholds();
             f.write_str("all sent, ")?;
             match report.rate_error() {
@@ -252,19 +252,19 @@ fn verdict(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             }
             writeln!(f, ", lag p99 at most {}", brief(thresholds.lag_p99))
         }
-        Verdict::Under => match (report.asked.promise, report.asked.window) {
-            (Some(promise), _) if promise.burst == 1 => {
+        Verdict::RateLimitKept => match (report.asked.guarantee, report.asked.window) {
+            (Some(guarantee), _) if guarantee.burst == 1 => {
                 writeln!(
                     f,
                     "no two sends closer together than {}",
                     brief(report.asked.interval)
                 )
             }
-            (Some(promise), _) => writeln!(
+            (Some(guarantee), _) => writeln!(
                 f,
                 "never more sent than {} and {}/s",
-                promise.burst,
-                number(promise.per_second)
+                guarantee.burst,
+                number(guarantee.per_second)
             ),
             (None, Some(window)) => writeln!(
                 f,
@@ -275,7 +275,7 @@ fn verdict(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             (None, None) => writeln!(f, "each sent when the limiter allowed it"),
         },
         Verdict::Unpaced => writeln!(f, "no rate was asked for"),
-        Verdict::NotHeld(causes) => {
+        Verdict::RateNotHeld(causes) | Verdict::RateLimitNotKept(causes) => {
             for (index, cause) in causes.iter().enumerate() {
                 let gap = if index == 0 { "" } else { "; " };
                 write!(f, "{gap}{cause}")?;

@@ -1,4 +1,4 @@
-//! Several requests at once, over and over.
+//! Bursts of requests, over and over.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use flowgate::Quota;
 ///
 /// ```text
 ///  R(t) ┤        ╭───    each burst comes when its first request
-///       ┤   ╭────╯       would have been due at a constant rate
+///       ┤   ╭────╯       would have been scheduled at a constant rate
 ///       ┼───╯
 ///       0   size/rate ▶ t
 /// ```
@@ -26,7 +26,7 @@ impl Bursts {
         Bursts { quota, size }
     }
 
-    pub(super) fn due(&self, index: u64) -> Option<Duration> {
+    pub(super) fn scheduled(&self, index: u64) -> Option<Duration> {
         self.quota.offset_of(index - index % self.size)
     }
 

@@ -23,7 +23,7 @@ use super::{MAX_POISSON, MAX_REPLAYED, MAX_SEGMENTS};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ScheduleError {
-    /// It reaches further than can be counted: no request may be due more than 2⁶⁴ − 1 ns (about
+    /// It reaches further than can be counted: no request may be scheduled more than 2⁶⁴ − 1 ns (about
     /// 584 years) after the start.
     TooLong,
     /// All segments together last longer than 2⁶² ns (about 146 years).
@@ -61,9 +61,9 @@ pub enum ScheduleError {
 impl fmt::Display for ScheduleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ScheduleError::TooLong => {
-                f.write_str("the last request would be due more than 584 years after the first")
-            }
+            ScheduleError::TooLong => f.write_str(
+                "the last request would be scheduled more than 584 years after the first",
+            ),
             ScheduleError::SegmentsTooLong => f.write_str("it lasts longer than 146 years"),
             ScheduleError::TooManySegments(count) => {
                 write!(f, "{count} parts are more than {MAX_SEGMENTS}")

@@ -1,8 +1,8 @@
-//! When each request is due: a pure function of its index.
+//! The scheduled time of each request: a pure function of its index.
 //!
 //! Each kind of schedule is a file here. All of them follow one rule: with R(t) the requests that
 //! the rate has asked for by the time t, the integral of the rate, request `k` (the first is 0) is
-//! due when R begins to exceed `k`, rounded up to a whole nanosecond.
+//! scheduled when R begins to exceed `k`, rounded up to a whole nanosecond.
 //!
 //! ```text
 //!  R(t)
@@ -10,10 +10,10 @@
 //!    2 ┤       ╱─────────────╱         a pause: request 2 waits for its end
 //!    1 ┤   ╱
 //!    0 ┼╱──┬─────────────────┬──▶ t
-//!      0   1                 2         requests, when they are due
+//!      0   1                 2         requests, at their scheduled times
 //! ```
 //!
-//! R is continuous, so nothing is lost or sent twice where one rate follows another. Each due time
+//! R is continuous, so nothing is lost or sent twice where one rate follows another. Each scheduled time
 //! is computed from the start of the run, or from a sum that is kept in integers, so nothing
 //! drifts.
 
@@ -45,9 +45,9 @@ use replay::Replay;
 use segments::Segments;
 use sine::Sine;
 
-/// When each of a run's requests is due, counted from the start of the run.
+/// The scheduled times of a run's requests, counted from the start of the run.
 ///
-/// | kind | request `k` is due at | error |
+/// | kind | scheduled time of request `k` | error |
 /// |---|---|---|
 /// | constant | `k · period / count` | none |
 /// | [ramp](Schedule::ramp), [segments](Schedule::segments) | the inverse of the rate's integral | none |
@@ -56,8 +56,8 @@ use sine::Sine;
 /// | [Poisson](Schedule::poisson) | a sum of `k + 1` random gaps | each gap: 2⁻³³ of the mean gap |
 /// | [replay](Schedule::replay) | the time on its line | none |
 ///
-/// All are rounded up to a whole nanosecond. Due times never decrease. Nothing is accumulated but
-/// the gaps, so no schedule drifts: request 86,400,000 of a day at 1000/s is due exactly one day
+/// All are rounded up to a whole nanosecond. Scheduled times never decrease. Nothing is accumulated but
+/// the gaps, so no schedule drifts: request 86,400,000 of a day at 1000/s is scheduled exactly one day
 /// after the first.
 ///
 /// Cloning is cheap: what is long is shared.
@@ -72,10 +72,10 @@ use sine::Sine;
 ///
 /// let schedule = Schedule::lasting(Quota::per_second(3), Duration::from_secs(2))?;
 /// assert_eq!(schedule.len(), 6);
-/// assert_eq!(schedule.due(0), Some(Duration::ZERO));
-/// assert_eq!(schedule.due(1), Some(Duration::from_nanos(333_333_334)));
-/// assert_eq!(schedule.due(3), Some(Duration::from_secs(1)));
-/// assert_eq!(schedule.due(6), None);
+/// assert_eq!(schedule.scheduled(0), Some(Duration::ZERO));
+/// assert_eq!(schedule.scheduled(1), Some(Duration::from_nanos(333_333_334)));
+/// assert_eq!(schedule.scheduled(3), Some(Duration::from_secs(1)));
+/// assert_eq!(schedule.scheduled(6), None);
 /// # Ok::<(), flowgate_load::ScheduleError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
@@ -130,12 +130,12 @@ impl From<u64> for Extent {
 }
 
 impl Schedule {
-    /// As many requests as the quota's rate allows in `duration`, evenly spaced: rate · duration,
+    /// As many requests as the quota's rate allows in `duration`, at constant intervals: rate · duration,
     /// rounded down, but at least one. The quota's burst plays no part.
     ///
     /// # Errors
     ///
-    /// When the last request would be due later than 584 years after the first.
+    /// When the last request would be scheduled later than 584 years after the first.
     ///
     /// # Examples
     ///
@@ -153,11 +153,11 @@ impl Schedule {
         Schedule::of(quota, count_in(quota, duration)?)
     }
 
-    /// `requests` requests (at least one) at the quota's rate, evenly spaced.
+    /// `requests` requests (at least one) at the quota's rate, at constant intervals.
     ///
     /// # Errors
     ///
-    /// When the last request would be due later than 584 years after the first.
+    /// When the last request would be scheduled later than 584 years after the first.
     ///
     /// # Examples
     ///
@@ -168,19 +168,19 @@ impl Schedule {
     /// use flowgate_load::Schedule;
     ///
     /// let schedule = Schedule::of(Quota::per_second(1000), 86_400_001)?;
-    /// assert_eq!(schedule.due(86_400_000), Some(Duration::from_secs(86_400)));
+    /// assert_eq!(schedule.scheduled(86_400_000), Some(Duration::from_secs(86_400)));
     /// # Ok::<(), flowgate_load::ScheduleError>(())
     /// ```
     pub fn of(quota: Quota, requests: u64) -> Result<Schedule, ScheduleError> {
         let len = requests.max(1);
-        due_ns(quota, len - 1)?;
+        scheduled_ns(quota, len - 1)?;
         Ok(Schedule {
             kind: Kind::Constant(quota),
             len,
         })
     }
 
-    /// A rate that changes evenly from one to another in `duration`; `None` stands for no requests.
+    /// A rate that changes linearly from one to another in `duration`; `None` stands for no requests.
     ///
     /// There are (from + to) / 2 · duration requests, rounded down, but at least one. Where both
     /// rates are the same, it sends the requests of [`lasting`](Schedule::lasting).
@@ -208,8 +208,8 @@ impl Schedule {
     /// // 0 to 2/s in 4 s: 4 requests by then, and t²/4 by the time t.
     /// let ramp = Schedule::ramp(None, Some(Quota::per_second(2)), Duration::from_secs(4))?;
     /// assert_eq!(ramp.len(), 4);
-    /// assert_eq!(ramp.due(0), Some(Duration::ZERO));
-    /// assert_eq!(ramp.due(1), Some(Duration::from_secs(2)));
+    /// assert_eq!(ramp.scheduled(0), Some(Duration::ZERO));
+    /// assert_eq!(ramp.scheduled(1), Some(Duration::from_secs(2)));
     /// # Ok::<(), flowgate_load::ScheduleError>(())
     /// ```
     pub fn ramp(
@@ -223,7 +223,7 @@ impl Schedule {
     /// Steps, ramps and pauses, one after the other, at most [`MAX_SEGMENTS`] of them.
     ///
     /// What a segment leaves of a request is carried into the next: three segments of a third of a
-    /// request each send one. The requests due by the end of a segment are those of all segments up
+    /// request each send one. The requests scheduled until the end of a segment are those of all segments up
     /// to it, rounded up; those of the whole schedule are rounded down, but are at least one.
     ///
     /// # Errors
@@ -247,7 +247,7 @@ impl Schedule {
     ///     steady(1, Some(Quota::per_second(100))),
     /// ])?;
     /// assert_eq!(schedule.len(), 120);
-    /// assert_eq!(schedule.due(20), Some(Duration::from_secs(62)));
+    /// assert_eq!(schedule.scheduled(20), Some(Duration::from_secs(62)));
     /// # Ok::<(), flowgate_load::ScheduleError>(())
     /// ```
     pub fn segments(segments: &[Segment]) -> Result<Schedule, ScheduleError> {
@@ -261,7 +261,7 @@ impl Schedule {
     /// A rate that swings around its mean: mean + amplitude · sin(2π t / period).
     ///
     /// It starts at the mean and rises first. In each whole period there are exactly as many
-    /// requests as at the constant mean rate. Within a period, the number of requests due by a time
+    /// requests as at the constant mean rate. Within a period, the number of requests scheduled until a time
     /// is off by less than 10⁻¹⁴ of those in a period.
     ///
     /// # Errors
@@ -282,7 +282,7 @@ impl Schedule {
     /// let minute = Duration::from_secs(60);
     /// let schedule = Schedule::sine(mean, amplitude, minute, 3 * minute)?;
     /// assert_eq!(schedule.len(), 90_000);
-    /// assert_eq!(schedule.due(30_000), Some(minute));
+    /// assert_eq!(schedule.scheduled(30_000), Some(minute));
     /// # Ok::<(), flowgate_load::ScheduleError>(())
     /// ```
     pub fn sine(
@@ -297,7 +297,7 @@ impl Schedule {
             Extent::Requests(requests) => requests.max(1),
         };
         // It is never behind its mean.
-        due_ns(mean, len - 1)?;
+        scheduled_ns(mean, len - 1)?;
         Ok(Schedule {
             kind: Kind::Sine(sine),
             len,
@@ -316,7 +316,7 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// When there are more than [`MAX_POISSON`] requests to be expected, or the last would be due
+    /// When there are more than [`MAX_POISSON`] requests to be expected, or the last would be scheduled
     /// later than after 584 years.
     ///
     /// # Examples
@@ -346,15 +346,15 @@ impl Schedule {
         })
     }
 
-    /// `size` requests at once, over and over, at the quota's rate in all: each burst comes when its
-    /// first request would have been due at a constant rate. A `size` of 0 means 1.
+    /// Bursts of `size` requests, over and over, at the quota's rate in all: each burst comes when its
+    /// first request would have been scheduled at a constant rate. A `size` of 0 means 1.
     ///
     /// A duration has rate · duration requests, rounded down to whole bursts, but at least one burst;
     /// a number of requests may end within a burst.
     ///
     /// # Errors
     ///
-    /// When the last request would be due later than 584 years after the first.
+    /// When the last request would be scheduled later than 584 years after the first.
     ///
     /// # Examples
     ///
@@ -366,8 +366,8 @@ impl Schedule {
     ///
     /// let bursts = Schedule::bursts(Quota::per_second(100), 20, Duration::from_secs(1))?;
     /// assert_eq!(bursts.len(), 100);
-    /// assert_eq!(bursts.due(19), Some(Duration::ZERO));
-    /// assert_eq!(bursts.due(20), Some(Duration::from_millis(200)));
+    /// assert_eq!(bursts.scheduled(19), Some(Duration::ZERO));
+    /// assert_eq!(bursts.scheduled(20), Some(Duration::from_millis(200)));
     /// # Ok::<(), flowgate_load::ScheduleError>(())
     /// ```
     pub fn bursts(
@@ -380,7 +380,7 @@ impl Schedule {
             Extent::Lasting(duration) => bursts.whole(count_in(quota, duration)?),
             Extent::Requests(requests) => requests.max(1),
         };
-        whole_ns(bursts.due(len - 1).ok_or(ScheduleError::TooLong)?)?;
+        whole_ns(bursts.scheduled(len - 1).ok_or(ScheduleError::TooLong)?)?;
         Ok(Schedule {
             len,
             kind: Kind::Bursts(bursts),
@@ -404,7 +404,7 @@ impl Schedule {
     ///
     /// let replay = Schedule::replay("0\n0.25\n# a lull\n7.5\n".as_bytes())?;
     /// assert_eq!(replay.len(), 3);
-    /// assert_eq!(replay.due(2), Some(Duration::from_millis(7500)));
+    /// assert_eq!(replay.scheduled(2), Some(Duration::from_millis(7500)));
     ///
     /// let error = Schedule::replay("0\n2\n1\n".as_bytes()).unwrap_err();
     /// assert_eq!(error.to_string(), "line 3: 1 is earlier than 2, the time before it");
@@ -427,7 +427,7 @@ impl Schedule {
     ///
     /// let replay = Schedule::replay("0\n0.25\n7.5\n".as_bytes())?.at_most(2);
     /// assert_eq!(replay.len(), 2);
-    /// assert_eq!(replay.due(2), None);
+    /// assert_eq!(replay.scheduled(2), None);
     /// # Ok::<(), flowgate_load::ReplayError>(())
     /// ```
     #[must_use]
@@ -454,7 +454,7 @@ impl Schedule {
         self.len
     }
 
-    /// When the request with this index (the first is 0) is due, counted from the start of the run;
+    /// Returns the scheduled time of the request with this index (the first is 0), counted from the start of the run;
     /// `None` past the end.
     ///
     /// It takes well under a microsecond, but up to about 30 µs for [Poisson](Schedule::poisson)
@@ -469,26 +469,26 @@ impl Schedule {
     /// use flowgate_load::Schedule;
     ///
     /// let schedule = Schedule::of(Quota::per_second(10), 25)?;
-    /// assert_eq!(schedule.due(24), Some(Duration::from_millis(2400)));
-    /// assert_eq!(schedule.due(25), None);
+    /// assert_eq!(schedule.scheduled(24), Some(Duration::from_millis(2400)));
+    /// assert_eq!(schedule.scheduled(25), None);
     /// # Ok::<(), flowgate_load::ScheduleError>(())
     /// ```
-    pub fn due(&self, index: u64) -> Option<Duration> {
+    pub fn scheduled(&self, index: u64) -> Option<Duration> {
         if index >= self.len {
             return None;
         }
         let ns = match &self.kind {
             Kind::Constant(quota) => return quota.offset_of(index),
-            Kind::Segments(segments) => segments.due_ns(index),
-            Kind::Bursts(bursts) => return bursts.due(index),
-            Kind::Sine(sine) => sine.due_ns(index),
-            Kind::Poisson(poisson) => poisson.due_ns(index),
-            Kind::Replay(replay) => replay.due_ns(index),
+            Kind::Segments(segments) => segments.scheduled_ns(index),
+            Kind::Bursts(bursts) => return bursts.scheduled(index),
+            Kind::Sine(sine) => sine.scheduled_ns(index),
+            Kind::Poisson(poisson) => poisson.scheduled_ns(index),
+            Kind::Replay(replay) => replay.scheduled_ns(index),
         };
         Some(Duration::from_nanos(ns))
     }
 
-    /// All due times in order. `times().skip(s).step_by(n)` is what the `s`-th of `n` workers sends:
+    /// All scheduled times in order. `times().skip(s).step_by(n)` is what the `s`-th of `n` workers sends:
     /// together they send the same requests at the same times as one.
     ///
     /// # Examples
@@ -559,7 +559,7 @@ impl Schedule {
     }
 
     /// The mean rate, in requests per second, to the precision of an `f64`: of a constant rate the
-    /// rate itself, of others the intervals from the first due time to the last, by the time between
+    /// rate itself, of others the intervals from the first scheduled time to the last, by the time between
     /// these. `None` where that is no time.
     ///
     /// So it is a little more than asked for where nothing is sent at the end, as after a burst.
@@ -579,7 +579,7 @@ impl Schedule {
         if let Kind::Constant(quota) = self.kind {
             return Some(per_ns(quota) * 1e9);
         }
-        let first = self.due(0)?;
+        let first = self.scheduled(0)?;
         let between = self.span().checked_sub(first)?;
         (!between.is_zero()).then(|| (self.len - 1) as f64 / between.as_secs_f64())
     }
@@ -608,7 +608,7 @@ impl Schedule {
         Some(rate).filter(|rate| *rate > 0.0)
     }
 
-    /// The most requests that are due at the same instant; 1 where that is by chance.
+    /// The most requests with the same scheduled time; 1 where that is by chance.
     pub(crate) fn burst(&self) -> u64 {
         match &self.kind {
             Kind::Bursts(bursts) => bursts.size(),
@@ -616,7 +616,7 @@ impl Schedule {
         }
     }
 
-    /// From the start of the run to the last request's due time.
+    /// From the start of the run to the last request's scheduled time.
     ///
     /// # Examples
     ///
@@ -631,7 +631,7 @@ impl Schedule {
     /// # Ok::<(), flowgate_load::ScheduleError>(())
     /// ```
     pub fn span(&self) -> Duration {
-        self.due(self.len - 1).unwrap_or(Duration::MAX)
+        self.scheduled(self.len - 1).unwrap_or(Duration::MAX)
     }
 }
 
@@ -659,8 +659,8 @@ fn count_in(quota: Quota, duration: Duration) -> Result<u64, ScheduleError> {
     u64::try_from(len).map_err(|_| ScheduleError::TooLong)
 }
 
-/// When request `index` is due at a constant rate, if within what can be counted.
-fn due_ns(quota: Quota, index: u64) -> Result<u64, ScheduleError> {
+/// The scheduled time of request `index` at a constant rate, if within what can be counted.
+fn scheduled_ns(quota: Quota, index: u64) -> Result<u64, ScheduleError> {
     whole_ns(quota.offset_of(index).ok_or(ScheduleError::TooLong)?)
 }
 

@@ -24,7 +24,7 @@ const STRIDE: u64 = 1024;
 /// Gaps are counted in units of the mean gap / 2³².
 const UNITS_PER_GAP_LOG2: u32 = 32;
 
-/// A Poisson process of the quota's rate: request `k` is due after the sum of gaps 0 to `k`.
+/// A Poisson process of the quota's rate: request `k` is scheduled after the sum of gaps 0 to `k`.
 ///
 /// A gap is a function of the seed and its index alone, and sums are kept in integers, so it does
 /// not matter who adds them up or from where. The largest possible gap is 37 mean gaps, so that no
@@ -93,7 +93,7 @@ impl Poisson {
         Ok(poisson)
     }
 
-    pub(super) fn due_ns(&self, index: u64) -> u64 {
+    pub(super) fn scheduled_ns(&self, index: u64) -> u64 {
         self.to_ns(self.gaps_before(index + 1, 0, 0))
     }
 

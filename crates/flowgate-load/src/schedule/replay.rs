@@ -17,7 +17,7 @@ const SECOND_NS: u128 = 1_000_000_000;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Replay {
     /// At least one; none is less than the one before.
-    due_ns: Vec<u64>,
+    scheduled_ns: Vec<u64>,
     /// The most in any one second.
     busiest_second: u64,
 }
@@ -25,7 +25,7 @@ pub(super) struct Replay {
 impl Replay {
     /// Reads at most `limit` times.
     pub(super) fn read(mut text: impl BufRead, limit: u64) -> Result<Replay, ReplayError> {
-        let mut due_ns = Vec::new();
+        let mut scheduled_ns = Vec::new();
         let mut bytes = Vec::new();
         let mut before = 0;
         for number in 1.. {
@@ -62,31 +62,31 @@ impl Replay {
                     before: Duration::from_nanos(before),
                 });
             }
-            if due_ns.len() as u64 == limit {
+            if scheduled_ns.len() as u64 == limit {
                 return Err(ReplayError::TooMany);
             }
-            due_ns.push(time);
+            scheduled_ns.push(time);
             before = time;
         }
-        if due_ns.is_empty() {
+        if scheduled_ns.is_empty() {
             return Err(ReplayError::Empty);
         }
-        let busiest_second = busiest_second(&due_ns);
+        let busiest_second = busiest_second(&scheduled_ns);
         Ok(Replay {
-            due_ns,
+            scheduled_ns,
             busiest_second,
         })
     }
 
-    pub(super) fn due_ns(&self, index: u64) -> u64 {
-        let due = usize::try_from(index)
+    pub(super) fn scheduled_ns(&self, index: u64) -> u64 {
+        let scheduled = usize::try_from(index)
             .ok()
-            .and_then(|at| self.due_ns.get(at));
-        due.copied().unwrap_or(u64::MAX)
+            .and_then(|at| self.scheduled_ns.get(at));
+        scheduled.copied().unwrap_or(u64::MAX)
     }
 
     pub(super) fn len(&self) -> u64 {
-        self.due_ns.len() as u64
+        self.scheduled_ns.len() as u64
     }
 
     pub(super) fn busiest_second(&self) -> u64 {
@@ -132,11 +132,11 @@ fn seconds(text: &[u8]) -> Option<u128> {
 }
 
 /// The most times that lie within one second of each other.
-fn busiest_second(due_ns: &[u64]) -> u64 {
+fn busiest_second(scheduled_ns: &[u64]) -> u64 {
     let mut first = 0;
     let mut most = 0;
-    for (last, due) in due_ns.iter().enumerate() {
-        while u128::from(due - due_ns[first]) >= SECOND_NS {
+    for (last, scheduled) in scheduled_ns.iter().enumerate() {
+        while u128::from(scheduled - scheduled_ns[first]) >= SECOND_NS {
             first += 1;
         }
         most = most.max(last - first + 1);

@@ -32,7 +32,7 @@ const MAX_NS: u64 = 1 << 62;
 /// The most units that one request may consist of.
 const MAX_UNITS: u64 = 1 << 62;
 
-/// A stretch of time in which the rate is constant or changes evenly.
+/// A stretch of time in which the rate is constant or changes linearly.
 ///
 /// # Examples
 ///
@@ -63,7 +63,7 @@ pub struct Segment {
 ///
 /// R is counted in units of 1/D of a request, where D is twice the least common multiple of the
 /// rates' periods, in nanoseconds and in lowest terms. Then all rates are whole units per
-/// nanosecond, R at every seam is a whole number of units, and every due time is exact:
+/// nanosecond, R at every seam is a whole number of units, and every scheduled time is exact:
 ///
 /// ```text
 ///  a = rate at the piece's start, b = at its end, T = its length, t = time since its start
@@ -93,7 +93,7 @@ struct Piece {
     to: u64,
     /// R at its start, in units.
     base: u128,
-    /// The first request that can be due in it: R at its start, in requests, rounded up.
+    /// The first request that can be scheduled in it: R at its start, in requests, rounded up.
     first: u64,
 }
 
@@ -143,8 +143,8 @@ impl Segments {
         })
     }
 
-    pub(super) fn due_ns(&self, index: u64) -> u64 {
-        // Of pieces that begin with the same request it is due in the last: the others end before.
+    pub(super) fn scheduled_ns(&self, index: u64) -> u64 {
+        // Of pieces that begin with the same request it is scheduled in the last: the others end before.
         let after = self.pieces.partition_point(|piece| piece.first <= index);
         // The first piece begins with request 0.
         let piece = &self.pieces[after - 1];

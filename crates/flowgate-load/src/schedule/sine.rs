@@ -75,7 +75,7 @@ impl Sine {
         u64::try_from(whole + rest).unwrap_or(u64::MAX)
     }
 
-    pub(super) fn due_ns(&self, index: u64) -> u64 {
+    pub(super) fn scheduled_ns(&self, index: u64) -> u64 {
         let asked = u128::from(index) * u128::from(period_ns(self.mean));
         let per_period = self.mean_in(self.period_ns);
         let (periods, rest) = (asked / per_period, asked % per_period);
@@ -83,8 +83,8 @@ impl Sine {
         let within = least(self.guess_ns(rest), self.period_ns, |ns| {
             self.within(ns as f64) >= rest
         });
-        let due = periods * u128::from(self.period_ns) + u128::from(within);
-        u64::try_from(due).unwrap_or(u64::MAX)
+        let scheduled = periods * u128::from(self.period_ns) + u128::from(within);
+        u64::try_from(scheduled).unwrap_or(u64::MAX)
     }
 
     /// About when in a period R reaches `requests`: Newton's method, kept between bounds.

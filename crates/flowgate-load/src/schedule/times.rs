@@ -1,11 +1,11 @@
-//! Due times one after the other.
+//! Scheduled times one after the other.
 
 use std::iter::FusedIterator;
 use std::time::Duration;
 
 use super::{Kind, Schedule};
 
-/// The due times of a [`Schedule`] in order; [`Schedule::times`] makes it.
+/// The scheduled times of a [`Schedule`] in order; [`Schedule::times`] makes it.
 ///
 /// It allocates nothing. Skipping ahead costs no more than one step of it, but for random gaps,
 /// where all that is skipped is added up.
@@ -57,14 +57,14 @@ impl Iterator for Times<'_> {
             self.index = self.schedule.len;
             return None;
         }
-        let due = if let Kind::Poisson(poisson) = &self.schedule.kind {
+        let scheduled = if let Kind::Poisson(poisson) = &self.schedule.kind {
             self.gaps = poisson.gaps_before(index + 1, self.index, self.gaps);
             Some(Duration::from_nanos(poisson.to_ns(self.gaps)))
         } else {
-            self.schedule.due(index)
+            self.schedule.scheduled(index)
         };
         self.index = index + 1;
-        due
+        scheduled
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

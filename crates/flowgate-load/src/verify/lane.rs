@@ -127,10 +127,10 @@ impl Lane {
 
     /// Asks at the shot's time, or as soon as may be; not at all from `end_ns` on.
     pub(super) async fn ask(&mut self, way: &Way, shot: Shot, end_ns: u64) -> Option<Asked> {
-        // Before it is due; and again then, as the server may have closed it while it was idle.
+        // Before its scheduled time; and again then, as the server may have closed it while it was idle.
         let _ = self.open(way).await;
-        if let Some(due) = way.began.checked_add(Duration::from_nanos(shot.at_ns)) {
-            self.pacer.sleep_until(due).await;
+        if let Some(scheduled) = way.began.checked_add(Duration::from_nanos(shot.at_ns)) {
+            self.pacer.sleep_until(scheduled).await;
         }
         let tried = Instant::now();
         if way.since_ns(tried) >= end_ns {

@@ -334,7 +334,7 @@ struct Fired {
     timeouts: usize,
 }
 
-/// All lanes at once, each with those of its shots that go out before the end. All connections are open before the first is
+/// All lanes concurrently, each with those of its shots that go out before the end. All connections are open before the first is
 /// asked.
 async fn fire(way: Rc<Way>, lanes: Vec<(Lane, Vec<Shot>)>, end_ns: u64) -> Vec<Fired> {
     // What the servers did since the last volley, such as closing connections, is known after this.
@@ -428,7 +428,7 @@ mod tests {
         let origin = Origin::start().unwrap();
         let asking = Asking::new(Target::parse(&origin.url()).unwrap());
         let mut subject = HttpSubject::new(asking, &Stop::new()).unwrap();
-        // All are due at once, and so many would take seconds.
+        // All are scheduled for the same time, and so many would take seconds.
         let volley = |count| Volley {
             phase: Phase::Burst,
             shots: (0..count)

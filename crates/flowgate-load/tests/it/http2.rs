@@ -28,7 +28,7 @@ enum Habit {
     Requests(usize),
     /// It is given up with the first request, which gets no answer.
     GivenUp,
-    /// It is closed at once.
+    /// It is closed immediately.
     Closed,
 }
 
@@ -119,7 +119,7 @@ fn a_server_that_takes_leave_is_connected_to_again() {
     let report = flowgate_load::run(plan(&server, 1, 5), &Stop::new()).unwrap();
     let failed: u64 = report.counts.failures.values().sum();
     assert_eq!(report.counts.statuses.success + failed, 100);
-    // The requests that a server's leave-taking catches on their way are answered all the same.
+    // The requests that a server's leave-taking catches in flight are answered all the same.
     assert_eq!(failed, 0, "{:?}", report.counts.failures);
     assert!(server.connections() >= 5, "{}", server.connections());
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use flowgate::Quota;
 use flowgate_load::{
-    Asked, Busiest, Cause, Cluster, Connections, Counts, Curves, Failure, Mode, Pacing, Promise,
+    Asked, Busiest, Cause, Cluster, Connections, Counts, Curves, Failure, Guarantee, Mode, Pacing,
     Report, Schedule, Slot, Spread, Statuses, Timeline, Verdict, Window,
 };
 
@@ -34,19 +34,19 @@ fn asked(schedule: &Schedule) -> Asked {
         interval: schedule.interval(),
         highest_per_second: schedule.highest_per_second(),
         burst: 1,
-        promise: None,
+        guarantee: None,
         window: None,
     }
 }
 
-/// Slots by how many were due and sent.
-fn slots(due: [u64; 5], sent: [u64; 5]) -> Vec<Slot> {
-    let slot = |(due, sent)| Slot {
-        due,
+/// Slots by how many were scheduled and sent.
+fn slots(scheduled: [u64; 5], sent: [u64; 5]) -> Vec<Slot> {
+    let slot = |(scheduled, sent)| Slot {
+        scheduled,
         sent,
         ..Slot::default()
     };
-    due.into_iter().zip(sent).map(slot).collect()
+    scheduled.into_iter().zip(sent).map(slot).collect()
 }
 
 /// 5000 requests at 1000/s, exactly as planned.
@@ -105,13 +105,13 @@ fn reasons(change: impl FnOnce(&mut Report)) -> String {
     let mut report = perfect();
     change(&mut report);
     match report.verdict() {
-        Verdict::Held => "held".to_owned(),
-        verdict @ (Verdict::Under | Verdict::Unpaced) => panic!("{verdict}"),
-        Verdict::NotHeld(causes) => {
+        Verdict::RateHeld => "held".to_owned(),
+        Verdict::RateNotHeld(causes) => {
             assert!(!causes.is_empty());
             let causes: Vec<_> = causes.iter().map(Cause::to_string).collect();
             causes.join("; ")
         }
+        verdict => panic!("{verdict}"),
     }
 }
 
@@ -217,7 +217,7 @@ fn one_request_has_no_rate() {
     report.counts.sent = 1;
     report.span = Duration::ZERO;
     assert_eq!((report.achieved(), report.rate_error()), (None, None));
-    assert_eq!(report.verdict(), Verdict::Held);
+    assert_eq!(report.verdict(), Verdict::RateHeld);
     report.counts.sent = 0;
     assert_eq!(report.achieved(), None);
 }
@@ -239,7 +239,7 @@ service       104 µs    208 µs   1.04 ms   2.08 ms         -   5.20 ms
 
 status     2xx 5000   3xx 0   4xx 0   5xx 0   limited 0 (429, 503)
 errors     none
-verdict    HELD: all sent, rate within 0.1 %, lag p99 at most 1 ms
+verdict    RATE HELD: all sent, rate within 0.1 %, lag p99 at most 1 ms
 ";
     assert_eq!(perfect().to_string(), expected);
 }
@@ -300,7 +300,7 @@ status     2xx 20   3xx 2   4xx 3   5xx 4   limited 5 (429, 503)   1xx 1   other
            of these 4 × 500, 3 × 404, 2 × 302, 1 × 204
 errors     3 answered 4xx   4 answered 5xx   1 answered as no standard says   \
 30 connection refused   1 timed out   1 answer is not HTTP/1.1   2 unanswered at the end
-verdict    NOT HELD: interrupted; sent 40 of 90 (connection refused); \
+verdict    RATE NOT HELD: interrupted; sent 40 of 90 (connection refused); \
 rate off by -13.3333 %, more than 0.1 %
 ";
     assert_eq!(report.to_string(), expected);
@@ -323,16 +323,16 @@ fn ramp() -> Report {
 #[test]
 fn a_rate_that_changes_is_held_when_all_was_sent_on_time() {
     let mut report = ramp();
-    assert_eq!(report.verdict(), Verdict::Held);
+    assert_eq!(report.verdict(), Verdict::RateHeld);
     // One interval at the highest rate.
     report.lag.p99 = Duration::from_micros(3333);
-    assert_eq!(report.verdict(), Verdict::Held);
+    assert_eq!(report.verdict(), Verdict::RateHeld);
     // A mean says little here, and is not judged.
     report.span += 100 * MILLI;
-    assert_eq!(report.verdict(), Verdict::Held);
+    assert_eq!(report.verdict(), Verdict::RateHeld);
     report.lag.p99 = Duration::from_micros(3400);
     report.counts.sent = 999;
-    let Verdict::NotHeld(causes) = report.verdict() else {
+    let Verdict::RateNotHeld(causes) = report.verdict() else {
         panic!("{report}");
     };
     let causes: Vec<_> = causes.iter().map(Cause::to_string).collect();
@@ -373,7 +373,7 @@ fn the_text_of_a_ramp_says_how_close_each_second_was() {
     );
     assert_eq!(
         line(&report, "verdict"),
-        "verdict    HELD: all sent, 5 of 5 seconds within 1 of the plan, lag p99 at most 3.33 ms"
+        "verdict    RATE HELD: all sent, 5 of 5 seconds within 1 of the plan, lag p99 at most 3.33 ms"
     );
     report.timeline.slots = slots([120, 160, 200, 240, 280], [120, 150, 210, 240, 280]);
     report.timeline.width = 7000 * MILLI;
@@ -404,7 +404,7 @@ fn under() -> Report {
         interval: 10 * MILLI,
         highest_per_second: Some(100.0),
         burst: 1,
-        promise: Some(Promise {
+        guarantee: Some(Guarantee {
             burst: 1,
             per_second: 100.0,
         }),
@@ -425,9 +425,9 @@ fn under() -> Report {
 }
 
 #[test]
-fn a_rate_that_is_never_exceeded_is_stayed_under() {
+fn a_limit_that_is_never_exceeded_is_kept() {
     let report = under();
-    assert_eq!(report.verdict(), Verdict::Under);
+    assert_eq!(report.verdict(), Verdict::RateLimitKept);
     let text = report.to_string();
     assert!(
         text.contains(
@@ -436,32 +436,32 @@ fn a_rate_that_is_never_exceeded_is_stayed_under() {
         "{text}"
     );
     assert!(text.contains("sent       500 in 4.99 s"), "{text}");
-    let last = "verdict    UNDER: no two sends closer together than 10 ms\n";
+    let last = "verdict    RATE LIMIT KEPT: no two sends closer together than 10 ms\n";
     assert!(text.ends_with(last), "{text}");
     // However little was sent: that is what was asked for.
     let mut idle = under();
     idle.counts.sent = 0;
     idle.pacing.envelope.clear();
-    assert_eq!(idle.verdict(), Verdict::Under);
+    assert_eq!(idle.verdict(), Verdict::RateLimitKept);
 }
 
 #[test]
 fn sends_that_are_closer_together_than_may_be_are_found() {
     let mut report = under();
     report.pacing.envelope[1].within = Duration::from_nanos(19_999_998);
-    let Verdict::NotHeld(causes) = report.verdict() else {
+    let Verdict::RateLimitNotKept(causes) = report.verdict() else {
         panic!("{report}");
     };
     assert_eq!(causes.len(), 1);
     assert_eq!(causes[0].to_string(), "sent 3 in 20 ms, of 2 that may be");
-    report.asked.promise = Some(Promise {
+    report.asked.guarantee = Some(Guarantee {
         burst: 3,
         per_second: 100.0,
     });
-    assert_eq!(report.verdict(), Verdict::Under);
+    assert_eq!(report.verdict(), Verdict::RateLimitKept);
     let text = report.to_string();
     assert!(
-        text.ends_with("verdict    UNDER: never more sent than 3 and 100/s\n"),
+        text.ends_with("verdict    RATE LIMIT KEPT: never more sent than 3 and 100/s\n"),
         "{text}"
     );
 }
@@ -469,7 +469,7 @@ fn sends_that_are_closer_together_than_may_be_are_found() {
 #[test]
 fn a_window_that_holds_more_than_may_be_is_found() {
     let mut report = under();
-    report.asked.promise = None;
+    report.asked.guarantee = None;
     report.asked.window = Some(Window {
         sends: 100,
         span: 1000 * MILLI,
@@ -482,7 +482,7 @@ fn a_window_that_holds_more_than_may_be_is_found() {
     for (sends, within_ns) in [(100, 0), (101, 1_000_000_000), (200, 1_999_999_999)] {
         let text = judged(sends, within_ns);
         assert!(
-            text.ends_with("verdict    UNDER: never more than 100 sent in any 1 s\n"),
+            text.ends_with("verdict    RATE LIMIT KEPT: never more than 100 sent in any 1 s\n"),
             "{text}"
         );
     }
@@ -491,20 +491,20 @@ fn a_window_that_holds_more_than_may_be_is_found() {
         (201, 1_500_000_000, "sent 201 in 1.5 s, of 200 that may be"),
     ] {
         let text = judged(sends, within_ns);
-        let last = format!("verdict    NOT HELD: {expected}\n");
+        let last = format!("verdict    RATE LIMIT NOT KEPT: {expected}\n");
         assert!(text.ends_with(&last), "{text}");
     }
 }
 
 #[test]
-fn what_is_left_out_is_not_held() {
+fn a_rate_with_skipped_requests_is_not_held() {
     assert_eq!(
         reasons(|report| {
             report.counts.skipped = 7;
             report.counts.sent = 4993;
             report.span = 4992 * MILLI;
         }),
-        "left out 7 of 5000 that were late",
+        "skipped 7 of 5000 that were late",
     );
 }
 
@@ -519,7 +519,7 @@ fn a_run_without_a_rate_is_not_judged() {
         interval: Duration::ZERO,
         highest_per_second: None,
         burst: 1,
-        promise: None,
+        guarantee: None,
         window: None,
     };
     report.counts.scheduled = None;

@@ -10,7 +10,7 @@ fn a_timeline_is_written_as_pinned() {
     let mut report = sample::full();
     // A slot in which nothing was sent or answered has no durations.
     report.timeline.slots.push(Slot {
-        due: 30,
+        scheduled: 30,
         ..Slot::default()
     });
     let pinned = include_str!("pinned/report.csv")

@@ -57,7 +57,7 @@ fn odd() -> Vec<Report> {
     huge.timeline.width = most;
     huge.timeline.slots = vec![
         Slot {
-            due: u64::MAX,
+            scheduled: u64::MAX,
             sent: u64::MAX,
             response_max: most,
             ..Slot::default()
@@ -237,15 +237,15 @@ fn a_page_says_what_was_asked_and_how_it_went() {
     let said = [
         &[
             "before",
-            "HELD",
+            "RATE HELD",
             "hold 1000/s",
             "rate within 0.1 %",
             "lag p99 at most 1 ms",
         ][..],
         &[
             "after",
-            "NOT HELD",
-            "left out 7 of 3000",
+            "RATE NOT HELD",
+            "skipped 7 of 3000",
             "interrupted",
             "http://127.0.0.1:8080/?a=1&b=<2>",
         ],
@@ -277,7 +277,7 @@ fn the_numbers_of_a_run_are_on_its_page() {
     let rows = rows(&page);
     let expected = [
         "sent|2970 of 3000",
-        "left out, being late|7",
+        "skipped, being late|7",
         "could not be sent|23",
         "waited for one|11, up to 41.0 ms",
         "did not open|8 (connection refused)",
@@ -313,14 +313,14 @@ fn a_quantile_that_is_only_the_maximum_is_left_out() {
     }
 }
 
-/// Without a rate nothing is due, and so nothing late.
+/// Without a rate nothing is scheduled, and so nothing is late.
 #[test]
 fn a_run_without_a_rate_has_no_lag() {
     let mut report = sample::held(3);
     report.asked.mode = Mode::Unpaced;
     let page = html::page(&[("run", &report)]);
     assert!(rows(&page).contains(&"lag|–|–|–|–|–|–|–".to_owned()));
-    assert!(page.contains("nothing was due") && !page.contains(">target<"));
+    assert!(page.contains("nothing was scheduled") && !page.contains(">target<"));
 }
 
 /// The places of a path's corners, in pixels from the top left.
@@ -369,7 +369,7 @@ fn line(page: &str, class: &str) -> Vec<(f64, f64)> {
 fn a_line_is_where_its_numbers_are() {
     let mut report = sample::held(4);
     for (slot, sent) in report.timeline.slots.iter_mut().zip([1_000, 500, 0, 1_000]) {
-        (slot.due, slot.sent) = (1_000, sent);
+        (slot.scheduled, slot.sent) = (1_000, sent);
     }
     // From 62 to 1120 for four seconds, from 256 up to 30 for 1080/s.
     let (x, y) = (
@@ -411,7 +411,7 @@ fn the_last_second_of_a_steady_run_does_not_look_slower() {
     report.span = Duration::from_micros(2_499_000);
     let last = &mut report.timeline.slots[2];
     (
-        last.due,
+        last.scheduled,
         last.sent,
         last.admitted,
         last.limited,

@@ -79,7 +79,7 @@ fn a_report_without_what_windows_may_hold_is_read() {
     assert!(asked.remove("window").is_some());
     let read = Report::from_json(&value.to_string()).unwrap();
     assert_eq!(read.asked.window, None);
-    assert_eq!(read.asked.promise, sample::full().asked.promise);
+    assert_eq!(read.asked.guarantee, sample::full().asked.guarantee);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn every_failure_is_read_back() {
 #[test]
 fn what_was_computed_and_what_is_unknown_is_ignored() {
     let mut value: Value = serde_json::from_str(&sample::full().to_json()).unwrap();
-    value["verdict"]["word"] = "HELD".into();
+    value["verdict"]["word"] = "RATE HELD".into();
     value["achieved_per_second"] = Value::Null;
     value["later"] = "a field of a later version".into();
     value["counts"]["later"] = 7.into();

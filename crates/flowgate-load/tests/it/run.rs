@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use flowgate::Quota;
 use flowgate_load::{
-    Cause, Driver, Extent, Failure, Late, Margin, Mode, Origin, Pace, Plan, RunError, Schedule,
-    Segment, Slot, Stop, Target, Verdict,
+    Cause, Extent, Failure, Late, Margin, Mode, Origin, Pace, PacingLimiter, Plan, RunError,
+    Schedule, Segment, Slot, Stop, Target, Verdict,
 };
 
 fn plan(origin: &Origin, requests: u64) -> Plan {
@@ -105,7 +105,7 @@ fn slow_server(delay: Duration) -> Target {
     Target::parse(&target).unwrap()
 }
 
-/// Five requests, nearly at once, and one connection that takes `delay` for each.
+/// Five requests, nearly simultaneous, and one connection that takes `delay` for each.
 #[test]
 fn a_request_that_waits_for_a_connection_keeps_its_due_time() {
     let delay = Duration::from_millis(40);
@@ -128,7 +128,7 @@ fn a_request_that_waits_for_a_connection_keeps_its_due_time() {
         "{report}"
     );
     assert!(report.connections.longest_wait >= at_least(4), "{report}");
-    let Verdict::NotHeld(causes) = report.verdict() else {
+    let Verdict::RateNotHeld(causes) = report.verdict() else {
         panic!("{report}");
     };
     assert!(
@@ -173,7 +173,7 @@ fn schedules_of_every_kind_are_sent_to_the_last_request() {
         assert_eq!(report.counts.statuses.success, len, "{report}");
         let slots = &report.timeline.slots;
         let total = |of: fn(&Slot) -> u64| slots.iter().map(of).sum::<u64>();
-        assert_eq!(total(|slot| slot.due), len, "{report}");
+        assert_eq!(total(|slot| slot.scheduled), len, "{report}");
         assert_eq!(total(|slot| slot.sent), len, "{report}");
         assert_eq!(total(|slot| slot.admitted), len, "{report}");
     }
@@ -183,17 +183,17 @@ fn schedules_of_every_kind_are_sent_to_the_last_request() {
 #[test]
 fn at_most_a_rate_keeps_every_distance() {
     let origin = Origin::start().unwrap();
-    for (driver, burst) in [
-        (Driver::at_most(Quota::per_second(400)), 1),
-        (Driver::parse("token 400/s burst 20").unwrap(), 20),
+    for (limiter, burst) in [
+        (PacingLimiter::at_most(Quota::per_second(400)), 1),
+        (PacingLimiter::parse("token 400/s burst 20").unwrap(), 20),
     ] {
-        let pace = Pace::Under(driver, Extent::Requests(100));
+        let pace = Pace::Under(limiter, Extent::Requests(100));
         let plan = Plan::new(Target::parse(&origin.url()).unwrap(), pace);
         let report = flowgate_load::run(plan, &Stop::new()).unwrap();
         assert_eq!(report.counts.statuses.success, 100, "{report}");
-        assert_eq!(report.verdict(), Verdict::Under, "{report}");
+        assert_eq!(report.verdict(), Verdict::RateLimitKept, "{report}");
         assert_eq!(
-            report.asked.promise.map(|promise| promise.burst),
+            report.asked.guarantee.map(|guarantee| guarantee.burst),
             Some(burst)
         );
         if burst == 1 {
@@ -204,15 +204,15 @@ fn at_most_a_rate_keeps_every_distance() {
 }
 
 #[test]
-fn a_limiter_without_a_simple_promise_drives_a_run_for_a_time() {
+fn a_limiter_without_a_simple_guarantee_drives_a_run_for_a_time() {
     let origin = Origin::start().unwrap();
-    let driver = Driver::parse("sliding 10/s").unwrap();
-    let pace = Pace::Under(driver, Extent::Lasting(Duration::from_millis(1100)));
+    let limiter = PacingLimiter::parse("sliding 10/s").unwrap();
+    let pace = Pace::Under(limiter, Extent::Lasting(Duration::from_millis(1100)));
     let plan = Plan::new(Target::parse(&origin.url()).unwrap(), pace);
     let report = flowgate_load::run(plan, &Stop::new()).unwrap();
-    // Ten at once, and ten a second after.
+    // A burst of ten, and ten a second after.
     assert_eq!((report.counts.scheduled, report.counts.sent), (None, 20));
-    assert_eq!(report.verdict(), Verdict::Under);
+    assert_eq!(report.verdict(), Verdict::RateLimitKept);
     let eleven = report
         .pacing
         .envelope
@@ -232,8 +232,8 @@ fn what_could_not_be_written_counts_as_well() {
         let streams: Vec<_> = listener.incoming().take(1).collect();
         drop((listener, streams));
     });
-    let driver = Driver::at_most(Quota::per_second(20));
-    let mut plan = Plan::new(target, Pace::Under(driver, Extent::Requests(3)));
+    let limiter = PacingLimiter::at_most(Quota::per_second(20));
+    let mut plan = Plan::new(target, Pace::Under(limiter, Extent::Requests(3)));
     plan.connections = NonZeroUsize::MIN;
     let began = Instant::now();
     let report = flowgate_load::run(plan, &Stop::new()).unwrap();
@@ -286,7 +286,7 @@ fn late_requests_are_left_out_where_that_is_asked_for() {
     let counts = &report.counts;
     assert_eq!(counts.sent + counts.skipped, 40, "{report}");
     assert!(counts.sent >= 1 && counts.skipped >= 30, "{report}");
-    let Verdict::NotHeld(causes) = report.verdict() else {
+    let Verdict::RateNotHeld(causes) = report.verdict() else {
         panic!("{report}");
     };
     assert!(
@@ -326,7 +326,7 @@ fn targets_of_two_hosts_are_refused() {
 
 /// Whatever happened to a request on its way, the server has seen it by the time of its answer.
 #[test]
-fn margins_are_added_to_the_distances_of_a_driver() {
+fn margins_are_added_to_the_distances_of_a_pacing_limiter() {
     let ms = Duration::from_millis;
     let answer = ms(20);
     for (margin, shortest) in [
@@ -335,8 +335,8 @@ fn margins_are_added_to_the_distances_of_a_driver() {
         (Margin::Time(ms(3)), ms(13)),
         (Margin::Time(Duration::ZERO), ms(10)),
     ] {
-        let driver = Driver::at_most(Quota::per_second(100)).margin(margin);
-        let pace = Pace::Under(driver, Extent::Requests(5));
+        let limiter = PacingLimiter::at_most(Quota::per_second(100)).margin(margin);
+        let pace = Pace::Under(limiter, Extent::Requests(5));
         let report = flowgate_load::run(Plan::new(slow_server(answer), pace), &Stop::new());
         let report = report.unwrap();
         assert_eq!(report.counts.statuses.success, 5, "{report}");

@@ -1,4 +1,4 @@
-//! Schedules against their closed form: request k is due at ⌈k · period / count⌉ ns.
+//! Schedules against their closed form: request k is scheduled at ⌈k · period / count⌉ ns.
 
 use std::time::Duration;
 
@@ -45,15 +45,15 @@ fn c8_every_request_is_due_at_the_closed_form_and_before_the_end() {
         let duration = Duration::from_millis(duration_ms);
         let schedule = lasting(rate, duration).at_most(10_000);
         for index in 0..schedule.len() {
-            let due = (u128::from(index) * period_ns).div_ceil(count);
+            let scheduled = (u128::from(index) * period_ns).div_ceil(count);
             assert_eq!(
-                schedule.due(index).unwrap().as_nanos(),
-                due,
+                schedule.scheduled(index).unwrap().as_nanos(),
+                scheduled,
                 "{rate}, request {index}"
             );
-            assert!(index == 0 || due < duration.as_nanos());
+            assert!(index == 0 || scheduled < duration.as_nanos());
         }
-        assert_eq!(schedule.due(schedule.len()), None);
+        assert_eq!(schedule.scheduled(schedule.len()), None);
     }
 }
 
@@ -62,9 +62,9 @@ fn c8_a_schedule_does_not_drift_over_a_year() {
     let year = Duration::from_secs(365 * 86_400);
     let schedule = lasting("3/s", 2 * year);
     let per_year = 3 * 365 * 86_400;
-    assert_eq!(schedule.due(per_year), Some(year));
+    assert_eq!(schedule.scheduled(per_year), Some(year));
     assert_eq!(
-        schedule.due(per_year + 1),
+        schedule.scheduled(per_year + 1),
         Some(year + Duration::from_nanos(333_333_334))
     );
 }

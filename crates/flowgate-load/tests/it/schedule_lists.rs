@@ -22,10 +22,10 @@ fn a_burst_comes_when_its_first_request_would_at_a_constant_rate() {
         let size = size.max(1);
         let constant = Schedule::lasting(quota, 30 * SECOND).unwrap();
         assert_eq!(bursts.len(), constant.len() / size * size, "{rate}");
-        for (index, due) in (0..).zip(bursts.times()) {
+        for (index, scheduled) in (0..).zip(bursts.times()) {
             assert_eq!(
-                Some(due),
-                constant.due(index / size * size),
+                Some(scheduled),
+                constant.scheduled(index / size * size),
                 "{rate}, {index}"
             );
         }
@@ -56,7 +56,7 @@ fn a_duration_has_whole_bursts_and_at_least_one() {
         Schedule::bursts(yearly, 10, 1000),
         Err(ScheduleError::TooLong)
     );
-    // However many there are: all of them are due at once.
+    // However many there are: all of them are scheduled for the same time.
     let all = Schedule::bursts(yearly, u64::MAX, SECOND).unwrap();
     assert_eq!((all.len(), all.span()), (u64::MAX, Duration::ZERO));
 }
@@ -70,16 +70,22 @@ fn each_line_is_a_due_time() {
     let text = "# seconds\n0\n0.000000001\r\n\n  1.5 \n1.5\n01.50\n2.\n.25e\n";
     assert!(replay(text).is_err());
     let schedule = replay(&text.replace(".25e", "18446744073.709551615")).unwrap();
-    let nanos: Vec<_> = schedule.times().map(|due| due.as_nanos()).collect();
+    let nanos: Vec<_> = schedule
+        .times()
+        .map(|scheduled| scheduled.as_nanos())
+        .collect();
     let half = 1_500_000_000;
     assert_eq!(
         nanos,
         [0, 1, half, half, half, 2_000_000_000, u128::from(u64::MAX)]
     );
-    assert_eq!(replay(".5").unwrap().due(0), Some(SECOND / 2));
+    assert_eq!(replay(".5").unwrap().scheduled(0), Some(SECOND / 2));
     // Late rather than early, and in order.
     let rounded = replay("0.0000000001\n0.0000000010\n0.00000000100\n0.0000000011").unwrap();
-    let nanos: Vec<_> = rounded.times().map(|due| due.as_nanos()).collect();
+    let nanos: Vec<_> = rounded
+        .times()
+        .map(|scheduled| scheduled.as_nanos())
+        .collect();
     assert_eq!(nanos, [1, 1, 1, 2]);
     assert_eq!(
         (schedule.interval(), schedule.per_second().is_some()),

@@ -14,8 +14,8 @@ fn of(requests: u64, seed: u64) -> Schedule {
 /// Gaps in mean gaps, that before the first request too.
 fn gaps(schedule: &Schedule) -> Vec<f64> {
     let mut before = 0.0;
-    let gap = |due: Duration| {
-        let at = due.as_secs_f64() * 1000.0;
+    let gap = |scheduled: Duration| {
+        let at = scheduled.as_secs_f64() * 1000.0;
         let gap = at - before;
         before = at;
         gap
@@ -86,7 +86,7 @@ fn gaps_know_nothing_of_each_other() {
         let places = schedule
             .times()
             .take(99_999)
-            .map(|due| due.as_secs_f64() / span)
+            .map(|scheduled| scheduled.as_secs_f64() / span)
             .collect();
         let statistic = kolmogorov_smirnov(places, |place| place);
         assert!(statistic < ONE_IN_A_THOUSAND, "seed {seed}: {statistic}");
@@ -109,8 +109,8 @@ fn the_same_seed_gives_the_same_times_to_any_number_of_workers() {
             );
         }
     }
-    for (index, due) in (0..).zip(&times) {
-        assert_eq!(schedule.due(index), Some(*due));
+    for (index, scheduled) in (0..).zip(&times) {
+        assert_eq!(schedule.scheduled(index), Some(*scheduled));
     }
     assert_eq!(
         schedule.clone().at_most(7).times().collect::<Vec<_>>(),

@@ -1,4 +1,4 @@
-//! Rates that change, against the integral of the rate: request k is due when it begins to exceed k.
+//! Rates that change, against the integral of the rate: request k is scheduled when it begins to exceed k.
 
 use std::time::Duration;
 
@@ -25,11 +25,11 @@ fn plan(parts: &[(u64, &str, &str)]) -> Schedule {
     Schedule::segments(&segments).unwrap()
 }
 
-/// Requests due in `start..end`, found by asking for each.
+/// Requests scheduled in `start..end`, found by asking for each.
 fn due_between(schedule: &Schedule, start: Duration, end: Duration) -> usize {
     schedule
         .times()
-        .filter(|due| (start..end).contains(due))
+        .filter(|scheduled| (start..end).contains(scheduled))
         .count()
 }
 
@@ -38,14 +38,18 @@ fn check_order(schedule: &Schedule) {
     let times: Vec<_> = schedule.times().collect();
     assert_eq!(times.len() as u64, schedule.len());
     assert!(times.is_sorted());
-    for (index, due) in (0..).zip(&times) {
-        assert_eq!(schedule.due(index), Some(*due), "request {index}");
+    for (index, scheduled) in (0..).zip(&times) {
+        assert_eq!(
+            schedule.scheduled(index),
+            Some(*scheduled),
+            "request {index}"
+        );
     }
     for worker in 0..3 {
         let of_worker = times.iter().copied().skip(worker).step_by(3);
         assert!(schedule.times().skip(worker).step_by(3).eq(of_worker));
     }
-    assert_eq!(schedule.due(schedule.len()), None);
+    assert_eq!(schedule.scheduled(schedule.len()), None);
     assert_eq!(times.last(), Some(&schedule.span()));
 }
 
@@ -67,7 +71,11 @@ fn a_ramp_between_equal_rates_is_the_constant_rate() {
         assert_eq!(ramp.len(), constant.len(), "{text}");
         let last = constant.len() - 1;
         for index in (0..last.min(5000)).chain([last / 3, last / 2, last]) {
-            assert_eq!(ramp.due(index), constant.due(index), "{text}, {index}");
+            assert_eq!(
+                ramp.scheduled(index),
+                constant.scheduled(index),
+                "{text}, {index}"
+            );
         }
         assert_eq!(ramp.interval(), constant.interval(), "{text}");
     }
@@ -99,10 +107,10 @@ fn c8_every_request_of_a_ramp_is_due_at_the_least_nanosecond_at_which_the_integr
         };
         let all = (from.0 * to.1 + to.0 * from.1) * twice / (4 * from.1 * to.1);
         assert_eq!(i128::from(ramp.len()), all, "{from:?} to {to:?}");
-        for (index, due) in (0..).zip(ramp.times()) {
-            let due = i128::try_from(due.as_nanos()).unwrap();
-            assert!(is_reached(index, due), "{from:?} to {to:?}, {index}");
-            let is_least = due == 0 || !is_reached(index, due - 1);
+        for (index, scheduled) in (0..).zip(ramp.times()) {
+            let scheduled = i128::try_from(scheduled.as_nanos()).unwrap();
+            assert!(is_reached(index, scheduled), "{from:?} to {to:?}, {index}");
+            let is_least = scheduled == 0 || !is_reached(index, scheduled - 1);
             assert!(is_least, "{from:?} to {to:?}, {index}");
         }
         check_order(&ramp);
@@ -146,16 +154,16 @@ fn nothing_is_missing_or_doubled_at_a_seam() {
         (1, "100/s", "100/s"),
         (1, "10/s", "10/s"),
     ]);
-    let ms = |index| schedule.due(index).unwrap().as_millis();
+    let ms = |index| schedule.scheduled(index).unwrap().as_millis();
     assert_eq!((ms(9), ms(10), ms(11)), (900, 1000, 1010));
     assert_eq!((ms(109), ms(110), ms(111)), (1990, 2000, 2100));
 
     // A part that ends within a request hands the rest on: 2.5, then 1 more at double speed.
     let schedule = plan(&[(5, "1/2s", "1/2s"), (1, "1/s", "1/s")]);
-    assert_eq!(schedule.due(2), Some(4 * SECOND));
+    assert_eq!(schedule.scheduled(2), Some(4 * SECOND));
     assert_eq!(schedule.len(), 3);
     let schedule = plan(&[(5, "1/2s", "1/2s"), (2, "1/s", "1/s")]);
-    assert_eq!(schedule.due(3), Some(SECOND * 11 / 2));
+    assert_eq!(schedule.scheduled(3), Some(SECOND * 11 / 2));
 
     // One request in three parts of a third each, and in parts that are no whole numbers at all.
     assert_eq!(plan(&[(1, "1/3s", "1/3s"); 3]).len(), 1);
@@ -171,7 +179,7 @@ fn nothing_is_missing_or_doubled_at_a_seam() {
         to: Some(Quota::new(1, odd).unwrap()),
     };
     let halves = Schedule::segments(&[half; 4]).unwrap();
-    assert_eq!((halves.len(), halves.due(1)), (2, Some(2 * odd)));
+    assert_eq!((halves.len(), halves.scheduled(1)), (2, Some(2 * odd)));
     // A ramp cut in two where its rate is 3/s.
     let split = plan(&[(1, "0", "3/s"), (2, "3/s", "9/s")]);
     assert!(split.times().eq(plan(&[(3, "0", "9/s")]).times()));
@@ -185,12 +193,15 @@ fn a_request_that_falls_on_a_pause_waits_for_its_end() {
         (5, "0", "0"),
         (1, "2/s", "2/s"),
     ]);
-    let due: Vec<_> = schedule.times().map(|due| due.as_millis()).collect();
-    assert_eq!(due, [2000, 3000, 4000, 10_000, 10_500]);
+    let scheduled: Vec<_> = schedule
+        .times()
+        .map(|scheduled| scheduled.as_millis())
+        .collect();
+    assert_eq!(scheduled, [2000, 3000, 4000, 10_000, 10_500]);
     let at_the_end = plan(&[(3, "1/s", "1/s"), (5, "0", "0")]);
     assert_eq!((at_the_end.len(), at_the_end.span()), (3, 2 * SECOND));
     assert_eq!(
-        plan(&[(9, "0", "0"), (1, "1/day", "1/day")]).due(0),
+        plan(&[(9, "0", "0"), (1, "1/day", "1/day")]).scheduled(0),
         Some(9 * SECOND)
     );
 }
@@ -202,16 +213,16 @@ fn c8_a_plan_does_not_drift_over_a_century() {
     let last = 3 * 100 * year;
     assert_eq!(schedule.len(), last);
     assert_eq!(
-        schedule.due(3 * year + 1),
+        schedule.scheduled(3 * year + 1),
         Some(Duration::from_secs(year) + SECOND / 3 + NANO)
     );
     assert_eq!(
-        schedule.due(3 * 99 * year),
+        schedule.scheduled(3 * 99 * year),
         Some(Duration::from_secs(99 * year))
     );
     // A quarter of the ramp's requests by half its time.
-    let due = schedule.due(3 * 99 * year + 3 * year / 4).unwrap();
-    assert_eq!(due, Duration::from_secs(99 * year + year / 2));
+    let scheduled = schedule.scheduled(3 * 99 * year + 3 * year / 4).unwrap();
+    assert_eq!(scheduled, Duration::from_secs(99 * year + year / 2));
 }
 
 #[test]
@@ -277,9 +288,12 @@ fn the_largest_numbers_that_are_accepted_are_computed_without_wrapping() {
         let schedule = Schedule::ramp(rate(from), rate(to), duration).unwrap();
         let last = schedule.len() - 1;
         for index in [0, 1, 2, last / 3, last / 2, last - 1, last] {
-            let (due, next) = (schedule.due(index).unwrap(), schedule.due(index + 1));
+            let (scheduled, next) = (
+                schedule.scheduled(index).unwrap(),
+                schedule.scheduled(index + 1),
+            );
             assert!(
-                due <= duration && next.is_none_or(|next| due <= next),
+                scheduled <= duration && next.is_none_or(|next| scheduled <= next),
                 "{from}:{to} {index}"
             );
         }
@@ -306,8 +320,8 @@ fn a_sine_has_its_mean_in_every_whole_period_and_more_in_the_first_half() {
         let per_period = mean * seconds;
         assert_eq!(schedule.len(), 3 * per_period);
         for whole in 0..3 {
-            let due = schedule.due(u64::from(whole) * per_period);
-            assert_eq!(due, Some(whole * period));
+            let scheduled = schedule.scheduled(u64::from(whole) * per_period);
+            assert_eq!(scheduled, Some(whole * period));
         }
         // amplitude · period / π more than the mean.
         let surplus = (amplitude * seconds) as f64 / PI;
@@ -330,8 +344,11 @@ fn every_request_of_a_sine_is_due_where_the_integral_reaches_it() {
             500.0 * seconds
                 + amplitude * 8.0 / (2.0 * PI) * (1.0 - (2.0 * PI * seconds / 8.0).cos())
         };
-        for (index, due) in (0_u32..).zip(schedule.times()) {
-            let (before, at) = ((due.saturating_sub(NANO)).as_secs_f64(), due.as_secs_f64());
+        for (index, scheduled) in (0_u32..).zip(schedule.times()) {
+            let (before, at) = (
+                (scheduled.saturating_sub(NANO)).as_secs_f64(),
+                scheduled.as_secs_f64(),
+            );
             let index = f64::from(index);
             assert!(integral(at) > index - 1e-9, "{amplitude}, {index}");
             assert!(
@@ -347,7 +364,7 @@ fn a_sine_lasts_as_long_or_as_many_requests_as_is_asked() {
     let [mean, amplitude]: [Quota; 2] = ["10/s", "10/s"].map(|text| text.parse().unwrap());
     let schedule = Schedule::sine(mean, amplitude, 4 * SECOND, 1000).unwrap();
     assert_eq!(schedule.len(), 1000);
-    assert_eq!(schedule.due(40), Some(4 * SECOND));
+    assert_eq!(schedule.scheduled(40), Some(4 * SECOND));
     assert_eq!(schedule.interval(), SECOND / 20);
     assert_eq!(schedule.highest_per_second().map(f64::ceil), Some(20.0));
     // 1.67 in the first period and 0.57 in the part of the second.
@@ -357,7 +374,7 @@ fn a_sine_lasts_as_long_or_as_many_requests_as_is_asked() {
     let year = Duration::from_secs(365 * 86_400);
     let schedule = wave("10/s", "10/s", 4 * SECOND, 100 * year);
     assert_eq!(schedule.len(), 10 * 100 * 365 * 86_400);
-    assert_eq!(schedule.due(10 * 99 * 365 * 86_400), Some(99 * year));
+    assert_eq!(schedule.scheduled(10 * 99 * 365 * 86_400), Some(99 * year));
 }
 
 #[test]

@@ -79,17 +79,35 @@ pub(super) fn check(
     }
 }
 
+/// Checks that no more was admitted from the one time to the other than is allowed.
+fn within(from_ns: u64, to_ns: u64, admitted: u128, allowed: u128) -> Result<(), Broken> {
+    if admitted <= allowed {
+        return Ok(());
+    }
+    Err(Broken {
+        from_ns,
+        to_ns,
+        admitted,
+        allowed,
+    })
+}
+
 /// The last era that had begun by `at_ns`.
 fn era_at(eras: &[Era], at_ns: u64) -> usize {
     eras.partition_point(|era| era.since_ns <= at_ns)
         .saturating_sub(1)
 }
 
+/// The end of the era of this index.
+fn until_ns(eras: &[Era], index: usize) -> u64 {
+    eras.get(index + 1).map_or(u64::MAX, |next| next.since_ns)
+}
+
 /// What flows in from the clock's origin until `at_ns`.
 fn flowed(eras: &[Era], at_ns: u64) -> BigRational {
     let mut sum = BigRational::from_integer(0.into());
     for (index, era) in eras.iter().enumerate() {
-        let until_ns = eras.get(index + 1).map_or(u64::MAX, |next| next.since_ns);
+        let until_ns = until_ns(eras, index);
         let ns =
             era.limiter_ns(at_ns.min(until_ns).max(era.since_ns)) - era.limiter_ns(era.since_ns);
         sum += BigRational::new(era.rate.accrual.into(), era.rate.price.into())
@@ -110,7 +128,7 @@ fn buckets(eras: &[Era], overdrawn: u64, grants: &[Decided]) -> Result<(), Broke
         for (last, Decided { grant: to, .. }) in grants.iter().enumerate().skip(first) {
             admitted += u128::from(to.n);
             let in_force = eras.iter().enumerate().filter(|(index, era)| {
-                let until_ns = eras.get(index + 1).map_or(u64::MAX, |next| next.since_ns);
+                let until_ns = until_ns(eras, *index);
                 era.since_ns <= to.at_ns && from.at_ns <= until_ns
             });
             let bursts = in_force.map(|(_, era)| era.rate.burst_units);
@@ -125,14 +143,7 @@ fn buckets(eras: &[Era], overdrawn: u64, grants: &[Decided]) -> Result<(), Broke
             }
             let flowed = (&flowed[last] - &flowed[first]).floor().to_integer();
             let allowed = at_most.saturating_add(u128::try_from(flowed).unwrap_or(u128::MAX));
-            if admitted > allowed {
-                return Err(Broken {
-                    from_ns: from.at_ns,
-                    to_ns: to.at_ns,
-                    admitted,
-                    allowed,
-                });
-            }
+            within(from.at_ns, to.at_ns, admitted, allowed)?;
         }
     }
     Ok(())
@@ -171,14 +182,7 @@ fn spans(eras: &[Era], most: fn(u128) -> u128, grants: &[Decided]) -> Result<(),
             }
             admitted += u128::from(to.n);
             let allowed = most(largest_limit(eras));
-            if admitted > allowed {
-                return Err(Broken {
-                    from_ns: from.at_ns,
-                    to_ns: to.at_ns,
-                    admitted,
-                    allowed,
-                });
-            }
+            within(from.at_ns, to.at_ns, admitted, allowed)?;
         }
     }
     Ok(())
@@ -206,15 +210,8 @@ fn cells(
             .map(|decided| u128::from(decided.grant.n))
             .sum();
         let allowed = largest_limit(eras_of(eras, &inside));
-        if admitted > allowed {
-            let last = inside.last().unwrap_or(from);
-            return Err(Broken {
-                from_ns: from.grant.at_ns,
-                to_ns: last.grant.at_ns,
-                admitted,
-                allowed,
-            });
-        }
+        let last = inside.last().unwrap_or(from);
+        within(from.grant.at_ns, last.grant.at_ns, admitted, allowed)?;
     }
     Ok(())
 }
@@ -228,14 +225,8 @@ fn next_pays(eras: &[Era], grants: &[Decided]) -> Result<(), Broken> {
         let span_ns = i128::from(to.at_ns - from.at_ns);
         let allowed = |era: &Era| era.rate.accrual * span_ns / era.rate.price;
         let allowed = eras.iter().map(allowed).max().unwrap_or(0);
-        if i128::from(from.n) > allowed {
-            return Err(Broken {
-                from_ns: from.at_ns,
-                to_ns: to.at_ns,
-                admitted: from.n.into(),
-                allowed: u128::try_from(allowed).unwrap_or(0),
-            });
-        }
+        let allowed = u128::try_from(allowed).unwrap_or(0);
+        within(from.at_ns, to.at_ns, from.n.into(), allowed)?;
     }
     Ok(())
 }
@@ -246,7 +237,7 @@ fn levels(eras: &[Era], grants: &[Decided]) -> Result<(), Broken> {
     for decided in grants {
         let Grant { at_ns, n, .. } = decided.grant;
         let half_lives = eras.iter().enumerate().map(|(index, era)| {
-            let until_ns = eras.get(index + 1).map_or(u64::MAX, |next| next.since_ns);
+            let until_ns = until_ns(eras, index);
             let ns = at_ns
                 .min(until_ns)
                 .saturating_sub(era.since_ns.max(last_ns));

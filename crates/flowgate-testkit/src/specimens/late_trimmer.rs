@@ -61,7 +61,7 @@ impl LateTrimmer {
 
 impl Subject for LateTrimmer {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::default()
+        Capabilities::NONE
     }
 
     fn step(&mut self, step: &Step) -> Outcome {

@@ -96,17 +96,7 @@ use crate::subject::Capabilities;
 /// A limiter that can only try, with any cost.
 const TRIES: Capabilities = Capabilities {
     costs: true,
-    take_up_to: false,
-    overdraw: false,
-    reserve: false,
-    refund: false,
-    available: false,
-    set_quota: false,
-    set_refill: false,
-    retry_after: false,
-    wait: false,
-    hold: false,
-    own_clock: false,
+    ..Capabilities::NONE
 };
 
 fn verdict(admitted: bool) -> Outcome {

@@ -52,7 +52,7 @@ impl StaleAnchor {
 
 impl Subject for StaleAnchor {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::default()
+        Capabilities::NONE
     }
 
     fn step(&mut self, step: &Step) -> Outcome {

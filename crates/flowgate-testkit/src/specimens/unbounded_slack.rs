@@ -46,7 +46,7 @@ impl UnboundedSlack {
 
 impl Subject for UnboundedSlack {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::default()
+        Capabilities::NONE
     }
 
     fn step(&mut self, step: &Step) -> Outcome {

@@ -17,17 +17,11 @@ const SEED: [u64; 2] = [1, 2];
 
 const HOLDS: Capabilities = Capabilities {
     costs: true,
-    take_up_to: false,
-    overdraw: false,
-    reserve: false,
-    refund: false,
     available: true,
     set_quota: true,
-    set_refill: false,
     retry_after: true,
-    wait: false,
     hold: true,
-    own_clock: false,
+    ..Capabilities::NONE
 };
 
 /// Builds a [`ConcurrencyLimit`] of the quota's limit: a [`Build`](super::Build).

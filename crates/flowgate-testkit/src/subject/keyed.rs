@@ -1,6 +1,7 @@
-//! One key of a table that other keys use as well: one builder a type.
+//! One key of a table that other keys use as well: one builder a type. Each can export its table and continue with the
+//! imported one.
 
-use flowgate::{Keyed, KeyedAlgorithm, KeyedBuilder, ManualClock, Timestamp};
+use flowgate::{Keyed, KeyedAlgorithm, KeyedBuilder, ManualClock, Quota, Timestamp};
 
 use super::{Capabilities, Subject, answer};
 use crate::promise::{Anchor, Kind};
@@ -28,7 +29,7 @@ const SEED: [u64; 2] = [1, 2];
 /// assert!(judged.is_ok());
 /// ```
 pub fn keyed_token_bucket(setup: &Setup, test: Test<'_>) {
-    one_key(Keyed::token_bucket(setup.quota), false, test);
+    one_key(Keyed::token_bucket, setup, false, test);
 }
 
 /// Builds a [`Keyed`] leaky bucket with the quota's burst for its slack: a [`Build`](super::Build). Nothing for a
@@ -43,7 +44,7 @@ pub fn keyed_token_bucket(setup: &Setup, test: Test<'_>) {
 /// assert!(judged.is_ok());
 /// ```
 pub fn keyed_leaky_bucket(setup: &Setup, test: Test<'_>) {
-    one_key(Keyed::leaky_bucket(setup.quota), false, test);
+    one_key(Keyed::leaky_bucket, setup, false, test);
 }
 
 /// Builds a [`Keyed`] fixed window: a [`Build`](super::Build).
@@ -63,7 +64,7 @@ pub fn keyed_leaky_bucket(setup: &Setup, test: Test<'_>) {
 /// });
 /// ```
 pub fn keyed_fixed_window(setup: &Setup, test: Test<'_>) {
-    one_key(Keyed::fixed_window(setup.quota), false, test);
+    one_key(Keyed::fixed_window, setup, false, test);
 }
 
 /// Builds a [`Keyed`] segmented window, of one segment: a [`Build`](super::Build).
@@ -78,7 +79,7 @@ pub fn keyed_fixed_window(setup: &Setup, test: Test<'_>) {
 /// assert!(report.findings.is_empty(), "{report}");
 /// ```
 pub fn keyed_segmented_window(setup: &Setup, test: Test<'_>) {
-    one_key(Keyed::segmented_window(setup.quota), false, test);
+    one_key(Keyed::segmented_window, setup, false, test);
 }
 
 /// Builds the [`Keyed`] limiter of the setup's kind, asked by a manual clock that the steps set forward and back: a
@@ -97,33 +98,38 @@ pub fn keyed_segmented_window(setup: &Setup, test: Test<'_>) {
 /// ```
 pub fn keyed_by_its_clock(setup: &Setup, test: Test<'_>) {
     match setup.kind {
-        Kind::Bucket => one_key(Keyed::token_bucket(setup.quota), true, test),
-        Kind::Window(Anchor::FirstGrant) => one_key(Keyed::fixed_window(setup.quota), true, test),
+        Kind::Bucket => one_key(Keyed::token_bucket, setup, true, test),
+        Kind::Window(Anchor::FirstGrant) => one_key(Keyed::fixed_window, setup, true, test),
         Kind::Segmented { segments: 1 } => {
-            one_key(Keyed::segmented_window(setup.quota), true, test);
+            one_key(Keyed::segmented_window, setup, true, test);
         }
         _ => {}
     }
 }
 
-fn one_key<A: KeyedAlgorithm>(builder: KeyedBuilder<A>, own_clock: bool, test: Test<'_>) {
+fn one_key<A: KeyedAlgorithm>(builder: Builder<A>, setup: &Setup, own_clock: bool, test: Test<'_>) {
     let time = ManualClock::new();
-    let Ok(limits) = builder.clock(&time).seed(SEED).capacity(CAPACITY) else {
+    let limits = builder(setup.quota).clock(&time).seed(SEED);
+    let Ok(limits) = limits.capacity(CAPACITY) else {
         return;
     };
     test(&mut OneKey {
-        limits: &limits,
-        time: &time,
+        builder,
+        limits,
+        time,
         own_clock,
         steps: 0,
     });
 }
 
+type Builder<A> = fn(Quota) -> KeyedBuilder<A>;
+
 /// A key under test.
-struct OneKey<'a, A: KeyedAlgorithm> {
-    limits: &'a Keyed<A>,
-    /// What a change of quota is dated by.
-    time: &'a ManualClock,
+struct OneKey<A: KeyedAlgorithm> {
+    builder: Builder<A>,
+    limits: Keyed<A>,
+    /// The clock that times a change of quota and a handover.
+    time: ManualClock,
     /// Whether all else is dated by it as well, or asked at explicit times.
     own_clock: bool,
     steps: u64,
@@ -142,7 +148,25 @@ macro_rules! act {
     };
 }
 
-impl<A: KeyedAlgorithm> Subject for OneKey<'_, A> {
+impl<A: KeyedAlgorithm> OneKey<A> {
+    /// # Panics
+    ///
+    /// If an import with the same quota fails.
+    fn hand_over(&mut self, quota: Option<Quota>) -> Outcome {
+        let file = self.limits.export();
+        let builder = (self.builder)(quota.unwrap_or(self.limits.quota())).clock(&self.time);
+        match (builder.import(&file), quota) {
+            (Ok(limits), _) => {
+                self.limits = limits;
+                Outcome::HandedOver
+            }
+            (Err(_), Some(_)) => Outcome::Skipped,
+            (Err(error), None) => panic!("{error}"),
+        }
+    }
+}
+
+impl<A: KeyedAlgorithm> Subject for OneKey<A> {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             costs: true,
@@ -152,7 +176,8 @@ impl<A: KeyedAlgorithm> Subject for OneKey<'_, A> {
             retry_after: true,
             set_quota: true,
             own_clock: self.own_clock,
-            ..Capabilities::default()
+            hand_over: true,
+            ..Capabilities::NONE
         }
     }
 
@@ -177,6 +202,10 @@ impl<A: KeyedAlgorithm> Subject for OneKey<'_, A> {
                     Ok(()) => Outcome::Changed,
                     Err(_) => Outcome::Skipped,
                 }
+            }
+            Op::HandOver { quota } => {
+                self.time.set(now);
+                self.hand_over(quota)
             }
             op if self.own_clock => act!(self.limits, op),
             op => act!(self.limits.at(now), op),

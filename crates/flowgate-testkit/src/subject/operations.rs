@@ -29,17 +29,10 @@ fn changed<E>(change: Result<(), E>) -> Outcome {
 
 const TRIES: Capabilities = Capabilities {
     costs: true,
-    take_up_to: false,
-    overdraw: false,
-    reserve: false,
-    refund: false,
     available: true,
     set_quota: true,
-    set_refill: false,
     retry_after: true,
-    wait: false,
-    hold: false,
-    own_clock: false,
+    ..Capabilities::NONE
 };
 const GIVES_BACK: Capabilities = Capabilities {
     take_up_to: true,

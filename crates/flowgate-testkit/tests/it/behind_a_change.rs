@@ -137,7 +137,7 @@ impl Subject for Model {
             overdraw: true,
             set_quota: true,
             retry_after: true,
-            ..Capabilities::default()
+            ..Capabilities::NONE
         }
     }
 

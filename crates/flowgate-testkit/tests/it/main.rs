@@ -2,6 +2,7 @@
 
 mod behind_a_change;
 mod cancellations;
+mod handovers;
 mod museum;
 mod verify;
 mod verify_nginx;

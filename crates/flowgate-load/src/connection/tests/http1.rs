@@ -23,7 +23,7 @@ fn every_request_is_stamped_once_and_in_order() {
         let log = Log::default();
         for k in 0..5 {
             let stamp = log.stamp(k);
-            // Larger than what the kernel takes at once: several writes.
+            // Larger than what the kernel takes in one call: several writes.
             let body = vec![0; k * 1_000_000];
             let answer = connection.round_trip(&post("/", body), &stamp).await;
             let (status, bytes) = (StatusCode::OK, k as u64 * 1_000_000 + 2);

@@ -41,7 +41,7 @@ async fn answer(request: Request<RecvStream>, mut response: SendResponse<Bytes>)
     Some(head)
 }
 
-/// A server that answers every request at once.
+/// A server that answers every request immediately.
 pub(super) async fn answer_all(stream: Box<dyn Stream>) {
     let Some(mut connection) = accept(stream, 100).await else {
         return;
@@ -81,7 +81,7 @@ impl Held {
             held.most.set(held.most.get().max(held.now.get()));
             spawn_local(async move {
                 held.answers.acquire().await.unwrap().forget();
-                // Before the answer leaves, as the client may use the free stream at once.
+                // Before the answer leaves, as the client may use the free stream immediately.
                 held.now.set(held.now.get() - 1);
                 let head = answer(request, response).await;
                 held.heads.borrow_mut().extend(head);

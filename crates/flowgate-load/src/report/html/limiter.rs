@@ -15,9 +15,9 @@ use crate::target::Target;
 
 /// Points of the curve of what is allowed.
 const PARTS: u32 = 96;
-/// The most dots of a chart; of more, some are left out.
+/// The most dots of a chart; of more, some are omitted.
 const DOTS: usize = 200;
-/// Spans shorter than this many seconds are drawn like it: what happens at once has no place on a log axis.
+/// Spans shorter than this many seconds are drawn like it: what happens simultaneously has no place on a log axis.
 const SHORTEST: f64 = 1e-6;
 const NANOS: f64 = 1e9;
 
@@ -218,7 +218,7 @@ fn steady(streams: &[Steady]) -> Figure {
     ];
     Figure {
         title: "Even streams: what was admitted of what was offered",
-        caption: "Each dot is a stream of evenly spaced requests. Up to the rate all are admitted; beyond it a good \
+        caption: "Each dot is a stream of requests at constant intervals. Up to the rate all are admitted; beyond it a good \
             limiter goes on admitting as many, and the dots go on level.",
         keys: keys([(Look::BLUE, "admitted"), (Look::GREY, "offered")].into_iter()),
         charts: vec![Chart {
@@ -240,7 +240,7 @@ fn steady(streams: &[Steady]) -> Figure {
     }
 }
 
-/// So much at once, and so much per second.
+/// A burst, and a number per second.
 #[derive(Clone, Copy)]
 struct Allowed {
     burst: f64,

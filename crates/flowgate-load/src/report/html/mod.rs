@@ -34,7 +34,7 @@ const STYLE: &str = include_str!("style.css");
 /// The page is a single file that loads nothing and runs no script. It has, from the top: what was asked, the verdict
 /// and why, the main numbers side by side, and charts: requests per second and response times over time, the
 /// percentiles of response, service and lag, and the *envelope* (the most sends in any span of so long, against what
-/// was promised).
+/// is guaranteed).
 ///
 /// Its size is bounded: at most 100 KB and 100 KB more for each run, however long they were.
 ///

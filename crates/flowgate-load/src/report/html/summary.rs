@@ -52,8 +52,8 @@ fn verdict(run: &Run, is_named: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result
     let report = run.report;
     let verdict = report.verdict();
     let (class, sign) = match verdict {
-        Verdict::Held | Verdict::Under => ("good", "✓"),
-        Verdict::NotHeld(_) => ("bad", "✗"),
+        Verdict::RateHeld | Verdict::RateLimitKept => ("good", "✓"),
+        Verdict::RateNotHeld(_) | Verdict::RateLimitNotKept(_) => ("bad", "✗"),
         Verdict::Unpaced => ("plain", "–"),
     };
     writeln!(f, "<article class=\"{class}\">")?;
@@ -77,9 +77,9 @@ fn verdict(run: &Run, is_named: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result
         "<p class=\"asked\"><strong class=\"word\">{sign} {verdict}</strong> <span>asked: {verb}{}</span></p>",
         Escaped(&report.asked.text),
     )?;
-    if let Verdict::NotHeld(causes) = &verdict {
+    if !verdict.causes().is_empty() {
         f.write_str("<ul>\n")?;
-        for cause in causes {
+        for cause in verdict.causes() {
             writeln!(f, "<li>{}</li>", Escaped(&cause.to_string()))?;
         }
         f.write_str("</ul>\n")?;
@@ -113,20 +113,24 @@ fn limits(report: &Report) -> String {
                 ),
                 false => String::new(),
             };
-            format!("Held means: all that was scheduled was sent{rate}, lag p99 at most {lag}.")
+            format!(
+                "Rate held means: all that was scheduled was sent{rate}, lag p99 at most {lag}."
+            )
         }
-        Mode::Under => match (report.asked.promise, report.asked.window) {
-            (Some(promise), _) => format!(
-                "Under means: at most {} + {}/s · w sends in any span w, both ends included.",
-                promise.burst,
-                significant(promise.per_second, 7),
+        Mode::Under => match (report.asked.guarantee, report.asked.window) {
+            (Some(guarantee), _) => format!(
+                "Rate limit kept means: at most {} + {}/s · w sends in any span w, both ends included.",
+                guarantee.burst,
+                significant(guarantee.per_second, 7),
             ),
             (None, Some(window)) => format!(
-                "Under means: at most {} sends in any span shorter than {}.",
+                "Rate limit kept means: at most {} sends in any span shorter than {}.",
                 window.sends,
                 text::brief(window.span),
             ),
-            (None, None) => "Under means: no send before the limiter allowed it.".to_owned(),
+            (None, None) => {
+                "Rate limit kept means: no send before the limiter allowed it.".to_owned()
+            }
         },
         Mode::Unpaced => {
             "No rate was asked for: each connection sent its next request when it had its answer."
@@ -173,9 +177,7 @@ fn sending(runs: &[Run]) -> Vec<Row> {
         row("first to last send", &|report| {
             (report.counts.sent > 1).then(|| text::duration(report.span))
         }),
-        row("left out, being late", &|report| {
-            some(report.counts.skipped)
-        }),
+        row("skipped, being late", &|report| some(report.counts.skipped)),
         row("could not be sent", &|report| some(report.counts.unsent)),
         row("connections busy", &|report| {
             let connections = report.connections;
@@ -261,7 +263,7 @@ fn some(count: u64) -> Option<String> {
     (count > 0).then(|| grouped(count))
 }
 
-/// Rows that no run has anything for are left out.
+/// Rows that no run has anything for are omitted.
 fn table(title: &str, rows: &[Row], runs: &[Run], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let rows: Vec<&Row> = rows
         .iter()
@@ -300,7 +302,7 @@ fn table(title: &str, rows: &[Row], runs: &[Run], f: &mut fmt::Formatter<'_>) ->
     f.write_str("</tbody></table></div>\n</section>\n")
 }
 
-/// Without a rate nothing is due, and so nothing late.
+/// Without a rate nothing is scheduled, and so nothing is late.
 fn lag(report: &Report) -> Spread {
     match report.asked.mode {
         Mode::Unpaced => Spread::default(),

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use flowgate_load::{
-    Asked, Busiest, Cluster, Connections, Counts, Curves, Failure, Mode, Pacing, Promise, Quantile,
-    Report, Slot, Spread, Statuses, Timeline, TlsFault, Window,
+    Asked, Busiest, Cluster, Connections, Counts, Curves, Failure, Guarantee, Mode, Pacing,
+    Quantile, Report, Slot, Spread, Statuses, Timeline, TlsFault, Window,
 };
 
 const MICRO: Duration = Duration::from_micros(1);
@@ -41,11 +41,11 @@ fn curve(p50: Duration) -> Vec<Quantile> {
         .to_vec()
 }
 
-fn slot(due: u64, limited: u64, failed: u64) -> Slot {
+fn slot(scheduled: u64, limited: u64, failed: u64) -> Slot {
     Slot {
-        due,
-        sent: due,
-        admitted: due - limited - failed,
+        scheduled,
+        sent: scheduled,
+        admitted: scheduled - limited - failed,
         limited,
         failed,
         response_p50: 110 * MICRO,
@@ -94,7 +94,7 @@ pub fn full() -> Report {
             interval: MILLI,
             highest_per_second: Some(1_001.5),
             burst: 1,
-            promise: Some(Promise {
+            guarantee: Some(Guarantee {
                 burst: 2,
                 per_second: 1_000.1,
             }),
@@ -180,7 +180,7 @@ pub fn full() -> Report {
 /// A run that held its rate, with a slot for each second.
 pub fn held(seconds: u64) -> Report {
     let mut report = full();
-    report.asked.promise = None;
+    report.asked.guarantee = None;
     report.is_interrupted = false;
     report.counts = Counts {
         scheduled: Some(1_000 * seconds),
@@ -213,7 +213,7 @@ pub fn empty() -> Report {
         asked: Asked {
             per_second: None,
             highest_per_second: None,
-            promise: None,
+            guarantee: None,
             window: None,
             mode: Mode::Unpaced,
             ..full().asked
@@ -249,7 +249,7 @@ pub fn single() -> Report {
     report.span = Duration::ZERO;
     report.pacing = Pacing::default();
     report.timeline.slots = vec![Slot {
-        due: 1,
+        scheduled: 1,
         sent: 1,
         admitted: 1,
         ..slot(1, 0, 0)

@@ -6,11 +6,11 @@ use crate::report::html::axis::Axis;
 use crate::report::html::chart::{Chart, Layer, Point, Shape};
 use crate::report::html::run::{Key, Look, Run};
 use crate::report::html::unit::{Unit, significant};
-use crate::report::{Mode, Promise, Report};
+use crate::report::{Guarantee, Mode, Report};
 
 /// Points of the curve of what may be.
 const PARTS: u32 = 96;
-/// Spans shorter than this are drawn like it: what happens at once has no place on a log axis.
+/// Spans shorter than this are drawn like it: what happens simultaneously has no place on a log axis.
 const SHORTEST: f64 = 1e3;
 
 pub(super) fn figure(runs: &[Run]) -> Figure {
@@ -27,7 +27,7 @@ pub(super) fn figure(runs: &[Run]) -> Figure {
         .filter_map(|run| Some(most(limit(run.report)?, longest_of(run))));
     let y = Axis::log(Unit::Count, 1.0, sends.chain(allowed).fold(10.0, f64::max));
     let is_alone = runs.len() == 1;
-    let promises = runs
+    let guarantees = runs
         .iter()
         .filter(|run| !run.report.pacing.envelope.is_empty())
         .filter_map(|run| {
@@ -47,7 +47,7 @@ pub(super) fn figure(runs: &[Run]) -> Figure {
                 pieces: vec![points.collect()],
             })
         });
-    let mut layers: Vec<Layer> = promises.collect();
+    let mut layers: Vec<Layer> = guarantees.collect();
     layers.extend(runs.iter().map(|run| Layer {
         look: if is_alone { Look::BLUE } else { run.look },
         name: if is_alone {
@@ -137,21 +137,21 @@ fn key_texts(runs: &[Run]) -> String {
     }
 }
 
-/// What was promised; of a constant rate that is held, one more than its intervals.
-fn limit(report: &Report) -> Option<Promise> {
+/// The bound that the run guarantees. For a constant rate that is held: one more than its intervals.
+fn limit(report: &Report) -> Option<Guarantee> {
     let asked = &report.asked;
     let is_even = asked.mode == Mode::Hold && asked.is_constant;
     let even = || {
-        Some(Promise {
+        Some(Guarantee {
             burst: 1,
             per_second: asked.per_second.filter(|_| is_even)?,
         })
     };
-    asked.promise.or_else(even)
+    asked.guarantee.or_else(even)
 }
 
 /// What may be sent in a span of so many nanoseconds.
-fn most(limit: Promise, span: f64) -> f64 {
+fn most(limit: Guarantee, span: f64) -> f64 {
     limit.burst as f64 + limit.per_second * span / 1e9
 }
 

@@ -29,7 +29,7 @@ const LAG: [Measure<Curve>; 1] = [Measure {
     value: lag_curve,
 }];
 
-/// Without a rate nothing is due, and so nothing late.
+/// Without a rate nothing is scheduled, and so nothing is late.
 fn lag_curve(report: &Report) -> (u64, &[Quantile]) {
     match report.asked.mode {
         Mode::Unpaced => (0, &[]),
@@ -40,7 +40,7 @@ fn lag_curve(report: &Report) -> (u64, &[Quantile]) {
 pub(super) fn durations(runs: &[Run]) -> Figure {
     Figure {
         title: "Latency percentiles",
-        caption: "How long the fastest share of the requests took at most. Response is from the due time; service \
+        caption: "How long the fastest share of the requests took at most. Response is from the scheduled time; service \
             from the first byte sent. Where they part, requests waited to be sent.",
         ..figure(runs, &DURATIONS, "no answers")
     }
@@ -49,8 +49,8 @@ pub(super) fn durations(runs: &[Run]) -> Figure {
 pub(super) fn lag(runs: &[Run]) -> Figure {
     Figure {
         title: "Lag percentiles",
-        caption: "How late requests were sent: first byte written − due.",
-        ..figure(runs, &LAG, "nothing was due")
+        caption: "How late requests were sent: first byte written − scheduled time.",
+        ..figure(runs, &LAG, "nothing was scheduled")
     }
 }
 

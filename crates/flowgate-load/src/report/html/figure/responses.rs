@@ -90,7 +90,7 @@ pub(super) fn figure(runs: &[Run]) -> Figure {
     };
     Figure {
         title: "Response times",
-        caption: "Response: from when a request was due until its answer was complete, of those answered in each \
+        caption: "Response: from the scheduled time of a request until its answer was complete, of those answered in each \
             second (longer runs have longer slots). Lag: how late requests were sent.",
         keys,
         charts,

@@ -1,4 +1,4 @@
-//! What was due, sent and answered, by the second.
+//! What was scheduled, sent and answered, by the second.
 
 use super::timed::Course;
 use super::{Figure, Measure, keys, run_keys};
@@ -44,7 +44,7 @@ pub(super) fn figure(runs: &[Run]) -> Figure {
     };
     Figure {
         title: "Requests per second",
-        caption: "Target: what was due. Admitted: answers 1xx to 3xx; limited: 429 and 503; failed: other errors, and \
+        caption: "Target: what was scheduled. Admitted: answers 1xx to 3xx; limited: 429 and 503; failed: other errors, and \
             requests without an answer. Answers count when they are complete.",
         keys,
         charts,
@@ -136,14 +136,14 @@ fn several_keys(runs: &[Run]) -> String {
     }
 }
 
-/// What was due; without a rate, nothing was.
+/// What was scheduled: nothing, if there is no rate.
 fn target(run: &Run, course: &Course, look: Look, name: &str) -> Option<Layer> {
     (run.report.asked.mode != Mode::Unpaced).then(|| Layer {
         look,
         name: name.to_owned(),
         shape: Shape::Area,
         is_stepped: true,
-        pieces: course.requests(|slot| slot.due),
+        pieces: course.requests(|slot| slot.scheduled),
     })
 }
 
@@ -178,7 +178,7 @@ fn chart(
         .map(|point| point.y);
     let compared = compared
         .iter()
-        .flat_map(|course| course.requests(|slot| slot.due.max(slot.sent)));
+        .flat_map(|course| course.requests(|slot| slot.scheduled.max(slot.sent)));
     let compared: Vec<f64> = compared.flatten().map(|point| point.y).collect();
     Chart {
         id: format!("requests-{index}"),

@@ -14,7 +14,7 @@ const LEAST: f64 = 0.1;
 /// A run's timeline in seconds, as it is drawn.
 ///
 /// The last slot in which requests were sent is, mostly, not over when the sending is: rates in it are counts by the
-/// time that was left. A slot after it that only holds answers to the last few requests is left out.
+/// time that was left. A slot after it that only holds answers to the last few requests is omitted.
 pub(super) struct Course<'a> {
     slots: &'a [Slot],
     width: f64,
@@ -36,7 +36,7 @@ impl<'a> Course<'a> {
         let slots = report.timeline.slots.as_slice();
         let sending = slots
             .iter()
-            .rposition(|slot| slot.due > 0 || slot.sent > 0)
+            .rposition(|slot| slot.scheduled > 0 || slot.sent > 0)
             .map_or(0, |last| last + 1);
         // Up to one mean gap after the last send, or the last interval would be missing.
         let gap = report

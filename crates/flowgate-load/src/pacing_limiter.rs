@@ -1,11 +1,11 @@
-//! A limiter that decides when requests are sent, by when they really were.
+//! A limiter that decides when requests are sent, from the times at which earlier ones were written.
 //!
-//! A schedule holds a rate: what is late is caught up with, and two requests can then be closer together than its rate
-//! says. A driver stays under one: it is asked for the earliest instant after the *last write*, and told of each write
-//! when it happens, so that what a server sees at the writing end is what the limiter lets through.
+//! A schedule holds a rate: it catches up with late requests, and two requests can then be closer together than the rate
+//! allows. A pacing limiter never exceeds a rate: it learns when each write has happened, and computes the earliest time
+//! for the next one. What is written is therefore exactly what the limiter admits.
 //!
 //! ```text
-//!   write ──▶ take, dated at the write ──▶ earliest instant of the next ──▶ sleep ──▶ write ──▶ …
+//!   write ──▶ acquire, timestamped at the write ──▶ earliest time of the next ──▶ sleep ──▶ write ──▶ …
 //! ```
 
 use std::error::Error;
@@ -18,31 +18,31 @@ use flowgate::{LeakyBucket, Limiter, ManualClock, Quota, QuotaError, Timestamp};
 use crate::named::{limiter_named, limiters_with};
 use crate::pacing;
 use crate::report::nanos;
-use crate::report::{Promise, Window};
+use crate::report::{Guarantee, Window};
 
-/// A limiter that drives a run.
+/// A limiter that paces a run.
 ///
 /// # Examples
 ///
 /// ```
-/// use flowgate_load::Driver;
+/// use flowgate_load::PacingLimiter;
 ///
-/// let driver = Driver::parse("token 100/s burst 20")?;
-/// assert_eq!(driver.to_string(), "token 100/s burst 20");
-/// assert_eq!(Driver::parse("100/s").unwrap_err().to_string(), "\"100/s\" names no limiter: type 'token 100/s', 'leaky 100/s', 'sliding 100/s', 'segmented 100/s', 'fixed 100/s' or 'approximate 100/s'");
-/// # Ok::<(), flowgate_load::DriverError>(())
+/// let limiter = PacingLimiter::parse("token 100/s burst 20")?;
+/// assert_eq!(limiter.to_string(), "token 100/s burst 20");
+/// assert_eq!(PacingLimiter::parse("100/s").unwrap_err().to_string(), "\"100/s\" names no limiter: type 'token 100/s', 'leaky 100/s', 'sliding 100/s', 'segmented 100/s', 'fixed 100/s' or 'approximate 100/s'");
+/// # Ok::<(), flowgate_load::PacingLimiterError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Driver {
+pub struct PacingLimiter {
     limiter: Arc<dyn Limiter>,
     quota: Quota,
     text: String,
-    promise: Option<Promise>,
+    guarantee: Option<Guarantee>,
     window: Option<Window>,
     margin: Margin,
 }
 
-/// What is added to each distance between two requests that a limiter asks for.
+/// The extra gap after each request, added to the gap that the limiter requires.
 ///
 /// A server sees a request some time between its being sent and being answered. Where one is held up on the way and the
 /// next is not, the server sees them closer together than they were sent.
@@ -55,12 +55,12 @@ pub struct Driver {
 /// use std::time::Duration;
 ///
 /// use flowgate::Quota;
-/// use flowgate_load::{Driver, Margin};
+/// use flowgate_load::{Margin, PacingLimiter};
 ///
-/// let driver = Driver::at_most(Quota::per_second(2));
-/// assert_eq!(driver.to_string(), "at most 2/s"); // and a margin of up to a tenth: Margin::Auto
-/// let driver = driver.margin(Margin::Time(Duration::from_millis(1)));
-/// assert_eq!(driver.to_string(), "at most 2/s, 1 ms more apart");
+/// let limiter = PacingLimiter::at_most(Quota::per_second(2));
+/// assert_eq!(limiter.to_string(), "at most 2/s"); // and a margin of up to a tenth: Margin::Auto
+/// let limiter = limiter.margin(Margin::Time(Duration::from_millis(1)));
+/// assert_eq!(limiter.to_string(), "at most 2/s, 1 ms more apart");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Margin {
@@ -95,46 +95,46 @@ impl Margin {
     }
 }
 
-/// What was wrong with the text of a [`Driver`].
+/// An error in the text form of a [`PacingLimiter`].
 ///
 /// # Examples
 ///
 /// ```
-/// use flowgate_load::{Driver, DriverError};
+/// use flowgate_load::{PacingLimiter, PacingLimiterError};
 ///
-/// assert!(matches!(Driver::parse("100/s"), Err(DriverError::Name(text)) if text == "100/s"));
-/// match Driver::parse("sliding 100/s burst 20") {
-///     Err(DriverError::Quota(error)) => println!("{error}"), // a window has no burst
+/// assert!(matches!(PacingLimiter::parse("100/s"), Err(PacingLimiterError::Name(text)) if text == "100/s"));
+/// match PacingLimiter::parse("sliding 100/s burst 20") {
+///     Err(PacingLimiterError::Quota(error)) => println!("{error}"), // a window has no burst
 ///     other => panic!("{other:?}"),
 /// }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum DriverError {
+pub enum PacingLimiterError {
     /// It begins with no limiter's name.
     Name(String),
     /// What follows is no quota of that limiter.
     Quota(QuotaError),
 }
 
-impl Driver {
-    /// Never closer together than one by the rate of `quota`, whose burst plays no part.
+impl PacingLimiter {
+    /// Creates a limiter that keeps the gap of the rate of `quota` between any two requests. The burst is ignored.
     ///
     /// # Examples
     ///
     /// ```
-    /// use flowgate_load::{Driver, Extent, Pace};
+    /// use flowgate_load::{Extent, Pace, PacingLimiter};
     ///
-    /// let driver = Driver::at_most("2/s burst 10".parse()?);
-    /// assert_eq!(driver.per_second(), 2.0);
-    /// let pace = Pace::Under(driver, Extent::Requests(100));
+    /// let limiter = PacingLimiter::at_most("2/s burst 10".parse()?);
+    /// assert_eq!(limiter.per_second(), 2.0);
+    /// let pace = Pace::Under(limiter, Extent::Requests(100));
     /// assert_eq!(pace.requests(), Some(100));
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
-    pub fn at_most(quota: Quota) -> Driver {
+    pub fn at_most(quota: Quota) -> PacingLimiter {
         let clock = ManualClock::new();
         let even = quota.burst(1);
-        Driver {
+        PacingLimiter {
             limiter: Arc::new(
                 LeakyBucket::builder(even)
                     .clock(&clock)
@@ -143,13 +143,13 @@ impl Driver {
             ),
             quota,
             text: format!("at most {quota}"),
-            promise: Some(promise(quota, 1)),
+            guarantee: Some(guarantee(quota, 1)),
             window: None,
             margin: Margin::Auto,
         }
     }
 
-    /// A limiter by its name and quota: `token 100/s burst 20`, `leaky 100/s`, and the windows `sliding 100/min`, `segmented
+    /// Parses a limiter's name and quota: `token 100/s burst 20`, `leaky 100/s`, and the windows `sliding 100/min`, `segmented
     /// 100/min`, `fixed 100/min`, `approximate 100/min`. It begins full.
     ///
     /// # Errors
@@ -159,17 +159,17 @@ impl Driver {
     /// # Examples
     ///
     /// ```
-    /// use flowgate_load::Driver;
+    /// use flowgate_load::PacingLimiter;
     ///
     /// // As a server does that has 100 in every minute.
-    /// let driver = Driver::parse("sliding 100/min")?;
-    /// assert_eq!(driver.to_string(), "sliding 100/min");
-    /// assert!(Driver::parse("strict 100/min").is_err());
-    /// # Ok::<(), flowgate_load::DriverError>(())
+    /// let limiter = PacingLimiter::parse("sliding 100/min")?;
+    /// assert_eq!(limiter.to_string(), "sliding 100/min");
+    /// assert!(PacingLimiter::parse("strict 100/min").is_err());
+    /// # Ok::<(), flowgate_load::PacingLimiterError>(())
     /// ```
-    pub fn parse(text: &str) -> Result<Driver, DriverError> {
+    pub fn parse(text: &str) -> Result<PacingLimiter, PacingLimiterError> {
         let text = text.trim();
-        let unnamed = || DriverError::Name(text.to_owned());
+        let unnamed = || PacingLimiterError::Name(text.to_owned());
         let (name, rest) = text.split_once(char::is_whitespace).ok_or_else(unnamed)?;
         let quota: Quota = rest.trim().parse()?;
         let limiter = limiter_named(name, quota, ManualClock::new())?.ok_or_else(unnamed)?;
@@ -182,58 +182,58 @@ impl Driver {
             sends: quota.count(),
             span: quota.period(),
         };
-        let promises_windows = matches!(name, "sliding" | "segmented");
-        Ok(Driver {
+        let guarantees_windows = matches!(name, "sliding" | "segmented");
+        Ok(PacingLimiter {
             limiter,
             quota,
             text: format!("{name} {quota}"),
-            promise: burst.map(|burst| promise(quota, burst)),
-            window: Some(window).filter(|window| promises_windows && pacing::can_watch(window)),
+            guarantee: burst.map(|burst| guarantee(quota, burst)),
+            window: Some(window).filter(|window| guarantees_windows && pacing::can_watch(window)),
             margin: Margin::Auto,
         })
     }
 
-    /// The same, with another margin.
+    /// Sets the margin.
     ///
     /// # Examples
     ///
     /// ```
     /// use flowgate::Quota;
-    /// use flowgate_load::{Driver, Margin};
+    /// use flowgate_load::{Margin, PacingLimiter};
     ///
-    /// let driver = Driver::at_most(Quota::per_second(2)).margin(Margin::Answer);
-    /// assert_eq!(driver.to_string(), "at most 2/s, counted from answers");
+    /// let limiter = PacingLimiter::at_most(Quota::per_second(2)).margin(Margin::Answer);
+    /// assert_eq!(limiter.to_string(), "at most 2/s, counted from answers");
     /// ```
     #[must_use]
-    pub fn margin(self, margin: Margin) -> Driver {
-        Driver { margin, ..self }
+    pub fn margin(self, margin: Margin) -> PacingLimiter {
+        PacingLimiter { margin, ..self }
     }
 
-    /// What is added to each distance that the limiter asks for.
+    /// The margin.
     pub(crate) fn margin_asked(&self) -> Margin {
         self.margin
     }
 
-    /// The rate, in requests per second.
+    /// Returns the rate, in requests per second.
     ///
     /// # Examples
     ///
     /// ```
-    /// use flowgate_load::Driver;
+    /// use flowgate_load::PacingLimiter;
     ///
-    /// assert_eq!(Driver::parse("token 90/min burst 20")?.per_second(), 1.5);
-    /// # Ok::<(), flowgate_load::DriverError>(())
+    /// assert_eq!(PacingLimiter::parse("token 90/min burst 20")?.per_second(), 1.5);
+    /// # Ok::<(), flowgate_load::PacingLimiterError>(())
     /// ```
     pub fn per_second(&self) -> f64 {
         per_second(self.quota)
     }
 
-    /// What it promises of any span, where that is so much and so much per second.
-    pub(crate) fn promise(&self) -> Option<Promise> {
-        self.promise
+    /// The bound for every interval, for limiters that have one of the form burst + rate · time.
+    pub(crate) fn guarantee(&self) -> Option<Guarantee> {
+        self.guarantee
     }
 
-    /// What it promises of every window, where that can be looked at.
+    /// The bound for every window, for limiters that have one that the run can check.
     pub(crate) fn window(&self) -> Option<Window> {
         self.window
     }
@@ -263,8 +263,8 @@ impl Driver {
     }
 }
 
-fn promise(quota: Quota, burst: u64) -> Promise {
-    Promise {
+fn guarantee(quota: Quota, burst: u64) -> Guarantee {
+    Guarantee {
         burst,
         per_second: per_second(quota),
     }
@@ -275,7 +275,7 @@ fn per_second(quota: Quota) -> f64 {
 }
 
 /// As it is asked for: `at most 2/s`, `token 100/s burst 20`.
-impl fmt::Display for Driver {
+impl fmt::Display for PacingLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)?;
         match self.margin {
@@ -289,39 +289,39 @@ impl fmt::Display for Driver {
     }
 }
 
-impl From<QuotaError> for DriverError {
-    fn from(error: QuotaError) -> DriverError {
-        DriverError::Quota(error)
+impl From<QuotaError> for PacingLimiterError {
+    fn from(error: QuotaError) -> PacingLimiterError {
+        PacingLimiterError::Quota(error)
     }
 }
 
-impl fmt::Display for DriverError {
+impl fmt::Display for PacingLimiterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            DriverError::Name(text) => {
+            PacingLimiterError::Name(text) => {
                 let rate = text
                     .split_once(char::is_whitespace)
                     .map_or(text.as_str(), |(_, rest)| rest.trim());
                 write!(f, "{text:?} names no limiter: type {}", limiters_with(rate))
             }
-            DriverError::Quota(error) => error.fmt(f),
+            PacingLimiterError::Quota(error) => error.fmt(f),
         }
     }
 }
 
-impl Error for DriverError {}
+impl Error for PacingLimiterError {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// When requests are sent that are each late by what `late` says.
-    fn sends(driver: &Driver, count: usize, late: impl Fn(usize) -> u64) -> Vec<u64> {
+    fn sends(limiter: &PacingLimiter, count: usize, late: impl Fn(usize) -> u64) -> Vec<u64> {
         let mut from_ns = 0;
         (0..count)
             .map(|index| {
-                from_ns = driver.next_ns(from_ns).unwrap() + late(index);
-                driver.sent(from_ns);
+                from_ns = limiter.next_ns(from_ns).unwrap() + late(index);
+                limiter.sent(from_ns);
                 from_ns
             })
             .collect()
@@ -329,8 +329,12 @@ mod tests {
 
     #[test]
     fn late_requests_move_those_behind_them() {
-        let driver = Driver::at_most(Quota::per_second(2));
-        let sent = sends(&driver, 5, |index| if index == 1 { 300_000_000 } else { 7 });
+        let limiter = PacingLimiter::at_most(Quota::per_second(2));
+        let sent = sends(
+            &limiter,
+            5,
+            |index| if index == 1 { 300_000_000 } else { 7 },
+        );
         let gaps: Vec<_> = sent.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert_eq!(gaps, [800_000_000, 500_000_007, 500_000_007, 500_000_007]);
     }
@@ -345,8 +349,8 @@ mod tests {
         assert_eq!(Margin::Answer.longest(ms(500)), None);
         assert_eq!(Margin::Time(ms(1)).after(ms(500), ms(300)), ms(1));
         let text = |margin| {
-            let driver = Driver::at_most(Quota::per_second(2)).margin(margin);
-            driver.to_string()
+            let limiter = PacingLimiter::at_most(Quota::per_second(2)).margin(margin);
+            limiter.to_string()
         };
         assert_eq!(text(Margin::Auto), "at most 2/s");
         assert_eq!(text(Margin::Time(ms(1))), "at most 2/s, 1 ms more apart");
@@ -354,13 +358,13 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_sends_its_burst_at_once_and_then_at_its_rate() {
-        let driver = Driver::parse("token 10/s burst 3").unwrap();
+    fn a_bucket_sends_its_burst_and_then_at_its_rate() {
+        let limiter = PacingLimiter::parse("token 10/s burst 3").unwrap();
         assert_eq!(
-            sends(&driver, 5, |_| 0),
+            sends(&limiter, 5, |_| 0),
             [0, 0, 0, 100_000_000, 200_000_000]
         );
-        let late = Driver::parse("token 10/s burst 3").unwrap();
+        let late = PacingLimiter::parse("token 10/s burst 3").unwrap();
         assert_eq!(
             sends(&late, 5, |index| if index == 3 { 150_000_000 } else { 0 }),
             [0, 0, 0, 250_000_000, 250_000_000]
@@ -370,30 +374,33 @@ mod tests {
     #[test]
     fn windows_and_fractions_of_a_request() {
         for name in ["sliding", "fixed", "segmented"] {
-            let driver = Driver::parse(&format!("{name} 2/s")).unwrap();
-            let sent = sends(&driver, 6, |_| 0);
+            let limiter = PacingLimiter::parse(&format!("{name} 2/s")).unwrap();
+            let sent = sends(&limiter, 6, |_| 0);
             assert_eq!(sent[..2], [0, 0], "{name}");
             assert!(
                 sent[2] >= 1_000_000_000 && sent[4] >= 2_000_000_000,
                 "{name}: {sent:?}"
             );
         }
-        let slow = Driver::at_most("1/10s".parse().unwrap());
+        let slow = PacingLimiter::at_most("1/10s".parse().unwrap());
         assert_eq!(sends(&slow, 3, |_| 0), [0, 10_000_000_000, 20_000_000_000]);
     }
 
     #[test]
-    fn what_is_no_driver_says_what_is_one() {
+    fn an_unknown_limiter_is_refused_with_those_that_exist() {
         for text in ["", "token", "tokens 5/s", "5/s"] {
-            let message = Driver::parse(text).unwrap_err().to_string();
+            let message = PacingLimiter::parse(text).unwrap_err().to_string();
             assert!(
                 message.contains("names no limiter: type 'token "),
                 "{message}"
             );
         }
         for text in ["token 5", "sliding 5/s burst 3", "token 5/parsec"] {
-            let error = Driver::parse(text).unwrap_err();
-            assert!(matches!(error, DriverError::Quota(_)), "{text}: {error}");
+            let error = PacingLimiter::parse(text).unwrap_err();
+            assert!(
+                matches!(error, PacingLimiterError::Quota(_)),
+                "{text}: {error}"
+            );
         }
     }
 }
