@@ -14,6 +14,7 @@
 //! ```
 //!
 //! - [`Quota`]: what is allowed. `"100/s burst 20".parse()`, or [`Quota::per_second`].
+//! - [`Quotas`]: two of them on one limiter. `"10/s burst 5; 1000/day".parse()`.
 //! - [`TokenBucket`]: at most burst + rate · t in every span t; bursts, reservations, refunds, overdraft,
 //!   live change of rate and size.
 //! - [`LeakyBucket`]: evenly spaced; never two closer together than the quota says.
@@ -127,7 +128,7 @@ pub use metrics::MetricsPublisher;
 pub use observed::{Counts, Observed, Refusals, Waits};
 pub use permit::{OwnedPermit, Permit, Permits};
 pub use policy::Policy;
-pub use quota::{Quota, QuotaError};
+pub use quota::{Quota, QuotaError, Quotas};
 pub use reservation::Reservation;
 pub use room::{Acquirable, Acquire, CancelHandle, Grant, Line, Order, Precision, Spacing, Ticks};
 pub use segmented_window::{SegmentedWindow, SegmentedWindowBuilder};
