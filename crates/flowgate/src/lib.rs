@@ -70,6 +70,11 @@ mod clock;
 mod concurrency_limit;
 mod decaying_bucket;
 mod degrade;
+#[cfg_attr(
+    any(not(test), flowgate_loom),
+    expect(dead_code, reason = "no limiter uses it yet")
+)]
+mod dual_token_bucket;
 mod fixed_window;
 mod foreign;
 mod gate;

@@ -13,7 +13,7 @@
 //! kept in *grains*, powers of two of a tick, and rounded up at each grant, toward refusing: as fine as fits, and never
 //! coarser than 1/1024 of a unit.
 
-use super::Quota;
+use super::{Quota, TICKS_END};
 
 /// The bits that both states share.
 pub(crate) const STATE_BITS: u32 = 112;
@@ -68,6 +68,18 @@ impl Need {
         (end - self.burst_ticks) / self.ticks_per_ns as u128
     }
 }
+
+/// The whole word, for one quota alone.
+pub(crate) const ALONE: [Share; 2] = [
+    Share {
+        bits: STATE_BITS,
+        grain: 0,
+    },
+    Share { bits: 0, grain: 0 },
+];
+
+// What a quota alone may ask for, with a bit for the room.
+const _: () = assert!(TICKS_END < 1 << (STATE_BITS - 1));
 
 /// The shares of two quotas; none if they do not fit together.
 pub(crate) const fn shares(first: &Quota, second: &Quota) -> Option<[Share; 2]> {

@@ -21,6 +21,7 @@ use core::time::Duration;
 
 pub use self::error::QuotaError;
 pub(crate) use self::error::Reason;
+pub(crate) use self::fit::{STATE_BITS, Share};
 pub(crate) use self::ratio::{Ratio, TICKS_END};
 pub use self::several::Quotas;
 

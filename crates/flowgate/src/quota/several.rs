@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use super::fit;
+use super::fit::{self, Share};
 use super::parse::{Written, written};
 use super::scan::{Fault, Scanner, Span};
 use super::{Burst, Measure, Quota, QuotaError, Reason};
@@ -185,6 +185,19 @@ impl Quotas {
     #[expect(clippy::len_without_is_empty, reason = "there is always one")]
     pub const fn len(&self) -> usize {
         self.len as usize
+    }
+
+    /// How their states share a word.
+    pub(crate) const fn shares(&self) -> [Share; MOST] {
+        let [first, second] = &self.quotas;
+        if self.len == 1 {
+            return fit::ALONE;
+        }
+        match fit::shares(first, second) {
+            Some(shares) => shares,
+            // `checked` let no such pair through.
+            None => fit::ALONE,
+        }
     }
 }
 
