@@ -9,5 +9,5 @@ cd "$(dirname "$0")/.."
 need_command cargo "the Rust toolchain, from https://rustup.rs"
 export FLOWGATE_OPS=${1:-10000000}
 cargo test -p flowgate --locked --profile testrelease --test it -- agree keys::exhaustive::c1_c4_c5_c7_random
-# The warm-up's model knows its state, which only the crate itself can see.
-cargo test -p flowgate --locked --profile testrelease --lib -- warm_up
+# These models know the state, which only the crate itself can see.
+cargo test -p flowgate --locked --profile testrelease --lib -- warm_up dual_token_bucket

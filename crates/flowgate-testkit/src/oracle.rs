@@ -17,7 +17,10 @@
 //! What comes back from a cancelled reservation is a rule, not a law of nature: see
 //! `giving_back` beside it.
 
+mod dual;
 mod giving_back;
+
+pub use dual::DualOracle;
 
 use core::time::Duration;
 

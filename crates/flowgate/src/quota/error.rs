@@ -57,6 +57,27 @@ pub(crate) enum Reason {
     ScaleOutOfRange {
         scale: u64,
     },
+    // Several quotas.
+    /// No quota, or more than [`Quotas`](super::Quotas) holds.
+    NumberOfQuotas {
+        number: usize,
+    },
+    /// Nothing on one side of a ";".
+    QuotaMissing,
+    /// Another number of units per token than the quota before.
+    ScalesDiffer {
+        scale: u64,
+        other: u64,
+    },
+    /// Bytes beside operations, or operations beside bytes.
+    MeasuresDiffer {
+        bytes: bool,
+    },
+    /// A burst that one word cannot hold together with the other quota.
+    BurstTooLargeBeside {
+        burst: u64,
+        max: u64,
+    },
     /// A limiter that counts in windows has no place for a burst.
     BurstOnWindow {
         burst: u64,
@@ -273,6 +294,28 @@ impl Reason {
                 f,
                 "a token cannot be divided into {scale} units; it must be 1 to {}",
                 super::range::MAX_SCALE
+            ),
+            Self::NumberOfQuotas { number } => write!(
+                f,
+                "{number} quotas; one limiter takes 1 to {}, and a gate any number of limiters",
+                super::several::MOST
+            ),
+            Self::QuotaMissing => {
+                f.write_str("a quota is missing beside it; write both, as in \"10/s; 1000/day\"")
+            }
+            Self::ScalesDiffer { scale, other } => write!(
+                f,
+                "{scale} units per token, and {other} in the quota before; it must be the same in both"
+            ),
+            Self::MeasuresDiffer { bytes: true } => {
+                f.write_str("this is in bytes and the quota before is not; both must be the same")
+            }
+            Self::MeasuresDiffer { bytes: false } => {
+                f.write_str("the quota before is in bytes and this is not; both must be the same")
+            }
+            Self::BurstTooLargeBeside { burst, max } => write!(
+                f,
+                "a burst of {burst} is too large beside the other quota; it must be 1 to {max}"
             ),
             Self::BurstOnWindow { burst } => write!(
                 f,

@@ -3,6 +3,7 @@
 mod display;
 mod error;
 mod excerpt;
+mod fit;
 mod number;
 mod parse;
 mod range;
@@ -10,6 +11,7 @@ mod ratio;
 mod scan;
 #[cfg(feature = "serde")]
 mod serde;
+mod several;
 mod terms;
 #[cfg(test)]
 mod tests;
@@ -19,7 +21,9 @@ use core::time::Duration;
 
 pub use self::error::QuotaError;
 pub(crate) use self::error::Reason;
+pub(crate) use self::fit::{STATE_BITS, Share};
 pub(crate) use self::ratio::{Ratio, TICKS_END};
+pub use self::several::Quotas;
 
 const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;

@@ -34,13 +34,22 @@ impl FromStr for Quota {
     type Err = QuotaError;
 
     fn from_str(text: &str) -> Result<Self, QuotaError> {
-        quota(&mut Scanner { text, at: 0 })
+        written(&mut Scanner { text, at: 0 })
+            .map(|written| written.quota)
             .map_err(|fault| QuotaError::in_text(fault.reason, text, fault.word))
     }
 }
 
-/// The whole grammar.
-fn quota(s: &mut Scanner<'_>) -> Result<Quota, Fault> {
+/// A quota, and the words that gave its parts: the count's where a part was not written.
+pub(super) struct Written {
+    pub(super) quota: Quota,
+    pub(super) count: Span,
+    pub(super) burst: Span,
+    pub(super) units: Span,
+}
+
+/// The whole grammar of one quota, up to the end of the scanner's text.
+pub(super) fn written(s: &mut Scanner<'_>) -> Result<Written, Fault> {
     s.skip_space();
     if s.is_at_end() {
         return Err(s.all().fault(Reason::Empty));
@@ -66,7 +75,12 @@ fn quota(s: &mut Scanner<'_>) -> Result<Quota, Fault> {
 }
 
 /// Puts the parts together, and finds the word to blame where they are out of range.
-fn build(count: &Amount, period_ns: u64, period: Span, options: &Options) -> Result<Quota, Fault> {
+fn build(
+    count: &Amount,
+    period_ns: u64,
+    period: Span,
+    options: &Options,
+) -> Result<Written, Fault> {
     let Number { over, under } = count.number;
     let tokens = u64::try_from(over).map_err(|_| count.word.fault(Reason::CountTooLarge))?;
     // 2.5 per second is 5 per 2 seconds.
@@ -89,7 +103,14 @@ fn build(count: &Amount, period_ns: u64, period: Span, options: &Options) -> Res
     } else {
         Measure::Operations
     };
-    Quota::checked(tokens, period_ns, burst, scale, measure).map_err(|reason| {
+    let checked = Quota::checked(tokens, period_ns, burst, scale, measure);
+    let written = |quota| Written {
+        quota,
+        count: count.word,
+        burst: burst_word,
+        units: scale_word,
+    };
+    checked.map(written).map_err(|reason| {
         match reason {
             Reason::ScaleOutOfRange { .. } | Reason::BurstTooLarge { max: 0, .. } => scale_word,
             Reason::BurstZero | Reason::BurstTooLarge { .. } => burst_word,

@@ -1,11 +1,13 @@
-//! A quota in its text form.
+//! A quota, or several, in text form.
 
 use core::fmt;
+use core::marker::PhantomData;
+use core::str::FromStr;
 
 use ::serde::de::{self, Deserialize, Deserializer, Visitor};
 use ::serde::ser::{Serialize, Serializer};
 
-use super::Quota;
+use super::{Quota, QuotaError, Quotas};
 
 impl Serialize for Quota {
     /// As its text form.
@@ -17,20 +19,47 @@ impl Serialize for Quota {
 impl<'de> Deserialize<'de> for Quota {
     /// From its text form.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(TextForm)
+        deserializer.deserialize_str(TextForm::new("a quota such as \"100/s burst 20\""))
     }
 }
 
-struct TextForm;
+impl Serialize for Quotas {
+    /// As their text form.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
 
-impl Visitor<'_> for TextForm {
-    type Value = Quota;
+impl<'de> Deserialize<'de> for Quotas {
+    /// From their text form.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(TextForm::new("quotas such as \"10/s burst 5; 1000/day\""))
+    }
+}
+
+/// Reads a `T` from text.
+struct TextForm<T> {
+    expected: &'static str,
+    form: PhantomData<T>,
+}
+
+impl<T> TextForm<T> {
+    fn new(expected: &'static str) -> Self {
+        Self {
+            expected,
+            form: PhantomData,
+        }
+    }
+}
+
+impl<T: FromStr<Err = QuotaError>> Visitor<'_> for TextForm<T> {
+    type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a quota such as \"100/s burst 20\"")
+        f.write_str(self.expected)
     }
 
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Quota, E> {
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
         text.parse().map_err(E::custom)
     }
 }

@@ -82,6 +82,7 @@ mod keys {
 
 mod rates {
     mod quota;
+    mod quotas;
 }
 
 mod borrowed {

@@ -37,8 +37,12 @@ fn give_back(permit: &mut Permit<&ConcurrencyLimit>, n: u64) {
 fn assert_idle(limit: &ConcurrencyLimit) {
     assert!(limit.line().is_empty());
     assert_eq!(limit.in_flight(), 0);
-    assert_eq!(limit.available(), limit.limit().into());
-    assert_eq!(limit.drain().n(), limit.limit().into(), "all can be had");
+    assert_eq!(limit.available(), u64::from(limit.limit()));
+    assert_eq!(
+        limit.drain().n(),
+        u64::from(limit.limit()),
+        "all can be had"
+    );
 }
 
 // What one limit does with one caller.
@@ -49,7 +53,7 @@ fn c1_as_many_as_the_limit_and_no_more() {
         let limiter = limit_of(limit);
         let permits: Vec<_> = (0..limit).map(|_| limiter.try_acquire().unwrap()).collect();
         assert!(limiter.try_acquire().unwrap_err().is_busy());
-        assert_eq!(limiter.in_flight(), limit.into());
+        assert_eq!(limiter.in_flight(), u64::from(limit));
         drop(permits);
         assert_idle(&limiter);
     }
@@ -148,7 +152,7 @@ fn the_largest_limit() {
     assert!(!waiter.run());
     drop(all);
     assert!(waiter.run());
-    assert_eq!(limit.in_flight(), MOST.into());
+    assert_eq!(limit.in_flight(), u64::from(MOST));
     drop(waiter.into_granted());
     assert_idle(&limit);
 
