@@ -160,20 +160,32 @@ pub(super) struct OwnClock<'a, L> {
     time: ManualClock,
     waits: Vec<Task<Acquire<&'a dyn Limiter>>>,
     may_withhold: u64,
+    most_undated: u64,
 }
 
 impl<'a, L: Operations> OwnClock<'a, L> {
     pub fn new(limiter: &'a L, time: ManualClock) -> Self {
-        Self::withholding(limiter, time, 0)
-    }
-
-    /// It may refuse so many units that would fit.
-    pub fn withholding(limiter: &'a L, time: ManualClock, may_withhold: u64) -> Self {
         Self {
             limiter,
             time,
             waits: Vec::new(),
+            may_withhold: 0,
+            most_undated: 0,
+        }
+    }
+
+    /// The limiter may refuse `may_withhold` units that would fit, and take `most_undated` units without reading the
+    /// clock.
+    pub fn striped(
+        limiter: &'a L,
+        time: ManualClock,
+        may_withhold: u64,
+        most_undated: u64,
+    ) -> Self {
+        Self {
             may_withhold,
+            most_undated,
+            ..Self::new(limiter, time)
         }
     }
 
@@ -219,5 +231,9 @@ impl<L: Operations> Subject for OwnClock<'_, L> {
 
     fn may_withhold(&self) -> u64 {
         self.may_withhold
+    }
+
+    fn most_undated(&self) -> u64 {
+        self.most_undated
     }
 }
