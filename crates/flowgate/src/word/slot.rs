@@ -204,7 +204,7 @@ impl Cold {
                 begins_ns => Some(begins_ns),
             },
             epoch: of_bucket(&self.epoch),
-            since_ns: of_bucket(&self.since_ns),
+            since_ns: self.since_ns.load(Ordering::Acquire),
             narrow_span_ns: self.narrow_span_ns.load(Ordering::Acquire),
             handful_units: 0,
             layout: match self.layout.load(Ordering::Acquire) {

@@ -1,0 +1,221 @@
+//! Windows at a time before a change of quota: both quotas have to admit it, the one before the change at that time, and the
+//! current one at the change.
+
+use core::time::Duration;
+
+use flowgate::{Denied, FixedWindow, Limiter, ManualClock, Quota, Timestamp};
+
+fn ms(ms: u64) -> Timestamp {
+    Timestamp::from_nanos(ms * 1_000_000)
+}
+
+fn second(second: u64) -> Timestamp {
+    ms(second * 1_000)
+}
+
+fn quota(text: &str) -> Quota {
+    text.parse().expect("a quota")
+}
+
+fn fixed(text: &str) -> FixedWindow {
+    let builder = FixedWindow::builder(quota(text)).clock(ManualClock::new());
+    builder.build().unwrap()
+}
+
+fn aligned(text: &str, begins: Timestamp) -> FixedWindow {
+    let builder = FixedWindow::builder(quota(text)).clock(ManualClock::new());
+    builder.align(begins).build().unwrap()
+}
+
+fn wait<T: core::fmt::Debug>(answer: Result<T, Denied>) -> Duration {
+    let denied = answer.expect_err("it has to be refused");
+    denied.retry_after().expect("a time is known")
+}
+
+/// `limiter` refuses `n` at `at`, and until `due`.
+fn refused_until(limiter: &dyn Limiter, at: Timestamp, n: u64, due: Timestamp) {
+    let told = wait(limiter.try_acquire_n_at(at, n));
+    assert_eq!(at + told, due);
+    let early = Timestamp::from_nanos(due.as_nanos() - 1);
+    let answer = limiter.try_acquire_n_at(early, n);
+    assert!(answer.is_err(), "a nanosecond before {due:?}");
+    assert_eq!(limiter.try_acquire_n_at(due, n), Ok(()), "at {due:?}");
+}
+
+/// The shortest history that the conformance suite found.
+#[test]
+fn c1_c4_an_aligned_fixed_window_is_as_long_as_before_until_the_change() {
+    let window = aligned("7/day", Timestamp::from_nanos(1_234_567_891));
+    window.at(second(0)).try_acquire().unwrap();
+    window.at(second(50_000)).set_quota(quota("7/s")).unwrap();
+    window.at(second(40_000)).try_acquire_n(7).unwrap();
+    assert!(window.at(second(43_000)).try_acquire().is_err());
+}
+
+#[test]
+fn c1_c4_a_fixed_window_is_as_long_as_before_until_the_change() {
+    let window = fixed("3/h");
+    window.at(second(5_000)).set_quota(quota("3/s")).unwrap();
+    assert_eq!(window.at(second(4_000)).take_up_to(9), 3);
+    assert_eq!(window.at(second(4_900)).take_up_to(9), 0);
+    // By the current quota they count at the change, and only there.
+    assert_eq!(window.at(second(5_000)).available(), 0);
+    assert_eq!(window.at(second(5_001)).available(), 3);
+}
+
+#[test]
+fn c1_c4_a_fixed_window_has_its_smaller_limit_until_the_change() {
+    let window = fixed("3/h");
+    window.at(second(1)).try_acquire_n(2).unwrap();
+    window.at(second(9)).set_quota(quota("8/h")).unwrap();
+    assert_eq!(window.at(second(5)).available(), 1);
+    assert_eq!(window.at(second(5)).take_up_to(9), 1);
+    assert_eq!(window.at(second(9)).take_up_to(9), 5);
+}
+
+#[test]
+fn c1_c4_a_fixed_window_has_its_smaller_limit_from_the_change_on() {
+    let window = fixed("8/s");
+    window.at(ms(9_500)).set_quota(quota("3/s")).unwrap();
+    assert_eq!(window.at(ms(9_200)).take_up_to(9), 3);
+    let due = ms(10_500);
+    assert_eq!(
+        wait(window.at(ms(9_200)).try_acquire()),
+        Duration::from_millis(1_300)
+    );
+    assert_eq!(window.at(ms(10_499)).available(), 0);
+    assert_eq!(window.at(due).available(), 3);
+}
+
+#[test]
+fn c3_c4_a_fixed_window_tells_the_least_wait_from_before_a_change() {
+    // Until the window before the change ends.
+    let window = fixed("3/s");
+    window.at(ms(5_200)).try_acquire_n(3).unwrap();
+    window.at(second(9)).set_quota(quota("8/s")).unwrap();
+    refused_until(&window, ms(5_100), 1, ms(6_200));
+    // Until the change: more than the limit before, or a window that lasts longer.
+    let window = fixed("3/h");
+    window.at(ms(5_200)).try_acquire_n(3).unwrap();
+    window.at(second(9)).set_quota(quota("8/s")).unwrap();
+    refused_until(&window, ms(5_100), 1, second(9));
+    let window = fixed("3/s");
+    window.at(second(9)).set_quota(quota("8/s")).unwrap();
+    refused_until(&window, second(5), 4, second(9));
+    assert!(
+        window
+            .at(second(5))
+            .try_acquire_n(9)
+            .unwrap_err()
+            .is_never()
+    );
+    // Until the window at the change ends.
+    let window = fixed("8/s");
+    window.at(ms(8_500)).try_acquire_n(3).unwrap();
+    window.at(second(9)).set_quota(quota("3/s")).unwrap();
+    refused_until(&window, ms(8_600), 1, ms(9_500));
+}
+
+/// A refusal is until the change before, and no longer than that needs.
+#[test]
+fn c3_c4_before_two_changes_a_fixed_window_has_nothing() {
+    let window = fixed("3/s");
+    window.at(second(5)).set_quota(quota("3/min")).unwrap();
+    window.at(second(9)).set_quota(quota("3/h")).unwrap();
+    assert_eq!(window.at(ms(4_999)).available(), 0);
+    assert_eq!(
+        window.at(ms(4_999)).snapshot().reset_after,
+        Duration::from_millis(1)
+    );
+    refused_until(&window, second(4), 2, second(5));
+    assert_eq!(window.at(second(5)).available(), 1);
+}
+
+#[test]
+fn c4_a_fixed_window_counts_in_the_units_of_before_until_the_change() {
+    let whole = |text: &str, units| quota(text).units_per_token(units).unwrap();
+    let builder = FixedWindow::builder(whole("3/h", 10)).clock(ManualClock::new());
+    let window = builder.build().unwrap();
+    window.at(second(1)).try_acquire_n(15).unwrap();
+    window.at(second(9)).set_quota(whole("5/h", 4)).unwrap();
+    // 15 tenths are left of before, which are 6 quarters; 14 quarters of now.
+    assert_eq!(window.at(second(5)).available(), 6);
+    window.at(second(5)).try_acquire_n(1).unwrap();
+    assert_eq!(window.at(second(5)).available(), 4);
+    assert_eq!(window.at(second(9)).available(), 13);
+}
+
+#[test]
+fn c4_a_fixed_window_that_is_aligned_anew_is_not_opened_twice_before() {
+    let window = aligned("3/h", second(0));
+    window.at(second(1_000)).try_acquire_n(3).unwrap();
+    assert_eq!(window.at(second(4_000)).take_up_to(9), 3);
+    let time = ManualClock::new();
+    let window = FixedWindow::builder(quota("3/h")).clock(&time);
+    let window = window.align(second(0)).build().unwrap();
+    time.set(second(5_000));
+    window.align(second(4_500));
+    time.set(second(4_000));
+    assert_eq!(window.take_up_to(9), 3);
+    time.set(second(4_800));
+    assert_eq!(window.take_up_to(9), 0);
+}
+
+/// On a clock that is set back, a change is not before what was decided.
+#[test]
+fn c1_c4_a_change_of_a_fixed_window_is_at_the_latest_time_of_the_clock() {
+    let time = ManualClock::new();
+    let window = FixedWindow::builder(quota("3/h")).clock(&time);
+    let window = window.build().unwrap();
+    time.set(second(100));
+    window.try_acquire_n(2).unwrap();
+    time.set(second(1_000));
+    assert_eq!(window.available(), 1);
+    time.set(second(10));
+    window.set_quota(quota("8/h")).unwrap();
+    time.set(second(900));
+    assert_eq!(window.take_up_to(9), 1);
+}
+
+/// Of the quota with windows of a second, and 300,000 in each so that stripes are filled.
+#[test]
+fn c1_c4_a_striped_fixed_window_is_as_long_as_before_until_the_change() {
+    let time = ManualClock::new();
+    let window = FixedWindow::builder(quota("300000/h")).clock(&time);
+    let striped = window.build().unwrap().striped();
+    assert!(striped.is_shared());
+    time.set(second(5_000));
+    striped.set_quota(quota("300000/s")).unwrap();
+    time.set(second(4_000));
+    let admitted = (0..300_001)
+        .filter(|_| striped.try_acquire().is_ok())
+        .count();
+    assert_eq!(admitted, 300_000);
+    time.set(second(4_900));
+    assert!(striped.try_acquire().is_err());
+    time.set(second(5_001));
+    assert_eq!(striped.available(), 300_000);
+}
+
+/// What somebody is granted in line counts as any other admission.
+#[test]
+fn c3_c4_a_wait_at_a_fixed_window_before_a_change_is_until_the_quota_before_admits_it() {
+    let time = ManualClock::new();
+    let window = FixedWindow::builder(quota("3/s")).clock(&time);
+    let window = window.build().unwrap();
+    time.set(second(5));
+    window.try_acquire_n(3).unwrap();
+    time.set(second(9));
+    window.set_quota(quota("8/s")).unwrap();
+    time.set(ms(5_500));
+    let wait = window
+        .acquire()
+        .n(2)
+        .within(Duration::from_millis(499))
+        .block();
+    assert!(wait.is_err());
+    time.set(second(6));
+    window.acquire().n(2).block().unwrap();
+    assert_eq!(window.available(), 1);
+    assert_eq!(window.at(second(9)).available(), 6);
+}
