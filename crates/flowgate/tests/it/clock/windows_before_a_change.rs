@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use flowgate::{Denied, FixedWindow, Limiter, ManualClock, Quota, Timestamp};
+use flowgate::{Denied, FixedWindow, Limiter, ManualClock, Quota, SegmentedWindow, Timestamp};
 
 fn ms(ms: u64) -> Timestamp {
     Timestamp::from_nanos(ms * 1_000_000)
@@ -25,6 +25,11 @@ fn fixed(text: &str) -> FixedWindow {
 fn aligned(text: &str, begins: Timestamp) -> FixedWindow {
     let builder = FixedWindow::builder(quota(text)).clock(ManualClock::new());
     builder.align(begins).build().unwrap()
+}
+
+fn segmented(text: &str, segments: u64) -> SegmentedWindow {
+    let builder = SegmentedWindow::builder(quota(text)).clock(ManualClock::new());
+    builder.segments(segments).build().unwrap()
 }
 
 fn wait<T: core::fmt::Debug>(answer: Result<T, Denied>) -> Duration {
@@ -218,4 +223,167 @@ fn c3_c4_a_wait_at_a_fixed_window_before_a_change_is_until_the_quota_before_admi
     window.acquire().n(2).block().unwrap();
     assert_eq!(window.available(), 1);
     assert_eq!(window.at(second(9)).available(), 6);
+}
+
+/// The shortest histories that the conformance suite found.
+#[test]
+fn c1_c4_a_segmented_window_has_what_it_counted_until_the_change() {
+    let window = segmented("9/s", 10);
+    window.at(second(0)).set_quota(quota("8/h")).unwrap();
+    window.at(ms(4_319_800)).try_acquire().unwrap();
+    window.at(second(4_320)).try_acquire_n(7).unwrap();
+    window.at(second(5_000)).set_quota(quota("8/s")).unwrap();
+    assert_eq!(window.at(ms(4_319_900)).take_up_to(1), 0);
+
+    let window = segmented("9/s", 1);
+    window.at(second(0)).set_quota(quota("8/h")).unwrap();
+    window.at(ms(7_199_800)).try_acquire().unwrap();
+    window.at(second(7_200)).try_acquire_n(7).unwrap();
+    window.at(second(8_000)).set_quota(quota("8/s")).unwrap();
+    assert_eq!(window.at(ms(7_199_900)).take_up_to(1), 0);
+}
+
+/// Another one.
+#[test]
+fn c1_c4_before_two_changes_a_segmented_window_has_nothing() {
+    let window = segmented("9/s", 1);
+    window.at(ms(1_400)).try_acquire().unwrap();
+    window.at(ms(1_500)).try_acquire_n(5).unwrap();
+    window.at(ms(2_000)).try_acquire().unwrap();
+    window.at(ms(0)).try_acquire().unwrap();
+    window.at(ms(2_100)).try_acquire().unwrap();
+    window.at(second(5)).set_quota(quota("3/2s")).unwrap();
+    window.at(second(10_000)).set_quota(quota("2/s")).unwrap();
+    assert_eq!(window.at(ms(1_400)).available(), 0);
+    refused_until(&window, ms(1_400), 1, second(5));
+}
+
+/// A caller between the last admission and the change, and one in the segment of the change.
+#[test]
+fn c1_c4_a_segmented_window_is_as_long_as_before_until_the_change() {
+    for segments in [1, 7, 10] {
+        let window = segmented("8/h", segments);
+        window.at(second(4_000)).try_acquire_n(6).unwrap();
+        window.at(second(5_000)).set_quota(quota("8/s")).unwrap();
+        assert_eq!(window.at(second(4_500)).take_up_to(9), 2, "{segments}");
+        assert_eq!(window.at(ms(4_999_999)).take_up_to(9), 0, "{segments}");
+        // By the current quota those two count at the change, and only there. A segment of an hour still counts there.
+        let left = if segments == 1 { 0 } else { 6 };
+        assert_eq!(window.at(second(5_000)).available(), left, "{segments}");
+        assert_eq!(window.at(second(5_003)).available(), 8, "{segments}");
+    }
+}
+
+#[test]
+fn c1_c4_a_segmented_window_has_its_smaller_limit_before_and_after_the_change() {
+    let window = segmented("3/h", 10);
+    window.at(second(1)).try_acquire_n(2).unwrap();
+    window.at(second(9)).set_quota(quota("8/h")).unwrap();
+    assert_eq!(window.at(second(5)).take_up_to(9), 1);
+    assert_eq!(window.at(second(9)).take_up_to(9), 5);
+
+    let window = segmented("8/s", 10);
+    window.at(ms(9_500)).set_quota(quota("3/s")).unwrap();
+    assert_eq!(window.at(ms(9_200)).take_up_to(9), 3);
+    refused_until(&window, ms(9_200), 1, ms(10_600));
+}
+
+/// Segment by segment, as before.
+#[test]
+fn c2_c3_c4_a_segmented_window_tells_the_least_wait_from_before_a_change() {
+    let taken = || {
+        let window = segmented("5/10s", 10);
+        for at in [3, 5, 8] {
+            window.at(second(at)).try_acquire().unwrap();
+        }
+        window.at(second(40)).set_quota(quota("8/20s")).unwrap();
+        window
+    };
+    assert_eq!(taken().at(second(2)).available(), 2);
+    assert_eq!(taken().at(second(8)).available(), 2);
+    assert_eq!(taken().at(second(14)).available(), 3);
+    assert_eq!(taken().at(ms(15_999)).available(), 3);
+    assert_eq!(taken().at(second(16)).available(), 4);
+    refused_until(&taken(), second(7), 3, second(14));
+    refused_until(&taken(), second(7), 5, second(19));
+    // More than the limit before.
+    refused_until(&taken(), second(7), 6, second(40));
+    assert!(
+        taken()
+            .at(second(7))
+            .try_acquire_n(9)
+            .unwrap_err()
+            .is_never()
+    );
+    let reset_after = taken().at(second(7)).snapshot().reset_after;
+    assert_eq!(reset_after, Duration::from_secs(33));
+
+    // What such callers take leaves as anything else.
+    let window = taken();
+    window.at(second(20)).try_acquire_n(4).unwrap();
+    window.at(second(22)).try_acquire().unwrap();
+    refused_until(&window, second(21), 3, second(31));
+    assert_eq!(window.at(second(32)).available(), 0);
+}
+
+#[test]
+fn c1_c4_a_change_of_a_segmented_window_is_at_the_latest_time_of_the_clock() {
+    let time = ManualClock::new();
+    let window = SegmentedWindow::builder(quota("3/h")).clock(&time);
+    let window = window.build().unwrap();
+    time.set(second(100));
+    window.try_acquire_n(2).unwrap();
+    time.set(second(300));
+    assert_eq!(window.available(), 1);
+    time.set(second(10));
+    window.set_quota(quota("8/h")).unwrap();
+    time.set(second(200));
+    assert_eq!(window.take_up_to(9), 1);
+}
+
+#[test]
+fn c3_c4_a_wait_at_a_segmented_window_before_a_change_is_until_the_quota_before_admits_it() {
+    let time = ManualClock::new();
+    let window = SegmentedWindow::builder(quota("3/s")).clock(&time);
+    let window = window.build().unwrap();
+    time.set(second(5));
+    window.try_acquire_n(3).unwrap();
+    time.set(second(9));
+    window.set_quota(quota("8/s")).unwrap();
+    time.set(ms(5_500));
+    let wait = window.acquire().n(2).within(Duration::from_millis(599));
+    assert!(wait.block().is_err());
+    time.set(ms(6_100));
+    window.acquire().n(2).block().unwrap();
+    assert_eq!(window.available(), 1);
+    assert_eq!(window.at(second(9)).available(), 6);
+}
+
+/// A change to the same segments keeps all sums.
+#[test]
+fn c1_c2_c4_a_segmented_window_with_another_limit_has_its_segments_before_the_change() {
+    let window = segmented("5/s", 10);
+    window.at(ms(1_000)).try_acquire_n(2).unwrap();
+    window.at(ms(1_500)).try_acquire_n(3).unwrap();
+    window.at(ms(2_450)).set_quota(quota("9/s")).unwrap();
+    assert_eq!(window.at(ms(2_050)).available(), 0);
+    assert_eq!(window.at(ms(2_100)).available(), 2);
+    window.at(ms(2_100)).try_acquire_n(2).unwrap();
+    assert_eq!(window.at(ms(2_449)).available(), 0);
+    assert_eq!(window.at(ms(2_450)).available(), 4);
+    // Recorded at the change, in the segment from 2.4 s to 2.5 s.
+    assert_eq!(window.at(ms(3_499)).available(), 7);
+    assert_eq!(window.at(ms(3_500)).available(), 9);
+}
+
+#[test]
+fn c9_what_is_kept_for_earlier_times_is_taken_by_the_first_change() {
+    let window = segmented("5/s", 10);
+    let built = window.bytes();
+    for limit in 1..9 {
+        let quota = Quota::per_second(limit);
+        window.at(second(limit)).set_quota(quota).unwrap();
+        assert_eq!(window.bytes(), built + 12 * 16);
+        window.at(second(limit)).try_acquire().unwrap();
+    }
 }
