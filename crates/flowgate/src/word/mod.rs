@@ -356,11 +356,11 @@ impl<R: Rule> Word<R> {
             Step::Move(state, told) => (state, told),
         };
         let mut config = self.config.lock();
-        // Others with such a time may have taken some since.
-        let is_past = config.generation == view.generation()
-            && config.past.is_some_and(|past| behind.is_after(past));
+        // Each admission at such a time begins a generation: others have not taken any since.
         let is_seen = |current| current == stored;
-        if !is_past || !self.relocate_in(&mut config, &view, state, is_seen) {
+        if config.generation != view.generation()
+            || !self.relocate_in(&mut config, &view, state, is_seen)
+        {
             return None;
         }
         config.past = Some(behind.past_with(view.counted_in(state)));

@@ -46,11 +46,6 @@ impl Behind {
         u64::try_from(left).unwrap_or(u64::MAX)
     }
 
-    /// Whether `past` is still what this was made of.
-    pub(super) fn is_after(&self, past: Past) -> bool {
-        past.state == self.past.state
-    }
-
     /// What is kept of the time before the change, with `units` more that are admitted now.
     pub(super) fn past_with(&self, units: u64) -> Past {
         let cost = self.past.old.ticks(self.old_units(units));
