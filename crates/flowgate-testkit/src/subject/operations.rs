@@ -99,7 +99,7 @@ operations!(PayAfter; Capabilities { refund: true, ..TRIES }; |at| {
         Outcome::Changed
     }
 });
-operations!(FixedWindow, Striped<FixedWindow>, SegmentedWindow, ApproximateWindow; GIVES_BACK; |at| {
+operations!(FixedWindow, Striped<FixedWindow>, SlidingWindow, SegmentedWindow, ApproximateWindow; GIVES_BACK; |at| {
     Op::TakeUpTo { n } => Outcome::Took(at.take_up_to(n)),
     Op::Refund { n } => Outcome::Back(at.refund(n)),
     Op::SetQuota { quota, .. } => changed(at.set_quota(quota))
@@ -112,33 +112,6 @@ operations!(DecayingBucket; TRIES; |at| {
         changed(at.set(quota.count() * quota.scale(), quota.period()))
     }
 });
-
-impl Operations for SlidingWindow {
-    const ABLE: Capabilities = GIVES_BACK;
-
-    fn at_explicit(&self, now: Timestamp, op: &Op) -> Outcome {
-        let at = self.at(now);
-        match *op {
-            Op::Try { n } => answer(at.try_acquire_n(n)),
-            Op::TakeUpTo { n } => Outcome::Took(at.take_up_to(n)),
-            Op::Refund { n } => Outcome::Back(at.refund(n)),
-            Op::Available => Outcome::Holds(at.available()),
-            op => self.by_own_clock(&op),
-        }
-    }
-
-    fn by_own_clock(&self, op: &Op) -> Outcome {
-        match *op {
-            Op::Try { n } => answer(self.try_acquire_n(n)),
-            Op::TakeUpTo { n } => Outcome::Took(self.take_up_to(n)),
-            Op::Refund { n } => Outcome::Back(self.refund(n)),
-            Op::Available => Outcome::Holds(self.available()),
-            // A log is not restated, so a change has no time.
-            Op::SetQuota { quota, .. } => changed(self.set_quota(quota)),
-            _ => Outcome::Skipped,
-        }
-    }
-}
 
 /// A limiter that is asked at explicit times.
 pub(super) struct Explicit<'a, L>(pub &'a L);

@@ -3,7 +3,9 @@
 
 use core::time::Duration;
 
-use flowgate::{Denied, FixedWindow, Limiter, ManualClock, Quota, SegmentedWindow, Timestamp};
+use flowgate::{
+    Denied, FixedWindow, Limiter, ManualClock, Quota, SegmentedWindow, SlidingWindow, Timestamp,
+};
 
 fn ms(ms: u64) -> Timestamp {
     Timestamp::from_nanos(ms * 1_000_000)
@@ -30,6 +32,11 @@ fn aligned(text: &str, begins: Timestamp) -> FixedWindow {
 fn segmented(text: &str, segments: u64) -> SegmentedWindow {
     let builder = SegmentedWindow::builder(quota(text)).clock(ManualClock::new());
     builder.segments(segments).build().unwrap()
+}
+
+fn sliding(text: &str) -> SlidingWindow {
+    let builder = SlidingWindow::builder(quota(text)).clock(ManualClock::new());
+    builder.max_limit(100).build().unwrap()
 }
 
 fn wait<T: core::fmt::Debug>(answer: Result<T, Denied>) -> Duration {
@@ -386,4 +393,85 @@ fn c9_what_is_kept_for_earlier_times_is_taken_by_the_first_change() {
         assert_eq!(window.bytes(), built + 12 * 16);
         window.at(second(limit)).try_acquire().unwrap();
     }
+}
+
+/// The shortest histories that the conformance suite found.
+#[test]
+fn c1_c4_a_sliding_window_is_as_long_as_before_until_the_change() {
+    let window = sliding("88/s");
+    window.at(second(0)).set_quota(quota("8/h")).unwrap();
+    window.at(second(52_000)).try_acquire_n(5).unwrap();
+    window.at(second(55_000)).try_acquire().unwrap();
+    window.at(second(60_000)).set_quota(quota("4/s")).unwrap();
+    assert_eq!(window.at(second(50_000)).take_up_to(3), 2);
+    // Once something has been admitted since the change, that is the time.
+    window.at(second(60_002)).try_acquire().unwrap();
+    assert_eq!(window.at(second(50_000)).take_up_to(9), 3);
+}
+
+#[test]
+fn c1_c4_a_sliding_window_has_its_smaller_limit_before_and_after_the_change() {
+    let window = sliding("3/h");
+    window.at(second(1)).try_acquire_n(2).unwrap();
+    window.at(second(9)).set_quota(quota("8/h")).unwrap();
+    assert_eq!(window.at(second(5)).take_up_to(9), 1);
+    assert_eq!(window.at(second(9)).take_up_to(9), 5);
+
+    let window = sliding("8/s");
+    window.at(ms(9_500)).set_quota(quota("3/s")).unwrap();
+    assert_eq!(window.at(ms(9_200)).take_up_to(9), 3);
+    refused_until(&window, ms(9_200), 1, ms(10_200));
+}
+
+#[test]
+fn c2_c3_c4_a_sliding_window_tells_the_least_wait_from_before_a_change() {
+    let taken = || {
+        let window = sliding("5/10s");
+        for at in [3, 5, 8] {
+            window.at(second(at)).try_acquire().unwrap();
+        }
+        window.at(second(40)).set_quota(quota("8/10s")).unwrap();
+        window
+    };
+    assert_eq!(taken().at(second(2)).available(), 2);
+    assert_eq!(taken().at(second(13)).available(), 3);
+    refused_until(&taken(), second(7), 3, second(13));
+    refused_until(&taken(), second(7), 5, second(18));
+    refused_until(&taken(), second(7), 6, second(40));
+    assert!(
+        taken()
+            .at(second(7))
+            .try_acquire_n(9)
+            .unwrap_err()
+            .is_never()
+    );
+    let reset_after = taken().at(second(7)).snapshot().reset_after;
+    assert_eq!(reset_after, Duration::from_secs(33));
+}
+
+#[test]
+fn c1_c4_before_two_changes_a_sliding_window_has_nothing() {
+    let window = sliding("3/s");
+    window.at(second(5)).set_quota(quota("3/min")).unwrap();
+    window.at(second(9)).set_quota(quota("3/h")).unwrap();
+    assert_eq!(window.at(ms(4_999)).available(), 0);
+    refused_until(&window, second(4), 2, second(5));
+    assert_eq!(window.at(second(5)).available(), 1);
+}
+
+#[test]
+fn c3_c4_a_wait_at_a_sliding_window_before_a_change_is_until_the_quota_before_admits_it() {
+    let time = ManualClock::new();
+    let window = SlidingWindow::builder(quota("3/s")).clock(&time);
+    let window = window.max_limit(8).build().unwrap();
+    time.set(second(5));
+    window.try_acquire_n(3).unwrap();
+    time.set(second(9));
+    window.set_quota(quota("8/s")).unwrap();
+    time.set(ms(5_500));
+    let wait = window.acquire().n(2).within(Duration::from_millis(499));
+    assert!(wait.block().is_err());
+    time.set(second(6));
+    window.acquire().n(2).block().unwrap();
+    assert_eq!(window.available(), 1);
 }
