@@ -4,7 +4,8 @@
 use core::time::Duration;
 
 use flowgate::{
-    Denied, FixedWindow, Limiter, ManualClock, Quota, SegmentedWindow, SlidingWindow, Timestamp,
+    Denied, FixedWindow, Keyed, KeyedAlgorithm, KeyedBuilder, Limiter, ManualClock, Quota,
+    SegmentedWindow, SlidingWindow, Timestamp,
 };
 
 fn ms(ms: u64) -> Timestamp {
@@ -197,7 +198,8 @@ fn c1_c4_a_striped_fixed_window_is_as_long_as_before_until_the_change() {
     let striped = window.build().unwrap().striped();
     assert!(striped.is_shared());
     time.set(second(5_000));
-    striped.set_quota(quota("300000/s")).unwrap();
+    let window: &FixedWindow = &striped;
+    window.set_quota(quota("300000/s")).unwrap();
     time.set(second(4_000));
     let admitted = (0..300_001)
         .filter(|_| striped.try_acquire().is_ok())
@@ -474,4 +476,79 @@ fn c3_c4_a_wait_at_a_sliding_window_before_a_change_is_until_the_quota_before_ad
     time.set(second(6));
     window.acquire().n(2).block().unwrap();
     assert_eq!(window.available(), 1);
+}
+
+/// A table on a clock at `at`, with a quota that is replaced by `new` then.
+fn keyed<A: KeyedAlgorithm>(
+    builder: KeyedBuilder<A>,
+    at: u64,
+    new: &str,
+) -> (ManualClock, Keyed<A>) {
+    let time = ManualClock::new();
+    time.set(second(at));
+    let limits = builder.clock(&time).seed([1, 2]).capacity(100).unwrap();
+    limits.set_quota(quota(new)).unwrap();
+    (time, limits)
+}
+
+/// What `key` takes, up to 9, on a clock that is set back to `at`.
+fn back_at<A: KeyedAlgorithm>(time: &ManualClock, limits: &Keyed<A>, at: u64) -> u64 {
+    time.set(second(at));
+    limits.take_up_to("key", 9)
+}
+
+#[test]
+fn c1_c4_c7_keyed_windows_have_their_smaller_limit_before_and_after_the_change() {
+    for (old, new) in [("3/s", "9/s"), ("9/s", "3/s")] {
+        let (time, limits) = keyed(Keyed::fixed_window(quota(old)), 5, new);
+        assert_eq!(back_at(&time, &limits, 1), 3, "{old}");
+        let (time, limits) = keyed(Keyed::segmented_window(quota(old)), 5, new);
+        assert_eq!(back_at(&time, &limits, 1), 3, "{old}");
+        assert_eq!(back_at(&time, &limits, 0), 0, "{old}");
+    }
+}
+
+#[test]
+fn c1_c4_c7_a_keyed_fixed_window_is_as_long_as_before_until_the_change() {
+    let (time, limits) = keyed(Keyed::fixed_window(quota("7/day")), 50_000, "7/s");
+    assert_eq!(back_at(&time, &limits, 40_000), 7);
+    assert_eq!(back_at(&time, &limits, 43_000), 0);
+}
+
+#[test]
+fn c3_c4_c7_keyed_windows_tell_the_least_wait_from_before_a_change() {
+    fn told<A: KeyedAlgorithm>(limits: &Keyed<A>, n: u64) -> u64 {
+        wait(limits.try_acquire_n("key", n)).as_secs()
+    }
+    // Until the change, or until the window ends.
+    for (change, due) in [(4, 4), (9, 8)] {
+        let (time, limits) = keyed(Keyed::fixed_window(quota("3/5s")), change, "9/5s");
+        assert_eq!(back_at(&time, &limits, 3), 3);
+        assert_eq!(told(&limits, 2), due - 3);
+        assert_eq!(told(&limits, 4), change - 3);
+        time.set(Timestamp::from_nanos(second(due).as_nanos() - 1));
+        assert!(limits.try_acquire_n("key", 2).is_err());
+        time.set(second(due));
+        assert_eq!(limits.try_acquire_n("key", 2), Ok(()));
+    }
+    // Segments from 0 s to 5 s, from 5 s to 10 s, …
+    for (change, due) in [(4, 4), (19, 10)] {
+        let (time, limits) = keyed(Keyed::segmented_window(quota("3/5s")), change, "9/5s");
+        assert_eq!(back_at(&time, &limits, 3), 3);
+        assert_eq!(told(&limits, 2), due - 3);
+        assert_eq!(told(&limits, 4), change - 3);
+        time.set(second(due));
+        assert_eq!(limits.try_acquire_n("key", 2), Ok(()));
+    }
+}
+
+#[test]
+fn c3_c4_c7_before_two_changes_keyed_windows_have_nothing() {
+    let (time, limits) = keyed(Keyed::fixed_window(quota("3/s")), 5, "3/min");
+    time.set(second(9));
+    limits.set_quota(quota("3/h")).unwrap();
+    assert_eq!(back_at(&time, &limits, 4), 0);
+    let denied = limits.try_acquire("key").unwrap_err();
+    assert_eq!(denied.retry_after(), Some(Duration::from_secs(1)));
+    assert_eq!(back_at(&time, &limits, 5), 3);
 }
