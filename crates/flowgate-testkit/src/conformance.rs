@@ -257,9 +257,12 @@ pub fn history(
     let small = rng.bool();
     let setup = Setup::of(kind, draw::quota_for(kind, &mut rng, small));
     let mut steps = Vec::new();
-    let mut may_withhold = 0;
+    let mut allowance = Allowance::default();
     let first = run(build, &setup, |subject, trace| {
-        may_withhold = subject.may_withhold();
+        allowance = Allowance {
+            withheld: subject.may_withhold(),
+            undated: subject.most_undated(),
+        };
         let plan = Plan::of(contract, &setup, subject.capabilities(), seed);
         let mut draw = Steps::new(&mut rng, plan.capabilities, plan.time, true, 0);
         (draw.kind, draw.theme) = (kind, plan.theme);
@@ -302,7 +305,7 @@ pub fn history(
         Ok(())
     });
     let verdict = |(trace, run): (Trace, Result<(), String>)| {
-        run.and_then(|()| judge(contract, &setup, may_withhold, &trace))
+        run.and_then(|()| judge(contract, &setup, allowance, &trace))
             .map_err(|what| (what, trace))
     };
     let operations = first.0.len() as u64;
@@ -548,10 +551,19 @@ fn waits_too_long(
     }
 }
 
+/// What a subject's documentation allows it.
+#[derive(Clone, Copy, Default)]
+struct Allowance {
+    /// [`Subject::may_withhold`].
+    withheld: u64,
+    /// [`Subject::most_undated`].
+    undated: u64,
+}
+
 fn judge(
     contract: Contract,
     setup: &Setup,
-    may_withhold: u64,
+    allowance: Allowance,
     trace: &[(Step, Outcome)],
 ) -> Result<(), String> {
     let safe =
@@ -561,8 +573,10 @@ fn judge(
         // Whoever gives back what was not taken, or one thing twice, is not promised anything.
         Contract::C5 if !promise::refunds_are_honest(trace) => Ok(()),
         Contract::C5 => safe(trace),
-        Contract::C2 => nothing_wasted(setup, may_withhold, trace),
-        Contract::C4 if trace.iter().any(changes) => behind_a_change(setup, trace),
+        Contract::C2 => nothing_wasted(setup, allowance.withheld, trace),
+        Contract::C4 if trace.iter().any(changes) => {
+            behind_a_change(setup, allowance.undated, trace)
+        }
         Contract::C4 => {
             // A stale caller must not do what one with the newest time could not, whether that is
             // the newest time of anybody, or (where a refusal leaves no trace) of anybody who was
@@ -585,11 +599,17 @@ fn judge(
 }
 
 /// C4 where the quota changes: C1 by the time at which a type's documentation counts a stale call.
-fn behind_a_change(setup: &Setup, trace: &[(Step, Outcome)]) -> Result<(), String> {
+fn behind_a_change(
+    setup: &Setup,
+    most_undated: u64,
+    trace: &[(Step, Outcome)],
+) -> Result<(), String> {
     let safe =
         |trace: &[_]| promise::check_trace(setup, trace).map_err(|broken| broken.to_string());
     let as_the_last_grant = || safe(&brought_up_to_date(trace, is_remembered));
     match setup.kind {
+        Kind::Bucket if most_undated > 0 => safe(trace)
+            .or_else(|what| safe(&undated_brought_up(trace, most_undated)).map_err(|_| what)),
         Kind::Bucket | Kind::PayAfter | Kind::NextPays | Kind::InFlight => safe(trace),
         // Of all, or of those before the change.
         Kind::Window(_) | Kind::Sliding | Kind::Segmented { .. } | Kind::Decaying => {
@@ -649,6 +669,28 @@ fn brought_up_in_its_era(trace: &[(Step, Outcome)]) -> Trace {
     brought_up.collect()
 }
 
+/// The history with the times of grants of up to `most` units before the first change of quota raised to the newest of
+/// those before them: the clock may not have been read for these.
+fn undated_brought_up(trace: &[(Step, Outcome)], most: u64) -> Trace {
+    let mut newest_ns = 0;
+    let mut has_changed = false;
+    let brought_up = trace.iter().map(|did| {
+        let (step, outcome) = did;
+        newest_ns = newest_ns.max(step.at_ns);
+        has_changed |= changes(did);
+        let n = match (step.op, *outcome) {
+            (Op::Try { n }, Outcome::Admitted) | (_, Outcome::Took(n)) => n,
+            _ => u64::MAX,
+        };
+        let at_ns = match n <= most && !has_changed {
+            true => newest_ns,
+            false => step.at_ns,
+        };
+        (Step { at_ns, ..*step }, *outcome)
+    });
+    brought_up.collect()
+}
+
 fn changes((step, outcome): &(Step, Outcome)) -> bool {
     match outcome {
         Outcome::Changed => true,
@@ -698,4 +740,52 @@ fn nothing_wasted(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flowgate::Quota;
+
+    /// A burst is taken, the bucket refills, a stripe is filled, and the clock is set back to 300 ns.
+    fn set_back(took: u64) -> Trace {
+        let second = 1_000_000_000;
+        let at = |at_ns, n| {
+            (
+                Step {
+                    at_ns,
+                    op: Op::Try { n },
+                },
+                Outcome::Admitted,
+            )
+        };
+        let quota = Quota::per_second(8).burst(7);
+        let carry = Carry::Kept;
+        let change = Step {
+            at_ns: 90_000 * second,
+            op: Op::SetQuota { quota, carry },
+        };
+        vec![
+            at(0, 7_999_999),
+            at(80_000 * second, 1),
+            at(300, took),
+            (change, Outcome::Changed),
+        ]
+    }
+
+    /// A grant from a stripe counts at the latest time of the clock; a grant for which the clock was read does not.
+    #[test]
+    fn c4_a_grant_from_a_stripe_counts_at_the_latest_time_of_the_clock() {
+        let setup = Setup::new(Quota::per_hour(8_000_000).burst(8_000_000));
+        let judged = |undated, took| {
+            let allowance = Allowance {
+                withheld: undated,
+                undated,
+            };
+            judge(Contract::C4, &setup, allowance, &set_back(took))
+        };
+        assert_eq!(judged(1_000_000, 2), Ok(()));
+        assert!(judged(1_000_000, 1_000_001).is_err(), "over an eighth");
+        assert!(judged(0, 2).is_err(), "not striped");
+    }
 }

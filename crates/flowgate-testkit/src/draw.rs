@@ -518,7 +518,8 @@ impl<'a> Steps<'a> {
                 };
                 match self.rng.u8(..16) {
                     0 => ahead(Op::Available),
-                    1 => ahead(Op::Try { n: u64::MAX }),
+                    // More than a burst and a debt as large, so that it is refused.
+                    1 if guide.most() < u64::MAX / 2 => ahead(Op::Try { n: u64::MAX }),
                     2 | 3 => here(Op::SetQuota {
                         quota,
                         carry: Carry::Kept,
@@ -672,6 +673,30 @@ impl<'a> Steps<'a> {
             10 => any_size(rng, u64::MAX),
             11 => burst / 2 + 1,
             _ => any_size(rng, burst),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A bucket whose next caller pays admits up to twice its burst. What is admitted at the end of time counts forever.
+    #[test]
+    fn c2_a_request_at_the_end_of_time_is_more_than_a_burst_and_a_debt() {
+        for (most, is_drawn) in [(1 << 62, true), (1 << 63, false), (u64::MAX, false)] {
+            let quota = Quota::per_second(1_000_000_000).burst(most);
+            let guide = Oracle::new(&Setup::new(quota));
+            let first = |seed| {
+                let mut rng = Rng::with_seed(seed);
+                let mut steps = Steps::new(&mut rng, Capabilities::ALL, Time::Forward, true, 0);
+                steps.theme = Theme::FarAhead(quota);
+                steps.next(&guide)
+            };
+            let requests = (0..300)
+                .map(first)
+                .filter(|step| step.at_ns == u64::MAX && matches!(step.op, Op::Try { .. }));
+            assert_eq!(requests.count() > 0, is_drawn, "{most}");
         }
     }
 }

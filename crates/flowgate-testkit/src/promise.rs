@@ -492,7 +492,7 @@ impl Standing {
 ///
 /// - buckets: in every interval, the largest burst in force + ∫ rate, and one burst of the new quota for each
 ///   [`Carry::Reset`] in it, or the growth of the burst for each [`Carry::Additive`] or [`Carry::Proportional`];
-/// - windows: in every span of the shortest window in force, the largest limit (fixed windows that begin with their first
+/// - windows: in every span of the shortest window in force at its times, the largest limit (fixed windows that begin with their first
 ///   grant, and interpolated ones: 2 · limit − 1; aligned ones: 2 · limit, and the limit in each window);
 /// - the next one pays: a grant costs the rate at which it was taken;
 /// - a level that halves: by the half-life in force, up to the larger limit.

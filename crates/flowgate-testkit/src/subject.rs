@@ -174,6 +174,14 @@ pub trait Subject {
     fn may_withhold(&self) -> u64 {
         0
     }
+
+    /// The most units that one operation may take without reading the clock, until the first change of quota.
+    ///
+    /// Such an operation counts at the latest time that the clock has shown. Quotas that are drawn for a change leave
+    /// too few tokens for that.
+    fn most_undated(&self) -> u64 {
+        0
+    }
 }
 
 /// Builds a fresh subject as the setup says and hands it over.

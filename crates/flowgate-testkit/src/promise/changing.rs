@@ -149,20 +149,31 @@ fn buckets(eras: &[Era], overdrawn: u64, grants: &[Decided]) -> Result<(), Broke
     Ok(())
 }
 
+/// The eras of the times of `grants`, from the first to the last.
+fn eras_in_time<'a>(eras: &'a [Era], grants: &[Decided]) -> &'a [Era] {
+    let (first, last) = span_in_time(eras, grants);
+    &eras[first..=last]
+}
+
 /// The eras that a run of grants has to do with: from that of the first one's time to the latest in
 /// which any was decided.
 fn eras_of<'a>(eras: &'a [Era], grants: &[Decided]) -> &'a [Era] {
-    let times = |grant: &Grant| {
+    let (first, last) = span_in_time(eras, grants);
+    let decided = grants.iter().map(|decided| decided.era).max();
+    &eras[first..=decided.unwrap_or(0).max(last)]
+}
+
+/// The first and the last era of the times of `grants`.
+fn span_in_time(eras: &[Era], grants: &[Decided]) -> (usize, usize) {
+    let times = |decided: &Decided| {
+        let at_ns = decided.grant.at_ns;
         // At the very instant of a change, both quotas count.
-        let before = eras.partition_point(|era| era.since_ns < grant.at_ns);
-        (before.saturating_sub(1), era_at(eras, grant.at_ns))
+        let before = eras.partition_point(|era| era.since_ns < at_ns);
+        (before.saturating_sub(1), era_at(eras, at_ns))
     };
-    let first = grants.iter().map(|decided| times(&decided.grant).0).min();
-    let last = grants
-        .iter()
-        .map(|decided| decided.era.max(times(&decided.grant).1))
-        .max();
-    &eras[first.unwrap_or(0)..=last.unwrap_or(0)]
+    let first = grants.iter().map(|decided| times(decided).0).min();
+    let last = grants.iter().map(|decided| times(decided).1).max();
+    (first.unwrap_or(0), last.unwrap_or(0))
 }
 
 fn largest_limit(eras: &[Era]) -> u128 {
@@ -170,12 +181,13 @@ fn largest_limit(eras: &[Era]) -> u128 {
     limits.max().unwrap_or(0)
 }
 
-/// At most `most` of the largest limit in every span of the shortest window.
+/// At most `most` of the largest limit in every span of the shortest window, of the quotas of that time: which quota a grant was
+/// decided by does not matter.
 fn spans(eras: &[Era], most: fn(u128) -> u128, grants: &[Decided]) -> Result<(), Broken> {
     for (first, Decided { grant: from, .. }) in grants.iter().enumerate() {
         let mut admitted = 0;
         for (last, Decided { grant: to, .. }) in grants.iter().enumerate().skip(first) {
-            let eras = eras_of(eras, &grants[first..=last]);
+            let eras = eras_in_time(eras, &grants[first..=last]);
             let windows = eras.iter().map(|era| era.rate.period_ns);
             if to.at_ns - from.at_ns >= windows.min().unwrap_or(0) {
                 break;
@@ -188,7 +200,7 @@ fn spans(eras: &[Era], most: fn(u128) -> u128, grants: &[Decided]) -> Result<(),
     Ok(())
 }
 
-/// At most the largest limit in each window, of which `number` has the number in the chain of one quota, or in
+/// At most the largest limit of that time in each window, of which `number` has the number in the chain of one quota, or in
 /// what a change leaves of it.
 fn cells(
     eras: &[Era],
@@ -209,7 +221,7 @@ fn cells(
             .iter()
             .map(|decided| u128::from(decided.grant.n))
             .sum();
-        let allowed = largest_limit(eras_of(eras, &inside));
+        let allowed = largest_limit(eras_in_time(eras, &inside));
         let last = inside.last().unwrap_or(from);
         within(from.grant.at_ns, last.grant.at_ns, admitted, allowed)?;
     }
@@ -357,7 +369,9 @@ mod tests {
         let twice = [at(5, 3, 0), at(5, 3, 1)];
         assert!(!judged(Kind::Sliding, &twice));
         assert!(!judged(anchored, &twice));
-        assert!(judged(anchored, &[at(5, 3, 0), at(6, 3, 1)])); // up to 2 · 4 - 1
+        // Up to 2 · 3 - 1, by whatever quota it was decided.
+        assert!(!judged(anchored, &[at(5, 3, 0), at(6, 3, 1)]));
+        assert!(judged(anchored, &[at(5, 3, 0), at(6, 2, 1)]));
         assert!(!judged(Kind::Window(Anchor::Aligned(0)), &twice));
         assert!(!judged(Kind::Decaying, &twice));
         assert!(!judged(Kind::NextPays, &twice));

@@ -92,7 +92,9 @@ pub fn striped_by_its_clock(setup: &Setup, test: Test<'_>) {
     let bucket = TokenBucket::builder(setup.quota).clock(&time);
     let bucket = bucket.build().expect("the setup is in range");
     let striped = Striped::with_stripes(bucket, 1);
-    test(&mut OwnClock::withholding(&striped, time, an_eighth(setup)));
+    let eighth = an_eighth(setup);
+    let undated = if striped.is_shared() { eighth } else { 0 };
+    test(&mut OwnClock::striped(&striped, time, eighth, undated));
 }
 
 /// Builds a [`Striped`] leaky bucket that is asked at explicit times: a [`Build`](super::Build).
@@ -123,7 +125,9 @@ pub fn striped_leaky_bucket_by_its_clock(setup: &Setup, test: Test<'_>) {
     let time = stopped();
     let bucket = leaky(setup, &time).expect("the setup is in range");
     let striped = Striped::with_stripes(bucket, 1);
-    test(&mut OwnClock::withholding(&striped, time, an_eighth(setup)));
+    let eighth = an_eighth(setup);
+    let undated = if striped.is_shared() { eighth } else { 0 };
+    test(&mut OwnClock::striped(&striped, time, eighth, undated));
 }
 
 /// Builds a [`Striped`] fixed window that is asked at explicit times: a [`Build`](super::Build).
@@ -158,7 +162,9 @@ pub fn striped_fixed_window_by_its_clock(setup: &Setup, test: Test<'_>) {
     let time = stopped();
     let window = fixed(setup, &time).expect("the setup is in range");
     let striped = Striped::with_stripes(window, 1);
-    test(&mut OwnClock::withholding(&striped, time, an_eighth(setup)));
+    let eighth = an_eighth(setup);
+    let undated = if striped.is_shared() { eighth } else { 0 };
+    test(&mut OwnClock::striped(&striped, time, eighth, undated));
 }
 
 /// What a [`Striped`] limiter may refuse, though it would fit.

@@ -92,7 +92,7 @@ operations!(PayAfter; Capabilities { refund: true, ..TRIES }; |at| {
         Outcome::Changed
     }
 });
-operations!(FixedWindow, Striped<FixedWindow>, SegmentedWindow, ApproximateWindow; GIVES_BACK; |at| {
+operations!(FixedWindow, Striped<FixedWindow>, SlidingWindow, SegmentedWindow, ApproximateWindow; GIVES_BACK; |at| {
     Op::TakeUpTo { n } => Outcome::Took(at.take_up_to(n)),
     Op::Refund { n } => Outcome::Back(at.refund(n)),
     Op::SetQuota { quota, .. } => changed(at.set_quota(quota))
@@ -105,33 +105,6 @@ operations!(DecayingBucket; TRIES; |at| {
         changed(at.set(quota.count() * quota.scale(), quota.period()))
     }
 });
-
-impl Operations for SlidingWindow {
-    const ABLE: Capabilities = GIVES_BACK;
-
-    fn at_explicit(&self, now: Timestamp, op: &Op) -> Outcome {
-        let at = self.at(now);
-        match *op {
-            Op::Try { n } => answer(at.try_acquire_n(n)),
-            Op::TakeUpTo { n } => Outcome::Took(at.take_up_to(n)),
-            Op::Refund { n } => Outcome::Back(at.refund(n)),
-            Op::Available => Outcome::Holds(at.available()),
-            op => self.by_own_clock(&op),
-        }
-    }
-
-    fn by_own_clock(&self, op: &Op) -> Outcome {
-        match *op {
-            Op::Try { n } => answer(self.try_acquire_n(n)),
-            Op::TakeUpTo { n } => Outcome::Took(self.take_up_to(n)),
-            Op::Refund { n } => Outcome::Back(self.refund(n)),
-            Op::Available => Outcome::Holds(self.available()),
-            // A log is not restated, so a change has no time.
-            Op::SetQuota { quota, .. } => changed(self.set_quota(quota)),
-            _ => Outcome::Skipped,
-        }
-    }
-}
 
 /// A limiter that is asked at explicit times.
 pub(super) struct Explicit<'a, L>(pub &'a L);
@@ -153,20 +126,32 @@ pub(super) struct OwnClock<'a, L> {
     time: ManualClock,
     waits: Vec<Task<Acquire<&'a dyn Limiter>>>,
     may_withhold: u64,
+    most_undated: u64,
 }
 
 impl<'a, L: Operations> OwnClock<'a, L> {
     pub fn new(limiter: &'a L, time: ManualClock) -> Self {
-        Self::withholding(limiter, time, 0)
-    }
-
-    /// It may refuse so many units that would fit.
-    pub fn withholding(limiter: &'a L, time: ManualClock, may_withhold: u64) -> Self {
         Self {
             limiter,
             time,
             waits: Vec::new(),
+            may_withhold: 0,
+            most_undated: 0,
+        }
+    }
+
+    /// The limiter may refuse `may_withhold` units that would fit, and take `most_undated` units without reading the
+    /// clock.
+    pub fn striped(
+        limiter: &'a L,
+        time: ManualClock,
+        may_withhold: u64,
+        most_undated: u64,
+    ) -> Self {
+        Self {
             may_withhold,
+            most_undated,
+            ..Self::new(limiter, time)
         }
     }
 
@@ -212,5 +197,9 @@ impl<L: Operations> Subject for OwnClock<'_, L> {
 
     fn may_withhold(&self) -> u64 {
         self.may_withhold
+    }
+
+    fn most_undated(&self) -> u64 {
+        self.most_undated
     }
 }

@@ -4,7 +4,7 @@ use crate::limiter::At;
 use crate::limiter::Snapshot;
 use crate::quota::{Quota, QuotaError};
 use crate::verdict::Denied;
-use crate::word::{Parameters, Step, View};
+use crate::word::{self, Parameters, Rule, Step, View};
 use core::time::Duration;
 
 impl At<'_, FixedWindow> {
@@ -56,8 +56,8 @@ impl At<'_, FixedWindow> {
             }
             match max.max(min).min(view.left()) {
                 n if n < min => {
-                    let ns = u128::from(view.parameters.ticks_per_ns);
-                    let missing = fixed_window::end(view.state, ns).saturating_sub(view.now);
+                    let taken = word::FixedWindow::take(view, view.parameters.ticks(min));
+                    let missing = taken.err().unwrap_or_default();
                     Step::Stay(Err(view.denied(missing)))
                 }
                 0 => Step::Stay(Ok(0)),
@@ -79,7 +79,7 @@ impl At<'_, FixedWindow> {
         if self.pass(None).is_err() {
             return 0;
         }
-        self.limiter.word.view(self.now_ns).left()
+        self.limiter.word.look(self.now_ns, |view| view.left())
     }
 
     /// [`FixedWindow::snapshot`].
@@ -94,19 +94,17 @@ impl At<'_, FixedWindow> {
                 };
             }
         }
-        let view = self.limiter.word.view(self.now_ns);
-        Snapshot {
-            limit: view.parameters.burst_units,
-            remaining: view.left(),
-            reset_after: match view.used() {
-                0 => Duration::ZERO,
-                _ => {
-                    let ns = u128::from(view.parameters.ticks_per_ns);
-                    let left = fixed_window::end(view.state, ns) - view.now;
-                    view.denied(left).retry_after().unwrap_or_default()
-                }
-            },
-        }
+        self.limiter.word.look(self.now_ns, |view| {
+            let limit = view.parameters.burst_units;
+            Snapshot {
+                limit,
+                remaining: view.left(),
+                reset_after: match view.resets_after() {
+                    0 => Duration::ZERO,
+                    ticks => view.denied(ticks).retry_after().unwrap_or_default(),
+                },
+            }
+        })
     }
 
     /// [`FixedWindow::set_quota`].
@@ -133,7 +131,6 @@ impl FixedWindow {
         let new = change(*settings);
         let (limit, window_ns) = limit_of(&new.quota)?;
         let (kept, rescaled_ns, stands_in_ns) = self.word.reconfigure(|old, state| {
-            let now_ns = now_ns();
             let ns = u128::from(old.ticks_per_ns);
             let end_ns = fixed_window::end(state, ns) / ns;
             let used = fixed_window::count(state, ns) * u128::from(new.quota.scale());
@@ -147,18 +144,21 @@ impl FixedWindow {
                     _ => end_ns as i128 - i128::from(old.window_ns),
                 },
             };
+            let now_ns = now_ns().max(old.since_ns);
             let parameters = |most: u64| new.parameters(limit, window_ns, count_bits(most));
             let until_ns = parameters(limit).kept_until_ns(window, old.window_ns, now_ns);
             let kept = until_ns.filter(|&until_ns| used > 0 && until_ns > u128::from(now_ns));
             let (end_ns, used) = match kept {
                 Some(until_ns) => (until_ns, used),
                 // Not an earlier one than there has been already.
-                None if used == 0 => (parameters(limit).window_end_ns(now_ns), 0),
-                // It is over, but what comes with a time from before still counts in it.
-                None => (end_ns.min(now_ns.into()), used),
+                None => (parameters(limit).window_end_ns(now_ns), 0),
             };
             // Less than 2⁴⁸.
-            let parameters = parameters(limit.max(used as u64));
+            let parameters = Parameters {
+                epoch: old.epoch + 1,
+                since_ns: now_ns,
+                ..parameters(limit.max(used as u64))
+            };
             let state = end_ns * u128::from(parameters.ticks_per_ns) + used;
             let layout = parameters.layout_for(now_ns, state);
             let kept = kept.map(|end_ns| Kept { end_ns, ..window });
@@ -264,7 +264,23 @@ impl View<'_> {
         }
     }
 
-    pub(super) fn left(&self) -> u64 {
+    /// The most units that the current quota admits.
+    pub(super) fn room(&self) -> u64 {
         self.parameters.burst_units.saturating_sub(self.used())
+    }
+
+    /// The most units that are admitted.
+    pub(crate) fn left(&self) -> u64 {
+        self.room().min(self.left_before_change())
+    }
+
+    /// How long it takes until the whole limit is admitted, in ticks.
+    fn resets_after(&self) -> u128 {
+        let ns = u128::from(self.parameters.ticks_per_ns);
+        let left = match self.used() {
+            0 => 0,
+            _ => fixed_window::end(self.state, ns) - self.now,
+        };
+        left.max(self.wait_before_change(self.parameters.burst_ticks()))
     }
 }

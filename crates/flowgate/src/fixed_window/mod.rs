@@ -66,7 +66,9 @@ const MAX_LIMIT: u64 = (1 << 48) - 1;
 ///   change together. A refused operation is not counted and opens no window.
 /// - **Nothing wasted** (C2): a refusal means that the window is full.
 /// - **Honest waits** (C3): [`Denied::retry_after`] is when the window ends, to the nanosecond.
-/// - **Any clock** (C4): a `now` from before the window is counted in it, and opens no other.
+/// - **Any clock** (C4): a `now` from before the window is counted in it, and opens no other. A `now` from before the last
+///   change of quota is admitted only if both quotas admit it: the quota before the change at `now`, and the current quota at
+///   the change. A `now` from before the previous change is refused until that change.
 /// - **Sound refunds** (C5): what was counted in the newest window comes back, with one exception. If a waiter gives up the
 ///   grant that opened a window while later operations stay counted, one unit stays counted until the window ends.
 ///   Otherwise a span of one window could admit 2 · limit. Aligned windows have no such exception.
@@ -246,7 +248,7 @@ impl FixedWindow {
     /// As [`new`](Self::new); nothing is then changed.
     pub fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
         let change = |settings| Settings { quota, ..settings };
-        self.change(change, || self.now_ns())
+        self.change(change, || self.clock.latest().as_nanos())
     }
 
     /// Lets windows begin a whole number of windows before and after `begins`.
@@ -275,7 +277,7 @@ impl FixedWindow {
             ..settings
         };
         // The quota has been accepted before.
-        let _ = self.change(change, || self.now_ns());
+        let _ = self.change(change, || self.clock.latest().as_nanos());
     }
 
     /// The same verbs at a time of your own; see [`TokenBucket::at`](crate::TokenBucket::at). They always look at

@@ -47,15 +47,16 @@ impl Supply for FixedWindow {
 
     /// Not dated: at a time before the window it counts in that.
     fn look(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
-        let view = self.word.view(now.as_nanos());
-        let limit = view.parameters.burst_units;
-        if n > limit {
-            return Err(Denied::never(n, limit));
-        }
-        match word::FixedWindow::take(&view, view.parameters.ticks(n)) {
-            Ok(_) => Ok(()),
-            Err(missing) => Err(view.denied(missing)),
-        }
+        self.word.look(now.as_nanos(), |view| {
+            let limit = view.parameters.burst_units;
+            if n > limit {
+                return Err(Denied::never(n, limit));
+            }
+            match word::FixedWindow::take(view, view.parameters.ticks(n)) {
+                Ok(_) => Ok(()),
+                Err(missing) => Err(view.denied(missing)),
+            }
+        })
     }
 
     /// Takes them off the count if they are in it: if they were counted in the newest window, and since tokens were last
@@ -82,12 +83,22 @@ impl Supply for FixedWindow {
         if n == 0 {
             return Ok(());
         }
-        let view = self.word.view(at.as_nanos());
+        self.word
+            .look(at.as_nanos(), |view| self.delay_in(view, ahead, n))
+    }
+
+    fn announce(&self, flags: u64) {
+        self.word.hold(flags & HOLD != 0);
+    }
+}
+
+impl FixedWindow {
+    fn delay_in(&self, view: &View<'_>, ahead: u128, n: u64) -> Result<(), Denied> {
         let parameters = &view.parameters;
-        let (limit, left) = (parameters.burst_units, view.left());
+        let (limit, left) = (parameters.burst_units, view.room());
         let fits = |ahead: u128, room: u64| ahead <= u128::from(room.saturating_sub(n));
         if ahead == 0 || n > limit || fits(ahead, left) {
-            return self.judge(&view, n).map(|_| ());
+            return self.judge(view, n).map(|_| ());
         }
         let behind = ahead.saturating_sub(u128::from(left));
         let (full, rest) = (behind / u128::from(limit), behind % u128::from(limit));
@@ -104,12 +115,6 @@ impl Supply for FixedWindow {
         }
     }
 
-    fn announce(&self, flags: u64) {
-        self.word.hold(flags & HOLD != 0);
-    }
-}
-
-impl FixedWindow {
     /// The state with `n` units more, for which a grant is dated at the instant of `view`.
     ///
     /// What is granted counts in the newest window, so that it is not dated before that: earlier ones may have been
@@ -122,7 +127,8 @@ impl FixedWindow {
         let taken = word::FixedWindow::take(view, parameters.ticks(n));
         let state = taken.map_err(|missing| view.denied(missing))?;
         let end_ns = view.end_ns();
-        if end_ns <= now_ns + u128::from(parameters.window_ns) {
+        // Before a change, it counts in a window of then as well.
+        if view.is_before_change() || end_ns <= now_ns + u128::from(parameters.window_ns) {
             return Ok(state);
         }
         match self.settings.lock().began_ns(view, end_ns) {

@@ -549,14 +549,15 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
             }
             known.now = asked.now_again().max(known.now);
             if !is_own {
-                let last = self.force.changed()?;
-                if last.change.to != known.terms {
-                    return None;
-                }
-                known.since = known.since.max(last.before);
-                known.change = Some(last.change);
+                self.delimit_by_change(&mut known)?;
             }
-        } else if asked.told == Told::AsDate {
+            return Some(known);
+        }
+        if !is_own && known.now < ticks(self.force.unsettled_ns()) {
+            known.now = asked.now_again().max(known.now);
+            self.delimit_by_change(&mut known)?;
+        }
+        if asked.told == Told::AsDate {
             known.since = self.table.exchanged(place).max(known.exchanged);
             if !is_own {
                 known.since = known.since.max(self.force.changed()?.change.at);
@@ -568,6 +569,17 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
             }
         }
         Some(known)
+    }
+
+    /// With what is said of times before the last change. None: the next one has begun.
+    fn delimit_by_change(&self, known: &mut Known<R>) -> Option<()> {
+        let last = self.force.changed()?;
+        if last.change.to != known.terms {
+            return None;
+        }
+        known.since = known.since.max(last.before);
+        known.change = Some(last.change);
+        Some(())
     }
 
     /// The latest time that anybody has decided by, as far as that is known.

@@ -4,6 +4,7 @@ mod builder;
 mod engine;
 #[cfg(all(test, flowgate_loom))]
 mod model;
+mod past;
 mod segments;
 mod tally;
 
@@ -55,7 +56,9 @@ const DEFAULT_SEGMENTS: u64 = 10;
 ///   have held more than the limit. Where a window is not a whole number of nanoseconds per segment, a segment is
 ///   rounded up, and the span is longer by that for each.
 /// - **Honest waits** (C3). [`Denied::retry_after`] is the least wait, to the nanosecond.
-/// - **Any clock** (C4). A `now` in a segment before that of the newest admission counts as being in that.
+/// - **Any clock** (C4). A `now` in a segment before that of the newest admission counts as being in that. A `now` from before
+///   the last change of quota is admitted only if both quotas admit it: the quota before the change at `now`, and the current
+///   quota at the change. A `now` from before the previous change is refused until that change.
 ///
 /// # Choosing it
 ///
@@ -89,13 +92,14 @@ const DEFAULT_SEGMENTS: u64 = 10;
 ///   most one window and one segment, more is refused than necessary, never less. A change of the limit alone does none of this.
 /// - Each change of the window may move that segment by up to one segment. Change the window less often than every other
 ///   segment; otherwise admissions may never leave it.
-/// - A timestamp from before the change counts as the time of the last admission, as always.
+/// - A timestamp from before the change is admitted only if the quota before the change admits it as well.
 /// - A quota with other [units per token](Quota::units_per_token) is refused: admissions are counted in the current units.
 ///
 /// # Memory
 ///
 /// 16 bytes for each segment and two more, rounded up to a power of two: 256 bytes for 10 segments, whatever the limit.
-/// [`bytes`](SegmentedWindow::bytes) tells. All of it is taken when the limiter is built, none after, but for those who
+/// [`bytes`](SegmentedWindow::bytes) tells. All of it is taken when the limiter is built. The first change of quota takes 16
+/// bytes for each segment and two more, for callers with an earlier time. No decision takes any, except for those who
 /// [wait](RateLimiter::acquire).
 ///
 /// # Cost

@@ -255,3 +255,28 @@ fn c4_a_time_from_before_a_change_of_the_window_adds_no_credit() {
         },
     );
 }
+
+/// The limit is larger from the change on, and not before.
+#[test]
+fn c1_c4_takers_with_a_time_from_before_race_each_other_and_the_change() {
+    explore(
+        2,
+        || Model::new(2),
+        0,
+        &[
+            |model| {
+                let later_ns = 40 * SEGMENT_NS;
+                let set = model
+                    .segments
+                    .set_quota(per_window(3), || (later_ns, later_ns));
+                set.expect("in range");
+                0
+            },
+            |model| model.take_at(0, 1) + model.take_at(0, 1),
+            |model| model.take_at(0, 1),
+        ],
+        |model, told| {
+            assert_eq!(told + model.take_at(0, 1), 2);
+        },
+    );
+}

@@ -35,22 +35,26 @@
 //! the word is put back in its next epoch, so that no decision commits that was computed before. A change of the
 //! segments' length re-counts the word's segment: all that is still in the window is taken to be of the segment of the last
 //! admission; and if the ring does not reach back so far, so much that the window is full, none of which is ever refunded.
-//! The ring then has one tally of what has left the window only since the last admission, for callers with a time from before
-//! the change, and one for all that was before.
+//! The ring then has one tally of what has left the window only since the last admission, for a change to a longer window, and
+//! one for all that was before.
+//!
+//! A decision at a time before the last change is made at the change, and by what was before ([`past`](super::past)).
 //!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
 //! | `word` | everyone | decisions, refunds (CAS); changes (CAS to marked, store) | its contents |
 //! | `ring` | everyone | who closes a segment (CAS) | the word, seen unchanged after the slot |
 //! | | | changes | the word, marked |
-//! | `limit`, `token`, `segment_ns` | decisions | changes | the word, marked |
+//! | `limit`, `token`, `segment_ns`, `since_ns` | decisions | changes | the word, marked |
 //! | `left` | everyone | everyone | none: a hint |
 //! | `config` | changes; those who wait for one | changes | itself |
+//! | `config.past` | decisions at a time before the last change | those; changes | `config` |
 //!
 //! An epoch is told by 7 bits: a decision that is suspended just before its swap, while exactly a multiple of
 //! 128 changes and refunds happen that leave the very same sums in the very same segment, would commit by its
 //! old quota: one operation.
 
+use super::past::{Past, Sum};
 use super::tally::{Before, Tally};
 use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering};
 use crate::quota::{Quota, QuotaError};
@@ -69,12 +73,20 @@ pub struct Segments {
     limit: AtomicU64,
     token: AtomicU64,
     segment_ns: AtomicU64,
+    /// The last change; 0: none.
+    since_ns: AtomicU64,
     /// The place of the last tally before the window, or of one before that.
     left: AtomicU64,
     /// Segments per window.
     count: u64,
     ring: Ring,
-    config: Lock<Quota>,
+    config: Lock<Config>,
+}
+
+#[derive(Debug)]
+struct Config {
+    quota: Quota,
+    past: Past,
 }
 
 /// All that a decision depends on, as it was while the word was `word`.
@@ -109,11 +121,15 @@ impl Segments {
             limit: AtomicU64::new(limit),
             token: AtomicU64::new(quota.scale()),
             segment_ns: AtomicU64::new(window_ns.div_ceil(count)),
+            since_ns: AtomicU64::new(0),
             // The place before the first.
             left: AtomicU64::new(u64::MAX),
             count,
             ring,
-            config: Lock::new(quota),
+            config: Lock::new(Config {
+                quota,
+                past: Past::none(count),
+            }),
         };
         segments.check_limit(limit)?;
         Ok(segments)
@@ -137,7 +153,7 @@ impl Segments {
     }
 
     pub(super) fn quota(&self) -> Quota {
-        *self.config.lock()
+        self.config.lock().quota
     }
 
     pub(super) fn count(&self) -> u64 {
@@ -157,9 +173,9 @@ impl Segments {
         self.segment_ns.load(Ordering::Acquire)
     }
 
-    /// What the ring takes, in bytes.
+    /// What the ring takes, and what is kept of the time before a change, in bytes.
     pub(super) fn ring_bytes(&self) -> usize {
-        self.ring.bytes()
+        self.ring.bytes() + self.config.lock().past.bytes()
     }
 
     /// Takes one token.
@@ -182,12 +198,12 @@ impl Segments {
         if n == 0 {
             return Ok(());
         }
-        self.take_by(|| self.view(at_ns).dated(at_ns), at_ns, || n)
+        self.take_by(|at_ns| self.view(at_ns).dated(at_ns), at_ns, || n)
     }
 
     #[inline(always)]
     fn take(&self, now_ns: u64, units: impl Fn() -> u64) -> Result<(), Denied> {
-        self.take_by(|| self.view(now_ns), now_ns, units)
+        self.take_by(|now_ns| self.view(now_ns), now_ns, units)
     }
 
     /// The decision: one clock reading, which the caller has taken, and one compare-and-swap, or two where
@@ -195,12 +211,15 @@ impl Segments {
     #[inline(always)]
     fn take_by(
         &self,
-        view: impl Fn() -> View,
+        view_at: impl Fn(u64) -> View,
         now_ns: u64,
         units: impl Fn() -> u64,
     ) -> Result<(), Denied> {
         loop {
-            let view = view();
+            let view = view_at(now_ns);
+            if self.is_before_change(now_ns) {
+                return self.take_before(view_at, now_ns, units);
+            }
             let n = units();
             // Whatever was before the window bounds what is in it; so usually nothing has to be looked for.
             let hint = self.left.load(Ordering::Relaxed);
@@ -221,6 +240,50 @@ impl Segments {
             if let Some(told) = self.take_slowly(&view, now_ns, n) {
                 return told;
             }
+        }
+    }
+
+    /// Whether it is a time before the last change. The caller has seen the word.
+    #[inline(always)]
+    fn is_before_change(&self, now_ns: u64) -> bool {
+        now_ns < self.since_ns.load(Ordering::Acquire)
+    }
+
+    /// The decision at a time before the last change.
+    #[cold]
+    #[inline(never)]
+    fn take_before(
+        &self,
+        view_at: impl Fn(u64) -> View,
+        now_ns: u64,
+        units: impl Fn() -> u64,
+    ) -> Result<(), Denied> {
+        let past = &mut self.config.lock().past;
+        loop {
+            // While the lock is held, nothing else changes than what decisions do.
+            let view = view_at(past.until_ns());
+            let n = units();
+            let told = match self.foretell_before(&view, past, now_ns, n) {
+                Ok(()) if self.append(&view, n) => {
+                    past.take(now_ns, n);
+                    return Ok(());
+                }
+                told => told,
+            };
+            if told.is_err() && self.stands(&view) {
+                return told;
+            }
+        }
+    }
+
+    /// What both quotas say to `n` units at `now_ns`, before the last change. `view` is at the change.
+    fn foretell_before(&self, view: &View, past: &Past, now_ns: u64, n: u64) -> Result<(), Denied> {
+        if n > view.limit {
+            return Err(Denied::never(n, view.limit));
+        }
+        match self.judge(view, n) {
+            Ok(_) => past_admits(past, now_ns, n),
+            Err(enough_ns) => Err(view.denied_until(enough_ns, now_ns)),
         }
     }
 
@@ -268,17 +331,17 @@ impl Segments {
     /// A unit comes a window and a segment, at the least, after the segment of the one that is the limit's number of
     /// units before it.
     pub(super) fn look_ahead(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
-        self.look_by(|| self.view(at_ns).dated(at_ns), at_ns, ahead, n)
+        self.look_by(|at_ns| self.view(at_ns).dated(at_ns), at_ns, ahead, n)
     }
 
     /// What [`take_units`](Self::take_units) would answer.
     pub(super) fn foretell(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
-        self.look_by(|| self.view(now_ns), now_ns, 0, n)
+        self.look_by(|now_ns| self.view(now_ns), now_ns, 0, n)
     }
 
     fn look_by(
         &self,
-        view: impl Fn() -> View,
+        view_at: impl Fn(u64) -> View,
         at_ns: u64,
         ahead: u128,
         n: u64,
@@ -287,16 +350,51 @@ impl Segments {
             return Ok(());
         }
         loop {
-            let view = view();
-            let told = if n > view.limit {
-                Err(Denied::never(n, view.limit))
-            } else {
-                let before = ahead.saturating_add(u128::from(n - 1));
-                let limit = u128::from(view.limit);
-                // At most the limit.
-                let judged = self.judge(&view, (before % limit) as u64 + 1);
-                view.denied_after(judged.err(), before / limit, at_ns)
-            };
+            let view = view_at(at_ns);
+            if self.is_before_change(at_ns) {
+                return self.look_before(view_at, at_ns, ahead, n);
+            }
+            let told = self.look_in(&view, (at_ns, at_ns), ahead, n);
+            if self.stands(&view) {
+                return told;
+            }
+        }
+    }
+
+    /// By a `view` at `from_ns`, for somebody at `now_ns`.
+    fn look_in(
+        &self,
+        view: &View,
+        (from_ns, now_ns): (u64, u64),
+        ahead: u128,
+        n: u64,
+    ) -> Result<(), Denied> {
+        if n > view.limit {
+            return Err(Denied::never(n, view.limit));
+        }
+        let before = ahead.saturating_add(u128::from(n - 1));
+        let limit = u128::from(view.limit);
+        // At most the limit.
+        let judged = self.judge(view, (before % limit) as u64 + 1);
+        view.denied_after(judged.err(), before / limit, (from_ns, now_ns))
+    }
+
+    /// [`look_by`](Self::look_by) at a time before the last change; by the quota before that, as if nobody were ahead.
+    #[cold]
+    #[inline(never)]
+    fn look_before(
+        &self,
+        view_at: impl Fn(u64) -> View,
+        at_ns: u64,
+        ahead: u128,
+        n: u64,
+    ) -> Result<(), Denied> {
+        let past = &self.config.lock().past;
+        loop {
+            let view = view_at(past.until_ns());
+            let told = self
+                .look_in(&view, (past.until_ns(), at_ns), ahead, n)
+                .and_then(|()| past_admits(past, at_ns, n));
             if self.stands(&view) {
                 return told;
             }
@@ -307,6 +405,9 @@ impl Segments {
     pub(super) fn take_up_to(&self, now_ns: u64, n: u64) -> u64 {
         loop {
             let view = self.view(now_ns);
+            if self.is_before_change(now_ns) {
+                return self.take_up_to_before(now_ns, n);
+            }
             let (place, left) = self.last_left(&view);
             let n = n.min(view.available(left));
             if n == 0 {
@@ -320,10 +421,39 @@ impl Segments {
         }
     }
 
+    #[cold]
+    #[inline(never)]
+    fn take_up_to_before(&self, now_ns: u64, n: u64) -> u64 {
+        let past = &mut self.config.lock().past;
+        loop {
+            let view = self.view(past.until_ns());
+            let (_, left) = self.last_left(&view);
+            let n = n.min(view.available(left)).min(past.left(now_ns));
+            if n == 0 {
+                if self.stands(&view) {
+                    return 0;
+                }
+            } else if self.append(&view, n) {
+                past.take(now_ns, n);
+                return n;
+            }
+        }
+    }
+
     /// The limit, what is available, and for how long the window will not be empty, in nanoseconds.
     pub(super) fn look(&self, now_ns: u64) -> (u64, u64, u128) {
         loop {
             let view = self.view(now_ns);
+            if self.is_before_change(now_ns) {
+                let past = &self.config.lock().past;
+                let (limit, available, empty_ns) = self.look(past.until_ns());
+                let full_at_ns = past.admits_at_ns(now_ns, limit);
+                let empty_ns = match empty_ns {
+                    0 => u128::from(full_at_ns - now_ns),
+                    _ => empty_ns + u128::from(past.until_ns() - now_ns),
+                };
+                return (limit, available.min(past.left(now_ns)), empty_ns);
+            }
             let (place, left) = self.last_left(&view);
             let empty_ns = match view.word.units_since(left) {
                 0 => 0,
@@ -404,7 +534,7 @@ impl Segments {
         }
         let segment_ns = window_ns.div_ceil(self.count);
         let mut config = self.config.lock();
-        let scale = config.scale();
+        let scale = config.quota.scale();
         if quota.scale() != scale {
             return Err(QuotaError::out_of_range(
                 "units per token",
@@ -415,17 +545,43 @@ impl Segments {
         }
         let word = self.freeze();
         let mut new = word.next_epoch();
+        // Read after the word, so that they are not older than the decisions in it.
+        let (now_ns, latest_ns) = times_ns();
+        // Not before a time that something was admitted at, nor before the change before.
+        let newest_end_ns = word
+            .segment()
+            .saturating_add(1)
+            .saturating_mul(self.segment_ns());
+        let since_ns = now_ns.max(latest_ns.min(newest_end_ns));
+        let since_ns = since_ns.max(config.past.until_ns());
+        let before = (self.limit(), self.segment_ns());
+        config.past.replace(since_ns, before, self.sums(word));
         if segment_ns != self.segment_ns() {
-            // Read after the word, so that they are not older than the decisions in it.
-            new = self.recount(new, times_ns(), segment_ns);
+            new = self.recount(new, (since_ns, latest_ns), segment_ns);
             self.segment_ns.store(segment_ns, Ordering::Release);
         }
+        self.since_ns.store(since_ns, Ordering::Release);
         self.limit.store(limit, Ordering::Release);
         self.token.store(quota.scale(), Ordering::Release);
-        *config = quota;
+        config.quota = quota;
         // Release: pairs with the Acquire loads that then find the parameters stored.
         self.word.store(new.0, Ordering::Release);
         Ok(())
+    }
+
+    /// What was admitted in each segment that is known, the newest first. The word is frozen.
+    fn sums(&self, word: Tally) -> impl Iterator<Item = Sum> {
+        let at = move |back: u64| match back {
+            0 => word,
+            _ => self.tally(word.place().wrapping_sub(back)),
+        };
+        (0..self.ring.len() - 1)
+            .map(move |back| (at(back), at(back + 1)))
+            .take_while(|(tally, _)| !tally.is_marked())
+            .map(|(tally, before)| Sum {
+                segment: tally.segment(),
+                units: tally.units_since(before),
+            })
     }
 
     /// Stops all decisions. The caller holds `config`.
@@ -441,8 +597,8 @@ impl Segments {
     /// The word for segments of `segment_ns`, with all that is in the window that they make up in the segment of the last
     /// admission; if that is not known, a full one. The word is frozen.
     ///
-    /// Limiter time stays where it was. So a time from before the change still finds what was in the window then: what has
-    /// left it since is put into the last segment that has.
+    /// What has left the window since the last admission is put into the last segment that has: a later change to a longer
+    /// window finds it there.
     fn recount(&self, word: Tally, (now_ns, latest_ns): (u64, u64), segment_ns: u64) -> Tally {
         let old_ns = u128::from(self.segment_ns());
         let begins_ns = u128::from(word.segment()) * old_ns;
@@ -608,6 +764,14 @@ impl Segments {
     }
 }
 
+/// What the quota before the last change says to `n` units at `now_ns`.
+fn past_admits(past: &Past, now_ns: u64, n: u64) -> Result<(), Denied> {
+    match past.admits_at_ns(now_ns, n) - now_ns {
+        0 => Ok(()),
+        wait_ns => Err(Denied::later(wait_ns.into(), 1)),
+    }
+}
+
 impl View {
     /// Whether `n` more units than there are since `left` are within the limit.
     #[inline(always)]
@@ -629,24 +793,24 @@ impl View {
         self
     }
 
-    /// The refusal at `at_ns` of what fits at `enough_ns` (none: at once), or as many rounds of all that counts later.
+    /// The refusal at `now_ns` of what fits at `enough_ns` (none: at `from_ns`), or as many rounds of all that counts later.
     fn denied_after(
         &self,
         enough_ns: Option<u128>,
         rounds: u128,
-        at_ns: u64,
+        (from_ns, now_ns): (u64, u64),
     ) -> Result<(), Denied> {
         let enough_ns = match (enough_ns, rounds) {
             (None, 0) => return Ok(()),
-            (Some(enough_ns), 0) => return Err(self.denied_until(enough_ns, at_ns)),
-            (enough_ns, _) => enough_ns.unwrap_or_else(|| at_ns.into()),
+            (Some(enough_ns), 0) => return Err(self.denied_until(enough_ns, now_ns)),
+            (enough_ns, _) => enough_ns.unwrap_or_else(|| from_ns.into()),
         };
         let segment_ns = u128::from(self.segment_ns);
         let segments = rounds.saturating_mul(u128::from(self.count) + 1);
         let segment = (enough_ns / segment_ns).saturating_add(segments);
         match segment.saturating_mul(segment_ns) {
             enough_ns if enough_ns <= u128::from(u64::MAX) => {
-                Err(self.denied_until(enough_ns, at_ns))
+                Err(self.denied_until(enough_ns, now_ns))
             }
             _ => Err(Denied::too_late()),
         }

@@ -108,8 +108,8 @@ impl Requotas for Log {
         self.quota()
     }
 
-    fn set_quota(&self, quota: Quota, _: &dyn Times) -> Result<(), QuotaError> {
-        self.set_quota(quota)
+    fn set_quota(&self, quota: Quota, times: &dyn Times) -> Result<(), QuotaError> {
+        self.set_quota(quota, || times.now_ns())
     }
 }
 

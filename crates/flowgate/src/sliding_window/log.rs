@@ -56,10 +56,11 @@
 //! |---|---|---|---|
 //! | free slot of `ring` | everyone | decisions (CAS); changes (CAS to frozen, store to thaw) | its contents |
 //! | other slots | everyone | changes | the free slot, frozen |
-//! | `limit`, `token`, `window_ns` | decisions | changes | the free slot, frozen |
+//! | `limit`, `token`, `window_ns`, `past` | decisions | changes | the free slot, frozen |
 //! | `newest`, `left` | everyone | everyone | none: hints |
 //! | `config` | changes; those who wait for one | changes | itself |
 
+use super::past::{Before, Past};
 use super::record::Record;
 use crate::primitive::{AtomicU64, Lock, Ordering};
 use crate::quota::{Quota, QuotaError};
@@ -83,6 +84,7 @@ pub struct Log {
     limit: AtomicU64,
     token: AtomicU64,
     window_ns: AtomicU64,
+    past: Past,
     max_limit: u64,
     hints: Hints,
     config: Lock<Config>,
@@ -161,6 +163,7 @@ impl Log {
             limit: AtomicU64::new(limit),
             token: AtomicU64::new(quota.scale()),
             window_ns: AtomicU64::new(window_ns),
+            past: Past::none(),
             max_limit,
             hints: Hints {
                 newest: AtomicU64::new(before_the_first),
@@ -203,25 +206,31 @@ impl Log {
         if n == 0 {
             return Ok(());
         }
-        self.take_by(|| self.view(at_ns).dated(at_ns), at_ns, || n)
+        self.take_by(Some(at_ns), at_ns, || n)
     }
 
     #[inline(always)]
     fn take(&self, now_ns: u64, units: impl Fn() -> u64) -> Result<(), Denied> {
-        self.take_by(|| self.view(now_ns), now_ns, units)
+        self.take_by(None, now_ns, units)
     }
 
     /// The decision: one clock reading, which the caller has taken, and one compare-and-swap.
     #[inline(always)]
     fn take_by(
         &self,
-        view: impl Fn() -> View,
+        date_ns: Option<u64>,
         now_ns: u64,
         units: impl Fn() -> u64,
     ) -> Result<(), Denied> {
         loop {
-            let view = view();
+            let view = self.view(now_ns).perhaps_dated(date_ns);
             let n = units();
+            if self.is_before_change(&view) {
+                match self.take_before(&view, date_ns, now_ns, n) {
+                    Some(told) => return told,
+                    None => continue,
+                }
+            }
             // Whatever has left bounds what is in the window; so usually nothing has to be looked for.
             let hint = self.hints.left.load(Ordering::Relaxed);
             let left = self.record(hint);
@@ -242,6 +251,62 @@ impl Log {
                 return told;
             }
         }
+    }
+
+    /// Whether it is of a time before the last change, with nothing admitted since.
+    #[inline(always)]
+    fn is_before_change(&self, view: &View) -> bool {
+        view.time_ns < self.past.since_ns()
+    }
+
+    /// The decision at such a time. `None` if the state changed meanwhile.
+    #[cold]
+    #[inline(never)]
+    fn take_before(
+        &self,
+        view: &View,
+        date_ns: Option<u64>,
+        now_ns: u64,
+        n: u64,
+    ) -> Option<Result<(), Denied>> {
+        match self.foretell_before(view, date_ns, now_ns, n) {
+            Ok(()) => self.append(view, n).then_some(Ok(())),
+            Err(denied) => self.stands(view).then_some(Err(denied)),
+        }
+    }
+
+    /// What both quotas say to `n` units.
+    fn foretell_before(
+        &self,
+        view: &View,
+        date_ns: Option<u64>,
+        now_ns: u64,
+        n: u64,
+    ) -> Result<(), Denied> {
+        if n > view.limit {
+            return Err(Denied::never(n, view.limit));
+        }
+        let before_ns = self.admits_before_ns(view, date_ns, n);
+        match self.judge(view, n) {
+            Ok(_) if before_ns <= u128::from(view.time_ns) => Ok(()),
+            Ok(_) => Err(view.denied_until(before_ns, now_ns)),
+            Err(enough_ns) => Err(view.denied_until(enough_ns.max(before_ns), now_ns)),
+        }
+    }
+
+    /// The first instant, not before that of `view`, at which the quota before the last change admits `n` units; at most the
+    /// change.
+    fn admits_before_ns(&self, view: &View, date_ns: Option<u64>, n: u64) -> u128 {
+        let before = self.past.before();
+        let at = view.before_change(&before, date_ns);
+        let enough_ns = match n > at.limit {
+            true => u128::MAX,
+            false => match self.judge(&at, n) {
+                Ok(_) => at.time_ns.into(),
+                Err(enough_ns) => enough_ns,
+            },
+        };
+        enough_ns.min(before.since_ns.into())
     }
 
     /// `None` if the state changed meanwhile.
@@ -281,28 +346,24 @@ impl Log {
     ///
     /// A unit comes a window, at the least, after the one that is the limit's number of units before it.
     pub(super) fn look_ahead(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
-        self.look_by(|| self.view(at_ns).dated(at_ns), at_ns, ahead, n)
+        self.look_by(Some(at_ns), at_ns, ahead, n)
     }
 
     /// What [`take_units`](Self::take_units) would answer.
     pub(super) fn foretell(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
-        self.look_by(|| self.view(now_ns), now_ns, 0, n)
+        self.look_by(None, now_ns, 0, n)
     }
 
-    fn look_by(
-        &self,
-        view: impl Fn() -> View,
-        at_ns: u64,
-        ahead: u128,
-        n: u64,
-    ) -> Result<(), Denied> {
+    fn look_by(&self, date_ns: Option<u64>, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
         if n == 0 {
             return Ok(());
         }
         loop {
-            let view = view();
+            let view = self.view(at_ns).perhaps_dated(date_ns);
             let told = if n > view.limit {
                 Err(Denied::never(n, view.limit))
+            } else if ahead == 0 && self.is_before_change(&view) {
+                self.foretell_before(&view, date_ns, at_ns, n)
             } else {
                 let before = ahead.saturating_add(u128::from(n - 1));
                 let limit = u128::from(view.limit);
@@ -321,7 +382,9 @@ impl Log {
         loop {
             let view = self.view(now_ns);
             let left = self.last_left(&view);
-            let n = n.min(view.available(&left));
+            let n = n
+                .min(view.available(&left))
+                .min(self.available_before(&view));
             if n == 0 {
                 if self.stands(&view) {
                     return 0;
@@ -340,12 +403,32 @@ impl Log {
         loop {
             let view = self.view(now_ns);
             let available = view.available(&self.last_left(&view));
-            let empty_ns = match view.newest.is_before(view.first_ns) {
+            let available = available.min(self.available_before(&view));
+            let mut empty_ns = match view.newest.is_before(view.first_ns) {
                 true => 0,
                 false => view.leaves_ns(view.newest) - u128::from(now_ns),
             };
+            if self.is_before_change(&view) {
+                let before_ns = self.admits_before_ns(&view, None, view.limit);
+                empty_ns = empty_ns.max(before_ns - u128::from(now_ns));
+            }
             if self.stands(&view) {
                 return (view.limit, available, empty_ns);
+            }
+        }
+    }
+
+    /// The most units that the quota before the last change admits, if it is of a time before that.
+    fn available_before(&self, view: &View) -> u64 {
+        if !self.is_before_change(view) {
+            return u64::MAX;
+        }
+        let before = self.past.before();
+        match view.time_ns < before.known_ns {
+            true => 0,
+            false => {
+                let at = view.before_change(&before, None);
+                at.available(&self.last_left(&at))
             }
         }
     }
@@ -359,8 +442,12 @@ impl Log {
         self.limit.load(Ordering::Acquire)
     }
 
-    /// Puts another quota in force.
-    pub(super) fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
+    /// Puts another quota in force, at `now_ns()`.
+    pub(super) fn set_quota(
+        &self,
+        quota: Quota,
+        now_ns: impl Fn() -> u64,
+    ) -> Result<(), QuotaError> {
         let (limit, window_ns) = quota.window()?;
         if limit > self.max_limit {
             return Err(QuotaError::out_of_range(
@@ -381,6 +468,7 @@ impl Log {
             ));
         }
         let view = self.freeze(0);
+        self.past.replace(now_ns(), view.limit, view.window_ns);
         self.limit.store(limit, Ordering::Release);
         self.token.store(quota.scale(), Ordering::Release);
         self.window_ns.store(window_ns, Ordering::Release);
@@ -667,6 +755,25 @@ impl View {
     fn dated(mut self, at_ns: u64) -> Self {
         self.set_window(at_ns);
         self
+    }
+
+    fn perhaps_dated(self, date_ns: Option<u64>) -> Self {
+        match date_ns {
+            None => self,
+            Some(at_ns) => self.dated(at_ns),
+        }
+    }
+
+    /// The same by what was `before` the last change; not at a time of which nothing is known.
+    fn before_change(&self, before: &Before, date_ns: Option<u64>) -> Self {
+        let mut view = Self {
+            limit: before.limit,
+            window_ns: before.window_ns,
+            ..*self
+        };
+        view.set_time(self.time_ns.max(before.known_ns));
+        let date_ns = date_ns.filter(|&date_ns| date_ns >= before.known_ns);
+        view.perhaps_dated(date_ns)
     }
 
     /// Whether `n` more units than there are since `left` are within the limit.

@@ -5,6 +5,7 @@ mod engine;
 mod log;
 #[cfg(all(test, flowgate_loom))]
 mod model;
+mod past;
 mod record;
 
 pub use builder::SlidingWindowBuilder;
@@ -51,7 +52,8 @@ use log::Log;
 /// - **Never over** (contract C1). No window holds more than the limit, on every schedule of threads.
 /// - **Nothing wasted** (C2). A refusal means that admitting would have broken that.
 /// - **Honest waits** (C3). [`Denied::retry_after`] is the least wait, to the nanosecond.
-/// - **Any clock** (C4). A `now` older than the newest admission counts as that admission's time.
+/// - **Any clock** (C4). A `now` older than the newest admission counts as that admission's time. If that is still before the last
+///   change of quota, both quotas have to admit it. Before the previous change it is refused until that change.
 ///
 /// # Choosing it
 ///

@@ -232,7 +232,7 @@ fn c1_takers_race_a_change_of_quota() {
             |model| model.take(1),
             |model| model.take(1),
             |model| {
-                model.log.set_quota(per_window(2)).expect("in range");
+                model.log.set_quota(per_window(2), || 0).expect("in range");
                 0
             },
         ],
@@ -253,7 +253,7 @@ fn c1_a_taker_never_decides_by_two_quotas() {
         &[
             |model| model.take(1) + model.take(1),
             |model| {
-                model.log.set_quota(per_window(1)).expect("in range");
+                model.log.set_quota(per_window(1), || 0).expect("in range");
                 // From here on the limit is 1: what was there may be more, but nothing is added to 1.
                 let before = 1 - model.log.look(0).1.min(1);
                 let taken = model.take(1);

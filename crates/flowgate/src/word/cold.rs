@@ -92,7 +92,7 @@ pub(super) fn parameters<R: Rule>(version: &Version) -> Parameters {
             begins_ns => Some(begins_ns),
         },
         epoch: of_bucket(EPOCH),
-        since_ns: of_bucket(SINCE_NS),
+        since_ns: version.word(SINCE_NS),
         narrow_span_ns: version.word(NARROW_SPAN_NS),
         handful_units: 0,
         layout: match version.word(LAYOUT) {

@@ -42,6 +42,7 @@ mod parameters;
 mod past;
 mod rule;
 mod shared;
+mod windows_behind;
 
 pub(crate) use crate::algorithm::Step;
 use crate::algorithm::token_bucket;
@@ -88,7 +89,7 @@ pub(crate) struct View<'a> {
     /// Limiter time.
     pub(crate) now: u128,
     now_ns: u64,
-    /// If this is a time before the last change of quota: then `now` is that change, and `state` is what is seen.
+    /// If this is a time before the last change of quota. Then `state` is what is seen; `now` is the change, except in windows.
     behind: Option<&'a Behind>,
     raw: Raw,
 }
@@ -321,6 +322,12 @@ impl<R: Rule> Word<R> {
             let behind;
             let mut view = self.view(now_ns);
             if now_ns < view.parameters.since_ns {
+                if R::HAS_WINDOWS {
+                    match self.update_behind(now_ns, &mut step) {
+                        Some(told) => return told,
+                        None => continue,
+                    }
+                }
                 behind = self.behind(now_ns, view.generation());
                 let Some(behind) = &behind else { continue };
                 view.step_behind(behind);
@@ -334,6 +341,45 @@ impl<R: Rule> Word<R> {
                 }
             }
         }
+    }
+
+    /// [`update`](Self::update) at a time before the last change of quota, where the rule counts in windows; none if the state is
+    /// not what it was any longer.
+    #[cold]
+    #[inline(never)]
+    fn update_behind<T>(
+        &self,
+        now_ns: u64,
+        step: &mut impl FnMut(&View<'_>) -> Step<T>,
+    ) -> Option<T> {
+        let mut view = self.view(now_ns);
+        let behind = self.behind(now_ns, view.generation())?;
+        let stored = view.state;
+        view.step_before_change(&behind);
+        let (state, told) = match step(&view) {
+            Step::Stay(told) => return Some(told),
+            Step::Move(state, told) => (state, told),
+        };
+        let mut config = self.config.lock();
+        // Each admission at such a time begins a generation: others have not taken any since.
+        let is_seen = |current| current == stored;
+        if config.generation != view.generation()
+            || !self.relocate_in(&mut config, &view, state, is_seen)
+        {
+            return None;
+        }
+        config.past = Some(behind.past_with(view.counted_in(state)));
+        Some(told)
+    }
+
+    /// [`look`](Self::look) likewise.
+    #[cold]
+    #[inline(never)]
+    fn look_behind<T>(&self, now_ns: u64, read: &impl Fn(&View<'_>) -> T) -> Option<T> {
+        let mut view = self.view(now_ns);
+        let behind = self.behind(now_ns, view.generation())?;
+        view.step_before_change(&behind);
+        Some(read(&view))
     }
 
     /// [`update`](Self::update) of the state as it is stored, for a step that decides by a time of its own, which is not before
@@ -363,6 +409,12 @@ impl<R: Rule> Word<R> {
             let behind;
             let mut view = self.view(now_ns);
             if now_ns < view.parameters.since_ns {
+                if R::HAS_WINDOWS {
+                    match self.look_behind(now_ns, &read) {
+                        Some(told) => return told,
+                        None => continue,
+                    }
+                }
                 behind = self.behind(now_ns, view.generation());
                 let Some(behind) = &behind else { continue };
                 view.step_behind(behind);
@@ -377,7 +429,7 @@ impl<R: Rule> Word<R> {
     fn behind(&self, now_ns: u64, generation: u64) -> Option<Behind> {
         let config = self.config.lock();
         let past = config.past.filter(|_| config.generation == generation)?;
-        Some(Behind::new(now_ns, past, config.parameters))
+        Some(Behind::new::<R>(now_ns, past, config.parameters))
     }
 
     /// How many units a token is.
@@ -500,13 +552,26 @@ impl<R: Rule> Word<R> {
         if config.generation != generation {
             return false;
         }
-        let moved = self.try_reconfigure(&mut config, |old, current| {
-            let layout = old.layout_for(view.now_ns, state);
+        self.relocate_in(&mut config, view, state, |current| {
             let seen = match view.behind {
                 None => current,
                 Some(behind) => behind.seen(current),
             };
-            (seen == view.state).then_some((Parameters { layout, ..*old }, state, ()))
+            seen == view.state
+        })
+    }
+
+    /// The same, of the generation of `view`, if `is_seen` of the current state.
+    fn relocate_in(
+        &self,
+        config: &mut Config,
+        view: &View<'_>,
+        state: u128,
+        is_seen: impl FnOnce(u128) -> bool,
+    ) -> bool {
+        let moved = self.try_reconfigure(config, |old, current| {
+            let layout = old.layout_for(view.now_ns, state);
+            is_seen(current).then_some((Parameters { layout, ..*old }, state, ()))
         });
         moved.is_some()
     }
@@ -578,7 +643,7 @@ impl<R: Rule> Word<R> {
         let past = match new.since_ns {
             0 => None,
             _ if new.epoch == old.epoch => config.past.take(),
-            _ => Some(Past::new(*old, state_before, &new)),
+            _ => Some(Past::new::<R>(*old, state_before, &new)),
         };
         *config = Config {
             generation,
@@ -723,7 +788,7 @@ impl<'a> View<'a> {
 
     /// A refusal until `missing` ticks from now.
     pub(crate) fn denied(&self, missing: u128) -> Denied {
-        if self.is_plain() {
+        if self.is_plain() || self.parameters.window_ns > 0 {
             return Denied::later(missing, self.parameters.ticks_per_ns);
         }
         let enough_ns = self.ns_of(self.now + missing);

@@ -6,7 +6,7 @@
 //! Each ends by draining the bucket, so that what is counted is everything that could ever be admitted
 //! by the last instant: a token that was minted or lost is found even if no thread of the model used it.
 
-use super::{Layout, Parameters, TokenBucket, Word};
+use super::{FixedWindow, Layout, Parameters, TokenBucket, Word};
 use crate::quota::Quota;
 use crate::verdict::Denied;
 use core::time::Duration;
@@ -224,6 +224,38 @@ fn c2_a_refusal_is_never_computed_from_two_quotas() {
         }
         let taken: Result<(), Denied> = taker.join().expect("no panic");
         assert_eq!(taken, Ok(()), "3 of 3 were refused");
+    });
+}
+
+/// At most 2 per 10 ns, and from 400 ns on 3. Callers whose time is the origin get 2 in all, before and after the change.
+#[test]
+fn c1_c4_takers_of_a_window_with_a_time_from_before_race_each_other_and_the_change() {
+    const CHANGE_NS: u64 = 400;
+    fn window(limit: u64) -> Parameters {
+        Parameters::for_window(limit, 1, INTERVAL_NS, None, 2)
+    }
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(|| {
+        let word = Arc::new(Word::<FixedWindow>::new(window(2)));
+        let take = |word: &Word<FixedWindow>| u64::from(word.take_token(0, || Ok(())).is_ok());
+        assert_eq!(take(&word), 1);
+        let takers = [(); 2].map(|()| {
+            let word = Arc::clone(&word);
+            thread::spawn(move || take(&word))
+        });
+        word.reconfigure(|old, _| {
+            let new = Parameters {
+                epoch: old.epoch + 1,
+                since_ns: CHANGE_NS,
+                ..window(3)
+            };
+            let state = new.ticks_in(CHANGE_NS + INTERVAL_NS);
+            let layout = new.layout_for(CHANGE_NS, state);
+            (Parameters { layout, ..new }, state, ())
+        });
+        let taken = takers.map(|taker| taker.join().expect("no panic"));
+        assert_eq!(1 + taken[0] + taken[1] + take(&word), 2);
     });
 }
 

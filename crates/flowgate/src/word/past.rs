@@ -17,25 +17,28 @@
 //! So no token is granted twice: what flowed in before the change counts once, and only from when it did. If the bucket was full
 //! before the change, nothing flowed in after that. Of the times before the change before the last one, no more is known
 //! than that no token needs to be there: they are refused until that change.
+//!
+//! That is so for tokens; for windows, see [`windows_behind`](super::windows_behind).
 
 use super::parameters::Parameters;
+use super::rule::Rule;
 use crate::algorithm::mul_div::mul_div;
 
 /// What a limiter keeps of the time before its last change of quota.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Past {
     /// The parameters until the change.
-    old: Parameters,
-    /// Until when tokens flowed in, in ticks of `old`.
-    filled: u128,
+    pub(super) old: Parameters,
+    /// Until when tokens flowed in, in ticks of `old`; for windows, the state ([`windows_behind`](super::windows_behind)).
+    pub(super) state: u128,
 }
 
 /// What a caller sees at a time before the last change of quota.
 #[derive(Debug)]
 pub(super) struct Behind {
-    past: Past,
-    new: Parameters,
-    now_ns: u64,
+    pub(super) past: Past,
+    pub(super) new: Parameters,
+    pub(super) now_ns: u64,
     /// The change, as limiter time.
     pub(super) change: u128,
     /// What flowed in from now until the change, in ticks.
@@ -46,18 +49,19 @@ pub(super) struct Behind {
 const MOST_MISSING: u128 = 1 << 96;
 
 impl Past {
-    /// The time before a change at `new.since_ns` from `old`, which left the state `tat`.
-    pub(super) fn new(old: Parameters, tat: u128, new: &Parameters) -> Self {
-        Self {
-            filled: tat.min(old.now_ticks(new.since_ns)),
-            old,
-        }
+    /// The time before a change at `new.since_ns` from `old` in `state`.
+    pub(super) fn new<R: Rule>(old: Parameters, state: u128, new: &Parameters) -> Self {
+        let state = match R::HAS_WINDOWS {
+            true => state,
+            false => state.min(old.now_ticks(new.since_ns)),
+        };
+        Self { old, state }
     }
 }
 
 impl Behind {
     /// At `now_ns`, before the change from the `past` to `new`.
-    pub(super) fn new(now_ns: u64, past: Past, new: Parameters) -> Self {
+    pub(super) fn new<R: Rule>(now_ns: u64, past: Past, new: Parameters) -> Self {
         let mut behind = Self {
             change: new.now_ticks(new.since_ns),
             past,
@@ -65,7 +69,9 @@ impl Behind {
             now_ns,
             missing: 0,
         };
-        behind.missing = behind.missing_at(now_ns);
+        if !R::HAS_WINDOWS {
+            behind.missing = behind.missing_at(now_ns);
+        }
         behind
     }
 
@@ -102,7 +108,7 @@ impl Behind {
             return known_ns.into();
         }
         let (flowed, _) = mul_div(most, old.token_ticks(), self.new.token_ticks());
-        let ns = self.past.filled.saturating_sub(flowed);
+        let ns = self.past.state.saturating_sub(flowed);
         old.next_move_ns(ns.div_ceil(u128::from(old.ticks_per_ns)))
     }
 
@@ -110,7 +116,7 @@ impl Behind {
     fn missing_at(&self, ns: u64) -> u128 {
         let (old, new) = (&self.past.old, &self.new);
         let known = old.now_ticks(ns.max(old.since_ns));
-        let missing = new.tokens_up(old, self.past.filled.saturating_sub(known));
+        let missing = new.tokens_up(old, self.past.state.saturating_sub(known));
         let all = match ns < old.since_ns {
             true => new.burst_ticks() + new.debt_ticks(),
             false => 0,

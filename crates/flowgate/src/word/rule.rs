@@ -6,7 +6,7 @@ use core::fmt::Debug;
 
 /// An algorithm whose state is one number of ticks.
 pub(crate) trait Rule: Debug {
-    /// Whether it counts in windows. They have no debt, no interval, and no time before a change; others have no windows.
+    /// Whether it counts in windows. They have no debt and no interval; others have no windows.
     const HAS_WINDOWS: bool;
 
     /// Decides on `cost` at `now`, in the 64-bit layout: the new state, or how many ticks are missing.
@@ -77,7 +77,11 @@ impl Rule for FixedWindow {
             u128::from(parameters.burst_units),
             u128::from(parameters.ticks_per_ns),
         );
-        fixed_window::take(view.window(), view.now, cost, limit, ns)
+        let state = fixed_window::take(view.window(), view.now, cost, limit, ns)?;
+        match view.wait_before_change(cost) {
+            0 => Ok(state),
+            missing => Err(missing),
+        }
     }
 
     /// What is outstanding when a window begins counts in it.

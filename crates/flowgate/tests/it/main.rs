@@ -56,6 +56,7 @@ mod clock {
     mod behind_a_change;
     mod panicking_sources;
     mod stale_after_change;
+    mod windows_before_a_change;
 }
 
 mod waiting {

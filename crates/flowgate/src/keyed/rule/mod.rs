@@ -12,7 +12,8 @@
 //!
 //! *Windows.* A state has the end of a window and a count. Nothing flows in, so neither depends on a rate. Both are kept as they
 //! are when terms change, whether the window is over or not: a decision at any time finds the window that was open then, or a
-//! later one.
+//! later one. A decision that is dated before the last change goes by the smaller limit and the longer window of both, as if it
+//! had been made just before the change. Before the change before that one, it is refused.
 //!
 //! # Counts that do not fit
 //!
@@ -62,9 +63,17 @@ pub trait Rule: Debug + 'static {
     /// Takes `n`: the new state, which is later than `now`; or how many ticks are missing.
     fn take(state: u128, now: u128, n: u64, terms: &Terms) -> Result<u128, u128>;
 
-    /// [`take`](Self::take) in the terms that `change` has put in force, at a `now` before that.
+    /// [`take`](Self::take) in the terms that `change` has put in force, at a `now` before that. This is for windows.
     fn take_before(state: u128, now: u128, n: u64, change: &Change) -> Result<u128, u128> {
-        Self::take(state, now, n, &change.to)
+        let stricter = change.stricter();
+        let taken = match n <= stricter.most {
+            true => Self::take(state, now, n, &stricter),
+            false => Err(u128::MAX),
+        };
+        taken.map_err(|missing| {
+            let then = Self::take(state, change.at, n, &change.to);
+            missing.min(change.at - now + then.err().unwrap_or(0))
+        })
     }
 
     /// What could be taken.
@@ -72,7 +81,7 @@ pub trait Rule: Debug + 'static {
 
     /// [`left`](Self::left) in the terms that `change` has put in force, at a `now` before that.
     fn left_before(state: u128, now: u128, change: &Change) -> u64 {
-        Self::left(state, now, &change.to)
+        Self::left(state, now, &change.stricter())
     }
 
     /// How many ticks it is until all could be taken.

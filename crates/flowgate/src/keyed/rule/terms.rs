@@ -36,6 +36,15 @@ impl Terms {
 }
 
 impl Change {
+    /// The smaller limit and the longer window of both: for a state in the terms after, at an instant before.
+    pub(super) fn stricter(&self) -> Terms {
+        Terms {
+            most: self.from.most.min(self.to.most),
+            span: self.from.span.max(self.to.span),
+            ..self.to
+        }
+    }
+
     /// A state in the terms before, in those after. Nobody has decided later than `newest`, but perhaps later than the change, by
     /// the terms before: so neither instant is to give more than the other.
     pub(crate) fn restated<R: super::Rule>(&self, state: u128, newest: u128) -> u128 {

@@ -172,6 +172,9 @@ impl<R: Rule> Word<R> {
             let mut view = seen.view::<R>(&stripes.clock);
             let now_ns = view.now_ns;
             if now_ns < parameters.since_ns {
+                if R::HAS_WINDOWS {
+                    return None;
+                }
                 behind = self.behind(now_ns, view.generation());
                 let Some(behind) = &behind else { continue };
                 view.step_behind(behind);

@@ -409,6 +409,33 @@ fn c1_c4_what_was_spent_before_the_clock_was_set_back_was_not_spent_after_it() {
     assert!(held + rest <= BURST, "{held} and {rest} at one instant");
 }
 
+/// Taking from a stripe reads no clock. So by the time of a clock that is set back, more than a burst can be admitted in an
+/// interval; by limiter time it cannot.
+#[test]
+fn c1_c4_what_a_stripe_holds_when_the_clock_is_set_back_counts_at_the_latest_time() {
+    let time = ManualClock::new();
+    let quota: Quota = "6453201/h burst 6453201".parse().unwrap();
+    let bucket = TokenBucket::builder(quota).clock(&time).build().unwrap();
+    let hot = Striped::with_stripes(bucket, 1);
+    hot.try_acquire_n(6_453_200).unwrap();
+    // Full again. Who asks twice within a millisecond is given a stripe.
+    time.set(Timestamp::from_nanos(81_539_935_000_000));
+    hot.try_acquire().unwrap();
+    time.advance(Duration::from_millis(1));
+    hot.try_acquire().unwrap();
+    time.set(Timestamp::from_nanos(300));
+    let eighth = quota.max_burst() / 8;
+    let back = admitted(&hot, eighth + 1);
+    assert!((2..=eighth).contains(&back), "{back}");
+    time.set(Timestamp::from_nanos(81_539_936_000_000));
+    let rest = hot.take_up_to(u64::MAX);
+    // In that millisecond, 1.79 tokens flow in.
+    assert!(
+        2 + back + rest <= quota.max_burst() + 1,
+        "{back} and {rest}"
+    );
+}
+
 /// The wait for a token is noted, and then parts of one are taken.
 #[test]
 fn c3_a_part_of_a_token_that_is_taken_makes_the_wait_longer() {
