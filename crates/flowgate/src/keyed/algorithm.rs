@@ -10,8 +10,8 @@ use crate::{FixedWindow, LeakyBucket, SegmentedWindow, TokenBucket};
 ///
 /// /// Who is nearest to the limit, of whichever kind.
 /// fn busiest<A: KeyedAlgorithm>(limits: &Keyed<A>) -> Option<String> {
-///     let debtor = limits.debtors(1).pop()?;
-///     Some(format!("{}: {} left", debtor.id, debtor.snapshot.remaining))
+///     let usage = limits.most_used(1).pop()?;
+///     Some(format!("{}: {} left", usage.id, usage.snapshot.remaining))
 /// }
 ///
 /// let limits = Keyed::fixed_window("10/min".parse()?).capacity(100)?;

@@ -139,7 +139,7 @@ impl<A: KeyedAlgorithm> KeyedBuilder<A> {
     ///
     /// let limits = Keyed::token_bucket(Quota::per_hour(100)).exact::<str>().capacity(1000)?;
     /// limits.try_acquire("alice")?;
-    /// assert_eq!(limits.debtors(1)[0].key, "alice");
+    /// assert_eq!(limits.most_used(1)[0].key, "alice");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn exact<Q>(self) -> KeyedBuilder<A, Exact<Q>>

@@ -36,7 +36,7 @@ pub use concurrency::{
 };
 pub use counts::KeyedCounts;
 pub use error::KeyedError;
-pub use inspect::{Debtor, KeyId};
+pub use inspect::{KeyId, KeyUsage};
 pub use names::{Exact, Hashed, KeyNames, Names};
 pub use view::KeyedView;
 

@@ -34,7 +34,7 @@ pub struct Hashed;
 /// let per_user = Keyed::token_bucket("10/h".parse()?).exact::<str>().capacity(100)?;
 /// let api = Api { per_user };
 /// api.per_user.try_acquire("alice")?;
-/// assert_eq!(api.per_user.debtors(1)[0].key, "alice");
+/// assert_eq!(api.per_user.most_used(1)[0].key, "alice");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Exact<Q: ToOwned + ?Sized> {
