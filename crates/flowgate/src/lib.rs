@@ -115,10 +115,10 @@ pub use gate::{Gate, GateBuilder, GateError};
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 pub use io::Throttled;
 pub use keyed::{
-    AddressKey, AddressPrefixes, Exact, Hashed, KeyId, KeyNames, KeyPermit, KeyPermits, KeyTokens,
-    KeyUsage, Keyed, KeyedAlgorithm, KeyedBuilder, KeyedConcurrencyLimit,
-    KeyedConcurrencyLimitBuilder, KeyedCounts, KeyedError, KeyedView, Names, OwnedKeyPermit,
-    WhenFull, WithLimit,
+    AddressKey, AddressPrefixes, AsKey, Exact, Hashed, KeyId, KeyNames, KeyPermit, KeyPermits,
+    KeyTokens, KeyUsage, Keyed, KeyedAlgorithm, KeyedBuilder, KeyedConcurrencyLimit,
+    KeyedConcurrencyLimitBuilder, KeyedCounts, KeyedError, KeyedView, OwnedKeyPermit, WhenFull,
+    WithLimit,
 };
 pub use leaky_bucket::{Drain, LeakyBucket, LeakyBucketBuilder};
 pub use limiter::{Limit, Limiter, Snapshot};

@@ -1,12 +1,14 @@
 use super::algorithm::KeyedAlgorithm;
-use super::keys::{Amount, Refusal, Who};
+use super::keys::{Amount, Refusal};
 use super::names::{Hashed, KeyNames};
 use super::place::Place;
 use super::rooms::{Entered, KeyRoom};
 use super::rule::Terms;
+use super::table::Who;
 use super::view::KeyedView;
 use crate::room::{Acquirable, Grant, Granted, Line, Turn};
 use crate::verdict::Denied;
+use alloc::borrow::ToOwned;
 use core::borrow::Borrow;
 use core::fmt;
 use core::task::{Poll, Waker};
@@ -54,7 +56,7 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyTokens<'a, A, N> {
         Self {
             view,
             place: who.place,
-            key: N::own(who.key),
+            key: who.key.to_owned(),
             room: None,
         }
     }
@@ -97,7 +99,7 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyTokens<'a, A, N> {
         let hold = || keyed.keys.hold(who, asked);
         let release = || keyed.keys.release(who, asked);
         let made = || {
-            let room = KeyRoom::new(who.place, N::own(who.key), view.own);
+            let room = KeyRoom::new(who.place, who.key.to_owned(), view.own);
             Line::new(&keyed.supply(&room)).set_max_waiters(keyed.max_waiters_per_key);
             room
         };

@@ -289,7 +289,6 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
         let keyed = Keyed {
             keys: Keys {
                 table: Table::new(lines).map_err(out_of_memory)?,
-                names: N::new(lines * SLOTS_PER_LINE).map_err(out_of_memory)?,
                 sketch: Sketch::new(cells).map_err(out_of_memory)?,
                 force: InForce::new(quota, &terms),
                 full,
@@ -310,8 +309,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
 
 /// What so many lines with their names take, and so many cells of the sketch.
 pub(super) fn bytes<N: KeyNames>(lines: u128, cells: u128) -> u128 {
-    let slots = lines * SLOTS_PER_LINE as u128;
-    Table::bytes(lines) + slots * N::BYTES_PER_SLOT as u128 + cells * size_of::<AtomicU64>() as u128
+    Table::<N>::bytes(lines) + cells * size_of::<AtomicU64>() as u128
 }
 
 #[cfg(feature = "std")]

@@ -1,8 +1,9 @@
 use super::Keyed;
 use super::algorithm::KeyedAlgorithm;
-use super::keys::{Who, ticks};
+use super::keys::ticks;
 use super::names::KeyNames;
 use super::place::Place;
+use super::table::Who;
 use crate::limiter::Snapshot;
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
@@ -114,8 +115,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         }
         let usage = |Reverse((_, line, slot, fingerprint))| {
             let place = Place { fingerprint, line };
-            let is_meant = || self.keys.table.entry(slot).fingerprint() == fingerprint;
-            let key = self.keys.names.name(slot, is_meant)?;
+            let key = self.keys.table.name(slot, fingerprint)?;
             let who = Who {
                 place,
                 key: key.borrow(),

@@ -37,7 +37,7 @@ pub use concurrency::{
 pub use counts::KeyedCounts;
 pub use error::KeyedError;
 pub use inspect::{KeyId, KeyUsage};
-pub use names::{Exact, Hashed, KeyNames, Names};
+pub use names::{AsKey, Exact, Hashed, KeyNames};
 pub use view::KeyedView;
 
 use crate::clock::{Clock, Timestamp};
@@ -50,13 +50,13 @@ use crate::{FixedWindow, LeakyBucket, SegmentedWindow, TokenBucket};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use core::hash::Hash;
 use entry::Reading;
-use keys::{Keys, Who};
+use keys::Keys;
 use place::Seed;
 use rooms::{KeyRoom, Rooms};
 use rule::{Rule, Terms};
 use supply::KeySupply;
+use table::Who;
 
 /// **Each key has a limit of its own**: per user, address, host or tenant, in memory of a fixed size, whatever the keys.
 ///
@@ -233,10 +233,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     ///
     /// [`Denied`] if there is none, or [no room](Denied::is_table_full) for the key; nothing is then taken.
     #[inline]
-    pub fn try_acquire<K: Hash + ?Sized>(&self, key: &K) -> Result<(), Denied>
-    where
-        N: Names<K>,
-    {
+    pub fn try_acquire(&self, key: &(impl AsKey<N> + ?Sized)) -> Result<(), Denied> {
         self.view().try_acquire(key)
     }
 
@@ -246,10 +243,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     ///
     /// [`Denied`] if there are fewer, or [no room](Denied::is_table_full) for the key; nothing is then taken.
     #[inline]
-    pub fn try_acquire_n<K: Hash + ?Sized>(&self, key: &K, n: u64) -> Result<(), Denied>
-    where
-        N: Names<K>,
-    {
+    pub fn try_acquire_n(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> Result<(), Denied> {
         self.view().try_acquire_n(key, n)
     }
 
@@ -274,10 +268,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// # Errors
     ///
     /// As there, but for want of room.
-    pub fn peek<K: Hash + ?Sized>(&self, key: &K) -> Result<(), Denied>
-    where
-        N: Names<K>,
-    {
+    pub fn peek(&self, key: &(impl AsKey<N> + ?Sized)) -> Result<(), Denied> {
         self.view().peek(key)
     }
 
@@ -286,10 +277,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// # Errors
     ///
     /// As there, but for want of room.
-    pub fn peek_n<K: Hash + ?Sized>(&self, key: &K, n: u64) -> Result<(), Denied>
-    where
-        N: Names<K>,
-    {
+    pub fn peek_n(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> Result<(), Denied> {
         self.view().peek_n(key, n)
     }
 
@@ -302,10 +290,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// assert_eq!([limits.take_up_to("alice", 7), limits.take_up_to("alice", 7)], [7, 3]);
     /// # Ok::<(), flowgate::KeyedError>(())
     /// ```
-    pub fn take_up_to<K: Hash + ?Sized>(&self, key: &K, n: u64) -> u64
-    where
-        N: Names<K>,
-    {
+    pub fn take_up_to(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> u64 {
         self.view().take_up_to(key, n)
     }
 
@@ -320,10 +305,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// assert_eq!(limits.available("alice"), 5);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn refund<K: Hash + ?Sized>(&self, key: &K, n: u64) -> u64
-    where
-        N: Names<K>,
-    {
+    pub fn refund(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> u64 {
         self.view().refund(key, n)
     }
 
@@ -338,26 +320,17 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// assert_eq!(failures.available("alice"), 3);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn reset<K: Hash + ?Sized>(&self, key: &K)
-    where
-        N: Names<K>,
-    {
+    pub fn reset(&self, key: &(impl AsKey<N> + ?Sized)) {
         self.view().reset(key);
     }
 
     /// How many units `key` could take now, if there is room for it.
-    pub fn available<K: Hash + ?Sized>(&self, key: &K) -> u64
-    where
-        N: Names<K>,
-    {
+    pub fn available(&self, key: &(impl AsKey<N> + ?Sized)) -> u64 {
         self.view().available(key)
     }
 
     /// `key`'s limit, what remains of it if there is room for it, and when it is whole again, seen at one instant.
-    pub fn snapshot<K: Hash + ?Sized>(&self, key: &K) -> Snapshot
-    where
-        N: Names<K>,
-    {
+    pub fn snapshot(&self, key: &(impl AsKey<N> + ?Sized)) -> Snapshot {
         self.view().snapshot(key)
     }
 
@@ -379,10 +352,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
-    pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> Acquire<KeyTokens<'_, A, N>>
-    where
-        N: Names<K>,
-    {
+    pub fn acquire(&self, key: &(impl AsKey<N> + ?Sized)) -> Acquire<KeyTokens<'_, A, N>> {
         self.view().acquire(key)
     }
 
@@ -545,10 +515,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     }
 
     /// By what this limiter, and no other, knows `key`.
-    pub fn id_of<K: Hash + ?Sized>(&self, key: &K) -> KeyId
-    where
-        N: Names<K>,
-    {
+    pub fn id_of(&self, key: &(impl AsKey<N> + ?Sized)) -> KeyId {
         self.id_at(&self.who(key).place)
     }
 
@@ -573,13 +540,10 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     }
 
     #[inline]
-    fn who<'k, K: Hash + ?Sized>(&self, key: &'k K) -> Who<'k, N>
-    where
-        N: Names<K>,
-    {
+    fn who<'k>(&self, key: &'k (impl AsKey<N> + ?Sized)) -> Who<'k, N> {
         Who {
             place: self.keys.table.place(self.seed.hash(key)),
-            key: N::key(key),
+            key: key.key(),
         }
     }
 

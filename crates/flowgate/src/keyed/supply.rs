@@ -2,10 +2,11 @@
 
 use super::Keyed;
 use super::algorithm::KeyedAlgorithm;
-use super::keys::{Amount, Asked, Refusal, Told, Who};
+use super::keys::{Amount, Asked, Refusal, Told};
 use super::names::KeyNames;
 use super::rooms::KeyRoom;
 use super::rule::Terms;
+use super::table::Who;
 use crate::clock::{Clock, Timestamp};
 use crate::reservation::Receipt;
 use crate::room::{Room, Supply};

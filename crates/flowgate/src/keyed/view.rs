@@ -1,17 +1,16 @@
 use super::algorithm::KeyedAlgorithm;
-use super::keys::{Amount, Asked, Refusal, Told, Who};
-use super::known::Known;
-use super::names::{Hashed, KeyNames, Names};
-use super::rule::{Rule, Terms};
+use super::keys::{Amount, Asked, Refusal, Told};
+use super::names::{AsKey, Hashed, KeyNames};
+use super::rule::Terms;
+use super::table::Who;
 use super::{KeyTokens, Keyed, KeyedError};
 use crate::clock::Timestamp;
 use crate::limiter::Snapshot;
 use crate::quota::Quota;
 use crate::room::Acquire;
-use crate::verdict::{Denied, duration_from_nanos};
+use crate::verdict::Denied;
 use alloc::sync::Arc;
 use core::fmt;
-use core::hash::Hash;
 use core::time::Duration;
 
 /// A [`Keyed`] limiter at an instant of the caller's, or by a key's own quota: the same verbs.
@@ -78,10 +77,7 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
     ///
     /// As there.
     #[inline]
-    pub fn try_acquire<K: Hash + ?Sized>(&self, key: &K) -> Result<(), Denied>
-    where
-        N: Names<K>,
-    {
+    pub fn try_acquire(&self, key: &(impl AsKey<N> + ?Sized)) -> Result<(), Denied> {
         self.take(key, None)
     }
 
@@ -91,23 +87,17 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
     ///
     /// As there.
     #[inline]
-    pub fn try_acquire_n<K: Hash + ?Sized>(&self, key: &K, n: u64) -> Result<(), Denied>
-    where
-        N: Names<K>,
-    {
+    pub fn try_acquire_n(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> Result<(), Denied> {
         self.take(key, Some(n))
     }
 
     #[inline]
-    fn take<K: Hash + ?Sized>(&self, key: &K, n: Option<u64>) -> Result<(), Denied>
-    where
-        N: Names<K>,
-    {
+    fn take(&self, key: &(impl AsKey<N> + ?Sized), n: Option<u64>) -> Result<(), Denied> {
         let who = self.keyed.who(key);
         let mut now_ns = self.now_ns;
         if self.own.is_none() && now_ns.is_none() {
             let told_ns = self.keyed.clock.now().as_nanos();
-            if let Some(answer) = self.keyed.keys.take_at_once(who, told_ns, n) {
+            if let Some(answer) = self.keyed.keys.take_plain(who, told_ns, n) {
                 return answer;
             }
             now_ns = Some(told_ns);
@@ -155,10 +145,7 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
     /// # Errors
     ///
     /// As there.
-    pub fn peek<K: Hash + ?Sized>(&self, key: &K) -> Result<(), Denied>
-    where
-        N: Names<K>,
-    {
+    pub fn peek(&self, key: &(impl AsKey<N> + ?Sized)) -> Result<(), Denied> {
         self.look_for(key, None)
     }
 
@@ -167,27 +154,12 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
     /// # Errors
     ///
     /// As there.
-    pub fn peek_n<K: Hash + ?Sized>(&self, key: &K, n: u64) -> Result<(), Denied>
-    where
-        N: Names<K>,
-    {
+    pub fn peek_n(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> Result<(), Denied> {
         self.look_for(key, Some(n))
     }
 
-    fn look_for<K: Hash + ?Sized>(&self, key: &K, n: Option<u64>) -> Result<(), Denied>
-    where
-        N: Names<K>,
-    {
-        let who = self.keyed.who(key);
-        let asked = self.asked();
-        if self.own.is_none() && asked.told == Told::ByClock {
-            let judged = |state, now, terms: &Terms| {
-                Known::<A::Rule>::new(*terms, state, now).judge(n.unwrap_or(terms.scale))
-            };
-            if let Some(answer) = self.keyed.keys.see_at_once(who, asked.now_ns, judged) {
-                return answer;
-            }
-        }
+    fn look_for(&self, key: &(impl AsKey<N> + ?Sized), n: Option<u64>) -> Result<(), Denied> {
+        let (who, asked) = (self.keyed.who(key), self.asked());
         match self.keyed.keys.peek(who, asked, n, false) {
             Ok(()) => Ok(()),
             Err(Refusal::Denied(denied)) => Err(denied),
@@ -220,29 +192,20 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
     }
 
     /// [`Keyed::take_up_to`].
-    pub fn take_up_to<K: Hash + ?Sized>(&self, key: &K, n: u64) -> u64
-    where
-        N: Names<K>,
-    {
+    pub fn take_up_to(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> u64 {
         let taken = self.take_with_care(self.keyed.who(key), self.asked(), Amount::UpTo(n));
         // Refused: there is nothing.
         taken.unwrap_or(0)
     }
 
     /// [`Keyed::refund`].
-    pub fn refund<K: Hash + ?Sized>(&self, key: &K, n: u64) -> u64
-    where
-        N: Names<K>,
-    {
+    pub fn refund(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> u64 {
         let who = self.keyed.who(key);
         self.change(who, |asked| self.keyed.keys.give_back(who, asked, n))
     }
 
     /// [`Keyed::reset`].
-    pub fn reset<K: Hash + ?Sized>(&self, key: &K)
-    where
-        N: Names<K>,
-    {
+    pub fn reset(&self, key: &(impl AsKey<N> + ?Sized)) {
         let who = self.keyed.who(key);
         self.change(who, |asked| ((), self.keyed.keys.reset(who, asked)));
     }
@@ -271,35 +234,17 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
     }
 
     /// [`Keyed::available`].
-    pub fn available<K: Hash + ?Sized>(&self, key: &K) -> u64
-    where
-        N: Names<K>,
-    {
+    pub fn available(&self, key: &(impl AsKey<N> + ?Sized)) -> u64 {
         self.snapshot(key).remaining
     }
 
     /// [`Keyed::snapshot`].
-    pub fn snapshot<K: Hash + ?Sized>(&self, key: &K) -> Snapshot
-    where
-        N: Names<K>,
-    {
+    pub fn snapshot(&self, key: &(impl AsKey<N> + ?Sized)) -> Snapshot {
         self.snapshot_of(self.keyed.who(key))
     }
 
     pub(super) fn snapshot_of(&self, who: Who<'_, N>) -> Snapshot {
         let asked = self.asked();
-        let reset_after =
-            |ticks: u128| duration_from_nanos(ticks.div_ceil(super::entry::TICKS_PER_NS.into()));
-        if self.own.is_none() && asked.told == Told::ByClock {
-            let seen = |state, now, terms: &Terms| Snapshot {
-                limit: terms.most,
-                remaining: A::Rule::left(state, now, terms),
-                reset_after: reset_after(A::Rule::whole_after(state, now, terms)),
-            };
-            if let Some(snapshot) = self.keyed.keys.see_at_once(who, asked.now_ns, seen) {
-                return snapshot;
-            }
-        }
         let (known, waits) = self.keyed.keys.look(who, asked);
         let limit = known.terms.most;
         if let Some(slot) = waits
@@ -311,21 +256,14 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
                 reset_after: denied.retry_after().unwrap_or(Duration::MAX),
             };
         }
-        Snapshot {
-            limit,
-            remaining: known.left(),
-            reset_after: reset_after(known.whole_after()),
-        }
+        known.snapshot()
     }
 
     /// [`Keyed::acquire`]. It waits by the limiter's clock, whatever instant this is a view of.
     ///
     /// All who wait for the key go by this view's quota from then on, until somebody comes with another: as after
     /// [`Keyed::set_quota`], a faster one serves them earlier, and who asks for more than it ever allows is refused.
-    pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> Acquire<KeyTokens<'a, A, N>>
-    where
-        N: Names<K>,
-    {
+    pub fn acquire(&self, key: &(impl AsKey<N> + ?Sized)) -> Acquire<KeyTokens<'a, A, N>> {
         let now_ns = None;
         Acquire::new(KeyTokens::of(Self { now_ns, ..*self }, self.keyed.who(key)))
     }

@@ -4,6 +4,7 @@ use crate::clock::Clock;
 use crate::concurrency_limit::check;
 use crate::keyed::builder::random_seed;
 use crate::keyed::error::KeyedError;
+use crate::keyed::names::Hashed;
 use crate::keyed::place::Seed;
 use crate::keyed::rooms::Rooms;
 use crate::keyed::table::{MOST_LINES, Table};
@@ -91,7 +92,7 @@ impl KeyedConcurrencyLimitBuilder {
         }
         // A line each, of which a quarter is then in use: a key hardly ever finds none.
         let lines = keys;
-        let bytes = Table::bytes(lines as u128);
+        let bytes = Table::<Hashed>::bytes(lines as u128);
         if lines > MOST_LINES {
             return Err(KeyedError::size(keys, bytes, MOST_LINES as u64));
         }

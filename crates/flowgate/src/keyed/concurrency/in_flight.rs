@@ -9,8 +9,9 @@
 //! gave back; or after, and then its compare-and-swap has seen that somebody waits.
 
 use crate::keyed::entry::{Entry, Reading};
+use crate::keyed::names::Hashed;
 use crate::keyed::place::Place;
-use crate::keyed::table::{Opening, Slot, Table};
+use crate::keyed::table::{self, Opening, Slot, Table};
 use crate::primitive::LockGuard;
 use alloc::collections::TryReserveError;
 
@@ -19,9 +20,8 @@ const NONE: u128 = 0;
 /// No entry is to be read in any other way.
 const READING: Reading = Reading::of_table(0);
 
-#[derive(Debug)]
 pub(super) struct InFlight {
-    table: Table,
+    table: Table<Hashed>,
 }
 
 /// Why no more were let in.
@@ -50,7 +50,7 @@ impl InFlight {
         Ok(Self { table })
     }
 
-    pub(super) fn table(&self) -> &Table {
+    pub(super) fn table(&self) -> &Table<Hashed> {
         &self.table
     }
 
@@ -174,7 +174,11 @@ impl InFlight {
 
     #[inline]
     fn find(&self, place: &Place) -> Option<Slot<'_>> {
-        self.table.find(place, Some)
+        let who = table::Who {
+            place: *place,
+            key: &(),
+        };
+        self.table.find(who).map(|(slot, _)| slot)
     }
 
     /// To be held while an entry for a new key at `place` is put in. Two keys that cannot be told apart may look at the

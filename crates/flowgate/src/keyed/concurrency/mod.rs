@@ -16,6 +16,7 @@ pub use with::WithLimit;
 
 #[cfg(feature = "std")]
 use super::error::KeyedError;
+use super::names::Hashed;
 use super::place::{Place, Seed};
 use super::rooms::Rooms;
 use super::table::Table;
@@ -454,7 +455,7 @@ impl KeyedConcurrencyLimit {
     /// # Ok::<(), flowgate::KeyedError>(())
     /// ```
     pub fn bytes(&self) -> usize {
-        let table = Table::bytes(self.in_flight.table().lines() as u128);
+        let table = Table::<Hashed>::bytes(self.in_flight.table().lines() as u128);
         // It has been taken, so it can be told.
         table as usize + size_of::<Self>()
     }
