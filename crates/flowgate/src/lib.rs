@@ -115,8 +115,8 @@ pub use gate::{Gate, GateBuilder, GateError};
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 pub use io::Throttled;
 pub use keyed::{
-    AddressKey, AddressPrefixes, AsKey, Exact, Hashed, KeyId, KeyNames, KeyPermit, KeyPermits,
-    KeyTokens, KeyUsage, Keyed, KeyedAlgorithm, KeyedBuilder, KeyedConcurrencyLimit,
+    AddressKey, AddressPrefixes, AsKey, Exact, Hashed, KeyId, KeyLimiter, KeyNames, KeyPermit,
+    KeyPermits, KeyUsage, Keyed, KeyedAlgorithm, KeyedBuilder, KeyedConcurrencyLimit,
     KeyedConcurrencyLimitBuilder, KeyedCounts, KeyedError, KeyedView, OwnedKeyPermit, WhenFull,
     WithLimit,
 };

@@ -54,7 +54,7 @@ impl<A: KeyedAlgorithm> Keyed<A, Hashed> {
         // No change of quota meanwhile: all is in the same terms.
         let _in_force = self.keys.force.quota();
         // Read before the time, so that it is ahead of that only if the clock has been set back or callers bring later times.
-        let newest_ns = self.keys.newest_ns(self.view().asked_latest());
+        let newest_ns = self.keys.newest_ns(self.asked_latest());
         let now_ns = self.clock.now().as_nanos();
         let terms = self.keys.force.terms();
         let mut file = Writer::default();

@@ -120,7 +120,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
                 place,
                 key: key.borrow(),
             };
-            let snapshot = self.view().snapshot_of(who);
+            let snapshot = self.seen(who).snapshot();
             let id = self.id_at(&place);
             Some(KeyUsage { id, key, snapshot })
         };

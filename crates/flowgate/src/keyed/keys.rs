@@ -74,14 +74,6 @@ pub(crate) enum Amount {
     UpTo(u64),
 }
 
-/// What was taken.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Taken {
-    pub(crate) units: u64,
-    /// As of when: not before it was asked.
-    pub(crate) at_ns: u64,
-}
-
 /// Why nothing was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -216,7 +208,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         Some(Known::new(terms, slot.entry.state(), ticks(now_ns)))
     }
 
-    /// Takes units of the key at `who.place`, for somebody in line or, if nobody waits, for a newcomer.
+    /// Takes units of the key at `who.place`, for somebody in line or, if nobody waits, for a newcomer; says how many.
     #[inline(never)]
     pub(crate) fn take(
         &self,
@@ -224,7 +216,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         asked: Asked<'_>,
         amount: Amount,
         is_in_line: bool,
-    ) -> Result<Taken, Refusal> {
+    ) -> Result<u64, Refusal> {
         loop {
             let terms = asked.terms(self);
             let n = amount.units(&terms);
@@ -232,8 +224,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
                 return Err(Refusal::Denied(Denied::never(n, terms.most)));
             }
             if n == 0 {
-                let at_ns = asked.now_ns;
-                return Ok(Taken { units: n, at_ns });
+                return Ok(0);
             }
             let Some((slot, held)) = self.table.find(who) else {
                 match self.take_new(who, asked, amount) {
@@ -249,10 +240,9 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
             };
             match amount.take(&known, n) {
                 Ok((next, units)) => {
-                    let at_ns = known.now_ns();
-                    self.decide_at(at_ns, asked);
+                    self.decide_at(known.now_ns(), asked);
                     if self.commit(who, (slot, held), &known, next) {
-                        return Ok(Taken { units, at_ns });
+                        return Ok(units);
                     }
                 }
                 Err(missing) => return Err(Refusal::Denied(later(missing))),
@@ -268,7 +258,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         who: Who<'_, N>,
         asked: Asked<'_>,
         amount: Amount,
-    ) -> Option<Result<Taken, Denied>> {
+    ) -> Option<Result<u64, Denied>> {
         let _lock = self.table.lock(&who.place);
         if self.table.find(who).is_some() {
             return None;
@@ -289,14 +279,14 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
             }
         };
         let entry = Entry::new(who.place.fingerprint, terms.reading, next);
-        let (now, at_ns) = (known.now, known.now_ns());
-        self.decide_at(at_ns, asked);
+        let now = known.now;
+        self.decide_at(known.now_ns(), asked);
         self.exchange(who, &known);
         loop {
             match (self.table.opening(&who.place, now), &self.full) {
                 (Opening::Vacant(slot), _) => {
                     if self.is_vacant(slot, now, asked) && self.settle(who, slot, entry) {
-                        return Some(Ok(Taken { units, at_ns }));
+                        return Some(Ok(units));
                     }
                 }
                 (Opening::Instead(slot), Full::Evict) => {
@@ -307,7 +297,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
                         continue;
                     }
                     self.counters.evicted.add();
-                    return Some(Ok(Taken { units, at_ns }));
+                    return Some(Ok(units));
                 }
                 (Opening::Instead(slot), Full::Deny) => {
                     self.counters.denied.add();
@@ -320,8 +310,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
                 }
                 (_, Full::Share { terms, state }) => {
                     self.counters.shared.add();
-                    let shared = share::<R>(terms, state, now, amount.with(units));
-                    return Some(shared.map(|units| Taken { units, at_ns }));
+                    return Some(share::<R>(terms, state, now, amount.with(units)));
                 }
             }
         }
@@ -690,8 +679,8 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
     }
 
     /// Nobody waits for this key any longer.
-    pub(crate) fn release(&self, who: Who<'_, N>, asked: Asked<'_>) {
-        self.put(who, asked, false, |entry| entry.with_waits(false));
+    pub(crate) fn release(&self, who: Who<'_, N>) {
+        self.table.mark(who, false);
     }
 
     /// Changes the entry of the key at `who.place`, of which one is made if there is room, in place of another if

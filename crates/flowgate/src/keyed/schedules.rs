@@ -77,6 +77,14 @@ fn limits(burst: u64) -> (Limits, ManualClock) {
 }
 
 impl Limits {
+    fn view(&self) -> KeyedView<'_, TokenBucket> {
+        KeyedView {
+            keyed: self,
+            now_ns: None,
+            own: None,
+        }
+    }
+
     /// All slots but so many are taken by keys that owe more than any other.
     fn crowded(self, left: usize) -> Self {
         for key in 100..100 + (SLOTS_PER_LINE - left) as u64 {

@@ -195,6 +195,16 @@ impl<N: Sealed> Table<N> {
         None
     }
 
+    /// Says in the entry of this key, if it has one, whether somebody waits; and in which slot that is.
+    pub(crate) fn mark(&self, who: Who<'_, N>, waits: bool) -> Option<usize> {
+        loop {
+            let (slot, _held) = self.find(who)?;
+            if slot.swap(slot.entry.with_waits(waits)) {
+                return Some(slot.index);
+            }
+        }
+    }
+
     /// Puts `entry`, one of this key's, in place of another key's, if nothing has changed.
     pub(crate) fn replace(&self, who: Who<'_, N>, slot: Slot<'_>, entry: Entry) -> bool {
         if !N::KEEPS {

@@ -6,7 +6,6 @@ mod in_flight;
 #[cfg(all(test, flowgate_loom))]
 mod model;
 mod permit;
-mod supply;
 mod with;
 
 pub use acquire::KeyPermits;
@@ -32,7 +31,6 @@ use core::fmt;
 use core::hash::Hash;
 use core::time::Duration;
 use in_flight::{InFlight, Refused, Who};
-use supply::KeySupply;
 
 /// Bounds how many operations are under way at once **for each key: in flight ≤ limit**, at every instant, in memory
 /// that is fixed when it is made.
@@ -402,7 +400,7 @@ impl KeyedConcurrencyLimit {
         // Meets the second reading of the limit in `take`.
         self.limit.store(check(limit)?.into(), Ordering::SeqCst);
         for room in self.rooms.all() {
-            drop(room.room.reconfigure(&KeySupply::new(self, &room)));
+            drop(room.room.reconfigure(&self.waited_for(&room)));
         }
         Ok(())
     }
@@ -513,7 +511,7 @@ impl KeyedConcurrencyLimit {
         own: Option<u32>,
     ) -> Result<(), Denied> {
         if let Some(room) = self.rooms.find(slot, place, &()) {
-            let supply = KeySupply::new(self, &room);
+            let supply = self.waited_for(&room);
             let now_ns = self.clock.now().as_nanos();
             // The line may go by a limit by which it could never have as many; 0 is a pause.
             let n = n.min(supply.limit().max(1).into());
@@ -570,7 +568,7 @@ impl KeyedConcurrencyLimit {
     #[cold]
     fn serve(&self, place: &Place, slot: usize) {
         if let Some(room) = self.rooms.find(slot, place, &()) {
-            room.room.serve_changed(&KeySupply::new(self, &room));
+            room.room.serve_changed(&self.waited_for(&room));
         }
     }
 }

@@ -29,7 +29,7 @@ pub struct WithLimit<P> {
 
 impl<P> WithLimit<P>
 where
-    P: Deref<Target = KeyedConcurrencyLimit> + Clone,
+    P: Deref<Target = KeyedConcurrencyLimit> + Clone + Send + Sync,
 {
     pub(super) fn new(all: P, limit: u32) -> Self {
         Self { all, limit }
