@@ -116,9 +116,8 @@ pub use gate::{Gate, GateBuilder, GateError};
 pub use io::Throttled;
 pub use keyed::{
     AddressKey, AddressPrefixes, AsKey, Exact, Hashed, KeyId, KeyLimiter, KeyNames, KeyPermit,
-    KeyPermits, KeyUsage, Keyed, KeyedAlgorithm, KeyedBuilder, KeyedConcurrencyLimit,
-    KeyedConcurrencyLimitBuilder, KeyedCounts, KeyedError, KeyedView, OwnedKeyPermit, WhenFull,
-    WithLimit,
+    KeyPermits, KeyUsage, Keyed, KeyedAlgorithm, KeyedBuilder, KeyedConcurrencyLimit, KeyedCounts,
+    KeyedError, KeyedView, OwnedKeyPermit, WhenFull, WithLimit,
 };
 pub use leaky_bucket::{Drain, LeakyBucket, LeakyBucketBuilder};
 pub use limiter::{Limit, Limiter, Snapshot};

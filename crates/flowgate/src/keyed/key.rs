@@ -398,7 +398,7 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
             told: Told::ByClock,
             ..self.asked_as_of(self.keyed.clock.latest(), own)
         };
-        self.keyed.keys.align(self.who(), asked);
+        self.keyed.keys.restate(self.who(), asked);
     }
 
     /// One more who may wait for the key.

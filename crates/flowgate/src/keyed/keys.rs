@@ -52,6 +52,9 @@ pub(crate) struct Asked<'a> {
     pub(crate) own: Option<&'a Terms>,
 }
 
+/// A slot, held by whoever looks at it.
+type HeldSlot<'a, N> = (Slot<'a>, Held<'a, N>);
+
 /// Where a time is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
@@ -107,7 +110,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
     fn commit(
         &self,
         who: Who<'_, N>,
-        (slot, held): (Slot<'_>, Held<'_, N>),
+        (slot, held): HeldSlot<'_, N>,
         known: &Known<R>,
         next: u128,
     ) -> bool {
@@ -168,7 +171,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         who: Who<'_, N>,
         now_ns: u64,
         reading: Reading,
-    ) -> Option<(Slot<'_>, Held<'_, N>)> {
+    ) -> Option<HeldSlot<'_, N>> {
         let (slot, held) = self.table.find(who)?;
         // After the entry has been read, so that it has not been exchanged since.
         let is_it = slot.entry.is_plain(reading) && now_ns >= self.force.settled_ns();
@@ -202,7 +205,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
 
     /// What is known of this key, in the case of [`find_plain`](Self::find_plain).
     #[inline(always)]
-    fn see_plain(&self, who: Who<'_, N>, now_ns: u64) -> Option<Known<R>> {
+    pub(crate) fn see_plain(&self, who: Who<'_, N>, now_ns: u64) -> Option<Known<R>> {
         let terms = self.force.terms();
         let (slot, _held) = self.find_plain(who, now_ns, terms.reading)?;
         Some(Known::new(terms, slot.entry.state(), ticks(now_ns)))
@@ -550,25 +553,25 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         })
     }
 
-    /// What is known of the key at `who.place` and, if others wait for it, its slot.
-    pub(crate) fn look(&self, who: Who<'_, N>, asked: Asked<'_>) -> (Known<R>, Option<usize>) {
-        if asked.own.is_none()
-            && asked.told == Told::ByClock
-            && let Some(known) = self.see_plain(who, asked.now_ns)
-        {
-            return (known, None);
-        }
+    /// The slot of this key, held, and what is known of the key; none: it has no entry.
+    fn find_known(&self, who: Who<'_, N>, asked: Asked<'_>) -> Option<(HeldSlot<'_, N>, Known<R>)> {
         loop {
             let terms = asked.terms(self);
-            let (known, waits) = match self.table.find(who) {
-                Some((slot, _held)) => (
-                    self.known(who, slot.entry, &terms, asked),
-                    slot.entry.waits().then_some(slot.index),
-                ),
-                None => (self.unknown(&who.place, asked, &terms), None),
-            };
-            if let Some(known) = known {
-                return (known, waits);
+            let held = self.table.find(who)?;
+            if let Some(known) = self.known(who, held.0.entry, &terms, asked) {
+                return Some((held, known));
+            }
+        }
+    }
+
+    /// What is known of the key at `who.place` and, if others wait for it, its slot.
+    pub(crate) fn look(&self, who: Who<'_, N>, asked: Asked<'_>) -> (Known<R>, Option<usize>) {
+        loop {
+            if let Some(((slot, _held), known)) = self.find_known(who, asked) {
+                return (known, slot.entry.waits().then_some(slot.index));
+            }
+            if let Some(known) = self.unknown(&who.place, asked, &asked.terms(self)) {
+                return (known, None);
             }
         }
     }
@@ -601,17 +604,14 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         n: u64,
     ) -> (u64, Option<usize>) {
         loop {
-            let terms = asked.terms(self);
-            let Some((slot, held)) = self.table.find(who) else {
+            let Some((held, known)) = self.find_known(who, asked) else {
                 return (0, None);
-            };
-            let Some(known) = self.known(who, slot.entry, &terms, asked) else {
-                continue;
             };
             // What has flowed in since an earlier time cannot come back as well.
             let now = ticks(self.newest_ns(asked));
-            let (next, n) = R::give_back(known.state, now, n, &terms);
-            if n == 0 || self.commit(who, (slot, held), &known, next) {
+            let (next, n) = R::give_back(known.state, now, n, &known.terms);
+            let slot = held.0;
+            if n == 0 || self.commit(who, held, &known, next) {
                 return (n, slot.entry.waits().then_some(slot.index));
             }
         }
@@ -643,23 +643,12 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         }
     }
 
-    /// [`restate`](Self::restate) if the entry is in other terms.
-    pub(crate) fn align(&self, who: Who<'_, N>, asked: Asked<'_>) {
-        let terms = asked.terms(self);
-        let is_aligned = |(slot, _): (Slot<'_>, _)| slot.entry.reading() == terms.reading;
-        if !self.table.find(who).is_none_or(is_aligned) {
-            self.restate(who, asked);
-        }
-    }
-
     /// Says in the entry of this key, if it has one, what it has taken in the terms that are asked by.
     pub(crate) fn restate(&self, who: Who<'_, N>, asked: Asked<'_>) {
-        while let Some((slot, held)) = self.table.find(who) {
-            let terms = asked.terms(self);
-            let Some(known) = self.known(who, slot.entry, &terms, asked) else {
-                continue;
-            };
-            if self.commit(who, (slot, held), &known, known.state) {
+        while let Some((held, known)) = self.find_known(who, asked) {
+            if held.0.entry.reading() == known.terms.reading
+                || self.commit(who, held, &known, known.state)
+            {
                 return;
             }
         }

@@ -28,10 +28,7 @@ mod view;
 pub use address::{AddressKey, AddressPrefixes};
 pub use algorithm::KeyedAlgorithm;
 pub use builder::{KeyedBuilder, WhenFull};
-pub use concurrency::{
-    KeyPermit, KeyPermits, KeyedConcurrencyLimit, KeyedConcurrencyLimitBuilder, OwnedKeyPermit,
-    WithLimit,
-};
+pub use concurrency::{KeyPermit, KeyPermits, KeyedConcurrencyLimit, OwnedKeyPermit, WithLimit};
 pub use counts::KeyedCounts;
 pub use error::KeyedError;
 pub use inspect::{KeyId, KeyUsage};
@@ -53,7 +50,8 @@ use core::fmt;
 use entry::Reading;
 use key::Owner;
 use keys::{Asked, Keys, Told};
-use place::Seed;
+use known::Known;
+use place::{Place, Seed};
 use rooms::Rooms;
 use rule::{Rule, Terms};
 use table::Who;
@@ -269,7 +267,11 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     ///
     /// As there, but for want of room.
     pub fn peek(&self, key: &(impl AsKey<N> + ?Sized)) -> Result<(), Denied> {
-        self.seen(self.who(key)).peek()
+        self.see(
+            key,
+            |known| known.judge(known.terms.scale),
+            |key| key.peek(),
+        )
     }
 
     /// What [`try_acquire_n`](Self::try_acquire_n) would answer now. Takes nothing.
@@ -278,7 +280,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     ///
     /// As there, but for want of room.
     pub fn peek_n(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> Result<(), Denied> {
-        self.seen(self.who(key)).peek_n(n)
+        self.see(key, |known| known.judge(n), |key| key.peek_n(n))
     }
 
     /// Takes what there is of `key`, up to `n` units, and says how much that was: nothing if there is
@@ -326,12 +328,12 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
 
     /// How many units `key` could take now, if there is room for it.
     pub fn available(&self, key: &(impl AsKey<N> + ?Sized)) -> u64 {
-        self.seen(self.who(key)).available()
+        self.snapshot(key).remaining
     }
 
     /// `key`'s limit, what remains of it if there is room for it, and when it is whole again, seen at one instant.
     pub fn snapshot(&self, key: &(impl AsKey<N> + ?Sized)) -> Snapshot {
-        self.seen(self.who(key)).snapshot()
+        self.see(key, |known| known.snapshot(), |key| key.snapshot())
     }
 
     /// Waits for one token of `key`, in turn; see [`Acquire`].
@@ -594,6 +596,21 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         key.take_slowly(key.asked_at(now_ns), n)
     }
 
+    /// What `read` makes of what is known, in the case of [`Keys::see_plain`], and otherwise `ask` of the key.
+    #[inline]
+    fn see<T>(
+        &self,
+        key: &(impl AsKey<N> + ?Sized),
+        read: impl FnOnce(Known<A::Rule>) -> T,
+        ask: impl FnOnce(KeyLimiter<'_, A, N>) -> T,
+    ) -> T {
+        let who = self.who(key);
+        match self.keys.see_plain(who, self.clock.now().as_nanos()) {
+            Some(known) => read(known),
+            None => ask(self.seen(who)),
+        }
+    }
+
     /// For a change of all keys: not at an earlier time than somebody has decided by.
     fn asked_latest(&self) -> Asked<'_> {
         Asked {
@@ -607,7 +624,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     #[inline]
     fn who<'k>(&self, key: &'k (impl AsKey<N> + ?Sized)) -> Who<'k, N> {
         Who {
-            place: self.keys.table.place(self.seed.hash(key)),
+            place: Place::new(self.seed.hash(key), self.keys.table.lines()),
             key: key.key(),
         }
     }

@@ -152,10 +152,6 @@ impl<N: Sealed> Table<N> {
         self.lines.len()
     }
 
-    pub(crate) fn place(&self, hash: u64) -> Place {
-        Place::new(hash, self.lines.len())
-    }
-
     /// The slot of this key, held.
     #[inline(always)]
     pub(crate) fn find(&self, who: Who<'_, N>) -> Option<(Slot<'_>, Held<'_, N>)> {
@@ -404,7 +400,7 @@ mod tests {
 
     /// Puts in a new key until `free`, if a slot is vacant at `now`, and says whether that is in its first line.
     fn seat(table: &Table<Hashed>, key: u64, now: u128, free: u128) -> Option<bool> {
-        let place = table.place(Seed([1, 2]).hash(&key));
+        let place = Place::new(Seed([1, 2]).hash(&key), table.lines());
         let entry = Entry::new(place.fingerprint, Reading::of_table(0), free);
         match table.opening(&place, now) {
             Opening::Vacant(mut slot) => {
@@ -418,7 +414,7 @@ mod tests {
     }
 
     fn is_found(table: &Table<Hashed>, key: u64) -> bool {
-        let place = table.place(Seed([1, 2]).hash(&key));
+        let place = Place::new(Seed([1, 2]).hash(&key), table.lines());
         table.find(Who { place, key: &() }).is_some()
     }
 

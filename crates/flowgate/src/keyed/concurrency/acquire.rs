@@ -166,7 +166,7 @@ where
 
     /// Nobody knows, unless there is room for all.
     fn delay(&self, _: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
-        let (limit, in_flight) = (self.limit(), self.limit.in_flight.of(&self.place));
+        let (limit, in_flight) = (self.limit(), self.limit.in_flight.look(&self.place).0);
         let free = u64::from(limit).saturating_sub(in_flight);
         if ahead + u128::from(n) > free.into() {
             return Err(self.limit.denied(Refused::Busy(limit), n));

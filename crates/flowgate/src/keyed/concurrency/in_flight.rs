@@ -12,7 +12,6 @@ use crate::keyed::entry::{Entry, Reading};
 use crate::keyed::names::Hashed;
 use crate::keyed::place::Place;
 use crate::keyed::table::{self, Opening, Slot, Table};
-use crate::primitive::LockGuard;
 use alloc::collections::TryReserveError;
 
 /// What makes an entry vacant: a number that is not above this.
@@ -52,11 +51,6 @@ impl InFlight {
 
     pub(super) fn table(&self) -> &Table<Hashed> {
         &self.table
-    }
-
-    /// How many are in flight for the key at `place`.
-    pub(super) fn of(&self, place: &Place) -> u64 {
-        self.look(place).0
     }
 
     /// How many are in flight for the key at `place`, and, if somebody waits for it, its slot.
@@ -104,7 +98,7 @@ impl InFlight {
         if n > limit.into() {
             return Err(Refused::Busy(limit));
         }
-        let _lock = self.lock(place);
+        let _lock = self.table.lock(place);
         loop {
             if let Some(answer) = self.add(place, n, limit, who) {
                 return answer;
@@ -139,12 +133,12 @@ impl InFlight {
     /// none: it has none, and none is to be had.
     #[must_use]
     pub(super) fn hold(&self, place: &Place) -> Option<usize> {
-        if let Some(slot) = self.mark(place, true) {
+        if let Some(slot) = self.table.mark(who(place), true) {
             return Some(slot);
         }
-        let _lock = self.lock(place);
+        let _lock = self.table.lock(place);
         loop {
-            if let Some(slot) = self.mark(place, true) {
+            if let Some(slot) = self.table.mark(who(place), true) {
                 return Some(slot);
             }
             let entry = Entry::new(place.fingerprint, READING, NONE).with_waits(true);
@@ -158,43 +152,26 @@ impl InFlight {
 
     /// Says that nobody waits any longer for the key at `place`.
     pub(super) fn release(&self, place: &Place) {
-        let slot = self.mark(place, false);
+        let slot = self.table.mark(who(place), false);
         debug_assert!(slot.is_some(), "an entry stays while somebody waits");
-    }
-
-    /// Says in the entry of the key at `place`, if it has one, whether somebody waits; and in which slot that is.
-    fn mark(&self, place: &Place, waits: bool) -> Option<usize> {
-        loop {
-            let slot = self.find(place)?;
-            if slot.swap(slot.entry.with_waits(waits)) {
-                return Some(slot.index);
-            }
-        }
     }
 
     #[inline]
     fn find(&self, place: &Place) -> Option<Slot<'_>> {
-        let who = table::Who {
-            place: *place,
-            key: &(),
-        };
-        self.table.find(who).map(|(slot, _)| slot)
-    }
-
-    /// To be held while an entry for a new key at `place` is put in. Two keys that cannot be told apart may look at the
-    /// same lines the other way round: it is one lock for both.
-    fn lock(&self, place: &Place) -> LockGuard<'_, ()> {
-        let turned = place.turned(self.table.lines());
-        match turned.line < place.line {
-            true => self.table.lock(&turned),
-            false => self.table.lock(place),
-        }
+        self.table.find(who(place)).map(|(slot, _)| slot)
     }
 
     /// How many keys have something in flight, or somebody waiting.
     pub(super) fn keys(&self) -> usize {
         let all = self.table.all();
         all.filter(|(_, slot)| !slot.entry.is_vacant(NONE)).count()
+    }
+}
+
+fn who(place: &Place) -> table::Who<'_, Hashed> {
+    table::Who {
+        place: *place,
+        key: &(),
     }
 }
 

@@ -9,10 +9,10 @@ mod permit;
 mod with;
 
 pub use acquire::KeyPermits;
-pub use builder::KeyedConcurrencyLimitBuilder;
 pub use permit::{KeyPermit, OwnedKeyPermit};
 pub use with::WithLimit;
 
+use super::builder::KeyedBuilder;
 #[cfg(feature = "std")]
 use super::error::KeyedError;
 use super::names::Hashed;
@@ -20,7 +20,7 @@ use super::place::{Place, Seed};
 use super::rooms::Rooms;
 use super::table::Table;
 use crate::clock::Clock;
-use crate::concurrency_limit::{MOST, check};
+use crate::concurrency_limit::{ConcurrencyLimit, MOST, check};
 use crate::limiter::Snapshot;
 use crate::primitive::{AtomicU64, Ordering};
 use crate::quota::QuotaError;
@@ -139,8 +139,8 @@ impl KeyedConcurrencyLimit {
     /// assert_eq!((limits.limit(), limits.capacity()), (2, 1000));
     /// # Ok::<(), flowgate::KeyedError>(())
     /// ```
-    pub fn builder(limit: u32) -> KeyedConcurrencyLimitBuilder {
-        KeyedConcurrencyLimitBuilder::new(limit)
+    pub fn builder(limit: u32) -> KeyedBuilder<ConcurrencyLimit> {
+        KeyedBuilder::new(limit)
     }
 
     /// Admits one operation for `key`, or says why not.
@@ -323,7 +323,7 @@ impl KeyedConcurrencyLimit {
     /// How many operations are in flight for `key`. More than the [limit](Self::limit) for a while after that was
     /// lowered.
     pub fn in_flight<K: Hash + ?Sized>(&self, key: &K) -> u64 {
-        self.in_flight.of(&self.place(key))
+        self.in_flight.look(&self.place(key)).0
     }
 
     /// How many operations could be admitted for `key` now, if there is a slot for it; 0 while others wait for what is free.
@@ -488,7 +488,7 @@ impl KeyedConcurrencyLimit {
     }
 
     fn place<K: Hash + ?Sized>(&self, key: &K) -> Place {
-        self.in_flight.table().place(self.seed.hash(key))
+        Place::new(self.seed.hash(key), self.capacity())
     }
 
     /// Admits `n` for the key at `place`, by `own` limit or the one in force, unless others wait.
