@@ -45,10 +45,9 @@ impl KeyedBuilder<ConcurrencyLimit> {
                 most: MOST_LINES as u64,
             }));
         }
-        let in_flight =
-            InFlight::new(lines).map_err(|_| KeyedError(Reason::Memory { keys, bytes }))?;
+        let table = Table::new(lines).map_err(|_| KeyedError(Reason::Memory { keys, bytes }))?;
         Ok(KeyedConcurrencyLimit {
-            in_flight,
+            in_flight: InFlight { table },
             limit: AtomicU64::new(limit.into()),
             seed: self.seed.map_or_else(random_seed, Ok)?,
             clock: self.clock.unwrap_or_default(),

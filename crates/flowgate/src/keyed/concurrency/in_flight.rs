@@ -12,7 +12,6 @@ use crate::keyed::entry::{Entry, Reading};
 use crate::keyed::names::Hashed;
 use crate::keyed::place::Place;
 use crate::keyed::table::{self, Opening, Slot, Table};
-use alloc::collections::TryReserveError;
 
 /// What makes an entry vacant: a number that is not above this.
 const NONE: u128 = 0;
@@ -20,7 +19,7 @@ const NONE: u128 = 0;
 const READING: Reading = Reading::of_table(0);
 
 pub(super) struct InFlight {
-    table: Table<Hashed>,
+    pub(super) table: Table<Hashed>,
 }
 
 /// Why no more were let in.
@@ -44,15 +43,6 @@ pub(super) enum Who {
 }
 
 impl InFlight {
-    pub(super) fn new(lines: usize) -> Result<Self, TryReserveError> {
-        let table = Table::new(lines)?;
-        Ok(Self { table })
-    }
-
-    pub(super) fn table(&self) -> &Table<Hashed> {
-        &self.table
-    }
-
     /// How many are in flight for the key at `place`, and, if somebody waits for it, its slot.
     pub(super) fn look(&self, place: &Place) -> (u64, Option<usize>) {
         let seen = self.find(place).map(|slot| {
@@ -98,16 +88,29 @@ impl InFlight {
         if n > limit.into() {
             return Err(Refused::Busy(limit));
         }
+        let entry = Entry::new(place.fingerprint, READING, n.into());
+        let again = || self.add(place, n, limit, who);
+        let answer = self.put_in(place, entry, again, |_| Ok(n));
+        answer.unwrap_or(Err(Refused::NoEntry))
+    }
+
+    /// Puts in an entry for the key at `place`, unless it has one by now, of which `known` tells. None: there is no slot for it.
+    fn put_in<T>(
+        &self,
+        place: &Place,
+        entry: Entry,
+        known: impl Fn() -> Option<T>,
+        new: impl Fn(usize) -> T,
+    ) -> Option<T> {
         let _lock = self.table.lock(place);
         loop {
-            if let Some(answer) = self.add(place, n, limit, who) {
-                return answer;
+            if let Some(known) = known() {
+                return Some(known);
             }
-            let entry = Entry::new(place.fingerprint, READING, n.into());
             match self.table.opening(place, NONE) {
-                Opening::Vacant(slot) if slot.swap(entry) => return Ok(n),
+                Opening::Vacant(slot) if slot.swap(entry) => return Some(new(slot.index)),
                 Opening::Vacant(_) => {}
-                Opening::Instead(_) | Opening::None => return Err(Refused::NoEntry),
+                Opening::Instead(_) | Opening::None => return None,
             }
         }
     }
@@ -133,21 +136,9 @@ impl InFlight {
     /// none: it has none, and none is to be had.
     #[must_use]
     pub(super) fn hold(&self, place: &Place) -> Option<usize> {
-        if let Some(slot) = self.table.mark(who(place), true) {
-            return Some(slot);
-        }
-        let _lock = self.table.lock(place);
-        loop {
-            if let Some(slot) = self.table.mark(who(place), true) {
-                return Some(slot);
-            }
-            let entry = Entry::new(place.fingerprint, READING, NONE).with_waits(true);
-            match self.table.opening(place, NONE) {
-                Opening::Vacant(slot) if slot.swap(entry) => return Some(slot.index),
-                Opening::Vacant(_) => {}
-                Opening::Instead(_) | Opening::None => return None,
-            }
-        }
+        let marked = || self.table.mark(who(place), true);
+        let entry = Entry::new(place.fingerprint, READING, NONE).with_waits(true);
+        marked().or_else(|| self.put_in(place, entry, marked, |slot| slot))
     }
 
     /// Says that nobody waits any longer for the key at `place`.

@@ -151,7 +151,7 @@ impl KeyedConcurrencyLimit {
     /// [`is_table_full`](Denied::is_table_full) if none are, but there is no slot for it. No time is known in either
     /// case.
     #[inline]
-    pub fn try_acquire<K: Hash + ?Sized>(&self, key: &K) -> Result<KeyPermit<&Self>, Denied> {
+    pub fn try_acquire(&self, key: &(impl Hash + ?Sized)) -> Result<KeyPermit<&Self>, Denied> {
         self.try_acquire_n(key, 1)
     }
 
@@ -171,9 +171,9 @@ impl KeyedConcurrencyLimit {
     ///
     /// As [`try_acquire`](Self::try_acquire); [`is_never`](Denied::is_never) if `n` is above the limit.
     #[inline]
-    pub fn try_acquire_n<K: Hash + ?Sized>(
+    pub fn try_acquire_n(
         &self,
-        key: &K,
+        key: &(impl Hash + ?Sized),
         n: u64,
     ) -> Result<KeyPermit<&Self>, Denied> {
         let place = self.place(key);
@@ -187,9 +187,9 @@ impl KeyedConcurrencyLimit {
     ///
     /// As there.
     #[inline]
-    pub fn try_acquire_owned<K: Hash + ?Sized>(
+    pub fn try_acquire_owned(
         self: &Arc<Self>,
-        key: &K,
+        key: &(impl Hash + ?Sized),
     ) -> Result<OwnedKeyPermit, Denied> {
         self.try_acquire_n_owned(key, 1)
     }
@@ -212,9 +212,9 @@ impl KeyedConcurrencyLimit {
     ///
     /// As there.
     #[inline]
-    pub fn try_acquire_n_owned<K: Hash + ?Sized>(
+    pub fn try_acquire_n_owned(
         self: &Arc<Self>,
-        key: &K,
+        key: &(impl Hash + ?Sized),
         n: u64,
     ) -> Result<OwnedKeyPermit, Denied> {
         let place = self.place(key);
@@ -241,7 +241,7 @@ impl KeyedConcurrencyLimit {
     ///
     /// When awaited: [`Denied`] if as many as are asked for can never be had, or were not by the deadline, or if there
     /// is [no slot](Denied::is_table_full) for the key, or if [too many](Denied::is_queue_full) wait already.
-    pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> Acquire<KeyPermits<&Self>> {
+    pub fn acquire(&self, key: &(impl Hash + ?Sized)) -> Acquire<KeyPermits<&Self>> {
         Acquire::new(KeyPermits::of(self, self.place(key), None))
     }
 
@@ -267,9 +267,9 @@ impl KeyedConcurrencyLimit {
     /// # Errors
     ///
     /// As there.
-    pub fn acquire_owned<K: Hash + ?Sized>(
+    pub fn acquire_owned(
         self: &Arc<Self>,
-        key: &K,
+        key: &(impl Hash + ?Sized),
     ) -> Acquire<KeyPermits<Arc<Self>>> {
         Acquire::new(KeyPermits::of(Arc::clone(self), self.place(key), None))
     }
@@ -322,12 +322,12 @@ impl KeyedConcurrencyLimit {
 
     /// How many operations are in flight for `key`. More than the [limit](Self::limit) for a while after that was
     /// lowered.
-    pub fn in_flight<K: Hash + ?Sized>(&self, key: &K) -> u64 {
+    pub fn in_flight(&self, key: &(impl Hash + ?Sized)) -> u64 {
         self.in_flight.look(&self.place(key)).0
     }
 
     /// How many operations could be admitted for `key` now, if there is a slot for it; 0 while others wait for what is free.
-    pub fn available<K: Hash + ?Sized>(&self, key: &K) -> u64 {
+    pub fn available(&self, key: &(impl Hash + ?Sized)) -> u64 {
         self.snapshot(key).remaining
     }
 
@@ -344,12 +344,12 @@ impl KeyedConcurrencyLimit {
     /// # drop(permit);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn snapshot<K: Hash + ?Sized>(&self, key: &K) -> Snapshot {
+    pub fn snapshot(&self, key: &(impl Hash + ?Sized)) -> Snapshot {
         self.snapshot_by(key, self.limit())
     }
 
     /// [`snapshot`](Self::snapshot) by this `limit`.
-    fn snapshot_by<K: Hash + ?Sized>(&self, key: &K, limit: u32) -> Snapshot {
+    fn snapshot_by(&self, key: &(impl Hash + ?Sized), limit: u32) -> Snapshot {
         let place = self.place(key);
         let (in_flight, waits) = self.in_flight.look(&place);
         let room = waits.and_then(|slot| self.rooms.find(slot, &place, &()));
@@ -440,7 +440,7 @@ impl KeyedConcurrencyLimit {
 
     /// How many keys it was made for.
     pub fn capacity(&self) -> usize {
-        self.in_flight.table().lines()
+        self.in_flight.table.lines()
     }
 
     /// How many bytes it takes, which never changes.
@@ -453,7 +453,7 @@ impl KeyedConcurrencyLimit {
     /// # Ok::<(), flowgate::KeyedError>(())
     /// ```
     pub fn bytes(&self) -> usize {
-        let table = Table::<Hashed>::bytes(self.in_flight.table().lines() as u128);
+        let table = Table::<Hashed>::bytes(self.in_flight.table.lines() as u128);
         // It has been taken, so it can be told.
         table as usize + size_of::<Self>()
     }
@@ -487,7 +487,7 @@ impl KeyedConcurrencyLimit {
         self.refused_for_room.load(Ordering::Relaxed)
     }
 
-    fn place<K: Hash + ?Sized>(&self, key: &K) -> Place {
+    fn place(&self, key: &(impl Hash + ?Sized)) -> Place {
         Place::new(self.seed.hash(key), self.capacity())
     }
 
