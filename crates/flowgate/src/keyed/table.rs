@@ -153,40 +153,37 @@ impl<N: Sealed> Table<N> {
     }
 
     /// The slot of this key, held.
+    ///
+    /// All slots of a line are looked at before it is asked which of them it is: asked one after the other, the answers are
+    /// what a processor guesses wrong, and that costs more than to look at all.
     #[inline(always)]
     pub(crate) fn find(&self, who: Who<'_, N>) -> Option<(Slot<'_>, Held<'_, N>)> {
-        match self.find_in(who.place.line, who) {
-            Some(held) => Some(held),
-            None => self.find_in(who.place.turned(self.lines.len()).line, who),
-        }
-    }
-
-    /// [`find`](Self::find) in one line.
-    ///
-    /// All slots are looked at before it is asked which of them it is: asked one after the other, the answers are what
-    /// a processor guesses wrong, and that costs more than to look at all.
-    #[inline(always)]
-    fn find_in(&self, line: usize, who: Who<'_, N>) -> Option<(Slot<'_>, Held<'_, N>)> {
         let is_it = |slot: &Slot<'_>| slot.entry.fingerprint() == who.place.fingerprint;
-        let words = &self.lines[line].0;
-        let slot_at = |at: usize| Slot::load(&words[at], line * SLOTS_PER_LINE + at);
-        let mut found = (0..SLOTS_PER_LINE).fold(0_u32, |found, at| {
-            found | u32::from(is_it(&slot_at(at))) << at
-        });
-        while found != 0 {
-            let mut slot = slot_at(found.trailing_zeros() as usize % SLOTS_PER_LINE);
-            if !N::KEEPS && is_it(&slot) {
-                return Some((slot, None));
-            }
-            if N::KEEPS {
-                let name = self.names[slot.index].lock();
-                // It may have been another's that has the same fingerprint.
-                slot = slot.again();
-                if is_it(&slot) && name.as_ref().is_some_and(|name| name.borrow() == who.key) {
-                    return Some((slot, Some(name)));
+        let mut place = who.place;
+        for is_last in [false, true] {
+            let words = &self.lines[place.line].0;
+            let slot_at = |at: usize| Slot::load(&words[at], place.line * SLOTS_PER_LINE + at);
+            let mut found = (0..SLOTS_PER_LINE).fold(0_u32, |found, at| {
+                found | u32::from(is_it(&slot_at(at))) << at
+            });
+            while found != 0 {
+                let mut slot = slot_at(found.trailing_zeros() as usize % SLOTS_PER_LINE);
+                if !N::KEEPS && is_it(&slot) {
+                    return Some((slot, None));
                 }
+                if N::KEEPS {
+                    let name = self.names[slot.index].lock();
+                    // It may have been another's that has the same fingerprint.
+                    slot = slot.again();
+                    if is_it(&slot) && name.as_ref().is_some_and(|name| name.borrow() == who.key) {
+                        return Some((slot, Some(name)));
+                    }
+                }
+                found &= found - 1;
             }
-            found &= found - 1;
+            if !is_last {
+                place = place.turned(self.lines.len());
+            }
         }
         None
     }
