@@ -62,7 +62,7 @@ fn import<A: KeyedAlgorithm>(builder: impl Fn() -> KeyedBuilder<A>, way: u8, cha
     };
     assert_eq!(limits.capacity(), 100);
     let own = limits.with(own_quota()).expect("it fits");
-    let (first, last) = (limits.len(), limits.debtors(usize::MAX).len());
+    let (first, last) = (limits.len(), limits.most_used(usize::MAX).len());
     assert_eq!(first, last, "who owes something is counted");
     for key in (0..KEYS + 4).rev().step_by(17) {
         works(limits.at(limits.clock().now()), key);

@@ -119,10 +119,9 @@ pub use gate::{Gate, GateBuilder, GateError};
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 pub use io::Throttled;
 pub use keyed::{
-    AddressKey, AddressPrefixes, Debtor, Exact, Hashed, KeyId, KeyNames, KeyPermit, KeyPermits,
-    KeyTokens, Keyed, KeyedAlgorithm, KeyedBuilder, KeyedConcurrencyLimit,
-    KeyedConcurrencyLimitBuilder, KeyedCounts, KeyedError, KeyedView, Names, OwnedKeyPermit,
-    WhenFull, WithLimit,
+    AddressKey, AddressPrefixes, AsKey, Exact, Hashed, KeyId, KeyLimiter, KeyNames, KeyPermit,
+    KeyPermits, KeyUsage, Keyed, KeyedAlgorithm, KeyedBuilder, KeyedConcurrencyLimit, KeyedCounts,
+    KeyedError, KeyedView, OwnedKeyPermit, WhenFull, WithLimit,
 };
 pub use leaky_bucket::{Drain, LeakyBucket, LeakyBucketBuilder};
 pub use limiter::{At, Limit, Limiter, RateLimiter, Reservation, Snapshot};

@@ -92,6 +92,20 @@ impl<T> Lazy<T> {
         Self(once::Once::new())
     }
 
+    /// What has been made.
+    pub(crate) fn get(&self) -> Option<&T> {
+        self.0.get()
+    }
+
+    /// What has been made, which can then be made anew.
+    pub(crate) fn take(&mut self) -> Option<T> {
+        let made = core::mem::replace(&mut self.0, once::Once::new());
+        #[cfg(any(feature = "std", flowgate_loom, flowgate_shuttle))]
+        return made.into_inner();
+        #[cfg(not(any(feature = "std", flowgate_loom, flowgate_shuttle)))]
+        made.try_into_inner()
+    }
+
     pub(crate) fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
         #[cfg(any(feature = "std", flowgate_loom, flowgate_shuttle))]
         return self.0.get_or_init(make);

@@ -10,7 +10,7 @@ pub use error::ClientError;
 pub use service::PoliteClient;
 pub use told::Told;
 
-use flowgate::{KeyNames, Keyed, KeyedAlgorithm, Names};
+use flowgate::{AsKey, KeyNames, Keyed, KeyedAlgorithm};
 use pauses::Pauses;
 use std::fmt;
 use std::sync::Arc;
@@ -89,7 +89,8 @@ pub(crate) struct Rules<A: KeyedAlgorithm, N: KeyNames> {
 impl<A, N> ClientLayer<A, N>
 where
     A: KeyedAlgorithm + 'static,
-    N: KeyNames + Names<String> + 'static,
+    N: KeyNames + 'static,
+    String: AsKey<N>,
 {
     /// Sends to each host as its limit in `hosts` says, which also sets the clock.
     ///

@@ -1,6 +1,6 @@
 use super::advice::advice;
 use super::{ClientError, Rules};
-use flowgate::{Denied, KeyNames, Keyed, KeyedAlgorithm, Names, Timestamp};
+use flowgate::{AsKey, Denied, KeyNames, Keyed, KeyedAlgorithm, Timestamp};
 use http::header::HOST;
 use http::{Request, Response};
 use std::fmt;
@@ -57,7 +57,8 @@ impl<S, A, N, B, R> Service<Request<B>> for PoliteClient<S, A, N>
 where
     S: Service<Request<B>, Response = Response<R>, Future: Send> + Clone + Send + 'static,
     A: KeyedAlgorithm + 'static,
-    N: KeyNames + Names<String> + 'static,
+    N: KeyNames + 'static,
+    String: AsKey<N>,
     B: Send + 'static,
     Keyed<A, N>: Send + Sync,
 {
@@ -98,7 +99,8 @@ enum Refused {
 async fn turn<A, N>(rules: &Rules<A, N>, host: &String) -> Result<(), Refused>
 where
     A: KeyedAlgorithm,
-    N: KeyNames + Names<String>,
+    N: KeyNames,
+    String: AsKey<N>,
 {
     let hosts = &*rules.hosts;
     let now = hosts.clock().now();

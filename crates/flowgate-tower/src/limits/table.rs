@@ -1,6 +1,6 @@
 use super::{Permit, Standing};
 use flowgate::{
-    Denied, KeyNames, Keyed, KeyedAlgorithm, KeyedConcurrencyLimit, KeyedError, KeyedView, Names,
+    AsKey, Denied, KeyNames, Keyed, KeyedAlgorithm, KeyedConcurrencyLimit, KeyedError, KeyedView,
     Quota,
 };
 use std::hash::Hash;
@@ -115,8 +115,8 @@ fn view<'a, A: KeyedAlgorithm, N: KeyNames>(
 impl<A, N, K> sealed::Sealed<K> for Keyed<A, N>
 where
     A: KeyedAlgorithm + 'static,
-    N: KeyNames + Names<K> + 'static,
-    K: Hash + Send + Sync + 'static,
+    N: KeyNames + 'static,
+    K: AsKey<N> + Send + Sync + 'static,
     Keyed<A, N>: Send + Sync,
 {
     fn check(&self, own: Quota) -> Result<(), KeyedError> {

@@ -1,6 +1,6 @@
 use super::rule::{self, Rule};
 use crate::quota::Quota;
-use crate::{FixedWindow, LeakyBucket, SegmentedWindow, TokenBucket};
+use crate::{ConcurrencyLimit, FixedWindow, LeakyBucket, SegmentedWindow, TokenBucket};
 
 /// The limiters that there can be one of for each key: [`TokenBucket`], [`LeakyBucket`], [`FixedWindow`] and
 /// [`SegmentedWindow`] (of one segment). Sealed.
@@ -10,8 +10,8 @@ use crate::{FixedWindow, LeakyBucket, SegmentedWindow, TokenBucket};
 ///
 /// /// Who is nearest to the limit, of whichever kind.
 /// fn busiest<A: KeyedAlgorithm>(limits: &Keyed<A>) -> Option<String> {
-///     let debtor = limits.debtors(1).pop()?;
-///     Some(format!("{}: {} left", debtor.id, debtor.snapshot.remaining))
+///     let usage = limits.most_used(1).pop()?;
+///     Some(format!("{}: {} left", usage.id, usage.snapshot.remaining))
 /// }
 ///
 /// let limits = Keyed::fixed_window("10/min".parse()?).capacity(100)?;
@@ -23,7 +23,21 @@ use crate::{FixedWindow, LeakyBucket, SegmentedWindow, TokenBucket};
 pub trait KeyedAlgorithm: sealed::Sealed {}
 
 pub(crate) mod sealed {
-    use super::{Quota, Rule};
+    use super::{ConcurrencyLimit, Quota, Rule};
+
+    /// What there can be one of for each key.
+    pub trait Kind {
+        /// What each is allowed.
+        type Allowed: Copy + core::fmt::Debug;
+    }
+
+    impl<A: Sealed> Kind for A {
+        type Allowed = Quota;
+    }
+
+    impl Kind for ConcurrencyLimit {
+        type Allowed = u32;
+    }
 
     pub trait Sealed: Sized + 'static {
         /// What it does with a key's state.

@@ -1,6 +1,7 @@
 use super::algorithm::KeyedAlgorithm;
+use super::algorithm::sealed::Kind;
 use super::counts::Counters;
-use super::error::KeyedError;
+use super::error::{KeyedError, Reason};
 use super::handover::Export;
 use super::keys::{Full, Keys};
 use super::names::{Exact, Hashed, KeyNames};
@@ -76,7 +77,8 @@ pub enum WhenFull {
     Share(Quota),
 }
 
-/// Settings of a [`Keyed`] limiter other than the default ones; [`capacity`](Self::capacity) makes it.
+/// Settings of a [`Keyed`] limiter or a [`KeyedConcurrencyLimit`](super::KeyedConcurrencyLimit) other than the default ones;
+/// `capacity` makes it.
 ///
 /// | setting | default |
 /// |---|---|
@@ -105,20 +107,20 @@ pub enum WhenFull {
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder builds nothing until `capacity` is called"]
-pub struct KeyedBuilder<A, N = Hashed> {
-    quota: Quota,
-    clock: Option<Clock>,
+pub struct KeyedBuilder<A: Kind, N = Hashed> {
+    pub(super) allowed: A::Allowed,
+    pub(super) clock: Option<Clock>,
     when_full: WhenFull,
-    seed: Option<Seed>,
-    max_waiting_keys: usize,
-    max_waiters_per_key: usize,
+    pub(super) seed: Option<Seed>,
+    pub(super) max_waiting_keys: usize,
+    pub(super) max_waiters_per_key: usize,
     kind: PhantomData<fn() -> (A, N)>,
 }
 
-impl<A: KeyedAlgorithm> KeyedBuilder<A> {
-    pub(super) fn new(quota: Quota) -> Self {
+impl<A: Kind> KeyedBuilder<A> {
+    pub(super) fn new(allowed: A::Allowed) -> Self {
         Self {
-            quota,
+            allowed,
             clock: None,
             when_full: WhenFull::Evict,
             seed: None,
@@ -127,7 +129,9 @@ impl<A: KeyedAlgorithm> KeyedBuilder<A> {
             kind: PhantomData,
         }
     }
+}
 
+impl<A: KeyedAlgorithm> KeyedBuilder<A> {
     /// Keeps keys and compares them, so that no two ever share a limit.
     ///
     /// `Q` is what it is asked with, such as `str` or `u64`; its owned form is kept, by a copy when a key gets a slot.
@@ -139,7 +143,7 @@ impl<A: KeyedAlgorithm> KeyedBuilder<A> {
     ///
     /// let limits = Keyed::token_bucket(Quota::per_hour(100)).exact::<str>().capacity(1000)?;
     /// limits.try_acquire("alice")?;
-    /// assert_eq!(limits.debtors(1)[0].key, "alice");
+    /// assert_eq!(limits.most_used(1)[0].key, "alice");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn exact<Q>(self) -> KeyedBuilder<A, Exact<Q>>
@@ -147,7 +151,7 @@ impl<A: KeyedAlgorithm> KeyedBuilder<A> {
         Q: Eq + Hash + Sync + ToOwned<Owned: Send + Sync> + ?Sized + 'static,
     {
         KeyedBuilder {
-            quota: self.quota,
+            allowed: self.allowed,
             clock: self.clock,
             when_full: self.when_full,
             seed: self.seed,
@@ -188,25 +192,11 @@ impl<A: KeyedAlgorithm> KeyedBuilder<A> {
     }
 }
 
-impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
-    /// The clock to decide by; see [`TokenBucketBuilder::clock`](crate::TokenBucketBuilder::clock).
+impl<A: Kind, N> KeyedBuilder<A, N> {
+    /// Sets the clock; see [`TokenBucketBuilder::clock`](crate::TokenBucketBuilder::clock). A concurrency limit asks it for
+    /// deadlines only.
     pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
         self.clock = Some(clock.into());
-        self
-    }
-
-    /// What to do for a new key when there is no room for it.
-    ///
-    /// ```
-    /// use flowgate::{Keyed, Quota, WhenFull};
-    ///
-    /// let limits = Keyed::token_bucket(Quota::per_minute(100))
-    ///     .when_full(WhenFull::Share(Quota::per_second(1000)))
-    ///     .capacity(10_000)?;
-    /// # Ok::<(), flowgate::KeyedError>(())
-    /// ```
-    pub fn when_full(mut self, when_full: WhenFull) -> Self {
-        self.when_full = when_full;
         self
     }
 
@@ -239,6 +229,23 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
         self.max_waiters_per_key = waiters;
         self
     }
+}
+
+impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
+    /// What to do for a new key when there is no room for it.
+    ///
+    /// ```
+    /// use flowgate::{Keyed, Quota, WhenFull};
+    ///
+    /// let limits = Keyed::token_bucket(Quota::per_minute(100))
+    ///     .when_full(WhenFull::Share(Quota::per_second(1000)))
+    ///     .capacity(10_000)?;
+    /// # Ok::<(), flowgate::KeyedError>(())
+    /// ```
+    pub fn when_full(mut self, when_full: WhenFull) -> Self {
+        self.when_full = when_full;
+        self
+    }
 
     /// Makes the limiter, with room for `keys` keys that matter at the same time, and takes all memory that it will ever
     /// need for them: 24 bytes a key, of which 16 are its slot, and the others spare slots and, with [`WhenFull::Evict`], the sketch;
@@ -257,7 +264,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
         };
         let most = (MOST_LINES * SLOTS_PER_LINE / slots * per_keys) as u64;
         if keys == 0 {
-            return Err(KeyedError::capacity(keys, most));
+            return Err(KeyedError(Reason::Capacity { keys, most }));
         }
         let lines = (keys.div_ceil(per_keys) as u128 * slots as u128)
             .div_ceil(SLOTS_PER_LINE as u128)
@@ -271,7 +278,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
         };
         let bytes = bytes::<N>(lines, cells);
         if keys as u64 > most {
-            return Err(KeyedError::size(keys, bytes, most));
+            return Err(KeyedError(Reason::Size { keys, bytes, most }));
         }
         // At most 2³² each.
         let (lines, cells) = (lines as usize, cells as usize);
@@ -283,13 +290,12 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
                 state: AtomicU128::new(0),
             },
         };
-        let quota = A::quota(self.quota);
+        let quota = A::quota(self.allowed);
         let terms = A::Rule::terms(&quota)?;
-        let out_of_memory = |_| KeyedError::memory(keys, bytes);
+        let out_of_memory = |_| KeyedError(Reason::Memory { keys, bytes });
         let keyed = Keyed {
             keys: Keys {
                 table: Table::new(lines).map_err(out_of_memory)?,
-                names: N::new(lines * SLOTS_PER_LINE).map_err(out_of_memory)?,
                 sketch: Sketch::new(cells).map_err(out_of_memory)?,
                 force: InForce::new(quota, &terms),
                 full,
@@ -310,8 +316,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
 
 /// What so many lines with their names take, and so many cells of the sketch.
 pub(super) fn bytes<N: KeyNames>(lines: u128, cells: u128) -> u128 {
-    let slots = lines * SLOTS_PER_LINE as u128;
-    Table::bytes(lines) + slots * N::BYTES_PER_SLOT as u128 + cells * size_of::<AtomicU64>() as u128
+    Table::<N>::bytes(lines) + cells * size_of::<AtomicU64>() as u128
 }
 
 #[cfg(feature = "std")]
@@ -321,5 +326,5 @@ pub(super) fn random_seed() -> Result<Seed, KeyedError> {
 
 #[cfg(not(feature = "std"))]
 pub(super) fn random_seed() -> Result<Seed, KeyedError> {
-    Err(KeyedError::no_seed())
+    Err(KeyedError(Reason::NoSeed))
 }

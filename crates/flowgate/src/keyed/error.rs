@@ -11,10 +11,10 @@ use core::fmt;
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyedError(Reason);
+pub struct KeyedError(pub(super) Reason);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reason {
+pub(super) enum Reason {
     Quota(QuotaError),
     Capacity {
         keys: usize,
@@ -34,29 +34,6 @@ enum Reason {
     #[cfg(not(feature = "std"))]
     NoSeed,
     Export(&'static str),
-}
-
-impl KeyedError {
-    pub(super) fn capacity(keys: usize, most: u64) -> Self {
-        Self(Reason::Capacity { keys, most })
-    }
-
-    pub(super) fn size(keys: usize, bytes: u128, most: u64) -> Self {
-        Self(Reason::Size { keys, bytes, most })
-    }
-
-    pub(super) fn memory(keys: usize, bytes: u128) -> Self {
-        Self(Reason::Memory { keys, bytes })
-    }
-
-    #[cfg(not(feature = "std"))]
-    pub(super) fn no_seed() -> Self {
-        Self(Reason::NoSeed)
-    }
-
-    pub(super) fn export(why: &'static str) -> Self {
-        Self(Reason::Export(why))
-    }
 }
 
 impl From<QuotaError> for KeyedError {

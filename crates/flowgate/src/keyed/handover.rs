@@ -6,7 +6,7 @@
 use super::Keyed;
 use super::algorithm::KeyedAlgorithm;
 use super::entry::{Entry, Reading};
-use super::error::KeyedError;
+use super::error::{KeyedError, Reason};
 use super::keys::ticks;
 use super::names::Hashed;
 use super::place::Seed;
@@ -14,6 +14,10 @@ use super::rule::{Change, Rule, Terms};
 use crate::primitive::Ordering;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
+
+fn rejected(why: &'static str) -> KeyedError {
+    KeyedError(Reason::Export(why))
+}
 
 const MAGIC: u64 = u64::from_le_bytes(*b"fgkeyed2");
 
@@ -54,7 +58,7 @@ impl<A: KeyedAlgorithm> Keyed<A, Hashed> {
         // No change of quota meanwhile: all is in the same terms.
         let _in_force = self.keys.force.quota();
         // Read before the time, so that it is ahead of that only if the clock has been set back or callers bring later times.
-        let newest_ns = self.keys.newest_ns(self.view().asked_latest());
+        let newest_ns = self.keys.newest_ns(self.asked_latest());
         let now_ns = self.clock.now().as_nanos();
         let terms = self.keys.force.terms();
         let mut file = Writer::default();
@@ -115,10 +119,10 @@ impl<A: KeyedAlgorithm> Keyed<A, Hashed> {
 
 impl<A: KeyedAlgorithm> Export<A> {
     pub(super) fn read(bytes: &[u8]) -> Result<Self, KeyedError> {
-        let not_whole = || KeyedError::export("it has been cut off or changed");
+        let not_whole = || rejected("it has been cut off or changed");
         let mut file = Reader(bytes);
         if file.number() != Some(MAGIC) {
-            return Err(KeyedError::export(
+            return Err(rejected(
                 "it does not begin as an export of this version does",
             ));
         }
@@ -134,7 +138,7 @@ impl<A: KeyedAlgorithm> Export<A> {
             return Err(not_whole());
         }
         if kind != seed.hash(A::NAME) {
-            return Err(KeyedError::export("it is of another kind of limiter"));
+            return Err(rejected("it is of another kind of limiter"));
         }
         Self::read_body(seed, &mut file).ok_or_else(not_whole)
     }
@@ -216,9 +220,7 @@ impl<A: KeyedAlgorithm> Export<A> {
                 false => entry.with(to.reading, change.restated::<A::Rule>(state, newest)),
             };
             if line >= keyed.keys.table.lines() || !keyed.keys.table.add(line, carried) {
-                return Err(KeyedError::export(
-                    "it has more keys in a line than there are slots",
-                ));
+                return Err(rejected("it has more keys in a line than there are slots"));
             }
         }
         let cells = keyed.keys.sketch.cells();
@@ -226,7 +228,7 @@ impl<A: KeyedAlgorithm> Export<A> {
         for &(index, cell) in &self.cells {
             let cell = A::Rule::carry_cell(cell, now, then);
             let Some(slot) = cells.get(index) else {
-                return Err(KeyedError::export(
+                return Err(rejected(
                     "keys have made way for others, and only a limiter that evicts can remember them",
                 ));
             };

@@ -1,8 +1,9 @@
 use super::Keyed;
 use super::algorithm::KeyedAlgorithm;
-use super::keys::{Who, ticks};
+use super::keys::ticks;
 use super::names::KeyNames;
 use super::place::Place;
+use super::table::Who;
 use crate::limiter::Snapshot;
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
@@ -19,7 +20,7 @@ use core::fmt;
 ///
 /// let limits = Keyed::token_bucket("10/h".parse()?).capacity(100)?;
 /// limits.try_acquire("alice")?;
-/// let somebody = limits.debtors(1)[0].id;
+/// let somebody = limits.most_used(1)[0].id;
 /// assert_eq!(somebody, limits.id_of("alice"));
 /// assert_ne!(somebody, limits.id_of("bob"));
 /// println!("{somebody} asks for a lot"); // for logs where names must not be
@@ -31,7 +32,7 @@ pub struct KeyId {
     fingerprint: u64,
 }
 
-/// A key that has taken something, and how much is left of its limit.
+/// A key that has taken something, and how much of its limit is left. Made by [`Keyed::most_used`].
 ///
 /// ```
 /// use flowgate::Keyed;
@@ -39,15 +40,15 @@ pub struct KeyId {
 /// let limits = Keyed::token_bucket("10/h".parse()?).exact::<str>().capacity(100)?;
 /// limits.try_acquire_n("alice", 9)?;
 /// limits.try_acquire_n("bob", 2)?;
-/// for debtor in limits.debtors(10) {
-///     println!("{} has {} left", debtor.key, debtor.snapshot.remaining); // alice first
+/// for usage in limits.most_used(10) {
+///     println!("{} has {} left", usage.key, usage.snapshot.remaining); // alice first
 /// }
-/// assert_eq!(limits.debtors(10)[0].key, "alice");
+/// assert_eq!(limits.most_used(10)[0].key, "alice");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Debtor<K = ()> {
+pub struct KeyUsage<K = ()> {
     /// Whose it is.
     pub id: KeyId,
     /// The key, if the limiter [keeps](super::Exact) them.
@@ -84,21 +85,21 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         KeyId::new(place, self.keys.table.lines())
     }
 
-    /// The keys that are farthest from being whole, the farthest first, `most` of them at the most.
+    /// Returns up to `most` keys, those that are farthest from being full first.
     ///
-    /// Looks at every slot, while decisions go on.
+    /// Reads every table entry. Decisions go on meanwhile.
     ///
     /// ```
     /// # use flowgate::Keyed;
     /// let limits = Keyed::token_bucket("10/h".parse()?).capacity(100)?;
     /// limits.try_acquire_n("alice", 9)?;
     /// limits.try_acquire_n("bob", 2)?;
-    /// let top = limits.debtors(1);
+    /// let top = limits.most_used(1);
     /// assert_eq!(top[0].id, limits.id_of("alice"));
     /// assert_eq!(top[0].snapshot.remaining, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn debtors(&self, most: usize) -> Vec<Debtor<N::Owned>> {
+    pub fn most_used(&self, most: usize) -> Vec<KeyUsage<N::Owned>> {
         let now = ticks(self.clock.now().as_nanos());
         // Of those that have been seen, the farthest; the nearest of these on top.
         let mut farthest = BinaryHeap::new();
@@ -112,22 +113,21 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
                 farthest.pop();
             }
         }
-        let debtor = |Reverse((_, line, slot, fingerprint))| {
+        let usage = |Reverse((_, line, slot, fingerprint))| {
             let place = Place { fingerprint, line };
-            let is_meant = || self.keys.table.entry(slot).fingerprint() == fingerprint;
-            let key = self.keys.names.name(slot, is_meant)?;
+            let key = self.keys.table.name(slot, fingerprint)?;
             let who = Who {
                 place,
                 key: key.borrow(),
             };
-            let snapshot = self.view().snapshot_of(who);
+            let snapshot = self.seen(who).snapshot();
             let id = self.id_at(&place);
-            Some(Debtor { id, key, snapshot })
+            Some(KeyUsage { id, key, snapshot })
         };
         farthest
             .into_sorted_vec()
             .into_iter()
-            .filter_map(debtor)
+            .filter_map(usage)
             .collect()
     }
 }

@@ -1,14 +1,14 @@
 //! The decisions: what is known of a key, what the rule makes of it, and what happens where there is no room for it.
 
 use super::counts::Counters;
-use super::entry::{Entry, TICK_BITS, TICKS_PER_NS};
+use super::entry::{Entry, Reading, TICK_BITS, TICKS_PER_NS};
 use super::force::InForce;
 use super::known::Known;
 use super::names::sealed::Sealed;
 use super::place::Place;
 use super::rule::{Rule, Terms};
 use super::sketch::Sketch;
-use super::table::{Opening, Slot, Table};
+use super::table::{Held, Opening, Slot, Table, Who};
 use crate::clock::Clock;
 use crate::primitive::{AtomicU64, AtomicU128, Ordering};
 use crate::quota::Quota;
@@ -16,10 +16,8 @@ use crate::verdict::Denied;
 use core::marker::PhantomData;
 
 /// All keys of a limiter, with their states.
-#[derive(Debug)]
-pub(crate) struct Keys<R, N> {
-    pub(crate) table: Table,
-    pub(crate) names: N,
+pub(crate) struct Keys<R, N: Sealed> {
+    pub(crate) table: Table<N>,
     pub(crate) sketch: Sketch,
     pub(crate) force: InForce,
     pub(crate) full: Full,
@@ -44,20 +42,6 @@ pub(crate) enum Full {
     },
 }
 
-/// A key, and where it is.
-pub(crate) struct Who<'a, N: Sealed> {
-    pub(crate) place: Place,
-    pub(crate) key: &'a N::Key,
-}
-
-impl<N: Sealed> Clone for Who<'_, N> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<N: Sealed> Copy for Who<'_, N> {}
-
 /// When it is asked, and by which terms.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
@@ -67,6 +51,9 @@ pub(crate) struct Asked<'a> {
     /// The key's own terms, instead of the table's.
     pub(crate) own: Option<&'a Terms>,
 }
+
+/// A slot, held by whoever looks at it.
+type HeldSlot<'a, N> = (Slot<'a>, Held<'a, N>);
 
 /// Where a time is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,14 +77,6 @@ pub(crate) enum Amount {
     UpTo(u64),
 }
 
-/// What was taken.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Taken {
-    pub(crate) units: u64,
-    /// As of when: not before it was asked.
-    pub(crate) at_ns: u64,
-}
-
 /// Why nothing was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -117,7 +96,7 @@ impl Asked<'_> {
         ticks(clock.map_or(self.now_ns, |clock| clock.now().as_nanos().max(self.now_ns)))
     }
 
-    fn terms<R, N>(&self, keys: &Keys<R, N>) -> Terms {
+    fn terms<R, N: Sealed>(&self, keys: &Keys<R, N>) -> Terms {
         match self.own {
             Some(own) => *own,
             None => keys.force.terms(),
@@ -126,26 +105,12 @@ impl Asked<'_> {
 }
 
 impl<R: Rule, N: Sealed> Keys<R, N> {
-    /// The slot of this key, held.
-    #[inline(always)]
-    fn find(&self, who: Who<'_, N>) -> Option<(Slot<'_>, N::Held<'_>)> {
-        self.table.find(&who.place, |slot| {
-            let held = self.names.hold(slot.index, who.key)?;
-            if !N::KEEPS {
-                return Some((slot, held));
-            }
-            // It may have been another's that has the same fingerprint.
-            let slot = slot.again();
-            (slot.entry.fingerprint() == who.place.fingerprint).then_some((slot, held))
-        })
-    }
-
     /// Puts `next` into the slot of this key, which is held and of which `known` is known, if nothing has changed.
     #[inline(always)]
     fn commit(
         &self,
         who: Who<'_, N>,
-        (slot, held): (Slot<'_>, N::Held<'_>),
+        (slot, held): HeldSlot<'_, N>,
         known: &Known<R>,
         next: u128,
     ) -> bool {
@@ -186,7 +151,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
     #[cold]
     fn commit_to_table(&self, who: Who<'_, N>, entry: Entry, terms: &Terms, state: u128) -> bool {
         let _lock = self.table.lock(&who.place);
-        let same = self.find(who).filter(|(slot, _)| slot.entry == entry);
+        let same = self.table.find(who).filter(|(slot, _)| slot.entry == entry);
         same.is_some_and(|(slot, _held)| {
             self.force.terms() == *terms && slot.swap(entry.with(terms.reading, state))
         })
@@ -196,23 +161,26 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
     fn settle(&self, who: Who<'_, N>, slot: Slot<'_>, entry: Entry) -> bool {
         let is_own = slot.entry.reading().is_own();
         self.table.forget(slot.entry.state(), is_own);
-        self.replace(who, slot, entry)
+        self.table.replace(who, slot, entry)
     }
 
-    fn replace(&self, who: Who<'_, N>, slot: Slot<'_>, entry: Entry) -> bool {
-        let name = N::own(who.key);
-        let held = self.names.claim(slot.index);
-        let is_in = slot.swap(entry);
-        if is_in {
-            N::rename(held, name);
-        }
-        is_in
-    }
-
-    /// [`take`](Self::take) for a newcomer, if all is as it mostly is: the key has an entry, in the table's terms, for which nobody
-    /// waits, and nobody is faster.
+    /// The slot of this key, held, if all is as it mostly is: the key has an entry, in the table's terms, for which nobody waits.
     #[inline(always)]
-    pub(crate) fn take_at_once(
+    fn find_plain(
+        &self,
+        who: Who<'_, N>,
+        now_ns: u64,
+        reading: Reading,
+    ) -> Option<HeldSlot<'_, N>> {
+        let (slot, held) = self.table.find(who)?;
+        // After the entry has been read, so that it has not been exchanged since.
+        let is_it = slot.entry.is_plain(reading) && now_ns >= self.force.settled_ns();
+        is_it.then_some((slot, held))
+    }
+
+    /// [`take`](Self::take) for a newcomer by the clock, in the case of [`find_plain`](Self::find_plain), if nobody is faster.
+    #[inline(always)]
+    pub(crate) fn take_plain(
         &self,
         who: Who<'_, N>,
         now_ns: u64,
@@ -225,11 +193,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
             Some(n) if n > terms.most => return None,
             Some(n) => n,
         };
-        let (slot, _held) = self.find(who)?;
-        // After the entry has been read, so that it has not been exchanged since.
-        if !slot.entry.is_plain(terms.reading) || now_ns < self.force.settled_ns() {
-            return None;
-        }
+        let (slot, _held) = self.find_plain(who, now_ns, terms.reading)?;
         match R::take(slot.entry.state(), ticks(now_ns), n, &terms) {
             Ok(next) => {
                 let entry = slot.entry.with(terms.reading, next);
@@ -239,22 +203,15 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         }
     }
 
-    /// What `read` makes of the state, the instant and the terms, in the case of [`take_at_once`](Self::take_at_once).
+    /// What is known of this key, in the case of [`find_plain`](Self::find_plain).
     #[inline(always)]
-    pub(crate) fn see_at_once<T>(
-        &self,
-        who: Who<'_, N>,
-        now_ns: u64,
-        read: impl FnOnce(u128, u128, &Terms) -> T,
-    ) -> Option<T> {
+    pub(crate) fn see_plain(&self, who: Who<'_, N>, now_ns: u64) -> Option<Known<R>> {
         let terms = self.force.terms();
-        let (slot, _held) = self.find(who)?;
-        // After the entry has been read, so that it has not been exchanged since.
-        let is_it = slot.entry.is_plain(terms.reading) && now_ns >= self.force.settled_ns();
-        is_it.then(|| read(slot.entry.state(), ticks(now_ns), &terms))
+        let (slot, _held) = self.find_plain(who, now_ns, terms.reading)?;
+        Some(Known::new(terms, slot.entry.state(), ticks(now_ns)))
     }
 
-    /// Takes units of the key at `who.place`, for somebody in line or, if nobody waits, for a newcomer.
+    /// Takes units of the key at `who.place`, for somebody in line or, if nobody waits, for a newcomer; says how many.
     #[inline(never)]
     pub(crate) fn take(
         &self,
@@ -262,7 +219,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         asked: Asked<'_>,
         amount: Amount,
         is_in_line: bool,
-    ) -> Result<Taken, Refusal> {
+    ) -> Result<u64, Refusal> {
         loop {
             let terms = asked.terms(self);
             let n = amount.units(&terms);
@@ -270,10 +227,9 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
                 return Err(Refusal::Denied(Denied::never(n, terms.most)));
             }
             if n == 0 {
-                let at_ns = asked.now_ns;
-                return Ok(Taken { units: n, at_ns });
+                return Ok(0);
             }
-            let Some((slot, held)) = self.find(who) else {
+            let Some((slot, held)) = self.table.find(who) else {
                 match self.take_new(who, asked, amount) {
                     Some(answer) => return answer.map_err(Refusal::Denied),
                     None => continue,
@@ -287,10 +243,9 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
             };
             match amount.take(&known, n) {
                 Ok((next, units)) => {
-                    let at_ns = known.now_ns();
-                    self.decide_at(at_ns, asked);
+                    self.decide_at(known.now_ns(), asked);
                     if self.commit(who, (slot, held), &known, next) {
-                        return Ok(Taken { units, at_ns });
+                        return Ok(units);
                     }
                 }
                 Err(missing) => return Err(Refusal::Denied(later(missing))),
@@ -306,9 +261,9 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         who: Who<'_, N>,
         asked: Asked<'_>,
         amount: Amount,
-    ) -> Option<Result<Taken, Denied>> {
+    ) -> Option<Result<u64, Denied>> {
         let _lock = self.table.lock(&who.place);
-        if self.find(who).is_some() {
+        if self.table.find(who).is_some() {
             return None;
         }
         // Under the lock, so that no entry of an earlier generation comes after a change has gone through all.
@@ -327,14 +282,14 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
             }
         };
         let entry = Entry::new(who.place.fingerprint, terms.reading, next);
-        let (now, at_ns) = (known.now, known.now_ns());
-        self.decide_at(at_ns, asked);
+        let now = known.now;
+        self.decide_at(known.now_ns(), asked);
         self.exchange(who, &known);
         loop {
             match (self.table.opening(&who.place, now), &self.full) {
                 (Opening::Vacant(slot), _) => {
                     if self.is_vacant(slot, now, asked) && self.settle(who, slot, entry) {
-                        return Some(Ok(Taken { units, at_ns }));
+                        return Some(Ok(units));
                     }
                 }
                 (Opening::Instead(slot), Full::Evict) => {
@@ -345,7 +300,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
                         continue;
                     }
                     self.counters.evicted.add();
-                    return Some(Ok(Taken { units, at_ns }));
+                    return Some(Ok(units));
                 }
                 (Opening::Instead(slot), Full::Deny) => {
                     self.counters.denied.add();
@@ -358,8 +313,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
                 }
                 (_, Full::Share { terms, state }) => {
                     self.counters.shared.add();
-                    let shared = share::<R>(terms, state, now, amount.with(units));
-                    return Some(shared.map(|units| Taken { units, at_ns }));
+                    return Some(share::<R>(terms, state, now, amount.with(units)));
                 }
             }
         }
@@ -476,7 +430,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         };
         let gone = slot.entry.with(terms.reading, state);
         self.remember(gone, &terms, asked, ticks(asked.now_ns));
-        self.replace(who, slot, entry)
+        self.table.replace(who, slot, entry)
     }
 
     /// Under the lock of the one or the other key, so that no more than one change of quota begins meanwhile.
@@ -611,19 +565,25 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         })
     }
 
+    /// The slot of this key, held, and what is known of the key; none: it has no entry.
+    fn find_known(&self, who: Who<'_, N>, asked: Asked<'_>) -> Option<(HeldSlot<'_, N>, Known<R>)> {
+        loop {
+            let terms = asked.terms(self);
+            let held = self.table.find(who)?;
+            if let Some(known) = self.known(who, held.0.entry, &terms, asked) {
+                return Some((held, known));
+            }
+        }
+    }
+
     /// What is known of the key at `who.place` and, if others wait for it, its slot.
     pub(crate) fn look(&self, who: Who<'_, N>, asked: Asked<'_>) -> (Known<R>, Option<usize>) {
         loop {
-            let terms = asked.terms(self);
-            let (known, waits) = match self.find(who) {
-                Some((slot, _held)) => (
-                    self.known(who, slot.entry, &terms, asked),
-                    slot.entry.waits().then_some(slot.index),
-                ),
-                None => (self.unknown(&who.place, asked, &terms), None),
-            };
-            if let Some(known) = known {
-                return (known, waits);
+            if let Some(((slot, _held), known)) = self.find_known(who, asked) {
+                return (known, slot.entry.waits().then_some(slot.index));
+            }
+            if let Some(known) = self.unknown(&who.place, asked, &asked.terms(self)) {
+                return (known, None);
             }
         }
     }
@@ -656,17 +616,14 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         n: u64,
     ) -> (u64, Option<usize>) {
         loop {
-            let terms = asked.terms(self);
-            let Some((slot, held)) = self.find(who) else {
+            let Some((held, known)) = self.find_known(who, asked) else {
                 return (0, None);
-            };
-            let Some(known) = self.known(who, slot.entry, &terms, asked) else {
-                continue;
             };
             // What has flowed in since an earlier time cannot come back as well.
             let now = ticks(self.newest_ns(asked));
-            let (next, n) = R::give_back(known.state, now, n, &terms);
-            if n == 0 || self.commit(who, (slot, held), &known, next) {
+            let (next, n) = R::give_back(known.state, now, n, &known.terms);
+            let slot = held.0;
+            if n == 0 || self.commit(who, held, &known, next) {
                 return (n, slot.entry.waits().then_some(slot.index));
             }
         }
@@ -681,7 +638,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         (then_ns, n): (u64, u64),
         number: u64,
     ) {
-        while let Some((slot, held)) = self.find(who) {
+        while let Some((slot, held)) = self.table.find(who) {
             let Some((terms, state)) = self.read(slot.entry, asked) else {
                 continue;
             };
@@ -698,23 +655,12 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         }
     }
 
-    /// [`restate`](Self::restate) if the entry is in other terms.
-    pub(crate) fn align(&self, who: Who<'_, N>, asked: Asked<'_>) {
-        let terms = asked.terms(self);
-        let is_aligned = |(slot, _): (Slot<'_>, _)| slot.entry.reading() == terms.reading;
-        if !self.find(who).is_none_or(is_aligned) {
-            self.restate(who, asked);
-        }
-    }
-
     /// Says in the entry of this key, if it has one, what it has taken in the terms that are asked by.
     pub(crate) fn restate(&self, who: Who<'_, N>, asked: Asked<'_>) {
-        while let Some((slot, held)) = self.find(who) {
-            let terms = asked.terms(self);
-            let Some(known) = self.known(who, slot.entry, &terms, asked) else {
-                continue;
-            };
-            if self.commit(who, (slot, held), &known, known.state) {
+        while let Some((held, known)) = self.find_known(who, asked) {
+            if held.0.entry.reading() == known.terms.reading
+                || self.commit(who, held, &known, known.state)
+            {
                 return;
             }
         }
@@ -734,8 +680,8 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
     }
 
     /// Nobody waits for this key any longer.
-    pub(crate) fn release(&self, who: Who<'_, N>, asked: Asked<'_>) {
-        self.put(who, asked, false, |entry| entry.with_waits(false));
+    pub(crate) fn release(&self, who: Who<'_, N>) {
+        self.table.mark(who, false);
     }
 
     /// Changes the entry of the key at `who.place`, of which one is made if there is room, in place of another if
@@ -748,14 +694,14 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         change: impl Fn(Entry) -> Entry,
     ) -> Option<Slot<'_>> {
         loop {
-            if let Some((slot, _held)) = self.find(who) {
+            if let Some((slot, _held)) = self.table.find(who) {
                 if slot.swap(change(slot.entry)) {
                     return Some(slot);
                 }
                 continue;
             }
             let _lock = self.table.lock(&who.place);
-            if self.find(who).is_some() {
+            if self.table.find(who).is_some() {
                 continue;
             }
             let terms = asked.terms(self);

@@ -1,9 +1,10 @@
 //! What is known of a key at an instant, and what follows: the decision, what is left, and when it is full.
 
-use super::entry::TICK_BITS;
+use super::entry::{TICK_BITS, TICKS_PER_NS};
 use super::keys::later;
 use super::rule::{Change, Rule, Terms};
-use crate::verdict::Denied;
+use crate::limiter::Snapshot;
+use crate::verdict::{Denied, duration_from_nanos};
 use core::marker::PhantomData;
 
 /// See the module. In the terms that the key is asked by.
@@ -96,6 +97,14 @@ impl<R: Rule> Known<R> {
         let at = self.now.max(self.since);
         let whole_after = R::whole_after(self.state, at, &self.terms);
         at - self.now + self.unless_free(at, whole_after)
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            limit: self.terms.most,
+            remaining: self.left(),
+            reset_after: duration_from_nanos(self.whole_after().div_ceil(TICKS_PER_NS.into())),
+        }
     }
 
     /// After others have taken `ahead` units: exactly, or less.

@@ -1,6 +1,5 @@
 //! [`Keyed`]: a limit for each key, in memory that does not grow.
 
-mod acquire;
 mod address;
 mod algorithm;
 mod builder;
@@ -11,6 +10,7 @@ mod error;
 mod force;
 mod handover;
 mod inspect;
+mod key;
 mod keys;
 mod known;
 #[cfg(all(test, flowgate_loom))]
@@ -22,22 +22,18 @@ mod rule;
 #[cfg(all(test, flowgate_shuttle))]
 mod schedules;
 mod sketch;
-mod supply;
 mod table;
 mod view;
 
-pub use acquire::KeyTokens;
 pub use address::{AddressKey, AddressPrefixes};
 pub use algorithm::KeyedAlgorithm;
 pub use builder::{KeyedBuilder, WhenFull};
-pub use concurrency::{
-    KeyPermit, KeyPermits, KeyedConcurrencyLimit, KeyedConcurrencyLimitBuilder, OwnedKeyPermit,
-    WithLimit,
-};
+pub use concurrency::{KeyPermit, KeyPermits, KeyedConcurrencyLimit, OwnedKeyPermit, WithLimit};
 pub use counts::KeyedCounts;
 pub use error::KeyedError;
-pub use inspect::{Debtor, KeyId};
-pub use names::{Exact, Hashed, KeyNames, Names};
+pub use inspect::{KeyId, KeyUsage};
+pub use key::KeyLimiter;
+pub use names::{AsKey, Exact, Hashed, KeyNames};
 pub use view::KeyedView;
 
 use crate::clock::{Clock, Timestamp};
@@ -47,16 +43,18 @@ use crate::quota::{Quota, QuotaError};
 use crate::room::Acquire;
 use crate::verdict::Denied;
 use crate::{FixedWindow, LeakyBucket, SegmentedWindow, TokenBucket};
+use alloc::borrow::{Cow, ToOwned};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use core::hash::Hash;
 use entry::Reading;
-use keys::{Keys, Who};
-use place::Seed;
-use rooms::{KeyRoom, Rooms};
+use key::Owner;
+use keys::{Asked, Keys, Told};
+use known::Known;
+use place::{Place, Seed};
+use rooms::Rooms;
 use rule::{Rule, Terms};
-use supply::KeySupply;
+use table::Who;
 
 /// **Each key has a limit of its own**: per user, address, host or tenant, in memory of a fixed size, whatever the keys.
 ///
@@ -233,11 +231,8 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     ///
     /// [`Denied`] if there is none, or [no room](Denied::is_table_full) for the key; nothing is then taken.
     #[inline]
-    pub fn try_acquire<K: Hash + ?Sized>(&self, key: &K) -> Result<(), Denied>
-    where
-        N: Names<K>,
-    {
-        self.view().try_acquire(key)
+    pub fn try_acquire(&self, key: &(impl AsKey<N> + ?Sized)) -> Result<(), Denied> {
+        self.take(self.who(key), None)
     }
 
     /// Takes `n` units of `key`, all or none. `n` = 0 succeeds and changes nothing.
@@ -246,11 +241,8 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     ///
     /// [`Denied`] if there are fewer, or [no room](Denied::is_table_full) for the key; nothing is then taken.
     #[inline]
-    pub fn try_acquire_n<K: Hash + ?Sized>(&self, key: &K, n: u64) -> Result<(), Denied>
-    where
-        N: Names<K>,
-    {
-        self.view().try_acquire_n(key, n)
+    pub fn try_acquire_n(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> Result<(), Denied> {
+        self.take(self.who(key), Some(n))
     }
 
     /// What [`try_acquire`](Self::try_acquire) would answer now. Takes nothing.
@@ -274,11 +266,12 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// # Errors
     ///
     /// As there, but for want of room.
-    pub fn peek<K: Hash + ?Sized>(&self, key: &K) -> Result<(), Denied>
-    where
-        N: Names<K>,
-    {
-        self.view().peek(key)
+    pub fn peek(&self, key: &(impl AsKey<N> + ?Sized)) -> Result<(), Denied> {
+        self.see(
+            key,
+            |known| known.judge(known.terms.scale),
+            |key| key.peek(),
+        )
     }
 
     /// What [`try_acquire_n`](Self::try_acquire_n) would answer now. Takes nothing.
@@ -286,11 +279,8 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// # Errors
     ///
     /// As there, but for want of room.
-    pub fn peek_n<K: Hash + ?Sized>(&self, key: &K, n: u64) -> Result<(), Denied>
-    where
-        N: Names<K>,
-    {
-        self.view().peek_n(key, n)
+    pub fn peek_n(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> Result<(), Denied> {
+        self.see(key, |known| known.judge(n), |key| key.peek_n(n))
     }
 
     /// Takes what there is of `key`, up to `n` units, and says how much that was: nothing if there is
@@ -302,11 +292,8 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// assert_eq!([limits.take_up_to("alice", 7), limits.take_up_to("alice", 7)], [7, 3]);
     /// # Ok::<(), flowgate::KeyedError>(())
     /// ```
-    pub fn take_up_to<K: Hash + ?Sized>(&self, key: &K, n: u64) -> u64
-    where
-        N: Names<K>,
-    {
-        self.view().take_up_to(key, n)
+    pub fn take_up_to(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> u64 {
+        self.seen(self.who(key)).take_up_to(n)
     }
 
     /// Gives `n` units back to `key`, and says how many it was: the newest that it has taken count as never admitted. What
@@ -320,11 +307,8 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// assert_eq!(limits.available("alice"), 5);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn refund<K: Hash + ?Sized>(&self, key: &K, n: u64) -> u64
-    where
-        N: Names<K>,
-    {
-        self.view().refund(key, n)
+    pub fn refund(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> u64 {
+        self.seen(self.who(key)).refund(n)
     }
 
     /// Forgets what `key` has taken: it can take everything at once. Of a key that has made way for another, as long as
@@ -338,27 +322,18 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// assert_eq!(failures.available("alice"), 3);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn reset<K: Hash + ?Sized>(&self, key: &K)
-    where
-        N: Names<K>,
-    {
-        self.view().reset(key);
+    pub fn reset(&self, key: &(impl AsKey<N> + ?Sized)) {
+        self.seen(self.who(key)).reset();
     }
 
     /// How many units `key` could take now, if there is room for it.
-    pub fn available<K: Hash + ?Sized>(&self, key: &K) -> u64
-    where
-        N: Names<K>,
-    {
-        self.view().available(key)
+    pub fn available(&self, key: &(impl AsKey<N> + ?Sized)) -> u64 {
+        self.snapshot(key).remaining
     }
 
     /// `key`'s limit, what remains of it if there is room for it, and when it is whole again, seen at one instant.
-    pub fn snapshot<K: Hash + ?Sized>(&self, key: &K) -> Snapshot
-    where
-        N: Names<K>,
-    {
-        self.view().snapshot(key)
+    pub fn snapshot(&self, key: &(impl AsKey<N> + ?Sized)) -> Snapshot {
+        self.see(key, |known| known.snapshot(), |key| key.snapshot())
     }
 
     /// Waits for one token of `key`, in turn; see [`Acquire`].
@@ -379,11 +354,53 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
-    pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> Acquire<KeyTokens<'_, A, N>>
-    where
-        N: Names<K>,
-    {
-        self.view().acquire(key)
+    pub fn acquire(&self, key: &(impl AsKey<N> + ?Sized)) -> Acquire<KeyLimiter<'_, A, N>> {
+        Acquire::new(self.key(key))
+    }
+
+    /// Returns the limiter of `key`, for code that takes any [`Limiter`](crate::Limiter).
+    ///
+    /// ```
+    /// use flowgate::{Keyed, Limiter};
+    ///
+    /// let limits = Keyed::token_bucket("10/h".parse()?).capacity(100)?;
+    /// let alice = limits.key("alice");
+    /// let limiter: &dyn Limiter = &alice;
+    /// limiter.try_acquire_n(7)?;
+    /// assert_eq!((limiter.available(), limits.available("alice")), (3, 3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn key(&self, key: &(impl AsKey<N> + ?Sized)) -> KeyLimiter<'_, A, N> {
+        let Who { place, key } = self.who(key);
+        KeyLimiter::new(Owner::Borrowed(self), place, Cow::Owned(key.to_owned()))
+    }
+
+    /// Returns the limiter of `key`, which keeps this table alive: for a [`Gate`](crate::Gate), a task of its own, or a struct.
+    ///
+    /// ```
+    /// use flowgate::{KeyLimiter, Keyed, Observed, TokenBucket};
+    /// use std::sync::Arc;
+    ///
+    /// struct Tenant {
+    ///     limiter: Observed<KeyLimiter<'static, TokenBucket>>,
+    /// }
+    ///
+    /// let limits = Arc::new(Keyed::token_bucket("10/h".parse()?).capacity(100)?);
+    /// let alice = Tenant { limiter: Observed::new(limits.key_owned("alice")) };
+    /// alice.limiter.try_acquire()?;
+    /// assert_eq!(alice.limiter.counts().admitted, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn key_owned(
+        self: &Arc<Self>,
+        key: &(impl AsKey<N> + ?Sized),
+    ) -> KeyLimiter<'static, A, N> {
+        let Who { place, key } = self.who(key);
+        KeyLimiter::new(
+            Owner::Shared(Arc::clone(self)),
+            place,
+            Cow::Owned(key.to_owned()),
+        )
     }
 
     /// The same verbs at a time of your own; see [`TokenBucket::at`].
@@ -401,7 +418,11 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// # Ok::<(), flowgate::KeyedError>(())
     /// ```
     pub fn at(&self, now: Timestamp) -> KeyedView<'_, A, N> {
-        self.view().at(now)
+        KeyedView {
+            keyed: self,
+            now_ns: Some(now.as_nanos()),
+            own: None,
+        }
     }
 
     /// The same verbs by another quota: a key's own.
@@ -429,7 +450,11 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// [`KeyedError`] if this kind of limiter cannot keep the quota, or, for a segmented window, if the window is another than
     /// the limiter's.
     pub fn with(&self, quota: Quota) -> Result<KeyedView<'_, A, N>, KeyedError> {
-        self.view().with(quota)
+        Ok(KeyedView {
+            keyed: self,
+            now_ns: None,
+            own: Some(self.own_terms(quota)?),
+        })
     }
 
     /// The quota of keys that have none of their own.
@@ -473,22 +498,17 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         let quota = A::quota(quota);
         let terms = self.terms_of(&quota)?;
         let open = self.rooms.all();
-        let lines: Vec<_> = open.iter().map(|room| self.supply(room)).collect();
-        let changes = lines.iter().map(|line| line.room.room.reconfigure(line));
+        let lines: Vec<_> = open.iter().map(|room| self.waited_for(room)).collect();
+        let changes = lines.iter().map(|line| line.guest.room().reconfigure(line));
         let changes: Vec<_> = changes.collect();
-        self.keys
-            .set_quota(quota, &terms, self.view().asked_latest());
+        self.keys.set_quota(quota, &terms, self.asked_latest());
         drop(changes);
         // Those of lines that have been opened meanwhile may have asked by the quota before.
         let is_known = |room: &Arc<_>| open.iter().any(|known| Arc::ptr_eq(known, room));
         for room in self.rooms.all().iter().filter(|room| !is_known(room)) {
-            drop(room.room.reconfigure(&self.supply(room)));
+            drop(room.room.reconfigure(&self.waited_for(room)));
         }
         Ok(())
-    }
-
-    fn supply<'a>(&'a self, room: &'a KeyRoom<Terms, N::Owned>) -> KeySupply<'a, A, N> {
-        KeySupply { keyed: self, room }
     }
 
     /// How many keys have taken something that still matters. Looks at every slot.
@@ -545,10 +565,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     }
 
     /// By what this limiter, and no other, knows `key`.
-    pub fn id_of<K: Hash + ?Sized>(&self, key: &K) -> KeyId
-    where
-        N: Names<K>,
-    {
+    pub fn id_of(&self, key: &(impl AsKey<N> + ?Sized)) -> KeyId {
         self.id_at(&self.who(key).place)
     }
 
@@ -563,23 +580,52 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         !N::KEEPS && crate::primitive::AtomicU128::is_lock_free()
     }
 
+    /// [`Keys::take_plain`], or with more care.
+    #[inline(always)]
+    fn take(&self, who: Who<'_, N>, n: Option<u64>) -> Result<(), Denied> {
+        let now_ns = self.clock.now().as_nanos();
+        match self.keys.take_plain(who, now_ns, n) {
+            Some(answer) => answer,
+            None => self.take_slowly(who, now_ns, n),
+        }
+    }
+
+    #[inline(never)]
+    fn take_slowly(&self, who: Who<'_, N>, now_ns: u64, n: Option<u64>) -> Result<(), Denied> {
+        let key = self.seen(who);
+        key.take_slowly(key.asked_at(now_ns), n)
+    }
+
+    /// What `read` makes of what is known, in the case of [`Keys::see_plain`], and otherwise `ask` of the key.
     #[inline]
-    fn view(&self) -> KeyedView<'_, A, N> {
-        KeyedView {
-            keyed: self,
-            now_ns: None,
+    fn see<T>(
+        &self,
+        key: &(impl AsKey<N> + ?Sized),
+        read: impl FnOnce(Known<A::Rule>) -> T,
+        ask: impl FnOnce(KeyLimiter<'_, A, N>) -> T,
+    ) -> T {
+        let who = self.who(key);
+        match self.keys.see_plain(who, self.clock.now().as_nanos()) {
+            Some(known) => read(known),
+            None => ask(self.seen(who)),
+        }
+    }
+
+    /// For a change of all keys: not at an earlier time than somebody has decided by.
+    fn asked_latest(&self) -> Asked<'_> {
+        Asked {
+            now_ns: self.clock.latest().as_nanos(),
+            told: Told::ByClock,
+            clock: Some(&self.clock),
             own: None,
         }
     }
 
     #[inline]
-    fn who<'k, K: Hash + ?Sized>(&self, key: &'k K) -> Who<'k, N>
-    where
-        N: Names<K>,
-    {
+    fn who<'k>(&self, key: &'k (impl AsKey<N> + ?Sized)) -> Who<'k, N> {
         Who {
-            place: self.keys.table.place(self.seed.hash(key)),
-            key: N::key(key),
+            place: Place::new(self.seed.hash(key), self.keys.table.lines()),
+            key: key.key(),
         }
     }
 

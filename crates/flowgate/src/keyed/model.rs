@@ -7,12 +7,12 @@
 use super::counts::Counters;
 use super::entry::{Entry, Reading};
 use super::force::InForce;
-use super::keys::{Amount, Asked, Full, Keys, Told, Who, ticks};
+use super::keys::{Amount, Asked, Full, Keys, Told, ticks};
 use super::names::Hashed;
 use super::place::Place;
 use super::rule::{Bucket, Rule as _};
 use super::sketch::Sketch;
-use super::table::Table;
+use super::table::{Table, Who};
 use crate::quota::Quota;
 use core::marker::PhantomData;
 use loom::sync::Arc;
@@ -28,7 +28,6 @@ fn keys(burst: u64, full: Full, cells: usize) -> Model {
     let terms = Bucket::terms(&quota).expect("it fits");
     Keys {
         table: Table::new(3).expect("there is room"),
-        names: Hashed,
         sketch: Sketch::new(cells).expect("there is room"),
         force: InForce::new(quota, &terms),
         full,

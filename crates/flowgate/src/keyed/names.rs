@@ -1,11 +1,7 @@
-use crate::primitive::{Lock, LockGuard};
 use alloc::borrow::ToOwned;
-use alloc::boxed::Box;
-use alloc::collections::TryReserveError;
-use alloc::vec::Vec;
 use core::borrow::Borrow;
-use core::fmt;
 use core::hash::Hash;
+use core::marker::PhantomData;
 
 /// Keys are known by their hashes, and not kept: any type, and different ones in one limiter.
 ///
@@ -34,13 +30,11 @@ pub struct Hashed;
 /// let per_user = Keyed::token_bucket("10/h".parse()?).exact::<str>().capacity(100)?;
 /// let api = Api { per_user };
 /// api.per_user.try_acquire("alice")?;
-/// assert_eq!(api.per_user.debtors(1)[0].key, "alice");
+/// assert_eq!(api.per_user.most_used(1)[0].key, "alice");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Exact<Q: ToOwned + ?Sized> {
-    /// By slot. Whoever changes a slot, or decides by it, holds its lock.
-    names: Box<[Lock<Option<Q::Owned>>]>,
-}
+#[derive(Debug)]
+pub struct Exact<Q: ?Sized>(PhantomData<fn(&Q)>);
 
 /// How a [`Keyed`](super::Keyed) limiter tells keys apart: [`Hashed`] or [`Exact`]. Sealed.
 ///
@@ -61,15 +55,17 @@ pub trait KeyNames: sealed::Sealed {}
 
 impl<N: sealed::Sealed> KeyNames for N {}
 
-/// Keys of the type `K` can be told apart by it. Sealed.
+/// A key that can be looked up in a [`Keyed`](super::Keyed) limiter that tells keys apart by `N`. Sealed.
+///
+/// With [`Hashed`] names, any [`Hash`] type is a key. With [`Exact<Q>`](Exact), only `Q` is.
 ///
 /// ```
-/// use flowgate::{Denied, KeyNames, Keyed, Names, TokenBucket};
+/// use flowgate::{AsKey, Denied, KeyNames, Keyed, TokenBucket};
 ///
 /// /// By name, whether names are kept or not.
-/// fn admit<N>(limits: &Keyed<TokenBucket, N>, user: &str) -> Result<(), Denied>
+/// fn admit<N: KeyNames>(limits: &Keyed<TokenBucket, N>, user: &str) -> Result<(), Denied>
 /// where
-///     N: KeyNames + Names<str>,
+///     str: AsKey<N>,
 /// {
 ///     limits.try_acquire(user)
 /// }
@@ -79,75 +75,39 @@ impl<N: sealed::Sealed> KeyNames for N {}
 /// admit(&Keyed::token_bucket(quota).exact::<str>().capacity(100)?, "alice")?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub trait Names<K: ?Sized>: sealed::Sealed {
-    #[doc(hidden)]
-    fn key(key: &K) -> &Self::Key;
-}
+pub trait AsKey<N: KeyNames>: Hash + sealed::Named<N> {}
+
+impl<N: KeyNames, K: Hash + sealed::Named<N> + ?Sized> AsKey<N> for K {}
 
 pub(crate) mod sealed {
-    use super::{Borrow, TryReserveError};
+    use super::{Borrow, ToOwned};
 
-    pub trait Sealed: Sized + Send + Sync + core::fmt::Debug + 'static {
+    pub trait Sealed: Sized + 'static {
         /// Whether keys are kept, and may have changed while a slot was not held.
         const KEEPS: bool;
-        /// What is kept beside each slot.
-        const BYTES_PER_SLOT: usize;
+        /// What all keys are called if they are not kept.
+        const NAMELESS: Option<Self::Owned>;
         /// What is compared.
-        type Key: Eq + Sync + ?Sized;
-        /// What is kept of it by those who come back.
-        type Owned: Borrow<Self::Key> + Send + Sync;
-        /// A slot that is this key's for now.
-        type Held<'a>
-        where
-            Self: 'a;
+        type Key: Eq + Sync + ToOwned<Owned = Self::Owned> + ?Sized + 'static;
+        /// What is kept of it.
+        type Owned: Borrow<Self::Key> + Send + Sync + 'static;
+    }
 
-        fn new(slots: usize) -> Result<Self, TryReserveError>;
-
-        fn own(key: &Self::Key) -> Self::Owned;
-
-        /// The slot at `index`, if it is `key`'s.
-        fn hold(&self, index: usize, key: &Self::Key) -> Option<Self::Held<'_>>;
-
-        /// The slot at `index`, whosever it is.
-        fn claim(&self, index: usize) -> Self::Held<'_>;
-
-        /// Makes it `name`'s.
-        fn rename(held: Self::Held<'_>, name: Self::Owned);
-
-        /// Whose the slot at `index` is, if that is still the one that is meant.
-        fn name(&self, index: usize, is_meant: impl FnOnce() -> bool) -> Option<Self::Owned>;
+    pub trait Named<N: Sealed> {
+        fn key(&self) -> &N::Key;
     }
 }
 
 impl sealed::Sealed for Hashed {
     const KEEPS: bool = false;
-    const BYTES_PER_SLOT: usize = 0;
+    const NAMELESS: Option<()> = Some(());
     type Key = ();
     type Owned = ();
-    type Held<'a> = ();
-
-    fn new(_: usize) -> Result<Self, TryReserveError> {
-        Ok(Self)
-    }
-
-    fn own((): &()) {}
-
-    #[inline(always)]
-    fn hold(&self, _: usize, (): &()) -> Option<()> {
-        Some(())
-    }
-
-    fn claim(&self, _: usize) {}
-
-    fn rename((): (), (): ()) {}
-
-    fn name(&self, _: usize, _: impl FnOnce() -> bool) -> Option<()> {
-        Some(())
-    }
 }
 
-impl<K: ?Sized> Names<K> for Hashed {
-    fn key(_: &K) -> &() {
+impl<K: ?Sized> sealed::Named<Hashed> for K {
+    #[inline]
+    fn key(&self) -> &() {
         &()
     }
 }
@@ -157,59 +117,17 @@ where
     Q: Eq + Hash + Sync + ToOwned<Owned: Send + Sync> + ?Sized + 'static,
 {
     const KEEPS: bool = true;
-    const BYTES_PER_SLOT: usize = size_of::<Lock<Option<Q::Owned>>>();
+    const NAMELESS: Option<Q::Owned> = None;
     type Key = Q;
     type Owned = Q::Owned;
-    type Held<'a>
-        = LockGuard<'a, Option<Q::Owned>>
-    where
-        Self: 'a;
-
-    fn new(slots: usize) -> Result<Self, TryReserveError> {
-        let mut names = Vec::new();
-        names.try_reserve_exact(slots)?;
-        names.extend((0..slots).map(|_| Lock::new(None)));
-        Ok(Self {
-            names: names.into_boxed_slice(),
-        })
-    }
-
-    fn own(key: &Q) -> Q::Owned {
-        key.to_owned()
-    }
-
-    fn hold(&self, index: usize, key: &Q) -> Option<Self::Held<'_>> {
-        let name = self.names[index].lock();
-        let is_it = name.as_ref().is_some_and(|name| name.borrow() == key);
-        is_it.then_some(name)
-    }
-
-    fn claim(&self, index: usize) -> Self::Held<'_> {
-        self.names[index].lock()
-    }
-
-    fn rename(mut held: Self::Held<'_>, name: Q::Owned) {
-        *held = Some(name);
-    }
-
-    fn name(&self, index: usize, is_meant: impl FnOnce() -> bool) -> Option<Q::Owned> {
-        let name = self.names[index].lock();
-        let name = name.as_ref().filter(|_| is_meant());
-        name.map(|name| name.borrow().to_owned())
-    }
 }
 
-impl<Q> Names<Q> for Exact<Q>
+impl<Q> sealed::Named<Exact<Q>> for Q
 where
     Q: Eq + Hash + Sync + ToOwned<Owned: Send + Sync> + ?Sized + 'static,
 {
-    fn key(key: &Q) -> &Q {
-        key
-    }
-}
-
-impl<Q: ToOwned + ?Sized> fmt::Debug for Exact<Q> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Exact")
+    #[inline]
+    fn key(&self) -> &Q {
+        self
     }
 }

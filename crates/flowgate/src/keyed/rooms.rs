@@ -10,8 +10,9 @@
 //! as if its quota had been changed when somebody came with another.
 
 use super::place::Place;
-use crate::primitive::Lock;
+use crate::primitive::{Lazy, Lock};
 use crate::room::{Room, Supply};
+use crate::verdict::Denied;
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
 use alloc::sync::Arc;
@@ -42,8 +43,70 @@ pub(crate) struct KeyRoom<Q, O = ()> {
     own: Lock<Option<Q>>,
 }
 
-/// A key's slot, and the line for it.
-pub(crate) type Entered<Q, O = ()> = (usize, Arc<KeyRoom<Q, O>>);
+/// Somebody who may wait for a key, and the key's line, once they have entered it.
+pub(crate) struct Guest<Q, O = ()> {
+    entered: Lazy<Entered<Q, O>>,
+    /// Where nobody waits.
+    idle: Room,
+}
+
+pub(crate) struct Entered<Q, O> {
+    room: Arc<KeyRoom<Q, O>>,
+    /// The key's slot, if the line is to be left in the end; none: it is looked after on behalf of others.
+    slot: Option<usize>,
+}
+
+impl<Q: Copy + PartialEq, O> Guest<Q, O> {
+    pub(crate) fn new() -> Self {
+        Self {
+            entered: Lazy::new(),
+            idle: Room::new(),
+        }
+    }
+
+    /// Somebody who looks after the line of others.
+    pub(crate) fn of(room: &Arc<KeyRoom<Q, O>>) -> Self {
+        let guest = Self::new();
+        let room = Arc::clone(room);
+        guest.entered.get_or_make(|| Entered { room, slot: None });
+        guest
+    }
+
+    /// The line, if it has been entered.
+    pub(crate) fn line(&self) -> Option<&Arc<KeyRoom<Q, O>>> {
+        self.entered.get().map(|entered| &entered.room)
+    }
+
+    pub(crate) fn room(&self) -> &Room {
+        self.line().map_or(&self.idle, |line| &line.room)
+    }
+
+    /// What the line goes by if it has been entered, or else `own`.
+    pub(crate) fn own(&self, own: Option<Q>) -> Option<Q> {
+        self.line().map_or(own, |line| line.own())
+    }
+
+    /// The line, entered.
+    pub(crate) fn enter(
+        &self,
+        enter: impl FnOnce() -> Result<Entered<Q, O>, Denied>,
+        leave: impl FnOnce(Entered<Q, O>),
+    ) -> Result<&KeyRoom<Q, O>, Denied> {
+        if let Some(line) = self.line() {
+            return Ok(line);
+        }
+        let mut new = Some(enter()?);
+        let entered = self.entered.get_or_make(|| new.take().expect("it is new"));
+        // Another thread may have entered for the same guest meanwhile.
+        new.map(leave);
+        Ok(&entered.room)
+    }
+
+    /// To be left.
+    pub(crate) fn take(&mut self) -> Option<Entered<Q, O>> {
+        self.entered.take()
+    }
+}
 
 impl<Q: Copy + PartialEq, O> KeyRoom<Q, O> {
     pub(crate) fn new(place: Place, key: O, own: Option<Q>) -> Self {
@@ -89,13 +152,13 @@ impl<Q: Copy + PartialEq, O> Rooms<Q, O> {
     }
 
     /// Lets somebody into the line of the key whose slot `hold` tells, having announced there that somebody waits; if
-    /// there is none yet, one is `made`. None: there are too many.
+    /// there is none yet, one is `made`.
     pub(crate) fn enter(
         &self,
-        hold: impl FnOnce() -> Option<usize>,
+        hold: impl FnOnce() -> Result<usize, Denied>,
         release: impl FnOnce(),
-        made: impl FnOnce() -> KeyRoom<Q, O>,
-    ) -> Option<Entered<Q, O>> {
+        made: impl FnOnce() -> Arc<KeyRoom<Q, O>>,
+    ) -> Result<Entered<Q, O>, Denied> {
         let mut open = self.open.lock();
         let slot = hold()?;
         let has_space = open.len() < self.most;
@@ -107,22 +170,22 @@ impl<Q: Copy + PartialEq, O> Rooms<Q, O> {
             }
             Entry::Vacant(_) if !has_space => {
                 release();
-                return None;
+                return Err(Denied::queue_full(None));
             }
             Entry::Vacant(entry) => {
-                let room = Arc::new(made());
-                entry.insert(Open {
-                    room: Arc::clone(&room),
-                    guests: 1,
-                });
-                room
+                let (room, guests) = (made(), 1);
+                Arc::clone(&entry.insert(Open { room, guests }).room)
             }
         };
-        Some((slot, room))
+        let slot = Some(slot);
+        Ok(Entered { room, slot })
     }
 
     /// Somebody who has entered leaves; after the last of them, `release` takes the announcement back.
-    pub(crate) fn leave(&self, slot: usize, release: impl FnOnce()) {
+    pub(crate) fn leave(&self, entered: &Entered<Q, O>, release: impl FnOnce()) {
+        let Some(slot) = entered.slot else {
+            return;
+        };
         let mut open = self.open.lock();
         let Some(entry) = open.get_mut(&slot) else {
             return;

@@ -10,7 +10,6 @@ use super::counts::Counters;
 use super::entry::{Entry, Reading};
 use super::force::InForce;
 use super::keys::{Full, Keys, ticks};
-use super::names::Hashed;
 use super::place::Seed;
 use super::rooms::Rooms;
 use super::rule::{Bucket, Rule as _};
@@ -60,7 +59,6 @@ fn limits(burst: u64) -> (Limits, ManualClock) {
     let keyed = Keyed {
         keys: Keys {
             table: Table::new(1).expect("there is room"),
-            names: Hashed,
             sketch: Sketch::new(64).expect("there is room"),
             force: InForce::new(quota, &terms),
             full: Full::Evict,
@@ -79,6 +77,14 @@ fn limits(burst: u64) -> (Limits, ManualClock) {
 }
 
 impl Limits {
+    fn view(&self) -> KeyedView<'_, TokenBucket> {
+        KeyedView {
+            keyed: self,
+            now_ns: None,
+            own: None,
+        }
+    }
+
     /// All slots but so many are taken by keys that owe more than any other.
     fn crowded(self, left: usize) -> Self {
         for key in 100..100 + (SLOTS_PER_LINE - left) as u64 {

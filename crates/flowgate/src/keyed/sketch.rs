@@ -21,10 +21,10 @@
 use super::place::{part, spread};
 #[cfg(doc)]
 use super::rule::Rule;
+use super::table::filled;
 use crate::primitive::{AtomicU64, Ordering};
 use alloc::boxed::Box;
 use alloc::collections::TryReserveError;
-use alloc::vec::Vec;
 
 #[derive(Debug)]
 pub(crate) struct Sketch {
@@ -34,12 +34,8 @@ pub(crate) struct Sketch {
 impl Sketch {
     /// Of `cells` cells, at most 2³²; none: nothing is remembered.
     pub(crate) fn new(cells: usize) -> Result<Self, TryReserveError> {
-        let mut all = Vec::new();
-        all.try_reserve_exact(cells)?;
-        all.extend((0..cells).map(|_| AtomicU64::new(0)));
-        Ok(Self {
-            cells: all.into_boxed_slice(),
-        })
+        let cells = filled(cells, || AtomicU64::new(0))?;
+        Ok(Self { cells })
     }
 
     pub(crate) fn cells(&self) -> &[AtomicU64] {

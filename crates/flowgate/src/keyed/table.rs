@@ -36,11 +36,14 @@
 //! | `exchanged_ns` | who decides at a time that is not settled | who exchanges a key's terms | raised before that |
 
 use super::entry::{Entry, TICK_BITS, TICKS_PER_NS};
+use super::names::sealed::Sealed;
 use super::place::Place;
 use crate::primitive::{AtomicU64, AtomicU128, Lock, LockGuard, Ordering};
+use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
+use core::borrow::Borrow;
 
 /// A line of memory. The fewer, the fewer schedules there are to explore.
 pub(crate) const SLOTS_PER_LINE: usize = if cfg!(flowgate_loom) { 2 } else { 4 };
@@ -56,9 +59,10 @@ pub(crate) const MOST_LINES: usize = 1 << 32;
 /// Fewer locks would make those wait who add keys at the same time.
 const MOST_LOCKS: usize = 256;
 
-#[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct Table<N: Sealed> {
     lines: Box<[Line]>,
+    /// By slot, if keys are kept. Whoever changes a slot, or decides by it, holds its lock.
+    names: Box<[Lock<Option<N::Owned>>]>,
     locks: Box<[Padded]>,
     forgotten_ns: AtomicU64,
     /// The same, of keys in terms of their own.
@@ -77,6 +81,23 @@ struct Padded {
     /// in which it was.
     exchanged_ns: AtomicU64,
 }
+
+/// A key, and where it is.
+pub(crate) struct Who<'a, N: Sealed> {
+    pub(crate) place: Place,
+    pub(crate) key: &'a N::Key,
+}
+
+impl<N: Sealed> Clone for Who<'_, N> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<N: Sealed> Copy for Who<'_, N> {}
+
+/// A slot that stays the same key's for as long as this is held; none: keys are not kept.
+pub(crate) type Held<'a, N> = Option<LockGuard<'a, Option<<N as Sealed>::Owned>>>;
 
 /// A slot, and what was in it.
 #[derive(Clone, Copy, Debug)]
@@ -97,19 +118,23 @@ pub(crate) enum Opening<'a> {
     None,
 }
 
-impl Table {
+impl<N: Sealed> Table<N> {
+    const BYTES_PER_NAME: usize = if N::KEEPS {
+        size_of::<Lock<Option<N::Owned>>>()
+    } else {
+        0
+    };
+
     pub(crate) fn new(lines: usize) -> Result<Self, TryReserveError> {
-        let mut all = Vec::new();
-        all.try_reserve_exact(lines)?;
-        all.extend(
-            (0..lines).map(|_| Line(core::array::from_fn(|_| AtomicU128::new(Entry::UNUSED.0)))),
-        );
+        let line = || Line(core::array::from_fn(|_| AtomicU128::new(Entry::UNUSED.0)));
+        let names = if N::KEEPS { lines * SLOTS_PER_LINE } else { 0 };
         let locks = (0..lines.clamp(1, MOST_LOCKS)).map(|_| Padded {
             lock: Lock::new(()),
             exchanged_ns: AtomicU64::new(0),
         });
         Ok(Self {
-            lines: all.into_boxed_slice(),
+            lines: filled(lines, line)?,
+            names: filled(names, || Lock::new(None))?,
             locks: locks.collect(),
             forgotten_ns: AtomicU64::new(0),
             own_forgotten_ns: AtomicU64::new(0),
@@ -119,52 +144,84 @@ impl Table {
     /// What a table of so many lines takes.
     pub(crate) fn bytes(lines: u128) -> u128 {
         let locks = lines.clamp(1, MOST_LOCKS as u128);
-        lines * size_of::<Line>() as u128 + locks * size_of::<Padded>() as u128
+        let per_line = size_of::<Line>() + SLOTS_PER_LINE * Self::BYTES_PER_NAME;
+        lines * per_line as u128 + locks * size_of::<Padded>() as u128
     }
 
     pub(crate) fn lines(&self) -> usize {
         self.lines.len()
     }
 
-    pub(crate) fn place(&self, hash: u64) -> Place {
-        Place::new(hash, self.lines.len())
-    }
-
-    /// The entry of the key at `place`, if `hold` says that it is that.
-    #[inline(always)]
-    pub(crate) fn find<'a, H>(
-        &'a self,
-        place: &Place,
-        hold: impl Fn(Slot<'a>) -> Option<H>,
-    ) -> Option<H> {
-        match self.find_in(place, &hold) {
-            Some(held) => Some(held),
-            None => self.find_in(&place.turned(self.lines.len()), &hold),
-        }
-    }
-
-    /// [`find`](Self::find) in the first line.
+    /// The slot of this key, held.
     ///
-    /// All slots are looked at before it is asked which of them it is: asked one after the other, the answers are what
-    /// a processor guesses wrong, and that costs more than to look at all.
+    /// All slots of a line are looked at before it is asked which of them it is: asked one after the other, the answers are
+    /// what a processor guesses wrong, and that costs more than to look at all.
     #[inline(always)]
-    fn find_in<'a, H>(&'a self, place: &Place, hold: &impl Fn(Slot<'a>) -> Option<H>) -> Option<H> {
-        let is_it = |slot: &Slot<'_>| slot.entry.fingerprint() == place.fingerprint;
-        let words = &self.lines[place.line].0;
-        let slot_at = |at: usize| Slot::load(&words[at], place.line * SLOTS_PER_LINE + at);
-        let mut found = (0..SLOTS_PER_LINE).fold(0_u32, |found, at| {
-            found | u32::from(is_it(&slot_at(at))) << at
-        });
-        while found != 0 {
-            let slot = slot_at(found.trailing_zeros() as usize % SLOTS_PER_LINE);
-            if is_it(&slot)
-                && let Some(held) = hold(slot)
-            {
-                return Some(held);
+    pub(crate) fn find(&self, who: Who<'_, N>) -> Option<(Slot<'_>, Held<'_, N>)> {
+        let is_it = |slot: &Slot<'_>| slot.entry.fingerprint() == who.place.fingerprint;
+        let mut place = who.place;
+        for is_last in [false, true] {
+            let words = &self.lines[place.line].0;
+            let slot_at = |at: usize| Slot::load(&words[at], place.line * SLOTS_PER_LINE + at);
+            let mut found = (0..SLOTS_PER_LINE).fold(0_u32, |found, at| {
+                found | u32::from(is_it(&slot_at(at))) << at
+            });
+            while found != 0 {
+                let mut slot = slot_at(found.trailing_zeros() as usize % SLOTS_PER_LINE);
+                if !N::KEEPS && is_it(&slot) {
+                    return Some((slot, None));
+                }
+                if N::KEEPS {
+                    let name = self.names[slot.index].lock();
+                    // It may have been another's that has the same fingerprint.
+                    slot = slot.again();
+                    if is_it(&slot) && name.as_ref().is_some_and(|name| name.borrow() == who.key) {
+                        return Some((slot, Some(name)));
+                    }
+                }
+                found &= found - 1;
             }
-            found &= found - 1;
+            if !is_last {
+                place = place.turned(self.lines.len());
+            }
         }
         None
+    }
+
+    /// Says in the entry of this key, if it has one, whether somebody waits; and in which slot that is.
+    pub(crate) fn mark(&self, who: Who<'_, N>, waits: bool) -> Option<usize> {
+        loop {
+            let (slot, _held) = self.find(who)?;
+            if slot.swap(slot.entry.with_waits(waits)) {
+                return Some(slot.index);
+            }
+        }
+    }
+
+    /// Puts `entry`, one of this key's, in place of another key's, if nothing has changed.
+    pub(crate) fn replace(&self, who: Who<'_, N>, slot: Slot<'_>, entry: Entry) -> bool {
+        if !N::KEEPS {
+            return slot.swap(entry);
+        }
+        let new = who.key.to_owned();
+        let mut name = self.names[slot.index].lock();
+        let is_in = slot.swap(entry);
+        if is_in {
+            *name = Some(new);
+        }
+        is_in
+    }
+
+    /// The key of the slot at `index`, if that is still one with this fingerprint.
+    pub(crate) fn name(&self, index: usize, fingerprint: u64) -> Option<N::Owned> {
+        if !N::KEEPS {
+            return N::NAMELESS;
+        }
+        let name = self.names[index].lock();
+        let word = &self.lines[index / SLOTS_PER_LINE].0[index % SLOTS_PER_LINE];
+        let is_it = Slot::load(word, index).entry.fingerprint() == fingerprint;
+        let name = name.as_ref().filter(|_| is_it);
+        name.map(|name| name.borrow().to_owned())
     }
 
     fn line(&self, line: usize) -> impl Iterator<Item = Slot<'_>> {
@@ -278,17 +335,19 @@ impl Table {
         u128::from(self.own_forgotten_ns.load(Ordering::Acquire)) << TICK_BITS
     }
 
-    /// What is in the slot at `index`.
-    pub(crate) fn entry(&self, index: usize) -> Entry {
-        let word = &self.lines[index / SLOTS_PER_LINE].0[index % SLOTS_PER_LINE];
-        Slot::load(word, index).entry
-    }
-
     /// Every slot, with its line.
     pub(crate) fn all(&self) -> impl Iterator<Item = (usize, Slot<'_>)> {
         let lines = 0..self.lines.len();
         lines.flat_map(|line| self.line(line).map(move |slot| (line, slot)))
     }
+}
+
+/// So many of what `make` makes, if there is memory for them.
+pub(super) fn filled<T>(n: usize, make: impl FnMut() -> T) -> Result<Box<[T]>, TryReserveError> {
+    let mut all = Vec::new();
+    all.try_reserve_exact(n)?;
+    all.resize_with(n, make);
+    Ok(all.into_boxed_slice())
 }
 
 fn whole_ns(at: u128) -> u64 {
@@ -325,19 +384,20 @@ impl<'a> Slot<'a> {
 #[cfg(all(test, not(flowgate_loom)))]
 mod tests {
     use super::super::entry::Reading;
+    use super::super::names::Hashed;
     use super::super::place::Seed;
     use super::*;
 
     const KEYS: usize = 30_000;
 
     /// As many slots as a limiter has that evicts.
-    fn table() -> Table {
+    fn table() -> Table<Hashed> {
         Table::new(KEYS / 3).expect("there is room")
     }
 
     /// Puts in a new key until `free`, if a slot is vacant at `now`, and says whether that is in its first line.
-    fn seat(table: &Table, key: u64, now: u128, free: u128) -> Option<bool> {
-        let place = table.place(Seed([1, 2]).hash(&key));
+    fn seat(table: &Table<Hashed>, key: u64, now: u128, free: u128) -> Option<bool> {
+        let place = Place::new(Seed([1, 2]).hash(&key), table.lines());
         let entry = Entry::new(place.fingerprint, Reading::of_table(0), free);
         match table.opening(&place, now) {
             Opening::Vacant(mut slot) => {
@@ -350,9 +410,9 @@ mod tests {
         }
     }
 
-    fn is_found(table: &Table, key: u64) -> bool {
-        let place = table.place(Seed([1, 2]).hash(&key));
-        table.find(&place, Some).is_some()
+    fn is_found(table: &Table<Hashed>, key: u64) -> bool {
+        let place = Place::new(Seed([1, 2]).hash(&key), table.lines());
+        table.find(Who { place, key: &() }).is_some()
     }
 
     #[test]

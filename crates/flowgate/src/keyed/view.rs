@@ -1,18 +1,14 @@
 use super::algorithm::KeyedAlgorithm;
-use super::keys::{Amount, Asked, Refusal, Told, Who};
-use super::known::Known;
-use super::names::{Hashed, KeyNames, Names};
-use super::rule::{Rule, Terms};
-use super::{KeyTokens, Keyed, KeyedError};
+use super::key::KeyLimiter;
+use super::names::{AsKey, Hashed, KeyNames};
+use super::rule::Terms;
+use super::{Keyed, KeyedError};
 use crate::clock::Timestamp;
 use crate::limiter::Snapshot;
 use crate::quota::Quota;
 use crate::room::Acquire;
-use crate::verdict::{Denied, duration_from_nanos};
-use alloc::sync::Arc;
+use crate::verdict::Denied;
 use core::fmt;
-use core::hash::Hash;
-use core::time::Duration;
 
 /// A [`Keyed`] limiter at an instant of the caller's, or by a key's own quota: the same verbs.
 ///
@@ -53,312 +49,100 @@ impl<A: KeyedAlgorithm, N: KeyNames> Clone for KeyedView<'_, A, N> {
 impl<A: KeyedAlgorithm, N: KeyNames> Copy for KeyedView<'_, A, N> {}
 
 impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
-    /// [`Keyed::at`].
+    /// Returns the same methods at an explicit timestamp; see [`Keyed::at`].
     #[must_use]
     pub fn at(self, now: Timestamp) -> Self {
-        Self {
-            now_ns: Some(now.as_nanos()),
-            ..self
-        }
+        let now_ns = Some(now.as_nanos());
+        Self { now_ns, ..self }
     }
 
-    /// [`Keyed::with`].
+    /// Returns the same methods by a key's own quota; see [`Keyed::with`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// [`KeyedError`] if the table cannot keep this quota.
     pub fn with(self, quota: Quota) -> Result<Self, KeyedError> {
         let own = Some(self.keyed.own_terms(quota)?);
         Ok(Self { own, ..self })
     }
 
-    /// [`Keyed::try_acquire`].
+    fn key<'k>(&self, key: &'k (impl AsKey<N> + ?Sized)) -> KeyLimiter<'k, A, N>
+    where
+        'a: 'k,
+    {
+        let keyed: &'k Keyed<A, N> = self.keyed;
+        keyed.seen(keyed.who(key)).seen(self.now_ns, self.own)
+    }
+
+    /// See [`Keyed::try_acquire`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// [`Denied`], as there.
     #[inline]
-    pub fn try_acquire<K: Hash + ?Sized>(&self, key: &K) -> Result<(), Denied>
-    where
-        N: Names<K>,
-    {
-        self.take(key, None)
+    pub fn try_acquire(&self, key: &(impl AsKey<N> + ?Sized)) -> Result<(), Denied> {
+        self.key(key).try_acquire()
     }
 
-    /// [`Keyed::try_acquire_n`].
+    /// See [`Keyed::try_acquire_n`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// [`Denied`], as there.
     #[inline]
-    pub fn try_acquire_n<K: Hash + ?Sized>(&self, key: &K, n: u64) -> Result<(), Denied>
-    where
-        N: Names<K>,
-    {
-        self.take(key, Some(n))
+    pub fn try_acquire_n(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> Result<(), Denied> {
+        self.key(key).try_acquire_n(n)
     }
 
-    #[inline]
-    fn take<K: Hash + ?Sized>(&self, key: &K, n: Option<u64>) -> Result<(), Denied>
-    where
-        N: Names<K>,
-    {
-        let who = self.keyed.who(key);
-        let mut now_ns = self.now_ns;
-        if self.own.is_none() && now_ns.is_none() {
-            let told_ns = self.keyed.clock.now().as_nanos();
-            if let Some(answer) = self.keyed.keys.take_at_once(who, told_ns, n) {
-                return answer;
-            }
-            now_ns = Some(told_ns);
-        }
-        self.take_slowly(who, now_ns, n)
-    }
-
-    /// At `now_ns`, if it has been asked or is the caller's.
-    #[inline(never)]
-    fn take_slowly(
-        &self,
-        who: Who<'_, N>,
-        now_ns: Option<u64>,
-        n: Option<u64>,
-    ) -> Result<(), Denied> {
-        let asked = self.asked_at(now_ns.unwrap_or_else(|| self.now_ns()));
-        let amount = n.map_or(Amount::Token, Amount::All);
-        self.take_with_care(who, asked, amount).map(drop)
-    }
-
-    /// Says how many units it took.
-    #[inline(never)]
-    fn take_with_care(
-        &self,
-        who: Who<'_, N>,
-        asked: Asked<'_>,
-        amount: Amount,
-    ) -> Result<u64, Denied> {
-        let taken = match self.keyed.keys.take(who, asked, amount, false) {
-            Err(Refusal::Waits(slot)) => {
-                let n = match amount {
-                    Amount::Token => None,
-                    Amount::All(n) | Amount::UpTo(n) => Some(n),
-                };
-                self.stand_back(who, slot, asked.now_ns, n)?;
-                self.keyed.keys.take(who, asked, amount, true)
-            }
-            taken => taken,
-        };
-        taken.map(|taken| taken.units).map_err(Refusal::denied)
-    }
-
-    /// [`Keyed::peek`].
+    /// See [`Keyed::peek`].
     ///
     /// # Errors
     ///
-    /// As there.
-    pub fn peek<K: Hash + ?Sized>(&self, key: &K) -> Result<(), Denied>
-    where
-        N: Names<K>,
-    {
-        self.look_for(key, None)
+    /// [`Denied`], as there.
+    pub fn peek(&self, key: &(impl AsKey<N> + ?Sized)) -> Result<(), Denied> {
+        self.key(key).peek()
     }
 
-    /// [`Keyed::peek_n`].
+    /// See [`Keyed::peek_n`].
     ///
     /// # Errors
     ///
-    /// As there.
-    pub fn peek_n<K: Hash + ?Sized>(&self, key: &K, n: u64) -> Result<(), Denied>
-    where
-        N: Names<K>,
-    {
-        self.look_for(key, Some(n))
+    /// [`Denied`], as there.
+    pub fn peek_n(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> Result<(), Denied> {
+        self.key(key).peek_n(n)
     }
 
-    fn look_for<K: Hash + ?Sized>(&self, key: &K, n: Option<u64>) -> Result<(), Denied>
-    where
-        N: Names<K>,
-    {
-        let who = self.keyed.who(key);
-        let asked = self.asked();
-        if self.own.is_none() && asked.told == Told::ByClock {
-            let judged = |state, now, terms: &Terms| {
-                Known::<A::Rule>::new(*terms, state, now).judge(n.unwrap_or(terms.scale))
-            };
-            if let Some(answer) = self.keyed.keys.see_at_once(who, asked.now_ns, judged) {
-                return answer;
-            }
-        }
-        match self.keyed.keys.peek(who, asked, n, false) {
-            Ok(()) => Ok(()),
-            Err(Refusal::Denied(denied)) => Err(denied),
-            Err(Refusal::Waits(slot)) => {
-                self.stand_back(who, slot, asked.now_ns, n)?;
-                let seen = self.keyed.keys.peek(who, asked, n, true);
-                seen.map_err(Refusal::denied)
-            }
-        }
+    /// See [`Keyed::take_up_to`].
+    pub fn take_up_to(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> u64 {
+        self.key(key).take_up_to(n)
     }
 
-    /// Serves those who wait for the same key and are due, and says whether anybody is left in line whom somebody would
-    /// overtake who wants `n` units (none: a token).
-    #[cold]
-    fn stand_back(
-        &self,
-        who: Who<'_, N>,
-        slot: usize,
-        now_ns: u64,
-        n: Option<u64>,
-    ) -> Result<(), Denied> {
-        let Some(room) = self.keyed.rooms.find(slot, &who.place, who.key) else {
-            return Ok(());
-        };
-        let supply = self.keyed.supply(&room);
-        let n = n.unwrap_or_else(|| self.keyed.terms(self.own.as_ref()).scale);
-        // The line may go by a quota by which it could never have as much.
-        let n = n.min(supply.terms().most);
-        room.room.pass(&supply, now_ns, Some(n))
+    /// See [`Keyed::refund`].
+    pub fn refund(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> u64 {
+        self.key(key).refund(n)
     }
 
-    /// [`Keyed::take_up_to`].
-    pub fn take_up_to<K: Hash + ?Sized>(&self, key: &K, n: u64) -> u64
-    where
-        N: Names<K>,
-    {
-        let taken = self.take_with_care(self.keyed.who(key), self.asked(), Amount::UpTo(n));
-        // Refused: there is nothing.
-        taken.unwrap_or(0)
+    /// See [`Keyed::reset`].
+    pub fn reset(&self, key: &(impl AsKey<N> + ?Sized)) {
+        self.key(key).reset();
     }
 
-    /// [`Keyed::refund`].
-    pub fn refund<K: Hash + ?Sized>(&self, key: &K, n: u64) -> u64
-    where
-        N: Names<K>,
-    {
-        let who = self.keyed.who(key);
-        self.change(who, |asked| self.keyed.keys.give_back(who, asked, n))
+    /// See [`Keyed::available`].
+    pub fn available(&self, key: &(impl AsKey<N> + ?Sized)) -> u64 {
+        self.key(key).available()
     }
 
-    /// [`Keyed::reset`].
-    pub fn reset<K: Hash + ?Sized>(&self, key: &K)
-    where
-        N: Names<K>,
-    {
-        let who = self.keyed.who(key);
-        self.change(who, |asked| ((), self.keyed.keys.reset(who, asked)));
+    /// See [`Keyed::snapshot`].
+    pub fn snapshot(&self, key: &(impl AsKey<N> + ?Sized)) -> Snapshot {
+        self.key(key).snapshot()
     }
 
-    /// Does what may help those who wait for the same key, and has them served. `change` says in which slot the key is if
-    /// somebody does.
-    fn change<T>(
-        &self,
-        who: Who<'_, N>,
-        change: impl FnOnce(Asked<'_>) -> (T, Option<usize>),
-    ) -> T {
-        let asked = self.asked_latest();
-        let line = |slot| self.keyed.rooms.find(slot, &who.place, who.key);
-        let room = self.keyed.keys.look(who, asked).1.and_then(line);
-        let supply = room.as_deref().map(|room| self.keyed.supply(room));
-        let guard = supply.as_ref().map(|line| line.room.room.change(line));
-        let (changed, waits) = change(asked);
-        // Somebody may have come in between, also to a new line after all have left that one.
-        if let Some(now) = waits.and_then(line)
-            && !room.as_ref().is_some_and(|room| Arc::ptr_eq(room, &now))
-        {
-            now.room.serve_changed(&self.keyed.supply(&now));
-        }
-        drop(guard);
-        changed
-    }
-
-    /// [`Keyed::available`].
-    pub fn available<K: Hash + ?Sized>(&self, key: &K) -> u64
-    where
-        N: Names<K>,
-    {
-        self.snapshot(key).remaining
-    }
-
-    /// [`Keyed::snapshot`].
-    pub fn snapshot<K: Hash + ?Sized>(&self, key: &K) -> Snapshot
-    where
-        N: Names<K>,
-    {
-        self.snapshot_of(self.keyed.who(key))
-    }
-
-    pub(super) fn snapshot_of(&self, who: Who<'_, N>) -> Snapshot {
-        let asked = self.asked();
-        let reset_after =
-            |ticks: u128| duration_from_nanos(ticks.div_ceil(super::entry::TICKS_PER_NS.into()));
-        if self.own.is_none() && asked.told == Told::ByClock {
-            let seen = |state, now, terms: &Terms| Snapshot {
-                limit: terms.most,
-                remaining: A::Rule::left(state, now, terms),
-                reset_after: reset_after(A::Rule::whole_after(state, now, terms)),
-            };
-            if let Some(snapshot) = self.keyed.keys.see_at_once(who, asked.now_ns, seen) {
-                return snapshot;
-            }
-        }
-        let (known, waits) = self.keyed.keys.look(who, asked);
-        let limit = known.terms.most;
-        if let Some(slot) = waits
-            && let Err(denied) = self.stand_back(who, slot, asked.now_ns, Some(limit))
-        {
-            return Snapshot {
-                limit,
-                remaining: 0,
-                reset_after: denied.retry_after().unwrap_or(Duration::MAX),
-            };
-        }
-        Snapshot {
-            limit,
-            remaining: known.left(),
-            reset_after: reset_after(known.whole_after()),
-        }
-    }
-
-    /// [`Keyed::acquire`]. It waits by the limiter's clock, whatever instant this is a view of.
+    /// See [`Keyed::acquire`]. It waits by the limiter's clock, whatever instant this is a view of.
     ///
     /// All who wait for the key go by this view's quota from then on, until somebody comes with another: as after
     /// [`Keyed::set_quota`], a faster one serves them earlier, and who asks for more than it ever allows is refused.
-    pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> Acquire<KeyTokens<'a, A, N>>
-    where
-        N: Names<K>,
-    {
-        let now_ns = None;
-        Acquire::new(KeyTokens::of(Self { now_ns, ..*self }, self.keyed.who(key)))
-    }
-
-    /// For a change: if the clock is asked, not at an earlier time than somebody has decided by.
-    pub(super) fn asked_latest(&self) -> Asked<'_> {
-        let mut asked = self.asked();
-        if asked.told == Told::ByClock {
-            asked.now_ns = self.keyed.clock.latest().as_nanos();
-        }
-        asked
-    }
-
-    #[inline]
-    pub(super) fn asked(&self) -> Asked<'_> {
-        self.asked_at(self.now_ns())
-    }
-
-    fn now_ns(&self) -> u64 {
-        let by_clock = || self.keyed.clock.now().as_nanos();
-        self.now_ns.unwrap_or_else(by_clock)
-    }
-
-    fn asked_at(&self, now_ns: u64) -> Asked<'_> {
-        Asked {
-            now_ns,
-            told: match self.now_ns {
-                Some(_) => Told::ByCaller,
-                None => Told::ByClock,
-            },
-            clock: Some(&self.keyed.clock),
-            own: self.own.as_ref(),
-        }
+    pub fn acquire(&self, key: &(impl AsKey<N> + ?Sized)) -> Acquire<KeyLimiter<'a, A, N>> {
+        Acquire::new(self.keyed.key(key).seen(None, self.own))
     }
 }
 

@@ -7,10 +7,12 @@ use crate::quota::{Quota, QuotaError};
 use crate::room::{Acquire, Line};
 use crate::verdict::Denied;
 use alloc::sync::Arc;
+use core::any::Any;
+use core::fmt::Debug;
 use core::time::Duration;
 
 pub(crate) mod sealed {
-    pub trait Sealed: core::any::Any {
+    pub trait Sealed {
         /// Itself, as its line sees it.
         fn supply(&self) -> &dyn crate::room::Supply;
 
@@ -37,9 +39,9 @@ pub(crate) mod sealed {
 /// # drop(permit);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub trait Limit: sealed::Sealed + Send + Sync + core::fmt::Debug {}
+pub trait Limit: sealed::Sealed + Any + Send + Sync + Debug {}
 
-impl<L: sealed::Sealed + Send + Sync + core::fmt::Debug> Limit for L {}
+impl<L: sealed::Sealed + Any + Send + Sync + Debug> Limit for L {}
 
 /// Any limiter, for code that does not care which: `&dyn Limiter`, `Arc<dyn Limiter>`.
 ///

@@ -9,7 +9,7 @@ use crate::room::{Grant, Granted, Room, Supply};
 use crate::verdict::Denied;
 
 /// What can be observed: whatever has a line.
-pub trait Observable: 'static {
+pub trait Observable {
     fn inner(&self) -> &dyn Supply;
 }
 
@@ -29,6 +29,10 @@ impl Observable for Gate {
 impl<L: Observable + Send + Sync> Supply for Observed<L> {
     fn room(&self) -> &Room {
         self.limiter.inner().room()
+    }
+
+    fn queue(&self) -> Result<&Room, Denied> {
+        self.limiter.inner().queue()
     }
 
     fn clock(&self) -> &Clock {

@@ -22,7 +22,7 @@ use core::time::Duration;
 /// | `acquire()` of a rate limiter | `&L` | [`Grant`] |
 /// | `acquire_owned()` of a rate limiter | `Arc<L>`, also `Arc<dyn Limiter>` | [`Grant`] |
 /// | `acquire()`, `acquire_owned()` of a [`ConcurrencyLimit`](crate::ConcurrencyLimit) or a [`Gate`](crate::Gate) | [`Permits`](crate::Permits) | [`Permit`](crate::Permit) |
-/// | [`Keyed::acquire`](crate::Keyed::acquire) | [`KeyTokens`](crate::KeyTokens) | [`Grant`] |
+/// | [`Keyed::acquire`](crate::Keyed::acquire) | [`KeyLimiter`](crate::KeyLimiter) | [`Grant`] |
 /// | `acquire()`, `acquire_owned()` of a [`KeyedConcurrencyLimit`](crate::KeyedConcurrencyLimit) | [`KeyPermits`](crate::KeyPermits) | [`KeyPermit`](crate::KeyPermit) |
 ///
 /// ```

@@ -115,7 +115,10 @@ fn model_a_faster_quota_meets_somebody_who_enters_the_line() {
         });
         let mut wait = Task::new(&bucket);
         let now = wait.poll();
-        changer.join().expect("no panic");
+        changer
+            .join()
+            .expect("no panic")
+            .expect("every quota is accepted");
         time.set(at(10));
         assert_eq!(wait.finish(now), at(10));
         assert!(bucket.line().is_empty());

@@ -9,6 +9,11 @@ pub trait Supply: Send + Sync {
     /// Where those wait who want some.
     fn room(&self) -> &Room;
 
+    /// [`room`](Self::room), for somebody who is about to wait there.
+    fn queue(&self) -> Result<&Room, Denied> {
+        Ok(self.room())
+    }
+
     /// The clock by which grants are dated.
     fn clock(&self) -> &Clock;
 

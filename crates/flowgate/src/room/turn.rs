@@ -213,11 +213,16 @@ impl Turn {
             };
             match taken {
                 Ok(()) => return Poll::Ready(Some(Ok(request.granted(since_ns, units)))),
-                Err(denied) if denied.is_never() => return Poll::Ready(Some(Err(denied))),
+                Err(denied) if denied.is_never() || denied.is_table_full() => {
+                    return Poll::Ready(Some(Err(denied)));
+                }
                 Err(_) => {}
             }
         }
-        let line = room.line(supply.clock());
+        let line = match supply.queue() {
+            Ok(room) => room.line(supply.clock()),
+            Err(denied) => return Poll::Ready(Some(Err(denied))),
+        };
         let mut state = line.lock();
         if state.is_closed {
             return Poll::Ready(Some(Err(Denied::closed())));

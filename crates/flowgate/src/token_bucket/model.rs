@@ -87,7 +87,7 @@ fn model_c4_a_time_from_before_a_change_adds_no_credit() {
             let changed = Arc::clone(&bucket);
             let changer = thread::spawn(move || {
                 let quota = Quota::per_hour(1).burst(1);
-                changed.at(full_at).set_quota(quota);
+                changed.at(full_at).set_quota(quota).unwrap();
             });
             assert!(bucket.at(Timestamp::ORIGIN).try_acquire().is_err());
             assert_eq!(bucket.at(Timestamp::ORIGIN).take_up_to(1), 0);
@@ -103,10 +103,13 @@ fn model_c4_a_time_from_before_a_change_adds_no_credit() {
 fn model_c4_a_time_from_before_two_changes_adds_no_credit() {
     loom::model(|| {
         let (bucket, full_at) = drained(LAYOUTS[0]);
-        bucket.at(full_at).set_quota(Quota::per_hour(1).burst(1));
+        bucket
+            .at(full_at)
+            .set_quota(Quota::per_hour(1).burst(1))
+            .unwrap();
         let changed = Arc::clone(&bucket);
         let changer = thread::spawn(move || {
-            changed.at(full_at).set_quota(Quota::per_day(1).burst(1));
+            changed.at(full_at).set_quota(Quota::per_day(1).burst(1)).unwrap();
         });
         assert!(bucket.at(Timestamp::ORIGIN).try_acquire().is_err());
         changer.join().expect("no panic");

@@ -75,6 +75,7 @@ mod keys {
     mod corners;
     mod differential;
     mod exhaustive;
+    mod limiter;
     mod own;
     mod promises;
     mod table;

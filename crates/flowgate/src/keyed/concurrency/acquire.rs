@@ -1,10 +1,12 @@
 use super::in_flight::{Refused, Who};
-use super::supply::KeySupply;
 use super::{KeyPermit, KeyedConcurrencyLimit};
+use crate::clock::{Clock, Timestamp};
 use crate::keyed::place::Place;
-use crate::keyed::rooms::{Entered, KeyRoom};
-use crate::room::{Acquirable, Line, Turn};
+use crate::keyed::rooms::{Entered, Guest, KeyRoom};
+use crate::limiter::reservation::Receipt;
+use crate::room::{Acquirable, Line, Room, Supply, Turn};
 use crate::verdict::Denied;
+use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Deref;
 use core::task::{Poll, Waker};
@@ -38,8 +40,7 @@ pub struct KeyPermits<P> {
     place: Place,
     /// Instead of the limit in force.
     own: Option<u32>,
-    /// The queue of its key, which is in that slot. It has entered it, and is to leave it.
-    entered: Option<Entered<u32>>,
+    guest: Guest<u32>,
 }
 
 impl<P> KeyPermits<P>
@@ -51,96 +52,139 @@ where
             limit,
             place,
             own,
-            entered: None,
+            guest: Guest::new(),
         }
     }
 
-    fn leave(&mut self) {
-        if let Some((slot, _)) = self.entered.take() {
-            let limit = &*self.limit;
-            limit
-                .rooms
-                .leave(slot, || limit.in_flight.release(&self.place));
+    /// The limit that those in line go by.
+    pub(super) fn limit(&self) -> u32 {
+        let own = self.guest.own(self.own);
+        own.unwrap_or_else(|| self.limit.limit())
+    }
+
+    fn admit(&self, n: u64, own: Option<u32>, who: Who) -> Result<(), Denied> {
+        let admitted = self.limit.admit(&self.place, n, own, who);
+        admitted.map_err(|refused| self.limit.denied(refused, n))
+    }
+
+    /// One more who may wait for the key.
+    fn enter(&self) -> Result<Entered<u32, ()>, Denied> {
+        let limit = &*self.limit;
+        let no_entry = || limit.denied(Refused::NoEntry, 1);
+        let hold = || limit.in_flight.hold(&self.place).ok_or_else(no_entry);
+        let made = || {
+            let room = Arc::new(KeyRoom::new(self.place, (), self.own));
+            Line::new(&limit.waited_for(&room)).set_max_waiters(limit.max_waiters_per_key);
+            room
+        };
+        let release = || limit.in_flight.release(&self.place);
+        limit.rooms.enter(hold, release, made)
+    }
+
+    fn leave(&self, entered: &Entered<u32, ()>) {
+        let release = || self.limit.in_flight.release(&self.place);
+        self.limit.rooms.leave(entered, release);
+    }
+
+    fn leave_line(&mut self) {
+        if let Some(entered) = self.guest.take() {
+            self.leave(&entered);
+        }
+    }
+}
+
+impl KeyedConcurrencyLimit {
+    /// The key of those who wait in `room`.
+    pub(super) fn waited_for(&self, room: &Arc<KeyRoom<u32>>) -> KeyPermits<&Self> {
+        KeyPermits {
+            guest: Guest::of(room),
+            ..KeyPermits::of(self, room.place, room.own())
         }
     }
 }
 
 impl<P> Acquirable for KeyPermits<P>
 where
-    P: Deref<Target = KeyedConcurrencyLimit> + Clone,
+    P: Deref<Target = KeyedConcurrencyLimit> + Clone + Send + Sync,
 {
     type Granted = KeyPermit<P>;
 
     fn poll(&mut self, turn: &mut Turn, waker: &Waker) -> Poll<Result<KeyPermit<P>, Denied>> {
-        let permit = |n| KeyPermit::new(self.limit.clone(), self.place, n);
-        if self.entered.is_none() {
-            let n = turn.units.unwrap_or(1);
-            match enter(&self.limit, &self.place, n, self.own) {
-                Ok(None) => return Poll::Ready(Ok(permit(n))),
-                Ok(entered) => self.entered = entered,
-                Err(denied) => return Poll::Ready(Err(denied)),
-            }
-        }
-        let Some((_, room)) = &self.entered else {
-            return Poll::Pending;
-        };
-        let answer = turn.poll(&KeySupply::new(&self.limit, room), waker);
+        let answer = turn.poll(self, waker);
         // A permit first, so that the key keeps its entry.
+        let permit = |n| KeyPermit::new(self.limit.clone(), self.place, n);
         let answer = answer.map_ok(|granted| permit(granted.units));
         if answer.is_ready() {
-            self.leave();
+            self.leave_line();
         }
         answer
     }
 
     fn abandon(&mut self, turn: &mut Turn) {
-        if let Some((_, room)) = &self.entered {
-            turn.abandon(&KeySupply::new(&self.limit, room));
+        turn.abandon(self);
+        self.leave_line();
+    }
+}
+
+/// No answer depends on the time.
+impl<P> Supply for KeyPermits<P>
+where
+    P: Deref<Target = KeyedConcurrencyLimit> + Send + Sync,
+{
+    fn room(&self) -> &Room {
+        self.guest.room()
+    }
+
+    fn queue(&self) -> Result<&Room, Denied> {
+        let line = self
+            .guest
+            .enter(|| self.enter(), |second| self.leave(&second))?;
+        // What is in flight is so by any limit.
+        line.go_by(self.own, self, || ());
+        Ok(&line.room)
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.limit.clock
+    }
+
+    fn grant(&self, _: Timestamp, n: u64) -> Result<(), Denied> {
+        self.admit(n, self.guest.own(self.own), Who::Next)
+    }
+
+    fn take(&self, _: Timestamp, n: u64) -> Result<(), Denied> {
+        self.admit(n, self.own, Who::Newcomer)
+    }
+
+    fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
+        self.delay(at, 0, n)
+    }
+
+    fn take_back(&self, _: Timestamp, n: u64, _: &[Receipt]) {
+        self.limit.give_back(&self.place, n);
+    }
+
+    /// Nobody knows, unless there is room for all.
+    fn delay(&self, _: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
+        let (limit, in_flight) = (self.limit(), self.limit.in_flight.look(&self.place).0);
+        let free = u64::from(limit).saturating_sub(in_flight);
+        if ahead + u128::from(n) > free.into() {
+            return Err(self.limit.denied(Refused::Busy(limit), n));
         }
-        self.leave();
+        Ok(())
+    }
+
+    fn is_timed(&self) -> bool {
+        false
+    }
+
+    fn has_dates(&self) -> bool {
+        false
     }
 }
 
 impl<P> fmt::Debug for KeyPermits<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyPermits").finish_non_exhaustive()
-    }
-}
-
-/// Admits `n` for the key at `place`, or makes it one more who waits for it, and says where.
-fn enter(
-    limit: &KeyedConcurrencyLimit,
-    place: &Place,
-    n: u64,
-    own: Option<u32>,
-) -> Result<Option<Entered<u32>>, Denied> {
-    match limit.admit(place, n, own, Who::Newcomer) {
-        Ok(()) => return Ok(None),
-        Err(Refused::Waits(_)) => {}
-        Err(refused) => match limit.denied(refused, n) {
-            denied if denied.is_busy() => {}
-            denied => return Err(denied),
-        },
-    }
-    let mut has_slot = false;
-    let hold = || {
-        let slot = limit.in_flight.hold(place);
-        has_slot = slot.is_some();
-        slot
-    };
-    let release = || limit.in_flight.release(place);
-    let made = || {
-        let room = KeyRoom::new(*place, (), own);
-        Line::new(&KeySupply::new(limit, &room)).set_max_waiters(limit.max_waiters_per_key);
-        room
-    };
-    match limit.rooms.enter(hold, release, made) {
-        Some((slot, room)) => {
-            // What is in flight is so by any limit.
-            room.go_by(own, &KeySupply::new(limit, &room), || ());
-            Ok(Some((slot, room)))
-        }
-        None if has_slot => Err(Denied::queue_full(None)),
-        None => Err(limit.denied(Refused::NoEntry, n)),
     }
 }

@@ -9,19 +9,17 @@
 //! gave back; or after, and then its compare-and-swap has seen that somebody waits.
 
 use crate::keyed::entry::{Entry, Reading};
+use crate::keyed::names::Hashed;
 use crate::keyed::place::Place;
-use crate::keyed::table::{Opening, Slot, Table};
-use crate::primitive::LockGuard;
-use alloc::collections::TryReserveError;
+use crate::keyed::table::{self, Opening, Slot, Table};
 
 /// What makes an entry vacant: a number that is not above this.
 const NONE: u128 = 0;
 /// No entry is to be read in any other way.
 const READING: Reading = Reading::of_table(0);
 
-#[derive(Debug)]
 pub(super) struct InFlight {
-    table: Table,
+    pub(super) table: Table<Hashed>,
 }
 
 /// Why no more were let in.
@@ -45,20 +43,6 @@ pub(super) enum Who {
 }
 
 impl InFlight {
-    pub(super) fn new(lines: usize) -> Result<Self, TryReserveError> {
-        let table = Table::new(lines)?;
-        Ok(Self { table })
-    }
-
-    pub(super) fn table(&self) -> &Table {
-        &self.table
-    }
-
-    /// How many are in flight for the key at `place`.
-    pub(super) fn of(&self, place: &Place) -> u64 {
-        self.look(place).0
-    }
-
     /// How many are in flight for the key at `place`, and, if somebody waits for it, its slot.
     pub(super) fn look(&self, place: &Place) -> (u64, Option<usize>) {
         let seen = self.find(place).map(|slot| {
@@ -104,16 +88,29 @@ impl InFlight {
         if n > limit.into() {
             return Err(Refused::Busy(limit));
         }
-        let _lock = self.lock(place);
+        let entry = Entry::new(place.fingerprint, READING, n.into());
+        let again = || self.add(place, n, limit, who);
+        let answer = self.put_in(place, entry, again, |_| Ok(n));
+        answer.unwrap_or(Err(Refused::NoEntry))
+    }
+
+    /// Puts in an entry for the key at `place`, unless it has one by now, of which `known` tells. None: there is no slot for it.
+    fn put_in<T>(
+        &self,
+        place: &Place,
+        entry: Entry,
+        known: impl Fn() -> Option<T>,
+        new: impl Fn(usize) -> T,
+    ) -> Option<T> {
+        let _lock = self.table.lock(place);
         loop {
-            if let Some(answer) = self.add(place, n, limit, who) {
-                return answer;
+            if let Some(known) = known() {
+                return Some(known);
             }
-            let entry = Entry::new(place.fingerprint, READING, n.into());
             match self.table.opening(place, NONE) {
-                Opening::Vacant(slot) if slot.swap(entry) => return Ok(n),
+                Opening::Vacant(slot) if slot.swap(entry) => return Some(new(slot.index)),
                 Opening::Vacant(_) => {}
-                Opening::Instead(_) | Opening::None => return Err(Refused::NoEntry),
+                Opening::Instead(_) | Opening::None => return None,
             }
         }
     }
@@ -139,58 +136,33 @@ impl InFlight {
     /// none: it has none, and none is to be had.
     #[must_use]
     pub(super) fn hold(&self, place: &Place) -> Option<usize> {
-        if let Some(slot) = self.mark(place, true) {
-            return Some(slot);
-        }
-        let _lock = self.lock(place);
-        loop {
-            if let Some(slot) = self.mark(place, true) {
-                return Some(slot);
-            }
-            let entry = Entry::new(place.fingerprint, READING, NONE).with_waits(true);
-            match self.table.opening(place, NONE) {
-                Opening::Vacant(slot) if slot.swap(entry) => return Some(slot.index),
-                Opening::Vacant(_) => {}
-                Opening::Instead(_) | Opening::None => return None,
-            }
-        }
+        let marked = || self.table.mark(who(place), true);
+        let entry = Entry::new(place.fingerprint, READING, NONE).with_waits(true);
+        marked().or_else(|| self.put_in(place, entry, marked, |slot| slot))
     }
 
     /// Says that nobody waits any longer for the key at `place`.
     pub(super) fn release(&self, place: &Place) {
-        let slot = self.mark(place, false);
+        let slot = self.table.mark(who(place), false);
         debug_assert!(slot.is_some(), "an entry stays while somebody waits");
-    }
-
-    /// Says in the entry of the key at `place`, if it has one, whether somebody waits; and in which slot that is.
-    fn mark(&self, place: &Place, waits: bool) -> Option<usize> {
-        loop {
-            let slot = self.find(place)?;
-            if slot.swap(slot.entry.with_waits(waits)) {
-                return Some(slot.index);
-            }
-        }
     }
 
     #[inline]
     fn find(&self, place: &Place) -> Option<Slot<'_>> {
-        self.table.find(place, Some)
-    }
-
-    /// To be held while an entry for a new key at `place` is put in. Two keys that cannot be told apart may look at the
-    /// same lines the other way round: it is one lock for both.
-    fn lock(&self, place: &Place) -> LockGuard<'_, ()> {
-        let turned = place.turned(self.table.lines());
-        match turned.line < place.line {
-            true => self.table.lock(&turned),
-            false => self.table.lock(place),
-        }
+        self.table.find(who(place)).map(|(slot, _)| slot)
     }
 
     /// How many keys have something in flight, or somebody waiting.
     pub(super) fn keys(&self) -> usize {
         let all = self.table.all();
         all.filter(|(_, slot)| !slot.entry.is_vacant(NONE)).count()
+    }
+}
+
+fn who(place: &Place) -> table::Who<'_, Hashed> {
+    table::Who {
+        place: *place,
+        key: &(),
     }
 }
 

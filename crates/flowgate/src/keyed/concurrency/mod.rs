@@ -6,21 +6,21 @@ mod in_flight;
 #[cfg(all(test, flowgate_loom))]
 mod model;
 mod permit;
-mod supply;
 mod with;
 
 pub use acquire::KeyPermits;
-pub use builder::KeyedConcurrencyLimitBuilder;
 pub use permit::{KeyPermit, OwnedKeyPermit};
 pub use with::WithLimit;
 
+use super::builder::KeyedBuilder;
 #[cfg(feature = "std")]
 use super::error::KeyedError;
+use super::names::Hashed;
 use super::place::{Place, Seed};
 use super::rooms::Rooms;
 use super::table::Table;
 use crate::clock::Clock;
-use crate::concurrency_limit::{MOST, check};
+use crate::concurrency_limit::{ConcurrencyLimit, MOST, check};
 use crate::limiter::Snapshot;
 use crate::primitive::{AtomicU64, Ordering};
 use crate::quota::QuotaError;
@@ -31,7 +31,6 @@ use core::fmt;
 use core::hash::Hash;
 use core::time::Duration;
 use in_flight::{InFlight, Refused, Who};
-use supply::KeySupply;
 
 /// Bounds how many operations are under way at once **for each key: in flight ≤ limit**, at every instant, in memory
 /// that is fixed when it is made.
@@ -140,8 +139,8 @@ impl KeyedConcurrencyLimit {
     /// assert_eq!((limits.limit(), limits.capacity()), (2, 1000));
     /// # Ok::<(), flowgate::KeyedError>(())
     /// ```
-    pub fn builder(limit: u32) -> KeyedConcurrencyLimitBuilder {
-        KeyedConcurrencyLimitBuilder::new(limit)
+    pub fn builder(limit: u32) -> KeyedBuilder<ConcurrencyLimit> {
+        KeyedBuilder::new(limit)
     }
 
     /// Admits one operation for `key`, or says why not.
@@ -152,7 +151,7 @@ impl KeyedConcurrencyLimit {
     /// [`is_table_full`](Denied::is_table_full) if none are, but there is no slot for it. No time is known in either
     /// case.
     #[inline]
-    pub fn try_acquire<K: Hash + ?Sized>(&self, key: &K) -> Result<KeyPermit<&Self>, Denied> {
+    pub fn try_acquire(&self, key: &(impl Hash + ?Sized)) -> Result<KeyPermit<&Self>, Denied> {
         self.try_acquire_n(key, 1)
     }
 
@@ -172,9 +171,9 @@ impl KeyedConcurrencyLimit {
     ///
     /// As [`try_acquire`](Self::try_acquire); [`is_never`](Denied::is_never) if `n` is above the limit.
     #[inline]
-    pub fn try_acquire_n<K: Hash + ?Sized>(
+    pub fn try_acquire_n(
         &self,
-        key: &K,
+        key: &(impl Hash + ?Sized),
         n: u64,
     ) -> Result<KeyPermit<&Self>, Denied> {
         let place = self.place(key);
@@ -188,9 +187,9 @@ impl KeyedConcurrencyLimit {
     ///
     /// As there.
     #[inline]
-    pub fn try_acquire_owned<K: Hash + ?Sized>(
+    pub fn try_acquire_owned(
         self: &Arc<Self>,
-        key: &K,
+        key: &(impl Hash + ?Sized),
     ) -> Result<OwnedKeyPermit, Denied> {
         self.try_acquire_n_owned(key, 1)
     }
@@ -213,9 +212,9 @@ impl KeyedConcurrencyLimit {
     ///
     /// As there.
     #[inline]
-    pub fn try_acquire_n_owned<K: Hash + ?Sized>(
+    pub fn try_acquire_n_owned(
         self: &Arc<Self>,
-        key: &K,
+        key: &(impl Hash + ?Sized),
         n: u64,
     ) -> Result<OwnedKeyPermit, Denied> {
         let place = self.place(key);
@@ -242,7 +241,7 @@ impl KeyedConcurrencyLimit {
     ///
     /// When awaited: [`Denied`] if as many as are asked for can never be had, or were not by the deadline, or if there
     /// is [no slot](Denied::is_table_full) for the key, or if [too many](Denied::is_queue_full) wait already.
-    pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> Acquire<KeyPermits<&Self>> {
+    pub fn acquire(&self, key: &(impl Hash + ?Sized)) -> Acquire<KeyPermits<&Self>> {
         Acquire::new(KeyPermits::of(self, self.place(key), None))
     }
 
@@ -268,9 +267,9 @@ impl KeyedConcurrencyLimit {
     /// # Errors
     ///
     /// As there.
-    pub fn acquire_owned<K: Hash + ?Sized>(
+    pub fn acquire_owned(
         self: &Arc<Self>,
-        key: &K,
+        key: &(impl Hash + ?Sized),
     ) -> Acquire<KeyPermits<Arc<Self>>> {
         Acquire::new(KeyPermits::of(Arc::clone(self), self.place(key), None))
     }
@@ -323,12 +322,12 @@ impl KeyedConcurrencyLimit {
 
     /// How many operations are in flight for `key`. More than the [limit](Self::limit) for a while after that was
     /// lowered.
-    pub fn in_flight<K: Hash + ?Sized>(&self, key: &K) -> u64 {
-        self.in_flight.of(&self.place(key))
+    pub fn in_flight(&self, key: &(impl Hash + ?Sized)) -> u64 {
+        self.in_flight.look(&self.place(key)).0
     }
 
     /// How many operations could be admitted for `key` now, if there is a slot for it; 0 while others wait for what is free.
-    pub fn available<K: Hash + ?Sized>(&self, key: &K) -> u64 {
+    pub fn available(&self, key: &(impl Hash + ?Sized)) -> u64 {
         self.snapshot(key).remaining
     }
 
@@ -345,12 +344,12 @@ impl KeyedConcurrencyLimit {
     /// # drop(permit);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn snapshot<K: Hash + ?Sized>(&self, key: &K) -> Snapshot {
+    pub fn snapshot(&self, key: &(impl Hash + ?Sized)) -> Snapshot {
         self.snapshot_by(key, self.limit())
     }
 
     /// [`snapshot`](Self::snapshot) by this `limit`.
-    fn snapshot_by<K: Hash + ?Sized>(&self, key: &K, limit: u32) -> Snapshot {
+    fn snapshot_by(&self, key: &(impl Hash + ?Sized), limit: u32) -> Snapshot {
         let place = self.place(key);
         let (in_flight, waits) = self.in_flight.look(&place);
         let room = waits.and_then(|slot| self.rooms.find(slot, &place, &()));
@@ -401,7 +400,7 @@ impl KeyedConcurrencyLimit {
         // Meets the second reading of the limit in `take`.
         self.limit.store(check(limit)?.into(), Ordering::SeqCst);
         for room in self.rooms.all() {
-            drop(room.room.reconfigure(&KeySupply::new(self, &room)));
+            drop(room.room.reconfigure(&self.waited_for(&room)));
         }
         Ok(())
     }
@@ -441,7 +440,7 @@ impl KeyedConcurrencyLimit {
 
     /// How many keys it was made for.
     pub fn capacity(&self) -> usize {
-        self.in_flight.table().lines()
+        self.in_flight.table.lines()
     }
 
     /// How many bytes it takes, which never changes.
@@ -454,7 +453,7 @@ impl KeyedConcurrencyLimit {
     /// # Ok::<(), flowgate::KeyedError>(())
     /// ```
     pub fn bytes(&self) -> usize {
-        let table = Table::bytes(self.in_flight.table().lines() as u128);
+        let table = Table::<Hashed>::bytes(self.in_flight.table.lines() as u128);
         // It has been taken, so it can be told.
         table as usize + size_of::<Self>()
     }
@@ -488,8 +487,8 @@ impl KeyedConcurrencyLimit {
         self.refused_for_room.load(Ordering::Relaxed)
     }
 
-    fn place<K: Hash + ?Sized>(&self, key: &K) -> Place {
-        self.in_flight.table().place(self.seed.hash(key))
+    fn place(&self, key: &(impl Hash + ?Sized)) -> Place {
+        Place::new(self.seed.hash(key), self.capacity())
     }
 
     /// Admits `n` for the key at `place`, by `own` limit or the one in force, unless others wait.
@@ -512,7 +511,7 @@ impl KeyedConcurrencyLimit {
         own: Option<u32>,
     ) -> Result<(), Denied> {
         if let Some(room) = self.rooms.find(slot, place, &()) {
-            let supply = KeySupply::new(self, &room);
+            let supply = self.waited_for(&room);
             let now_ns = self.clock.now().as_nanos();
             // The line may go by a limit by which it could never have as many; 0 is a pause.
             let n = n.min(supply.limit().max(1).into());
@@ -569,7 +568,7 @@ impl KeyedConcurrencyLimit {
     #[cold]
     fn serve(&self, place: &Place, slot: usize) {
         if let Some(room) = self.rooms.find(slot, place, &()) {
-            room.room.serve_changed(&KeySupply::new(self, &room));
+            room.room.serve_changed(&self.waited_for(&room));
         }
     }
 }

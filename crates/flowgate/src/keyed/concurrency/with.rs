@@ -29,7 +29,7 @@ pub struct WithLimit<P> {
 
 impl<P> WithLimit<P>
 where
-    P: Deref<Target = KeyedConcurrencyLimit> + Clone,
+    P: Deref<Target = KeyedConcurrencyLimit> + Clone + Send + Sync,
 {
     pub(super) fn new(all: P, limit: u32) -> Self {
         Self { all, limit }
@@ -41,7 +41,7 @@ where
     ///
     /// As there.
     #[inline]
-    pub fn try_acquire<K: Hash + ?Sized>(&self, key: &K) -> Result<KeyPermit<P>, Denied> {
+    pub fn try_acquire(&self, key: &(impl Hash + ?Sized)) -> Result<KeyPermit<P>, Denied> {
         self.try_acquire_n(key, 1)
     }
 
@@ -51,7 +51,11 @@ where
     ///
     /// As there.
     #[inline]
-    pub fn try_acquire_n<K: Hash + ?Sized>(&self, key: &K, n: u64) -> Result<KeyPermit<P>, Denied> {
+    pub fn try_acquire_n(
+        &self,
+        key: &(impl Hash + ?Sized),
+        n: u64,
+    ) -> Result<KeyPermit<P>, Denied> {
         let place = self.all.place(key);
         self.all.take(&place, n, Some(self.limit))?;
         Ok(KeyPermit::new(self.all.clone(), place, n))
@@ -77,7 +81,7 @@ where
     /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
-    pub fn acquire<K: Hash + ?Sized>(&self, key: &K) -> Acquire<KeyPermits<P>> {
+    pub fn acquire(&self, key: &(impl Hash + ?Sized)) -> Acquire<KeyPermits<P>> {
         Acquire::new(KeyPermits::of(
             self.all.clone(),
             self.all.place(key),
@@ -86,12 +90,12 @@ where
     }
 
     /// [`KeyedConcurrencyLimit::available`].
-    pub fn available<K: Hash + ?Sized>(&self, key: &K) -> u64 {
+    pub fn available(&self, key: &(impl Hash + ?Sized)) -> u64 {
         self.snapshot(key).remaining
     }
 
     /// [`KeyedConcurrencyLimit::snapshot`].
-    pub fn snapshot<K: Hash + ?Sized>(&self, key: &K) -> Snapshot {
+    pub fn snapshot(&self, key: &(impl Hash + ?Sized)) -> Snapshot {
         self.all.snapshot_by(key, self.limit)
     }
 

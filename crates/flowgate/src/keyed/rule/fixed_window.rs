@@ -184,29 +184,13 @@ impl Rule for FixedWindow {
         }
     }
 
-    fn behind(state: u128, _: u128, _: u128, _: &Terms) -> u128 {
-        state
-    }
-
     /// If it was opened in these terms.
     fn begins(state: u128, terms: &Terms) -> u128 {
         end(state, terms).saturating_sub(terms.span)
     }
 
-    fn class(terms: &Terms) -> u16 {
-        // At most 64.
-        terms.count_bits as u16
-    }
-
     fn has_class(class: u16, _: &Terms) -> bool {
         (TICK_BITS..=u64::BITS).contains(&class.into())
-    }
-
-    fn of_class(class: u16, table: &Terms) -> Terms {
-        Terms {
-            count_bits: class.into(),
-            ..*table
-        }
     }
 
     fn unknown_until(state: u128, free: u128, terms: &Terms) -> u128 {
@@ -216,18 +200,6 @@ impl Rule for FixedWindow {
     fn to_cell(state: u128, terms: &Terms) -> u64 {
         let used = told(count(state, terms), terms.count_bits);
         tally::pack(end(state, terms), used)
-    }
-
-    fn free_at(cell: u64) -> u128 {
-        tally::end(cell)
-    }
-
-    fn join(one: u64, other: u64) -> u64 {
-        tally::join(one, other)
-    }
-
-    fn meet(one: u64, other: u64) -> u64 {
-        tally::meet(one, other)
     }
 
     /// When a window of another key ends is no reason for one of this key to be shorter than it has to be.
@@ -243,10 +215,6 @@ impl Rule for FixedWindow {
             0 => 0,
             left => pack(then.saturating_add(left), count(state, terms), terms),
         }
-    }
-
-    fn carry_cell(cell: u64, now: u128, then: u128) -> u64 {
-        tally::carry(cell, now, then)
     }
 }
 

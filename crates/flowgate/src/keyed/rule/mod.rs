@@ -37,7 +37,7 @@ use core::fmt::Debug;
 
 /// An algorithm that keeps what it knows of a key in one state.
 ///
-/// Times are in ticks. An amount `n` is in units, and never more than `terms.most`.
+/// Times are in ticks. An amount `n` is in units, and never more than `terms.most`. What is provided is what a window does.
 pub trait Rule: Debug + 'static {
     /// Whether units flow in as time passes, so that a state stands for another debt by other terms.
     const FLOWS: bool;
@@ -105,7 +105,10 @@ pub trait Rule: Debug + 'static {
     }
 
     /// The state of a key after others of it have taken `ahead` units: exactly, or less.
-    fn behind(state: u128, now: u128, ahead: u128, terms: &Terms) -> u128;
+    fn behind(state: u128, now: u128, ahead: u128, terms: &Terms) -> u128 {
+        let _ = (now, ahead, terms);
+        state
+    }
 
     /// [`behind`](Self::behind) in the terms that `change` has put in force, at a `now` before that.
     fn behind_before(state: u128, now: u128, ahead: u128, change: &Change) -> u128 {
@@ -119,13 +122,21 @@ pub trait Rule: Debug + 'static {
     }
 
     /// What is kept of terms in an entry that has its own.
-    fn class(terms: &Terms) -> u16;
+    fn class(terms: &Terms) -> u16 {
+        // Less than 78.
+        terms.count_bits as u16
+    }
 
     /// Whether terms that go with `table` can be of this class.
     fn has_class(class: u16, table: &Terms) -> bool;
 
     /// Terms of this class, in which a state says that no less has been taken than in those that the class is of.
-    fn of_class(class: u16, table: &Terms) -> Terms;
+    fn of_class(class: u16, table: &Terms) -> Terms {
+        Terms {
+            count_bits: class.into(),
+            ..*table
+        }
+    }
 
     /// The best that is known of a key that has `state` or has been forgotten with one that stopped to matter by `free`.
     fn unknown_until(state: u128, free: u128, terms: &Terms) -> u128;
@@ -134,7 +145,9 @@ pub trait Rule: Debug + 'static {
     fn to_cell(state: u128, terms: &Terms) -> u64;
 
     /// When a cell stops to matter.
-    fn free_at(cell: u64) -> u128;
+    fn free_at(cell: u64) -> u128 {
+        tally::end(cell)
+    }
 
     /// Whether a key may have left it in terms of its own.
     fn is_own(cell: u64) -> bool {
@@ -155,10 +168,14 @@ pub trait Rule: Debug + 'static {
     }
 
     /// No less than either, both being current.
-    fn join(one: u64, other: u64) -> u64;
+    fn join(one: u64, other: u64) -> u64 {
+        tally::join(one, other)
+    }
 
     /// No less than what a key has left that is in both, and no more than either.
-    fn meet(one: u64, other: u64) -> u64;
+    fn meet(one: u64, other: u64) -> u64 {
+        tally::meet(one, other)
+    }
 
     /// Whether all that is in the cell was left in `terms`.
     fn is_in(cell: u64, terms: &Terms) -> bool {
@@ -175,7 +192,9 @@ pub trait Rule: Debug + 'static {
     fn carry(state: u128, now: u128, then: u128, terms: &Terms) -> u128;
 
     /// [`carry`](Self::carry) for what the sketch keeps.
-    fn carry_cell(cell: u64, now: u128, then: u128) -> u64;
+    fn carry_cell(cell: u64, now: u128, then: u128) -> u64 {
+        tally::carry(cell, now, then)
+    }
 }
 
 #[cfg(all(test, not(flowgate_loom)))]

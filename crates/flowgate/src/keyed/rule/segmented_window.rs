@@ -242,30 +242,13 @@ impl Rule for SegmentedWindow {
         }
     }
 
-    fn behind(state: u128, _: u128, _: u128, _: &Terms) -> u128 {
-        state
-    }
-
     fn begins(state: u128, terms: &Terms) -> u128 {
         Segments::of(state, terms).map_or(0, |segments| segments.index * terms.span)
-    }
-
-    fn class(terms: &Terms) -> u16 {
-        // Less than 78.
-        terms.count_bits as u16
     }
 
     fn has_class(class: u16, table: &Terms) -> bool {
         let bits = u32::from(class);
         bits % 2 == 0 && (TICK_BITS..=2 * room(window_ns(table))).contains(&bits)
-    }
-
-    /// A key's own limit is of the same windows.
-    fn of_class(class: u16, table: &Terms) -> Terms {
-        Terms {
-            count_bits: class.into(),
-            ..*table
-        }
     }
 
     fn unknown_until(state: u128, free: u128, terms: &Terms) -> u128 {
@@ -289,18 +272,6 @@ impl Rule for SegmentedWindow {
         }
     }
 
-    fn free_at(cell: u64) -> u128 {
-        tally::end(cell)
-    }
-
-    fn join(one: u64, other: u64) -> u64 {
-        tally::join(one, other)
-    }
-
-    fn meet(one: u64, other: u64) -> u64 {
-        tally::meet(one, other)
-    }
-
     fn from_cell(cell: u64, _: u128, terms: &Terms, _: &Terms) -> u128 {
         let sum = Segments {
             index: (tally::end(cell).div_ceil(terms.span)).saturating_sub(2),
@@ -319,9 +290,5 @@ impl Rule for SegmentedWindow {
         let left = (segments.index + 2) * terms.span - now;
         let index = then.saturating_add(left).div_ceil(terms.span) - 2;
         Segments { index, ..segments }.pack(terms)
-    }
-
-    fn carry_cell(cell: u64, now: u128, then: u128) -> u64 {
-        tally::carry(cell, now, then)
     }
 }

@@ -43,8 +43,8 @@ fn segmented(text: &str, clock: &ManualClock) -> Keyed<SegmentedWindow> {
 
 fn has_entry<A: KeyedAlgorithm>(limits: &Keyed<A>, key: &str) -> bool {
     let id = limits.id_of(key);
-    let debtors = limits.debtors(usize::MAX);
-    debtors.iter().any(|debtor| debtor.id == id)
+    let usages = limits.most_used(usize::MAX);
+    usages.iter().any(|usage| usage.id == id)
 }
 
 /// Lets other keys use up all of `quota` each, so that they owe more, until `key` has no entry.
@@ -79,7 +79,7 @@ fn c9_an_export_ends_after_any_number_of_changes() {
         assert_eq!(after.available("a"), 7 + changes, "{changes} changes");
         let own = after.with(quota("5/h")).unwrap();
         assert_eq!(own.available("b"), 2, "{changes} changes");
-        assert_eq!((limits.len(), limits.debtors(9).len()), (2, 2));
+        assert_eq!((limits.len(), limits.most_used(9).len()), (2, 2));
     }
 }
 

@@ -239,7 +239,7 @@ fn many_keys<L: Single>(quotas: &[Quota], share: u64) {
             let single = singles.entry(key).or_insert_with(|| L::alone(quota));
             compare(quota, &keyed.at(now), single, key, &time, &mut rng);
             if step % 65_536 == 0 {
-                most_len = most_len.max(keyed.debtors(usize::MAX).len());
+                most_len = most_len.max(keyed.most_used(usize::MAX).len());
             }
         }
         assert!(singles.len() > 10_000 || operations(100) < 10_000_000);

@@ -255,18 +255,21 @@ fn reset_makes_a_key_whole_also_after_it_made_way() {
 }
 
 #[test]
-fn the_deepest_debtors_come_first() {
+fn the_most_used_keys_come_first() {
     let time = ManualClock::new();
     let limits = buckets("100/h", &time).capacity(1000).unwrap();
     for key in 0..100_u64 {
         limits.try_acquire_n(&key, key).unwrap();
     }
-    let top = limits.debtors(3);
-    let ids: Vec<_> = top.iter().map(|debtor| debtor.id).collect();
+    let top = limits.most_used(3);
+    let ids: Vec<_> = top.iter().map(|usage| usage.id).collect();
     assert_eq!(ids, [99, 98, 97_u64].map(|key| limits.id_of(&key)));
     assert_eq!(top[2].snapshot, limits.snapshot(&97_u64));
     assert_eq!(
-        (limits.debtors(0).len(), limits.debtors(usize::MAX).len()),
+        (
+            limits.most_used(0).len(),
+            limits.most_used(usize::MAX).len()
+        ),
         (0, 99)
     );
     assert_ne!(limits.id_of(&1_u64), limits.id_of(&2_u64));
@@ -568,8 +571,8 @@ fn c6_a_key_that_made_way_can_be_waited_for() {
     let limits = buckets("1/s burst 10", &time).capacity(12).unwrap();
     let has_slot = |key: u64| {
         let id = limits.id_of(&key);
-        let all = limits.debtors(usize::MAX);
-        all.iter().any(|debtor| debtor.id == id)
+        let all = limits.most_used(usize::MAX);
+        all.iter().any(|usage| usage.id == id)
     };
     for key in 0..50 {
         limits.try_acquire_n(&key, 5).unwrap();
@@ -601,10 +604,10 @@ fn c6_a_key_that_made_way_can_be_waited_for_where_there_is_room_again() {
     for key in 0..1_000_u64 {
         let _ = limits.try_acquire_n(&key, 10);
     }
-    let debtors = limits.debtors(usize::MAX);
+    let usages = limits.most_used(usize::MAX);
     let has_slot = |key: &u64| {
         let id = limits.id_of(key);
-        debtors.iter().any(|debtor| debtor.id == id)
+        usages.iter().any(|usage| usage.id == id)
     };
     let (there, gone): (Vec<_>, Vec<_>) = (0..1_000_u64).partition(has_slot);
     let counts = limits.counts();
@@ -613,7 +616,7 @@ fn c6_a_key_that_made_way_can_be_waited_for_where_there_is_room_again() {
     for key in &there {
         limits.reset(key);
     }
-    assert!(limits.debtors(1).is_empty());
+    assert!(limits.most_used(1).is_empty());
     let mut task = Task::start(limits.acquire(&gone[1]));
     assert!(task.is_waiting(), "what it owes is not forgotten");
     // An instant in the sketch is rounded up.

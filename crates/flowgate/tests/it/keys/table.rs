@@ -630,9 +630,9 @@ fn c7_keys_that_are_kept_are_told_apart_where_hashes_are_not() {
     assert!(exact.try_acquire(&Alike(8)).unwrap_err().is_table_full());
     assert!(
         exact
-            .debtors(3)
+            .most_used(3)
             .iter()
-            .map(|debtor| debtor.key.0)
+            .map(|usage| usage.key.0)
             .eq([7, 6, 5])
     );
     assert!(exact.bytes() > hashed.bytes());

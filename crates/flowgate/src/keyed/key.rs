@@ -1,0 +1,610 @@
+use super::algorithm::KeyedAlgorithm;
+use super::keys::{Amount, Asked, Refusal, Told};
+use super::names::sealed::Sealed;
+use super::names::{Hashed, KeyNames};
+use super::place::Place;
+use super::rooms::{Entered, Guest, KeyRoom};
+use super::rule::Terms;
+use super::table::Who;
+use super::{Keyed, KeyedError};
+use crate::clock::{Clock, Timestamp};
+use crate::limiter::reservation::Receipt;
+use crate::limiter::{Limiter, Snapshot, sealed};
+use crate::policy::Policy;
+use crate::quota::Quota;
+use crate::room::{Acquirable, Acquire, Grant, Line, Room, Supply, Turn};
+use crate::verdict::Denied;
+use alloc::borrow::{Cow, ToOwned};
+use alloc::sync::Arc;
+use core::borrow::Borrow;
+use core::fmt;
+use core::ops::Deref;
+use core::task::{Poll, Waker};
+use core::time::Duration;
+
+/// The limiter of one key of a [`Keyed`] table, for code that takes any [`Limiter`].
+///
+/// | made by | for |
+/// |---|---|
+/// | [`Keyed::key`] | code that borrows the table |
+/// | [`Keyed::key_owned`] | a [`Gate`](crate::Gate), a task of its own, a struct |
+///
+/// It decides as the table does for the same key: what one of them takes, the other no longer has.
+///
+/// ```
+/// use flowgate::{Keyed, Limiter};
+///
+/// fn send(limiter: &dyn Limiter) -> bool {
+///     limiter.try_acquire().is_ok()
+/// }
+///
+/// let tenants = Keyed::token_bucket("10/h".parse()?).capacity(1000)?;
+/// assert!(send(&tenants.key("alice")));
+/// assert_eq!(tenants.available("alice"), 9);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A gate of a limit for each tenant and one for all:
+///
+/// ```
+/// use flowgate::{ConcurrencyLimit, Gate, Keyed};
+/// use std::sync::Arc;
+///
+/// let tenants = Arc::new(Keyed::token_bucket("10/h".parse()?).capacity(1000)?);
+/// let gate = Gate::builder()
+///     .limit("tenant", tenants.key_owned("alice"))
+///     .limit("slots", ConcurrencyLimit::new(2))
+///     .build()?;
+/// let permit = gate.try_acquire()?;
+/// assert_eq!(tenants.available("alice"), 9);
+/// # drop(permit);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Waiting
+///
+/// All that wait for a key have one queue, whether they wait here, at another limiter of the same key or at the
+/// [table](Keyed::acquire). The queue exists while at least one caller waits for the key, and goes by one quota: that
+/// [with](Keyed::with) which the last waiter came.
+///
+/// > **Note:** after its first wait, this value keeps the queue and the table entry of its key until it is dropped. The
+/// > future of [`Keyed::acquire`] keeps them until it is ready or dropped. A
+/// > [forgotten](crate::Acquire#forgotten-waits) wait keeps them forever.
+///
+/// > **Limit:** a gate that waits for a key has a queue of its own. A refund to the key or a change of its quota does not
+/// > wake it: it asks again when it was told to.
+pub struct KeyLimiter<'a, A: KeyedAlgorithm, N: KeyNames = Hashed> {
+    pub(super) keyed: Owner<'a, Keyed<A, N>>,
+    place: Place,
+    key: Cow<'a, N::Key>,
+    /// Instead of what the clock reads.
+    now_ns: Option<u64>,
+    /// Instead of the table's.
+    own: Option<Terms>,
+    /// What `own` was made of, if it is known.
+    quota: Option<Quota>,
+    /// Enters the queue of its key at the first wait.
+    pub(super) guest: Guest<Terms, N::Owned>,
+}
+
+/// By reference, or by a part in it.
+pub(super) enum Owner<'a, T> {
+    Borrowed(&'a T),
+    Shared(Arc<T>),
+}
+
+impl<T> Deref for Owner<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        match self {
+            Self::Borrowed(owner) => owner,
+            Self::Shared(owner) => owner,
+        }
+    }
+}
+
+/// A key's queue.
+pub(super) type Queue<N> = Arc<KeyRoom<Terms, <N as Sealed>::Owned>>;
+
+impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
+    /// The key of somebody who looks at it and goes on.
+    pub(super) fn seen<'k>(&'k self, who: Who<'k, N>) -> KeyLimiter<'k, A, N> {
+        KeyLimiter::new(Owner::Borrowed(self), who.place, Cow::Borrowed(who.key))
+    }
+
+    /// The key of those who wait in `room`.
+    pub(super) fn waited_for<'k>(&'k self, room: &'k Queue<N>) -> KeyLimiter<'k, A, N> {
+        let key = Cow::Borrowed(room.key.borrow());
+        let mut line = KeyLimiter::new(Owner::Borrowed(self), room.place, key);
+        line.own = room.own();
+        line.guest = Guest::of(room);
+        line
+    }
+}
+
+impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
+    pub(super) fn new(keyed: Owner<'a, Keyed<A, N>>, place: Place, key: Cow<'a, N::Key>) -> Self {
+        Self {
+            keyed,
+            place,
+            key,
+            now_ns: None,
+            own: None,
+            quota: None,
+            guest: Guest::new(),
+        }
+    }
+
+    /// At `now_ns`, if it is not the clock's, and in these terms, if they are not the table's.
+    pub(super) fn seen(mut self, now_ns: Option<u64>, own: Option<Terms>) -> Self {
+        (self.now_ns, self.own) = (now_ns, own);
+        self
+    }
+
+    /// Returns the limiter of the same key by the key's own quota; see [`Keyed::with`].
+    ///
+    /// ```
+    /// # use flowgate::{Keyed, Quota};
+    /// let limits = Keyed::token_bucket(Quota::per_minute(100)).capacity(1000)?;
+    /// let gold = limits.key("bob").with(Quota::per_minute(5000))?;
+    /// assert_eq!(gold.available(), 5000);
+    /// # Ok::<(), flowgate::KeyedError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`KeyedError`] if the table cannot keep this quota.
+    pub fn with(mut self, quota: Quota) -> Result<Self, KeyedError> {
+        self.own = Some(self.keyed.own_terms(quota)?);
+        self.quota = Some(A::quota(quota));
+        Ok(self)
+    }
+
+    /// Returns the same methods at an explicit timestamp; see [`Keyed::at`].
+    pub fn at(&self, now: Timestamp) -> KeyLimiter<'_, A, N> {
+        let keyed = Owner::Borrowed(&*self.keyed);
+        let key = KeyLimiter::new(keyed, self.place, Cow::Borrowed(&*self.key));
+        key.seen(Some(now.as_nanos()), self.own)
+    }
+
+    /// Takes one token; see [`Keyed::try_acquire`].
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if there is none.
+    #[inline]
+    pub fn try_acquire(&self) -> Result<(), Denied> {
+        self.decide(None)
+    }
+
+    /// Takes `n` units, all or none; see [`Keyed::try_acquire_n`].
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if there are fewer.
+    #[inline]
+    pub fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
+        self.decide(Some(n))
+    }
+
+    #[inline]
+    fn decide(&self, n: Option<u64>) -> Result<(), Denied> {
+        match (self.own, self.now_ns) {
+            (None, None) => self.keyed.take(self.who(), n),
+            _ => self.take_slowly(self.asked(), n),
+        }
+    }
+
+    pub(super) fn take_slowly(&self, asked: Asked<'_>, n: Option<u64>) -> Result<(), Denied> {
+        let amount = n.map_or(Amount::Token, Amount::All);
+        self.take_amount(asked, amount).map(drop)
+    }
+
+    /// Returns the number of units taken.
+    #[inline(never)]
+    fn take_amount(&self, asked: Asked<'_>, amount: Amount) -> Result<u64, Denied> {
+        let keys = &self.keyed.keys;
+        let taken = match keys.take(self.who(), asked, amount, false) {
+            Err(Refusal::Waits(slot)) => {
+                let n = match amount {
+                    Amount::Token => None,
+                    Amount::All(n) | Amount::UpTo(n) => Some(n),
+                };
+                self.stand_back(slot, asked.now_ns, n)?;
+                keys.take(self.who(), asked, amount, true)
+            }
+            taken => taken,
+        };
+        taken.map_err(Refusal::denied)
+    }
+
+    /// Returns what [`try_acquire`](Self::try_acquire) would, and takes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if there is no token.
+    pub fn peek(&self) -> Result<(), Denied> {
+        self.look_for(self.asked(), None)
+    }
+
+    /// Returns what [`try_acquire_n`](Self::try_acquire_n) would, and takes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if there are fewer than `n` units.
+    pub fn peek_n(&self, n: u64) -> Result<(), Denied> {
+        self.look_for(self.asked(), Some(n))
+    }
+
+    fn look_for(&self, asked: Asked<'_>, n: Option<u64>) -> Result<(), Denied> {
+        let keys = &self.keyed.keys;
+        let seen = match keys.peek(self.who(), asked, n, false) {
+            Err(Refusal::Waits(slot)) => {
+                self.stand_back(slot, asked.now_ns, n)?;
+                keys.peek(self.who(), asked, n, true)
+            }
+            seen => seen,
+        };
+        seen.map_err(Refusal::denied)
+    }
+
+    /// Serves those who wait for this key and are due. An error if anybody is left in line whom a newcomer would overtake who
+    /// wants `n` units (none: a token).
+    #[cold]
+    fn stand_back(&self, slot: usize, now_ns: u64, n: Option<u64>) -> Result<(), Denied> {
+        let Some(room) = self.room_in(slot) else {
+            return Ok(());
+        };
+        let line = self.keyed.waited_for(&room);
+        let n = n.unwrap_or_else(|| self.keyed.terms(self.own.as_ref()).scale);
+        // The line may go by a quota by which it could never have as much.
+        let n = n.min(line.terms().most);
+        room.room.pass(&line, now_ns, Some(n))
+    }
+
+    /// Takes the available units, up to `n`, and returns their number; see [`Keyed::take_up_to`].
+    pub fn take_up_to(&self, n: u64) -> u64 {
+        // Refused: there is nothing.
+        self.take_amount(self.asked(), Amount::UpTo(n)).unwrap_or(0)
+    }
+
+    /// Gives up to `n` units back, and returns their number; see [`Keyed::refund`].
+    pub fn refund(&self, n: u64) -> u64 {
+        let asked = self.asked_latest();
+        self.change(|keyed| keyed.keys.give_back(self.who(), asked, n))
+    }
+
+    /// Forgets what the key has taken; see [`Keyed::reset`].
+    pub fn reset(&self) {
+        let asked = self.asked_latest();
+        self.change(|keyed| ((), keyed.keys.reset(self.who(), asked)));
+    }
+
+    /// Does what may help those who wait for this key, and has them served. `change` returns in which slot the key is if
+    /// somebody does.
+    fn change<T>(&self, change: impl FnOnce(&Keyed<A, N>) -> (T, Option<usize>)) -> T {
+        let find = || self.keyed.keys.look(self.who(), self.asked_latest()).1;
+        let room = match self.guest.line() {
+            Some(room) => Some(Arc::clone(room)),
+            None => find().and_then(|slot| self.room_in(slot)),
+        };
+        let line = room.as_ref().map(|room| self.keyed.waited_for(room));
+        let guard = line.as_ref().map(|line| line.room().change(line));
+        let (changed, waits) = change(&self.keyed);
+        // Somebody may have come in between, also to a new line after all have left that one.
+        if let Some(now) = waits.and_then(|slot| self.room_in(slot))
+            && !room.as_ref().is_some_and(|room| Arc::ptr_eq(room, &now))
+        {
+            now.room.serve_changed(&self.keyed.waited_for(&now));
+        }
+        drop(guard);
+        changed
+    }
+
+    /// Returns how many units can be taken now; see [`Keyed::available`].
+    pub fn available(&self) -> u64 {
+        self.snapshot().remaining
+    }
+
+    /// Returns the limit, what remains of it, and when it is full again; see [`Keyed::snapshot`].
+    pub fn snapshot(&self) -> Snapshot {
+        let asked = self.asked();
+        let (known, waits) = self.keyed.keys.look(self.who(), asked);
+        let limit = known.terms.most;
+        match waits.map(|slot| self.stand_back(slot, asked.now_ns, Some(limit))) {
+            Some(Err(denied)) => Snapshot {
+                limit,
+                remaining: 0,
+                reset_after: denied.retry_after().unwrap_or(Duration::MAX),
+            },
+            _ => known.snapshot(),
+        }
+    }
+
+    /// Waits for one token, in turn; see [`Keyed::acquire`].
+    ///
+    /// # Errors
+    ///
+    /// When awaited: [`Denied`] if what is asked for can never be granted or not by the deadline, or if the queue is full.
+    pub fn acquire(&self) -> Acquire<&Self> {
+        Acquire::new(self)
+    }
+
+    /// Waits for one token, with a future that keeps the limiter alive.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire).
+    pub fn acquire_owned(self: &Arc<Self>) -> Acquire<Arc<Self>> {
+        Acquire::new(Arc::clone(self))
+    }
+
+    /// Returns the table that the key is in.
+    pub fn keyed(&self) -> &Keyed<A, N> {
+        &self.keyed
+    }
+
+    fn who(&self) -> Who<'_, N> {
+        Who {
+            place: self.place,
+            key: &self.key,
+        }
+    }
+
+    fn room_in(&self, slot: usize) -> Option<Arc<KeyRoom<Terms, N::Owned>>> {
+        self.keyed.rooms.find(slot, &self.place, &*self.key)
+    }
+
+    fn terms(&self) -> Terms {
+        self.keyed.terms(self.guest.own(self.own).as_ref())
+    }
+
+    fn asked(&self) -> Asked<'_> {
+        let by_clock = || self.keyed.clock.now().as_nanos();
+        self.asked_at(self.now_ns.unwrap_or_else(by_clock))
+    }
+
+    /// For a change: if the clock is asked, not at an earlier time than somebody has decided by.
+    pub(super) fn asked_latest(&self) -> Asked<'_> {
+        let by_clock = || self.keyed.clock.latest().as_nanos();
+        self.asked_at(self.now_ns.unwrap_or_else(by_clock))
+    }
+
+    pub(super) fn asked_at(&self, now_ns: u64) -> Asked<'_> {
+        Asked {
+            now_ns,
+            told: match self.now_ns {
+                Some(_) => Told::ByCaller,
+                None => Told::ByClock,
+            },
+            clock: Some(&self.keyed.clock),
+            own: self.own.as_ref(),
+        }
+    }
+
+    fn asked_as_of<'b>(&'b self, date: Timestamp, own: &'b Option<Terms>) -> Asked<'b> {
+        Asked {
+            now_ns: date.as_nanos(),
+            told: Told::AsDate,
+            clock: Some(&self.keyed.clock),
+            own: own.as_ref(),
+        }
+    }
+
+    /// Has the key come into the line's terms, if it is not in them: now, as a date does not tell when.
+    fn align(&self, own: &Option<Terms>) {
+        let asked = Asked {
+            told: Told::ByClock,
+            ..self.asked_as_of(self.keyed.clock.latest(), own)
+        };
+        self.keyed.keys.restate(self.who(), asked);
+    }
+
+    /// One more who may wait for the key.
+    fn enter(&self) -> Result<Entered<Terms, N::Owned>, Denied> {
+        let (keyed, who, asked) = (&*self.keyed, self.who(), self.asked());
+        let hold = || keyed.keys.hold(who, asked).ok_or(Denied::queue_full(None));
+        let made = || {
+            let room = Arc::new(KeyRoom::new(self.place, who.key.to_owned(), self.own));
+            Line::new(&keyed.waited_for(&room)).set_max_waiters(keyed.max_waiters_per_key);
+            room
+        };
+        keyed.rooms.enter(hold, || keyed.keys.release(who), made)
+    }
+
+    fn leave(&self, entered: &Entered<Terms, N::Owned>) {
+        let release = || self.keyed.keys.release(self.who());
+        self.keyed.rooms.leave(entered, release);
+    }
+
+    fn leave_line(&mut self) {
+        if let Some(entered) = self.guest.take() {
+            self.leave(&entered);
+        }
+    }
+}
+
+impl<A: KeyedAlgorithm, N: KeyNames> Drop for KeyLimiter<'_, A, N> {
+    fn drop(&mut self) {
+        self.leave_line();
+    }
+}
+
+impl<A: KeyedAlgorithm, N: KeyNames> Acquirable for KeyLimiter<'_, A, N> {
+    type Granted = Grant;
+
+    fn poll(&mut self, turn: &mut Turn, waker: &Waker) -> Poll<Result<Grant, Denied>> {
+        let answer = turn.poll(self, waker);
+        if answer.is_ready() {
+            self.leave_line();
+        }
+        answer.map_ok(Grant::from)
+    }
+
+    fn abandon(&mut self, turn: &mut Turn) {
+        turn.abandon(self);
+    }
+}
+
+impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeyLimiter<'_, A, N> {
+    fn room(&self) -> &Room {
+        self.guest.room()
+    }
+
+    fn queue(&self) -> Result<&Room, Denied> {
+        let line = self
+            .guest
+            .enter(|| self.enter(), |second| self.leave(&second))?;
+        let restate = || self.keyed.keys.restate(self.who(), self.asked_latest());
+        line.go_by(self.own, self, restate);
+        Ok(&line.room)
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.keyed.clock
+    }
+
+    fn token(&self) -> u64 {
+        self.terms().scale
+    }
+
+    fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
+        if self.guest.line().is_none() {
+            return Supply::take(self, at, n);
+        }
+        let own = self.guest.own(self.own);
+        self.align(&own);
+        let asked = self.asked_as_of(at, &own);
+        let taken = self
+            .keyed
+            .keys
+            .take(self.who(), asked, Amount::All(n), true);
+        taken.map(drop).map_err(Refusal::denied)
+    }
+
+    fn take(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
+        let asked = self.asked_as_of(now, &self.own);
+        self.take_amount(asked, Amount::All(n)).map(drop)
+    }
+
+    fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
+        match self.guest.line() {
+            Some(_) => self.delay(at, 0, n),
+            None => self.look_for(self.asked_as_of(at, &self.own), Some(n)),
+        }
+    }
+
+    /// With the number of the terms that were in force before, so that it is not that of later ones.
+    fn drain(
+        &self,
+        at: Timestamp,
+        n: u64,
+        _: u128,
+        receipts: &mut [Receipt],
+    ) -> Result<(), Denied> {
+        let epoch = self.terms().reading.number();
+        self.grant(at, n)?;
+        receipts.fill(Receipt {
+            epoch,
+            ..Receipt::default()
+        });
+        Ok(())
+    }
+
+    fn take_back(&self, at: Timestamp, n: u64, receipts: &[Receipt]) {
+        let own = self.guest.own(self.own);
+        let asked = self.asked_as_of(at, &own);
+        let epoch = receipts.first().map_or(0, |receipt| receipt.epoch);
+        let taken = (at.as_nanos(), n);
+        self.change(|keyed| {
+            keyed.keys.take_back(self.who(), asked, taken, epoch);
+            ((), None)
+        });
+    }
+
+    fn receipts(&self) -> usize {
+        1
+    }
+
+    fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
+        let own = self.guest.own(self.own);
+        self.align(&own);
+        let (known, _) = self.keyed.keys.look(self.who(), self.asked_as_of(at, &own));
+        known.behind(ahead).judge(n)
+    }
+}
+
+impl<A: KeyedAlgorithm, N: KeyNames> sealed::Sealed for KeyLimiter<'_, A, N> {
+    fn supply(&self) -> &dyn Supply {
+        self
+    }
+
+    fn limiter(&self) -> Option<&dyn Limiter> {
+        Some(self)
+    }
+}
+
+impl<A: KeyedAlgorithm, N: KeyNames> Limiter for KeyLimiter<'_, A, N> {
+    fn try_acquire(&self) -> Result<(), Denied> {
+        self.decide(None)
+    }
+
+    fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
+        self.decide(Some(n))
+    }
+
+    fn try_acquire_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
+        self.at(now).decide(Some(n))
+    }
+
+    fn peek(&self) -> Result<(), Denied> {
+        self.peek()
+    }
+
+    fn peek_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
+        self.at(now).peek_n(n)
+    }
+
+    fn take_up_to(&self, n: u64) -> u64 {
+        self.take_up_to(n)
+    }
+
+    fn acquire(&self) -> Acquire<&dyn Limiter> {
+        Acquire::new(self)
+    }
+
+    fn available(&self) -> u64 {
+        self.available()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.snapshot()
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.keyed.clock
+    }
+
+    fn policy(&self) -> Option<Policy> {
+        let quota = self.quota.unwrap_or_else(|| self.keyed.quota());
+        Some(Policy::new(quota, A::IS_STEADY))
+    }
+
+    fn refund(&self, n: u64) -> u64 {
+        self.refund(n)
+    }
+
+    fn charge(&self, n: u64) {
+        self.take_up_to(n);
+    }
+}
+
+impl<A: KeyedAlgorithm, N: KeyNames> fmt::Debug for KeyLimiter<'_, A, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyLimiter")
+            .field("keyed", &*self.keyed)
+            .field("now", &self.now_ns.map(Timestamp::from_nanos))
+            .finish_non_exhaustive()
+    }
+}
