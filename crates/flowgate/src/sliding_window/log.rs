@@ -43,7 +43,8 @@
 //! # Changes
 //!
 //! A change of quota, a refund and the taking back of a grant hold `config` and *freeze* the free slot: they swap a
-//! record for its contents that no decision will replace. Decisions that meet it wait for `config`, that is, for the
+//! record for its contents that no decision will replace. So does an admission at a time before the last change
+//! ([`past`](super::past)). Decisions that meet it wait for `config`, that is, for the
 //! change to end. Then the parameters are stored, or the newest records taken out, or an older one taken out and
 //! those after it written anew; and at last the slot that is now free gets a blank with a new number. A blank also
 //! keeps limiter time from running backward when the newest record is taken out.
@@ -223,14 +224,16 @@ impl Log {
         units: impl Fn() -> u64,
     ) -> Result<(), Denied> {
         loop {
-            let view = self.view(now_ns).perhaps_dated(date_ns);
-            let n = units();
-            if self.is_before_change(&view) {
-                match self.take_before(&view, date_ns, now_ns, n) {
+            let newest = self.hints.newest.load(Ordering::Relaxed);
+            let is_settled = || now_ns >= self.past.since_ns();
+            let Some(view) = self.view_if(newest, now_ns, is_settled) else {
+                match self.take_anywhere(date_ns, now_ns, units()) {
                     Some(told) => return told,
                     None => continue,
                 }
-            }
+            };
+            let view = view.perhaps_dated(date_ns);
+            let n = units();
             // Whatever has left bounds what is in the window; so usually nothing has to be looked for.
             let hint = self.hints.left.load(Ordering::Relaxed);
             let left = self.record(hint);
@@ -253,26 +256,53 @@ impl Log {
         }
     }
 
-    /// Whether it is of a time before the last change, with nothing admitted since.
+    /// Whether it is of a time before the last change, with nothing admitted since. Then the free slot has a blank.
     #[inline(always)]
     fn is_before_change(&self, view: &View) -> bool {
         view.time_ns < self.past.since_ns()
     }
 
-    /// The decision at such a time. `None` if the state changed meanwhile.
+    /// The decision at any time, wherever the newest record is. `None` if the state changed meanwhile.
     #[cold]
     #[inline(never)]
-    fn take_before(
+    fn take_anywhere(
         &self,
-        view: &View,
         date_ns: Option<u64>,
         now_ns: u64,
         n: u64,
     ) -> Option<Result<(), Denied>> {
-        match self.foretell_before(view, date_ns, now_ns, n) {
-            Ok(()) => self.append(view, n).then_some(Ok(())),
-            Err(denied) => self.stands(view).then_some(Err(denied)),
+        let view = self.view(now_ns).perhaps_dated(date_ns);
+        if !self.is_before_change(&view) {
+            return self.take_slowly(&view, now_ns, n);
         }
+        match self.foretell_before(&view, date_ns, now_ns, n) {
+            Ok(()) => self
+                .append_before(&view, date_ns, now_ns, n)
+                .then_some(Ok(())),
+            Err(denied) => self.stands(&view).then_some(Err(denied)),
+        }
+    }
+
+    /// Appends an admission of `n` units at a time before the last change, if the state is still what `view` saw. The next free
+    /// slot then holds a blank, too.
+    fn append_before(&self, view: &View, date_ns: Option<u64>, now_ns: u64, n: u64) -> bool {
+        let mut config = self.config.lock();
+        let seen = view.free;
+        let view = self.freeze(now_ns).perhaps_dated(date_ns);
+        if view.free != seen {
+            self.thaw(&mut config, &view, view.end);
+            return false;
+        }
+        let record = view.newest.followed_by(n, view.time_ns, self.lap(view.end));
+        let next = view.end.wrapping_add(1);
+        // Before the record, so that nobody takes that slot for free.
+        self.ring.store(next, Record::frozen(self.lap(next)).0);
+        self.ring.store(view.end, record.0);
+        let blank = Record::blank(view.time_ns, config.serial, self.lap(next));
+        config.serial += 1;
+        self.hints.newest.store(view.end, Ordering::Relaxed);
+        self.ring.store(next, blank.0);
+        true
     }
 
     /// What both quotas say to `n` units.
@@ -388,6 +418,10 @@ impl Log {
             if n == 0 {
                 if self.stands(&view) {
                     return 0;
+                }
+            } else if self.is_before_change(&view) {
+                if self.append_before(&view, None, now_ns, n) {
+                    return n;
                 }
             } else if self.append(&view, n) {
                 if let Left::Found(position, _) = left {
@@ -577,6 +611,12 @@ impl Log {
     /// `None` if the record at `newest` is not the newest, or the slot after it is frozen.
     #[inline(always)]
     fn view_at(&self, newest: u64, now_ns: u64) -> Option<View> {
+        self.view_if(newest, now_ns, || true)
+    }
+
+    /// The same, and `None` if the free slot has a blank and `is_settled` returns `false`.
+    #[inline(always)]
+    fn view_if(&self, newest: u64, now_ns: u64, is_settled: impl Fn() -> bool) -> Option<View> {
         let end = newest.wrapping_add(1);
         // First: all that is read after it is of one state if it is still there at the end.
         let free = self.record(end);
@@ -596,8 +636,14 @@ impl Log {
             time_ns: 0,
             first_ns: 0,
         };
-        let forgotten_ns = if free.is_blank() { free.time_ns() } else { 0 };
-        view.set_time(now_ns.max(record.time_ns()).max(forgotten_ns));
+        let mut time_ns = now_ns.max(record.time_ns());
+        if free.is_blank() {
+            if !is_settled() {
+                return None;
+            }
+            time_ns = time_ns.max(free.time_ns());
+        }
+        view.set_time(time_ns);
         Some(view)
     }
 
@@ -757,6 +803,7 @@ impl View {
         self
     }
 
+    #[inline(always)]
     fn perhaps_dated(self, date_ns: Option<u64>) -> Self {
         match date_ns {
             None => self,

@@ -264,3 +264,29 @@ fn c1_a_taker_never_decides_by_two_quotas() {
         |_, told| assert!((1..=3).contains(&told), "admitted {told}"),
     );
 }
+
+/// The limit is larger from the change on, and not before.
+#[test]
+fn c1_c4_takers_with_a_time_from_before_race_each_other_and_the_change() {
+    explore(
+        2,
+        || {
+            let model = Model::new(2, 3);
+            assert_eq!(model.take(1), 1);
+            model
+        },
+        0,
+        &[
+            |model| {
+                let set = model.log.set_quota(per_window(3), || 400);
+                set.expect("in range");
+                0
+            },
+            |model| model.take(1),
+            |model| model.take(1),
+        ],
+        |model, told| {
+            assert_eq!(told + model.take(1), 1);
+        },
+    );
+}

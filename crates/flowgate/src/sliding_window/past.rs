@@ -5,6 +5,9 @@
 //! set back), while nothing has been admitted since the change, is admitted only if both quotas admit it. Both are judged by the log
 //! at that time. Nothing is known of the times before the change before the last one: callers with such a time are refused until
 //! that change.
+//!
+//! A change leaves a blank in the free slot, and so does an admission at such a time, which takes the lock of changes for that. So
+//! decisions compare their time with the change only while the free slot has a blank.
 
 use crate::primitive::{AtomicU64, Ordering};
 
