@@ -9,7 +9,8 @@ pub use in_flight::*;
 pub use keyed::*;
 pub use limiters::*;
 
-use flowgate::{Denied, Limiter, Reservation, Timestamp, TokenBucket};
+use flowgate::engine::{Bucket, PaysBefore, Tokens};
+use flowgate::{Denied, Limiter, RateLimiter, Reservation, Timestamp};
 
 use crate::oracle::Oracle;
 use crate::script::{Op, Outcome, Retry, Setup, Step};
@@ -288,7 +289,7 @@ impl Subject for Any<'_> {
     }
 }
 
-/// A flowgate [`TokenBucket`] under test, with the reservations that were made and not cancelled.
+/// A flowgate [`TokenBucket`](flowgate::TokenBucket) or [`LeakyBucket`](flowgate::LeakyBucket) under test, with the reservations that were made and not cancelled.
 ///
 /// ```
 /// use flowgate::{ManualClock, TokenBucket};
@@ -305,14 +306,14 @@ impl Subject for Any<'_> {
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
 #[derive(Debug)]
-pub struct BucketSubject<'a> {
-    bucket: &'a TokenBucket,
+pub struct BucketSubject<'a, M: PaysBefore = Tokens> {
+    bucket: &'a RateLimiter<Bucket<M>>,
     held: Vec<Reservation<'a>>,
 }
 
-impl<'a> BucketSubject<'a> {
+impl<'a, M: PaysBefore> BucketSubject<'a, M> {
     /// Puts `bucket` to the test.
-    pub fn new(bucket: &'a TokenBucket) -> Self {
+    pub fn new(bucket: &'a RateLimiter<Bucket<M>>) -> Self {
         Self {
             bucket,
             held: Vec::new(),
@@ -364,7 +365,7 @@ impl<'a> BucketSubject<'a> {
     }
 }
 
-impl Subject for BucketSubject<'_> {
+impl<M: PaysBefore> Subject for BucketSubject<'_, M> {
     fn capabilities(&self) -> Capabilities {
         Capabilities::BUCKET
     }

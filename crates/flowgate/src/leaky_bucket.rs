@@ -1,17 +1,14 @@
 //! [`LeakyBucket`]: the [`TokenBucket`] that allows nothing at once unless it is told to.
 
 use crate::clock::Clock;
-use crate::limiter::Reservation;
-use crate::limiter::limiter_by_its_verbs;
+use crate::limiter::RateLimiter;
 use crate::primitive::const_unless_loom;
 use crate::quota::{Quota, QuotaError};
-use crate::room::waits_in_line;
-use crate::token_bucket::{Refill, TokenBucket, TokenBucketBuilder};
+use crate::token_bucket::{Bucket, Drops, Refill, TokenBucket, TokenBucketBuilder};
+#[cfg(all(feature = "std", not(flowgate_loom)))]
 use crate::verdict::Denied;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 use crate::{Spacing, Timestamp};
-use core::fmt;
-use core::ops::Deref;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 use core::time::Duration;
 
@@ -48,19 +45,19 @@ use core::time::Duration;
 /// [`slack`](LeakyBucketBuilder::slack), or a burst in the quota, lets as many operations beyond the first catch up
 /// after a rest, which makes a jittery caller come nearer to the rate. With slack s, s + 1 can come at once.
 ///
-/// # Verbs
+/// # Methods
 ///
-/// Those of [`TokenBucket`], which it dereferences to; the promises, costs and errors told there hold here.
-/// [`set_quota`](TokenBucket::set_quota) keeps the slack unless the new quota sets a burst.
+/// It has those of [`TokenBucket`], with the guarantees, costs and errors that are described there.
+/// [`set_quota`](RateLimiter::set_quota) keeps the slack unless the new quota sets a burst.
 /// [`Carry::Reset`](crate::Carry::Reset) lets 1 + slack operations more through, less what the bucket is in debt.
-/// [`reserve`](TokenBucket::reserve) says when the next turn is, for callers that pace themselves.
+/// [`reserve`](RateLimiter::reserve) returns when the next operation may start, for callers that pace themselves.
 ///
 /// # Source
 ///
 /// J. Turner, *New directions in communications*, IEEE Communications Magazine, 1986, as a meter; the
 /// continuous-state leaky bucket of ITU-T I.371, which also says that it and the virtual scheduling that
 /// is used here decide alike.
-pub struct LeakyBucket(pub(crate) TokenBucket);
+pub type LeakyBucket = RateLimiter<Bucket<Drops>>;
 
 impl LeakyBucket {
     const_unless_loom! {
@@ -70,7 +67,7 @@ impl LeakyBucket {
         #[cfg(feature = "std")]
         #[must_use]
         pub const fn new(quota: Quota) -> Self {
-            Self(TokenBucket::with_default_burst(quota, Clock::system(), Some(1)))
+            Self::over(Bucket::new(quota, Some(1)), Clock::system())
         }
     }
 
@@ -130,34 +127,6 @@ impl LeakyBucket {
     pub fn take_within(&self, max_wait: Duration) -> Result<Timestamp, Denied> {
         let turn = self.acquire().spacing(Spacing::AtLeast);
         turn.within(max_wait).block().map(|grant| grant.at())
-    }
-
-    /// [`TokenBucket::reserve_n`], here too because [`Limiter`](crate::Limiter) has another one of that name.
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn reserve_n(&self, n: u64) -> Result<Reservation<'_>, Denied> {
-        self.0.reserve_n(n)
-    }
-}
-
-impl Deref for LeakyBucket {
-    type Target = TokenBucket;
-
-    #[inline]
-    fn deref(&self) -> &TokenBucket {
-        &self.0
-    }
-}
-
-waits_in_line!(LeakyBucket, |bucket| &bucket.0);
-limiter_by_its_verbs!(LeakyBucket as TokenBucket, reserve_n;
-    policy: TokenBucket::policy, refund: TokenBucket::refund, charge: TokenBucket::charge);
-
-impl fmt::Debug for LeakyBucket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("LeakyBucket").field(&self.0).finish()
     }
 }
 
@@ -301,7 +270,7 @@ impl LeakyBucketBuilder {
         };
         *quota = quota.try_burst(burst)?;
         self.bucket.default_burst = Some(burst);
-        let mut bucket = self.bucket.build()?;
+        let (mut bucket, clock) = self.bucket.build_bucket()?;
         bucket.drain_up_to = match self.drain {
             Drain::Constant => 1,
             Drain::Proportional { up_to: 0 } => {
@@ -309,6 +278,6 @@ impl LeakyBucketBuilder {
             }
             Drain::Proportional { up_to } => up_to,
         };
-        Ok(LeakyBucket(bucket))
+        Ok(LeakyBucket::over(bucket, clock))
     }
 }

@@ -144,6 +144,28 @@ pub use verdict::Denied;
 pub use warm_up::{WarmUp, WarmUpBuilder};
 
 /// What the README shows runs, too.
+/// Type parameters of [`RateLimiter`]: what decides, and what it is capable of.
+///
+/// Name them in code that is generic over limiters:
+///
+/// ```
+/// use flowgate::engine::{Engine, Refunds};
+/// use flowgate::{FixedWindow, RateLimiter, TokenBucket};
+///
+/// fn retry<E: Engine + Refunds>(limiter: &RateLimiter<E>) -> u64 {
+///     limiter.refund(1)
+/// }
+///
+/// retry(&TokenBucket::new("1/s".parse()?));
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+pub mod engine {
+    pub use crate::limiter::engine::{Engine, Refunds, Requotas, Reserves};
+    pub use crate::segmented_window::Segments;
+    pub use crate::sliding_window::Log;
+    pub use crate::token_bucket::{Bucket, Debts, Drops, Mode, PaysBefore, Tokens};
+}
+
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 mod readme {}

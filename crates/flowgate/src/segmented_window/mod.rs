@@ -13,7 +13,7 @@ pub use builder::SegmentedWindowBuilder;
 use crate::limiter::RateLimiter;
 use crate::quota::{Quota, QuotaError};
 use core::time::Duration;
-use segments::Segments;
+pub use segments::Segments;
 
 /// Segments per window where the builder is not told.
 const DEFAULT_SEGMENTS: u64 = 10;

@@ -12,7 +12,7 @@ pub use builder::SlidingWindowBuilder;
 
 use crate::limiter::RateLimiter;
 use crate::quota::{Quota, QuotaError};
-use log::Log;
+pub use log::Log;
 
 /// At most **limit in every window** of time, wherever it begins.
 ///

@@ -95,6 +95,6 @@ macro_rules! reserves {
 
 reserves!(TokenBucket);
 reserves!(LeakyBucket);
-one_word!(TokenBucket, bucket => bucket.word, bucket.clock);
-one_word!(LeakyBucket, bucket => bucket.0.word, bucket.0.clock);
+one_word!(TokenBucket, bucket => bucket.engine.word, bucket.clock);
+one_word!(LeakyBucket, bucket => bucket.engine.word, bucket.clock);
 one_word!(FixedWindow, window => window.word, window.clock);

@@ -1,4 +1,4 @@
-use super::TokenBucket;
+use super::{Bucket, TokenBucket};
 use crate::alignment::Alignment;
 use crate::clock::{Clock, Timestamp};
 use crate::quota::{Quota, QuotaError};
@@ -195,6 +195,12 @@ impl TokenBucketBuilder {
     /// - the debt cannot be kept exactly,
     /// - there is an alignment, and tokens flow in continuously.
     pub fn build(self) -> Result<TokenBucket, QuotaError> {
+        let (bucket, clock) = self.build_bucket()?;
+        Ok(TokenBucket::over(bucket, clock))
+    }
+
+    /// The bucket, and the clock that it is to go by.
+    pub(crate) fn build_bucket<M>(self) -> Result<(Bucket<M>, Clock), QuotaError> {
         let quota = self.quota;
         let burst = quota.burst_units();
         let initial = self.initial.unwrap_or(burst);
@@ -218,13 +224,10 @@ impl TokenBucketBuilder {
         if !matches!(self.alignment, Alignment::Free) && self.refill != Refill::Interval {
             return Err(QuotaError::aligned_without_interval());
         }
-        let bucket = TokenBucket::with_default_burst(
-            quota,
-            self.clock.unwrap_or_default(),
-            self.default_burst,
-        );
-        let aligned_ns = self.alignment.begins_ns(&bucket.clock);
-        let now_ns = bucket.clock.latest().as_nanos();
+        let clock = self.clock.unwrap_or_default();
+        let bucket = Bucket::new(quota, self.default_burst);
+        let aligned_ns = self.alignment.begins_ns(&clock);
+        let now_ns = clock.latest().as_nanos();
         {
             let mut ledger = bucket.ledger.lock();
             ledger.refill = self.refill;
@@ -248,6 +251,6 @@ impl TokenBucketBuilder {
                 (parameters, tat, ())
             });
         }
-        Ok(bucket)
+        Ok((bucket, clock))
     }
 }

@@ -1,13 +1,14 @@
 //! Replacing the quota, or the way of refilling.
 
+use super::Refill;
+use super::bucket::{Bucket, Mode};
 use super::carry::{Carry, restated};
 use super::ledger::Ledger;
-use super::{Refill, TokenBucket};
 use crate::primitive::Ordering;
 use crate::quota::{Quota, QuotaError};
 use crate::word::Parameters;
 
-impl TokenBucket {
+impl<M: Mode> Bucket<M> {
     /// Replaces the quota by what `change` makes of the current one, settled at `now_ns()`.
     pub(super) fn change_quota(
         &self,
@@ -35,7 +36,6 @@ impl TokenBucket {
         carry: Carry,
         now_ns: impl Fn() -> u64,
     ) -> Result<(), QuotaError> {
-        let _change = self.room.reconfigure(self);
         let mut ledger = self.ledger.lock();
         let quota = change(&mut ledger)?.with_default_burst(ledger.default_burst);
         let ((now_ns, last_told_ns), before, after) = self.word.reconfigure(|old, tat| {
@@ -57,7 +57,7 @@ impl TokenBucket {
             if now_ns < last_told_ns {
                 let empty = new.latest_ticks(last_told_ns) + new.burst_ticks();
                 let mut told = empty - carry.gift(old, &new);
-                if self.pays_after {
+                if M::PAYS_AFTER {
                     let paid = old.latest_ticks(last_told_ns) + old.burst_ticks();
                     let owed = new.tokens_up(old, tat.saturating_sub(paid));
                     told = Parameters::saturated(told.saturating_add(owed));

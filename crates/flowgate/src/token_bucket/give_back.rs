@@ -1,20 +1,18 @@
 //! Giving back what was taken: reservations that are cancelled, refunds, and turns that nobody used.
 
-use super::TokenBucket;
+use super::bucket::{Bucket, Mode};
 use super::ledger::Ledger;
 use crate::algorithm::mul_div::mul_div;
 use crate::algorithm::token_bucket;
-use crate::clock::Timestamp;
-use crate::limiter::reservation::{Booking, Revoke};
+use crate::limiter::reservation::{Booking, Receipt};
 use crate::primitive::Ordering;
 use crate::word::{Step, View};
 
-impl TokenBucket {
+impl<M: Mode> Bucket<M> {
     /// See [`ledger`](super::ledger) for why this much. It may have cost less, by as much as `up_to` times.
     pub(super) fn cancel(&self, booking: &Booking, up_to: u64, now_ns: impl Fn() -> u64) -> u64 {
         let receipt = &booking.receipt;
         let (units, scale) = (u128::from(booking.units), receipt.units_per_token);
-        let _change = self.room.change(self);
         let mut ledger = self.ledger.lock();
         // If it is the last that was told a time, it is so no longer. Before the state changes: a reservation
         // that is made meanwhile from what the state was then fails, and tells its time again.
@@ -28,7 +26,8 @@ impl TokenBucket {
         let mut is_last = false;
         let units = self.give_back(&mut ledger, now_ns, told_ns, |ledger, view, now| {
             is_last = false;
-            let Some(full_at) = ledger.full_at(receipt, self, view.parameters.epoch) else {
+            let Some(full_at) = ledger.full_at(receipt, &self.given_back, view.parameters.epoch)
+            else {
                 return (0, 0);
             };
             let (own, _) = mul_div(units, view.parameters.token_ticks(), u128::from(scale));
@@ -45,9 +44,47 @@ impl TokenBucket {
         units
     }
 
+    /// Gives back all of it if nothing has happened since, and otherwise nothing.
+    pub(super) fn cancel_last(&self, booking: &Booking, now_ns: u64) -> u64 {
+        let Receipt {
+            state,
+            given_back,
+            epoch,
+            told_before_ns,
+            ..
+        } = booking.receipt;
+        // Holds back everybody else who gives back.
+        let ledger = self.ledger.lock();
+        // Before the state changes, as where a token bucket's reservation is cancelled.
+        let lowered = self.last_told_ns.compare_exchange(
+            booking.at_ns,
+            told_before_ns,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        let back = self.word.update_stored(now_ns, |view| {
+            let is_last = view.state == state
+                && view.parameters.epoch == epoch
+                && self.given_back.load(Ordering::Acquire) == given_back;
+            let now_ns = self.settled_ns(now_ns, &view.parameters, view.state);
+            let now = view.parameters.now_ticks(now_ns);
+            let cost = view.parameters.ticks(booking.units);
+            let tat = token_bucket::give_back(view.state, now, cost);
+            if !is_last || tat == view.state {
+                return Step::Stay(None);
+            }
+            let units = view.balance_at(now, tat) - view.balance_at(now, view.state);
+            Step::Move(tat, Some(u64::try_from(units).unwrap_or(0)))
+        });
+        if let (None, Ok(told_ns)) = (back, lowered) {
+            self.last_told_ns.fetch_max(told_ns, Ordering::AcqRel);
+        }
+        drop(ledger);
+        back.unwrap_or(0)
+    }
+
     /// As a cancelled reservation that everything still ahead was made after.
     pub(super) fn refund_at(&self, n: u64, now_ns: impl Fn() -> u64) -> u64 {
-        let _change = self.room.change(self);
         self.give_back(&mut self.ledger.lock(), now_ns, 0, |_, view, _| {
             let parameters = &view.parameters;
             // Perhaps that is what it cost, and perhaps more.
@@ -64,21 +101,15 @@ impl TokenBucket {
         }
     }
 
-    /// A refund of `n` units that were granted at `at`, but for what has flowed in again since: the bucket may have been
+    /// A refund of `n` units that were granted at `at_ns`, but for what has flowed in again since: the bucket may have been
     /// full but for them, and has then lost that.
-    pub(super) fn take_back_unknown(&self, at: Timestamp, n: u64) {
-        let _change = self.room.change(self);
-        self.give_back(
-            &mut self.ledger.lock(),
-            || self.clock.latest().as_nanos(),
-            0,
-            |_, view, now| {
-                let parameters = &view.parameters;
-                let taken = self.at_least(parameters.ticks(n));
-                let full_at = parameters.now_ticks(at.as_nanos()) + taken;
-                (taken.min(full_at.saturating_sub(now)), u128::MAX)
-            },
-        );
+    pub(super) fn take_back_unknown(&self, at_ns: u64, n: u64, now_ns: impl Fn() -> u64) {
+        self.give_back(&mut self.ledger.lock(), now_ns, 0, |_, view, now| {
+            let parameters = &view.parameters;
+            let taken = self.at_least(parameters.ticks(n));
+            let full_at = parameters.now_ticks(at_ns) + taken;
+            (taken.min(full_at.saturating_sub(now)), u128::MAX)
+        });
     }
 
     /// `taken` says how many ticks were taken that are still missing, and how many since. If any were, somebody
@@ -102,7 +133,7 @@ impl TokenBucket {
             let told_ns = if since > 0 { told_ns } else { 0 };
             let last_told_ns = Self::seen(&self.last_told_ns).max(told_ns);
             let standing = if last_told_ns > 0 && now_ns <= last_told_ns {
-                let largest = match self.pays_after {
+                let largest = match M::PAYS_AFTER {
                     // Beside a reservation that may go into debt there is no room for anything given back.
                     true => u64::MAX,
                     false => Self::seen(self.largest_told(parameters.epoch)),
@@ -136,18 +167,6 @@ impl TokenBucket {
             }
         }
         units
-    }
-}
-
-impl Revoke for TokenBucket {
-    fn revoke(&self, booking: &Booking, now: Option<Timestamp>) -> u64 {
-        match now {
-            Some(now) => {
-                self.at(now).note();
-                self.cancel(booking, 1, || now.as_nanos())
-            }
-            None => self.cancel(booking, 1, || self.clock.latest().as_nanos()),
-        }
     }
 }
 

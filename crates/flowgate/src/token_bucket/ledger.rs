@@ -32,10 +32,9 @@
 //! at 9 s. That no short history of reservations and cancellations breaks the promise is checked by
 //! trying all of them (`flowgate_testkit::exhaustive`).
 
-use super::TokenBucket;
 use super::builder::Refill;
 use crate::limiter::reservation::Receipt;
-use crate::primitive::Ordering;
+use crate::primitive::{AtomicU128, Ordering};
 use crate::quota::Quota;
 use crate::word::{BEFORE_ORIGIN, Parameters};
 use alloc::collections::VecDeque;
@@ -160,7 +159,7 @@ impl Ledger {
     pub(super) fn full_at(
         &self,
         receipt: &Receipt,
-        bucket: &TokenBucket,
+        given_back_now: &AtomicU128,
         current: u64,
     ) -> Option<i128> {
         let mut epoch = receipt.epoch;
@@ -181,7 +180,7 @@ impl Ledger {
             full_at = (change.after as i128).saturating_sub_unsigned(later);
             (epoch, given_back) = (change.epoch, change.given_back);
         }
-        let since = bucket.given_back.load(Ordering::Acquire) - given_back;
+        let since = given_back_now.load(Ordering::Acquire) - given_back;
         (epoch == current).then(|| full_at.saturating_sub_unsigned(since))
     }
 }

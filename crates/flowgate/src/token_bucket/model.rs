@@ -109,7 +109,10 @@ fn model_c4_a_time_from_before_two_changes_adds_no_credit() {
             .unwrap();
         let changed = Arc::clone(&bucket);
         let changer = thread::spawn(move || {
-            changed.at(full_at).set_quota(Quota::per_day(1).burst(1)).unwrap();
+            changed
+                .at(full_at)
+                .set_quota(Quota::per_day(1).burst(1))
+                .unwrap();
         });
         assert!(bucket.at(Timestamp::ORIGIN).try_acquire().is_err());
         changer.join().expect("no panic");

@@ -1,6 +1,6 @@
 //! What needs a look inside: that the two layouts of the word are one limiter.
 
-use super::{Carry, TokenBucket};
+use super::{Bucket, Carry, TokenBucket};
 use crate::clock::{ManualClock, Timestamp};
 use crate::quota::Quota;
 use crate::word::{Layout, Parameters};
@@ -9,13 +9,13 @@ use proptest::prelude::*;
 
 /// A full bucket that was made to use the 128-bit word.
 fn widened(quota: Quota) -> TokenBucket {
-    let bucket = TokenBucket::with_default_burst(quota, ManualClock::new().into(), None);
+    let bucket = TokenBucket::over(Bucket::new(quota, None), ManualClock::new().into());
     widen(&bucket);
     bucket
 }
 
 fn widen(bucket: &TokenBucket) {
-    bucket.word.reconfigure(|old, tat| {
+    bucket.engine.word.reconfigure(|old, tat| {
         (
             Parameters {
                 layout: Layout::Wide,
@@ -29,7 +29,7 @@ fn widen(bucket: &TokenBucket) {
 }
 
 fn layout(bucket: &TokenBucket, now_ns: u64) -> Layout {
-    bucket.word.view(now_ns).parameters.layout
+    bucket.engine.word.view(now_ns).parameters.layout
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -108,7 +108,7 @@ proptest! {
     ) {
         let quota = Quota::new(count, Duration::from_secs(1)).and_then(|q| q.try_burst(burst));
         let quota = quota.expect("a quota within range");
-        let narrow = TokenBucket::with_default_burst(quota, ManualClock::new().into(), None);
+        let narrow = TokenBucket::over(Bucket::new(quota, None), ManualClock::new().into());
         let wide = widened(quota);
         let mut now_ns = 0;
         for (step_ns, operation) in script {
@@ -130,10 +130,10 @@ proptest! {
 fn c4_the_base_moves_with_the_state() {
     for count in [1000, 999, 999_999] {
         let quota = Quota::per_second(count).burst(3);
-        let bucket = TokenBucket::with_default_burst(quota, ManualClock::new().into(), None);
+        let bucket = TokenBucket::over(Bucket::new(quota, None), ManualClock::new().into());
         let at = |ns| bucket.at(Timestamp::from_nanos(ns));
         assert_eq!(layout(&bucket, 0), Layout::Narrow { base_ns: 0 });
-        let span_ns = bucket.word.view(0).parameters.narrow_span_ns;
+        let span_ns = bucket.engine.word.view(0).parameters.narrow_span_ns;
         let mut now_ns = span_ns - 1;
         assert_eq!(at(now_ns).take_up_to(10), 3);
         assert_eq!(layout(&bucket, now_ns), Layout::Narrow { base_ns: 0 });
@@ -156,10 +156,9 @@ fn c4_the_base_moves_with_the_state() {
 
 #[test]
 fn c8_a_reservation_far_ahead_leaves_the_narrow_word() {
-    let bucket = TokenBucket::with_default_burst(
-        Quota::per_day(1).burst(100),
+    let bucket = TokenBucket::over(
+        Bucket::new(Quota::per_day(1).burst(100), None),
         ManualClock::new().into(),
-        None,
     );
     assert!(matches!(layout(&bucket, 0), Layout::Narrow { .. }));
     let at = bucket.at(Timestamp::ORIGIN);
