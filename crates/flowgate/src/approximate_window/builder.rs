@@ -1,5 +1,5 @@
 use super::ApproximateWindow;
-use crate::algorithm::approximate_window::State;
+use super::engine::Approximate;
 use crate::clock::{Clock, Timestamp};
 use crate::quota::{Quota, QuotaError};
 
@@ -59,15 +59,8 @@ impl ApproximateWindowBuilder {
     ///
     /// [`QuotaError`] if the quota sets a burst, or its count is over 16,777,215 units.
     pub fn build(self) -> Result<ApproximateWindow, QuotaError> {
-        let parameters = super::parameters_for(&self.quota)?;
-        let state = State {
-            start_ns: self.align_ns % parameters.window.length_ns,
-            previous: 0,
-            current: 0,
-        };
+        let engine = Approximate::new(self.quota, self.align_ns)?;
         let clock = self.clock.unwrap_or_default();
-        Ok(ApproximateWindow::with(
-            self.quota, parameters, state, clock,
-        ))
+        Ok(ApproximateWindow::over(engine, clock))
     }
 }

@@ -2,12 +2,13 @@
 
 use crate::algorithm::approximate_window::{State, Window};
 use crate::cell;
+use crate::quota::{Quota, QuotaError};
 
 /// Limits in units are below this, so that a count fits its bits.
 pub(super) const LIMIT_END: u64 = 1 << COUNT_BITS;
 const COUNT_BITS: u32 = 24;
 
-/// What is in force.
+/// The current quota, in the terms of the algorithm.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parameters {
     pub(super) window: Window,
@@ -36,6 +37,23 @@ impl cell::Parameters<3> for Parameters {
             units_per_token,
         }
     }
+}
+
+/// The parameters of `quota`, if it is one for a window.
+pub(super) fn parameters_for(quota: &Quota) -> Result<Parameters, QuotaError> {
+    let (limit, length_ns) = quota.window()?;
+    if limit >= LIMIT_END {
+        return Err(QuotaError::out_of_range(
+            "a window's limit",
+            limit,
+            1,
+            LIMIT_END - 1,
+        ));
+    }
+    Ok(Parameters {
+        window: Window { limit, length_ns },
+        units_per_token: quota.scale(),
+    })
 }
 
 /// ```text

@@ -1,4 +1,5 @@
-use super::{DecayingBucket, parameters};
+use super::DecayingBucket;
+use super::level::Decaying;
 use crate::clock::Clock;
 use crate::quota::QuotaError;
 use core::time::Duration;
@@ -51,8 +52,7 @@ impl DecayingBucketBuilder {
     ///
     /// [`QuotaError`] if the capacity is not 1 to 4,294,967,295, or the half-life not 1 ns to 292 years.
     pub fn build(self) -> Result<DecayingBucket, QuotaError> {
-        let (capacity, half_life) = parameters::checked(self.capacity, self.half_life)?;
-        let clock = self.clock.unwrap_or_default();
-        Ok(DecayingBucket::with(capacity, half_life, clock))
+        let engine = Decaying::new(self.capacity, self.half_life)?;
+        Ok(DecayingBucket::over(engine, self.clock.unwrap_or_default()))
     }
 }

@@ -11,7 +11,7 @@ const MAX_CAPACITY: u64 = (1 << 32) - 1;
 /// 292 years.
 const MAX_HALF_LIFE_NS: u64 = i64::MAX as u64;
 
-/// What is in force.
+/// The current settings, in the terms of the algorithm.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parameters(pub(super) Bucket);
 

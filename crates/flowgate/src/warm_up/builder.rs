@@ -1,10 +1,7 @@
-use super::parameters::Parameters;
-use super::{Settings, WarmUp};
-use crate::cell::{Cell, Parameters as _};
+use super::WarmUp;
+use super::warming::Warming;
 use crate::clock::Clock;
-use crate::primitive::{AtomicU64, Lock};
 use crate::quota::{Quota, QuotaError};
-use crate::room::Room;
 use core::time::Duration;
 
 /// Settings of a [`WarmUp`].
@@ -81,21 +78,7 @@ impl WarmUpBuilder {
     /// for 997/s), or 2³⁷ to 2³⁸ units' worth, but no less than 2⁴⁷ ticks, whichever is shorter:
     /// 4.6 years for 1000/s, by the units, and 73 years for 100/s.
     pub fn build(self) -> Result<WarmUp, QuotaError> {
-        let parameters = Parameters::new(&self.quota, self.warm_up, self.cold_factor)?;
-        let (parameters, word) = parameters.rebased(parameters.cold());
-        Ok(WarmUp {
-            cell: Cell::new(parameters.to_words(), word),
-            clock: self.clock.unwrap_or_default(),
-            newest_ns: AtomicU64::new(0),
-            last_told_ns: AtomicU64::new(0),
-            settings: Lock::new(Settings {
-                quota: self.quota,
-                warm_up: self.warm_up,
-                cold_factor: self.cold_factor,
-                earlier_rates_until_ns: 0,
-            }),
-            last_turn: Lock::new(None),
-            room: Room::new(),
-        })
+        let engine = Warming::new(self.quota, self.warm_up, self.cold_factor)?;
+        Ok(WarmUp::over(engine, self.clock.unwrap_or_default()))
     }
 }

@@ -1,7 +1,8 @@
 //! Every step against Guava's definitions, in fractions: permits, nanoseconds, and none of the integer tricks.
 
+use super::WarmUp;
 use super::parameters::Parameters;
-use super::{State, WarmUp};
+use crate::algorithm::warm_up::State;
 use crate::clock::{ManualClock, Timestamp};
 use crate::quota::Quota;
 use core::cmp::Ordering;
@@ -190,7 +191,7 @@ fn assert_rounded_up(what: &str, got: &Fraction, exact: &Fraction, step: &Fracti
 }
 
 fn seen(limiter: &WarmUp) -> (Parameters, State) {
-    let (parameters, word) = limiter.cell.view();
+    let (parameters, word) = limiter.engine.cell.view();
     (parameters, parameters.unpack(word))
 }
 
