@@ -160,10 +160,15 @@ pub use warm_up::{WarmUp, WarmUpBuilder};
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
 pub mod engine {
+    pub use crate::approximate_window::Approximate;
+    pub use crate::decaying_bucket::Decaying;
+    pub use crate::fixed_window::Windows;
     pub use crate::limiter::engine::{Engine, Refunds, Requotas, Reserves};
     pub use crate::segmented_window::Segments;
     pub use crate::sliding_window::Log;
     pub use crate::token_bucket::{Bucket, Debts, Drops, Mode, PaysBefore, Tokens};
+    pub use crate::unlimited::NoLimit;
+    pub use crate::warm_up::Warming;
 }
 
 #[cfg(doctest)]

@@ -4,7 +4,7 @@ use super::parameters::{LIMIT_END, Parameters, pack, parameters_for, unpack};
 use crate::algorithm::approximate_window::{State, Wait};
 use crate::cell::{Cell, Step};
 use crate::limiter::Snapshot;
-use crate::limiter::engine::{BoundsQuota, Engine, Refunds, Request, Requotas, Times};
+use crate::limiter::engine::{Engine, Refunds, Request, Requotas, Times};
 use crate::limiter::reservation::Receipt;
 use crate::policy::Policy;
 use crate::primitive::{AtomicU64, Lock, Ordering};
@@ -218,8 +218,6 @@ impl Requotas for Approximate {
         Ok(())
     }
 }
-
-impl BoundsQuota for Approximate {}
 
 impl Parameters {
     /// Whether a unit or a window is not the same under `new`.

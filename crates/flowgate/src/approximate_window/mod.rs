@@ -10,7 +10,7 @@ pub use builder::ApproximateWindowBuilder;
 
 use crate::limiter::RateLimiter;
 use crate::quota::{Quota, QuotaError};
-use engine::Approximate;
+pub use engine::Approximate;
 
 /// At most **2 · limit − 1** in any window, and about the limit if operations come evenly: a sliding window
 /// estimated from two counters.

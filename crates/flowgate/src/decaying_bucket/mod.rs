@@ -15,7 +15,7 @@ use crate::clock::Timestamp;
 use crate::limiter::{At, RateLimiter};
 use crate::quota::QuotaError;
 use core::time::Duration;
-use level::Decaying;
+pub use level::Decaying;
 
 /// A leaky bucket that leaks faster the fuller it is: its level never exceeds the **capacity**, and halves with every
 /// **half-life**.

@@ -1,9 +1,8 @@
-use super::{FixedWindow, Settings, at, count_bits};
+use super::{FixedWindow, Settings, Windows, change, count_bits};
 use crate::alignment::Alignment;
 use crate::clock::{Clock, Timestamp};
 use crate::primitive::Lock;
 use crate::quota::{Quota, QuotaError};
-use crate::room::Room;
 use crate::word::Word;
 
 /// Settings of a [`FixedWindow`] other than the default ones.
@@ -129,7 +128,7 @@ impl FixedWindowBuilder {
     ///
     /// [`QuotaError`] if the quota sets a burst, or the limit is 2⁴⁸ or more.
     pub fn build(self) -> Result<FixedWindow, QuotaError> {
-        let (limit, window_ns) = at::limit_of(&self.quota)?;
+        let (limit, window_ns) = change::limit_of(&self.quota)?;
         let clock = self.clock.unwrap_or_default();
         let settings = Settings {
             kept: None,
@@ -138,12 +137,11 @@ impl FixedWindowBuilder {
             quota: self.quota,
             begins_ns: self.alignment.begins_ns(&clock),
         };
-        Ok(FixedWindow {
+        let windows = Windows {
             word: Word::new(settings.parameters(limit, window_ns, count_bits(limit))),
-            clock,
             clock_free: self.clock_free,
             settings: Lock::new(settings),
-            room: Room::new(),
-        })
+        };
+        Ok(FixedWindow::over(windows, clock))
     }
 }

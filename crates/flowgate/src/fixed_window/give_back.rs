@@ -1,9 +1,9 @@
 //! Giving back what was counted: refunds, and grants that were given up unseen.
 
-use super::{FixedWindow, Settings};
+use super::{Settings, Windows};
 use crate::word::{Step, View};
 
-impl FixedWindow {
+impl Windows {
     /// Takes units off the count of the newest window, and returns how many. `asked` returns how many it may be, and
     /// whether they were counted when the window began.
     ///

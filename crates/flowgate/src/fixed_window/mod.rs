@@ -1,24 +1,22 @@
 //! [`FixedWindow`]: the public face over [`algorithm::fixed_window`](crate::algorithm::fixed_window).
 
-mod at;
 mod builder;
+mod change;
+mod engine;
 mod give_back;
-mod supply;
 #[cfg(feature = "std")]
 mod wall;
 
 pub use builder::FixedWindowBuilder;
 
-use crate::clock::{Clock, Timestamp};
-use crate::limiter::At;
-use crate::limiter::{Snapshot, limiter_by_its_verbs};
-use crate::policy::Policy;
+use crate::clock::Timestamp;
+use crate::limiter::RateLimiter;
 use crate::primitive::Lock;
-use crate::quota::{Quota, QuotaError};
-use crate::room::{Room, waits_in_line};
+use crate::quota::Quota;
+#[cfg(feature = "std")]
+use crate::quota::QuotaError;
 use crate::verdict::Denied;
 use crate::word::{self, Parameters, Word};
-use core::fmt;
 
 /// The largest limit: what fits beside an instant of the whole clock in 128 bits.
 const MAX_LIMIT: u64 = (1 << 48) - 1;
@@ -82,14 +80,32 @@ const MAX_LIMIT: u64 = (1 << 48) - 1;
 ///
 /// As [`TokenBucket`](crate::TokenBucket): one clock reading and one compare-and-swap on 64 bits; on 128 where window, in ns, times
 /// the least power of two above the limit is over 2⁵³ (1000 per 2.4 hours), or the limit is 2²⁴ or more. [`clock_free`](FixedWindowBuilder::clock_free) does without
-/// the clock while the window is not full. [`is_lock_free`](Self::is_lock_free) tells whether the target has a 128-bit
+/// the clock while the window is not full. [`is_lock_free`](RateLimiter::is_lock_free) tells whether the target has a 128-bit
 /// compare-and-swap.
-pub struct FixedWindow {
+///
+/// # Refunds
+///
+/// [`refund`](RateLimiter::refund) gives back units that were counted in the open window, the newest first. Units of an earlier
+/// window do not come back.
+///
+/// # Changing the quota
+///
+/// [`set_quota`](RateLimiter::set_quota) keeps what is counted in the open window, so that no window admits more than the larger
+/// of the limits:
+///
+/// - until the window has lasted for the new period;
+/// - if windows are aligned, until the first beginning of a new window after it has lasted for the shorter of the two
+///   periods (less a thousandth of it, up to a second).
+///
+/// If a token is divided into other units than before, the count is restated in those, rounded up.
+pub type FixedWindow = RateLimiter<Windows>;
+
+/// Windows one after the other, of which the open one has a count.
+#[derive(Debug)]
+pub struct Windows {
     pub(crate) word: Word<word::FixedWindow>,
-    pub(crate) clock: Clock,
     clock_free: bool,
     settings: Lock<Settings>,
-    room: Room,
 }
 
 /// What the parameters in force were made of.
@@ -103,7 +119,7 @@ struct Settings {
     /// When tokens were last divided into other units.
     rescaled_ns: Option<u64>,
     /// The end of the window in which one unit stays counted in place of the first operation
-    /// ([`FixedWindow::uncount`]).
+    /// ([`Windows::uncount`]).
     stands_in_ns: Option<u128>,
 }
 
@@ -131,124 +147,26 @@ const fn count_bits(most: u64) -> u32 {
 }
 
 impl FixedWindow {
-    /// A limiter on [`Clock::system`], with a window that begins with the first operation.
+    /// Creates a limiter on [`Clock::system`](crate::Clock::system), with a window that begins with the first operation.
     ///
     /// # Errors
     ///
-    /// [`QuotaError`] if the quota sets a burst, or the limit is 2⁴⁸ or more.
+    /// Returns [`QuotaError`] if the quota sets a burst, or the limit is 2⁴⁸ or more.
     #[cfg(feature = "std")]
     pub fn new(quota: Quota) -> Result<Self, QuotaError> {
         Self::builder(quota).build()
     }
 
-    /// A limiter with another clock, aligned windows, or the clock-free form.
+    /// Returns a builder, for another clock, aligned windows, or the clock-free form.
     pub fn builder(quota: Quota) -> FixedWindowBuilder {
         FixedWindowBuilder::new(quota)
     }
 
-    /// Counts one token, or says why not.
-    ///
-    /// # Errors
-    ///
-    /// [`Denied`] if the window is full; nothing is then counted.
-    #[inline]
-    pub fn try_acquire(&self) -> Result<(), Denied> {
-        if self.clock_free && self.word.take_token_of_window() {
-            return Ok(());
-        }
-        self.at_now().try_acquire()
-    }
-
-    /// Counts `n` units, all or none.
-    ///
-    /// # Errors
-    ///
-    /// [`Denied`] if the window has no room for them, [`Denied::is_never`] if none has; nothing is then counted.
-    #[inline]
-    pub fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
-        if self.clock_free && self.word.take_units_of_window(n) {
-            return Ok(());
-        }
-        self.at_now().try_acquire_n(n)
-    }
-
-    /// Counts what the window has room for, up to `n` units, and says how much that was.
-    pub fn take_up_to(&self, n: u64) -> u64 {
-        self.at_now().take_up_to(n)
-    }
-
     /// Counts at least `min` units, and up to `max` if there is as much room.
     pub(crate) fn draw_now(&self, min: u64, max: u64) -> Result<u64, Denied> {
-        self.at_now().draw(min, max)
-    }
-
-    /// Takes `n` units off the count, and says how many it was: what was counted in the window that is open, the newest
-    /// first. What was counted in an earlier one cannot come back.
-    ///
-    /// ```
-    /// # use flowgate::{FixedWindow, ManualClock};
-    /// let limiter = FixedWindow::builder("10/h".parse()?).clock(ManualClock::new()).build()?;
-    /// limiter.try_acquire_n(7)?;
-    /// assert_eq!(limiter.refund(2), 2);
-    /// assert_eq!(limiter.available(), 5);
-    /// assert_eq!(limiter.refund(100), 5);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn refund(&self, n: u64) -> u64 {
-        self.at_now().refund(n)
-    }
-
-    /// How many units the window has room for.
-    pub fn available(&self) -> u64 {
-        self.at_now().available()
-    }
-
-    /// Limit, room that is left, and the time until the window ends (zero if nothing is counted), seen at one instant.
-    ///
-    /// ```
-    /// # use flowgate::{FixedWindow, ManualClock};
-    /// # use std::time::Duration;
-    /// let time = ManualClock::new();
-    /// let limiter = FixedWindow::builder("10/min".parse()?).clock(&time).build()?;
-    /// limiter.try_acquire_n(3)?; // the window begins
-    /// time.advance(Duration::from_secs(20));
-    /// let seen = limiter.snapshot();
-    /// assert_eq!((seen.limit, seen.remaining), (10, 7));
-    /// assert_eq!(seen.reset_after, Duration::from_secs(40));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn snapshot(&self) -> Snapshot {
-        self.at_now().snapshot()
-    }
-
-    /// The quota in force.
-    pub fn quota(&self) -> Quota {
-        self.settings.lock().quota
-    }
-
-    /// Puts another quota in force.
-    ///
-    /// Threads that decide meanwhile decide wholly by the old quota or wholly by the new one. What is counted in
-    /// the window that is open stays counted, so that no window admits more than the larger of the limits: until it has lasted for the
-    /// new period, or, if windows are aligned, until the first beginning of a new one after it has lasted for
-    /// the shorter of the two periods (or all but a thousandth of it, up to a second). If a token is divided into other units than
-    /// before, the count is restated in those, rounded up.
-    ///
-    /// ```
-    /// # use flowgate::FixedWindow;
-    /// let limiter = FixedWindow::new("10/h".parse()?)?;
-    /// limiter.try_acquire_n(8)?;
-    /// limiter.set_quota("20/h".parse()?)?;
-    /// assert_eq!(limiter.available(), 12); // the 8 stay counted
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`new`](Self::new); nothing is then changed.
-    pub fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
-        let change = |settings| Settings { quota, ..settings };
-        self.change(change, || self.clock.latest().as_nanos())
+        let at = self.at_now();
+        let door = || at.pass(Some(max.max(min).min(1)));
+        self.engine.draw(at.now_ns, min, max, door)
     }
 
     /// Lets windows begin a whole number of windows before and after `begins`.
@@ -276,70 +194,10 @@ impl FixedWindow {
             begins_ns: Some(begins_ns),
             ..settings
         };
+        let _change = self.room.reconfigure(self);
         // The quota has been accepted before.
-        let _ = self.change(change, || self.clock.latest().as_nanos());
-    }
-
-    /// The same verbs at a time of your own; see [`TokenBucket::at`](crate::TokenBucket::at). They always look at
-    /// that time, [`clock_free`](FixedWindowBuilder::clock_free) or not.
-    ///
-    /// ```
-    /// # use flowgate::{FixedWindow, Timestamp};
-    /// let limiter = FixedWindow::new("2/s".parse()?)?;
-    /// let admitted: Vec<_> = (0..2_500)
-    ///     .filter(|&ms| limiter.at(Timestamp::from_nanos(ms * 1_000_000)).try_acquire().is_ok())
-    ///     .collect();
-    /// assert_eq!(admitted, [0, 1, 1000, 1001, 2000, 2001]);
-    /// # Ok::<(), flowgate::QuotaError>(())
-    /// ```
-    pub fn at(&self, now: Timestamp) -> At<'_, Self> {
-        At::new(self, now.as_nanos())
-    }
-
-    /// The clock that this limiter decides by.
-    pub fn clock(&self) -> &Clock {
-        &self.clock
-    }
-
-    /// Whether every limit is kept without a lock on this machine.
-    ///
-    /// `false` where the processor has no 128-bit compare-and-swap: the limits that need one are then kept as exactly,
-    /// under a lock.
-    ///
-    /// ```
-    /// # use flowgate::FixedWindow;
-    /// let limiter = FixedWindow::new("1000/min".parse()?)?;
-    /// if !limiter.is_lock_free() {
-    ///     eprintln!("decisions take a lock on this machine");
-    /// }
-    /// # Ok::<(), flowgate::QuotaError>(())
-    /// ```
-    pub fn is_lock_free(&self) -> bool {
-        crate::primitive::AtomicU128::is_lock_free()
-    }
-
-    #[inline]
-    fn now_ns(&self) -> u64 {
-        self.clock.now().as_nanos()
-    }
-
-    #[inline]
-    fn at_now(&self) -> At<'_, Self> {
-        At::new(self, self.now_ns())
-    }
-}
-
-waits_in_line!(FixedWindow, |window| window);
-limiter_by_its_verbs!(FixedWindow as FixedWindow;
-    policy: |window| Policy::new(window.quota(), false), refund: FixedWindow::refund,
-    charge: FixedWindow::take_up_to);
-
-impl fmt::Debug for FixedWindow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FixedWindow")
-            .field("quota", &self.quota())
-            .field("available", &self.available())
-            .field("clock", &self.clock)
-            .finish_non_exhaustive()
+        let _ = self
+            .engine
+            .change(change, || self.clock.latest().as_nanos());
     }
 }

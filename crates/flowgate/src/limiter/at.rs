@@ -1,6 +1,6 @@
 //! Every method of a limiter at a given time; the methods by the clock are these at the time that it shows.
 
-use super::engine::{BoundsQuota, Engine, Refunds, Request, Reserves, SuppliedTime};
+use super::engine::{Engine, Refunds, Request, Requotas, Reserves, SuppliedTime};
 use super::reservation::Reservation;
 use super::{RateLimiter, Snapshot};
 use crate::quota::{Quota, QuotaError};
@@ -240,7 +240,7 @@ impl<E: Engine + Refunds> At<'_, RateLimiter<E>> {
     }
 }
 
-impl<E: Engine + BoundsQuota> At<'_, RateLimiter<E>> {
+impl<E: Engine + Requotas> At<'_, RateLimiter<E>> {
     /// [`RateLimiter::set_quota`] at this time.
     ///
     /// # Errors

@@ -250,6 +250,3 @@ pub trait Requotas {
     #[doc(hidden)]
     fn set_quota(&self, quota: Quota, times: &dyn Times) -> Result<(), QuotaError>;
 }
-
-/// Engines that do not accept every quota. Sealed.
-pub trait BoundsQuota: Requotas {}

@@ -6,8 +6,8 @@ pub(crate) mod engine;
 pub(crate) mod reservation;
 mod supply;
 
+pub(crate) use any::sealed;
 pub use any::{Limit, Limiter, Snapshot};
-pub(crate) use any::{limiter_by_its_verbs, sealed};
 pub use at::At;
 pub(crate) use at::{ByClock, TimeSource};
 pub use reservation::Reservation;
@@ -20,7 +20,7 @@ use crate::verdict::Denied;
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
-use engine::{BoundsQuota, Engine, Refunds, Request, Requotas, Reserves};
+use engine::{Engine, Refunds, Request, Requotas, Reserves};
 
 /// A limiter of a rate: an algorithm `E` with its state, a clock, and the queue of those that wait.
 ///
@@ -364,7 +364,7 @@ impl<E: Engine + Requotas> RateLimiter<E> {
     }
 }
 
-impl<E: Engine + BoundsQuota> RateLimiter<E> {
+impl<E: Engine + Requotas> RateLimiter<E> {
     /// Replaces the quota.
     ///
     /// Concurrent decisions use either the old or the new quota, never a mix. Each limiter's page states what of the

@@ -83,7 +83,7 @@ pub use door::Line;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 pub(crate) use park::block_on;
 pub use settings::{Order, Precision, Spacing};
-pub(crate) use supply::{Supply, waits_in_line};
+pub(crate) use supply::Supply;
 pub use ticks::Ticks;
 pub(crate) use turn::{Granted, Turn};
 

@@ -2,7 +2,7 @@
 
 use super::segments::Segments;
 use crate::limiter::Snapshot;
-use crate::limiter::engine::{BoundsQuota, Engine, Refunds, Requotas, Times};
+use crate::limiter::engine::{Engine, Refunds, Requotas, Times};
 use crate::limiter::reservation::Receipt;
 use crate::policy::Policy;
 use crate::quota::{Quota, QuotaError};
@@ -114,5 +114,3 @@ impl Requotas for Segments {
         self.set_quota(quota, || (times.now_ns(), times.latest_ns()))
     }
 }
-
-impl BoundsQuota for Segments {}

@@ -2,7 +2,7 @@
 
 use super::log::Log;
 use crate::limiter::Snapshot;
-use crate::limiter::engine::{BoundsQuota, Engine, Refunds, Requotas, Times};
+use crate::limiter::engine::{Engine, Refunds, Requotas, Times};
 use crate::limiter::reservation::Receipt;
 use crate::policy::Policy;
 use crate::quota::{Quota, QuotaError};
@@ -112,5 +112,3 @@ impl Requotas for Log {
         self.set_quota(quota, || times.now_ns())
     }
 }
-
-impl BoundsQuota for Log {}

@@ -97,4 +97,4 @@ reserves!(TokenBucket);
 reserves!(LeakyBucket);
 one_word!(TokenBucket, bucket => bucket.engine.word, bucket.clock);
 one_word!(LeakyBucket, bucket => bucket.engine.word, bucket.clock);
-one_word!(FixedWindow, window => window.word, window.clock);
+one_word!(FixedWindow, window => window.engine.word, window.clock);

@@ -4,7 +4,7 @@ use super::bucket::{Bucket, Mode};
 use super::{Carry, Refill};
 use crate::algorithm::token_bucket;
 use crate::limiter::Snapshot;
-use crate::limiter::engine::{BoundsQuota, Engine, Refunds, Request, Requotas, Reserves, Times};
+use crate::limiter::engine::{Engine, Refunds, Request, Requotas, Reserves, Times};
 use crate::limiter::reservation::{Booking, Receipt};
 use crate::policy::Policy;
 use crate::primitive::Ordering;
@@ -272,8 +272,6 @@ impl<M: Mode> Requotas for Bucket<M> {
         self.change_quota(|_| Ok(quota), Carry::Kept, || times.latest_ns())
     }
 }
-
-impl<M: Mode> BoundsQuota for Bucket<M> {}
 
 impl<M: Mode> Bucket<M> {
     /// Takes at least `min` units, and up to `max` if there are as many.

@@ -3,7 +3,7 @@
 use super::parameters::Parameters;
 use super::warming::Warming;
 use crate::limiter::Snapshot;
-use crate::limiter::engine::{BoundsQuota, Engine, Refunds, Request, Requotas, Reserves, Times};
+use crate::limiter::engine::{Engine, Refunds, Request, Requotas, Reserves, Times};
 use crate::limiter::reservation::{Booking, Receipt};
 use crate::policy::Policy;
 use crate::primitive::Ordering;
@@ -235,5 +235,3 @@ impl Requotas for Warming {
         Ok(())
     }
 }
-
-impl BoundsQuota for Warming {}

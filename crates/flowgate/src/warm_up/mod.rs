@@ -13,7 +13,7 @@ use crate::limiter::RateLimiter;
 use crate::quota::{Quota, QuotaError};
 #[cfg(feature = "std")]
 use core::time::Duration;
-use warming::Warming;
+pub use warming::Warming;
 
 /// Ramps up from cold: the costs of all grants in any span but the last are at most the span, and a grant costs
 /// more the longer the limiter has been idle.
