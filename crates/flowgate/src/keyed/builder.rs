@@ -163,8 +163,12 @@ impl<A: KeyedAlgorithm> KeyedBuilder<A> {
 
     /// Makes the limiter as [`Keyed::export`] told it, with the seed and capacity of that one, and what its keys have taken.
     /// Quota, clock and all other settings are this builder's; what has been taken stays taken as if the quota had been
-    /// [changed](Keyed::set_quota), and as if no time had passed in between. A bucket refuses every request with a
-    /// [time](Keyed::at) before the import.
+    /// [changed](Keyed::set_quota), and as if no time had passed in between.
+    ///
+    /// - A bucket refuses every request with a [time](Keyed::at) before the import.
+    /// - A window refuses such a request, or counts it in the window that was open at the import.
+    /// - The exporter's clock may have been set back to a time before the exporter's last change of quota. The limiter then
+    ///   refuses every request until as much time has passed since the import.
     ///
     /// ```
     /// use flowgate::Keyed;

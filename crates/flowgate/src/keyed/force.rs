@@ -72,14 +72,28 @@ impl InForce {
     }
 
     #[inline(always)]
-    fn read(&self, load: impl Fn(&Version<WORDS>, u64) -> Terms) -> Terms {
+    fn read<T>(&self, load: impl Fn(&Version<WORDS>, u64) -> T) -> T {
         loop {
             let generation = self.generation.load(Ordering::Acquire);
             let read = |version: &_| load(version, generation);
-            if let Some(terms) = self.terms.read(generation, read) {
-                return terms;
+            if let Some(value) = self.terms.read(generation, read) {
+                return value;
             }
             core::hint::spin_loop();
+        }
+    }
+
+    /// Since when the terms in force have been so; 0 for the first ones, unless [`begin`](Self::begin) says otherwise.
+    pub(crate) fn current_from_ns(&self) -> u64 {
+        self.read(|version, _| version.word(CURRENT_FROM_NS))
+    }
+
+    /// Nobody knows what was in force before `from_ns`. To be said before anybody decides, and before the first change.
+    pub(crate) fn begin(&self, from_ns: u64) {
+        let generation = self.generation.load(Ordering::Relaxed);
+        let words = words(&self.terms(), from_ns);
+        for known in [generation, generation.wrapping_sub(1)] {
+            self.terms.fill(known, &words);
         }
     }
 

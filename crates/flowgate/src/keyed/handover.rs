@@ -1,7 +1,8 @@
 //! What a limiter knows of its keys, as bytes, for another process.
 //!
 //! Numbers of 64 bits, the lowest byte first: a head, each entry as its line and two halves, each cell of the sketch as its
-//! index and itself, the largest burst, how far decisions are ahead of the clock, and a checksum, which is the hash of all before it.
+//! index and itself, the largest burst, how far decisions are ahead of the clock, how far the last change of quota is, and a
+//! checksum, which is the hash of all before it. An export without the last change is read as if that were the last decision.
 
 use super::Keyed;
 use super::algorithm::KeyedAlgorithm;
@@ -30,6 +31,8 @@ pub(super) struct Export<A> {
     largest: u64,
     /// How much later than `now` anything has been decided.
     ahead_ns: u64,
+    /// How much later than `now` the quota has last been changed; at most as much as `ahead_ns`.
+    changed_ahead_ns: u64,
     /// Each with its line.
     entries: Vec<(usize, Entry)>,
     cells: Vec<(usize, u64)>,
@@ -101,6 +104,7 @@ impl<A: KeyedAlgorithm> Keyed<A, Hashed> {
         file.numbers(&[
             self.keys.largest.load(Ordering::Acquire),
             newest_ns.saturating_sub(now_ns),
+            self.keys.force.current_from_ns().saturating_sub(now_ns),
         ]);
         let sum = self.seed.hash(&file.0[..]);
         file.numbers(&[sum]);
@@ -175,13 +179,21 @@ impl<A: KeyedAlgorithm> Export<A> {
             Some((index, file.number()?))
         });
         let cells = cells.collect::<Option<_>>()?;
+        let largest = file.number()?;
+        let ahead_ns = file.number()?;
+        let changed_ahead_ns = match file.0.len() > size_of::<u64>() {
+            true => file.number()?.min(ahead_ns),
+            // Only the checksum is left.
+            false => ahead_ns,
+        };
         Some(Self {
             seed,
             capacity,
             now,
             terms,
-            largest: file.number()?,
-            ahead_ns: file.number()?,
+            largest,
+            ahead_ns,
+            changed_ahead_ns,
             entries,
             cells,
             algorithm: PhantomData,
@@ -199,7 +211,12 @@ impl<A: KeyedAlgorithm> Export<A> {
         keyed.keys.allow(&largest);
         // As what is written is true from then on.
         let newest = then + ticks(self.ahead_ns);
-        keyed.keys.begin(newest);
+        // A clock that has been set back is before the change: by what quota it was decided then, the export does not tell.
+        let current_from = match self.changed_ahead_ns {
+            0 => 0,
+            ahead_ns => then + ticks(ahead_ns),
+        };
+        keyed.keys.begin(newest, current_from);
         let change = Change {
             from: *from,
             to,

@@ -774,8 +774,10 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         }
     }
 
-    /// Of what was before `at`, nothing is known but what keys owe then.
-    pub(crate) fn begin(&self, at: u128) {
+    /// Of what was before `at`, nothing is known but what keys owe then. Nor is it known what was in force before `current_from`,
+    /// which is no later.
+    pub(crate) fn begin(&self, at: u128, current_from: u128) {
+        self.force.begin(nanos(current_from));
         self.newest_ns.fetch_max(nanos(at), Ordering::AcqRel);
         self.force.settle(nanos(at));
         self.table.begin(at);

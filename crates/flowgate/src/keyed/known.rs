@@ -59,19 +59,24 @@ impl<R: Rule> Known<R> {
         let at = self.now.max(self.since);
         let taken = self
             .take_at(at, n)
-            .map_err(|missing| self.unless_free(at, missing));
+            .map_err(|missing| self.unless_free(at, n, missing));
         match at - self.now {
             0 => taken,
             unknown => Err(unknown + taken.err().unwrap_or(0)),
         }
     }
 
-    /// `ticks` from `at`, or until the key is free, if that is earlier.
-    fn unless_free(&self, at: u128, ticks: u128) -> u128 {
-        // Before a change, the burst may have been a smaller one.
-        let changed = self.change_after(at).map_or(0, |change| change.at);
-        let free = self.free.map(|free| free.max(changed).saturating_sub(at));
-        ticks.min(free.unwrap_or(ticks))
+    /// `ticks` from `at`, or until the key is free and can take `n`, if that is earlier.
+    fn unless_free(&self, at: u128, n: u64, ticks: u128) -> u128 {
+        let Some(free) = self.free.map(|free| free.max(at)) else {
+            return ticks;
+        };
+        let takes = match self.change_after(free) {
+            // Before a change, the burst or limit may have been a smaller one. Units flowed in at another rate.
+            Some(change) if R::FLOWS || n > change.from.most => change.at,
+            _ => free,
+        };
+        ticks.min(takes - at)
     }
 
     /// Whether `n` units can be taken.
@@ -96,7 +101,7 @@ impl<R: Rule> Known<R> {
     pub(crate) fn whole_after(&self) -> u128 {
         let at = self.now.max(self.since);
         let whole_after = R::whole_after(self.state, at, &self.terms);
-        at - self.now + self.unless_free(at, whole_after)
+        at - self.now + self.unless_free(at, self.terms.most, whole_after)
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {

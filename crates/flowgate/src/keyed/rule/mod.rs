@@ -13,7 +13,9 @@
 //! *Windows.* A state has the end of a window and a count. Nothing flows in, so neither depends on a rate. Both are kept as they
 //! are when terms change, whether the window is over or not: a decision at any time finds the window that was open then, or a
 //! later one. A decision that is dated before the last change goes by the smaller limit and the longer window of both, as if it
-//! had been made just before the change. Before the change before that one, it is refused.
+//! had been made just before the change. Before the change before that one, it is refused. An export does not contain the terms
+//! before the exporter's last change. So if that change is still to come by the exporter's clock, which was set back, an imported
+//! table refuses every decision before it.
 //!
 //! # Counts that do not fit
 //!

@@ -83,6 +83,59 @@ fn c9_an_export_ends_after_any_number_of_changes() {
     }
 }
 
+/// What is known of times before the change is not in the export.
+#[test]
+fn c3_c4_an_import_refuses_windows_before_the_last_change_of_the_exporter() {
+    fn check<A: KeyedAlgorithm>(builder: impl Fn(Quota) -> KeyedBuilder<A>) {
+        let clock = ManualClock::new();
+        let limits = build(builder(quota("6/s")), 100, &clock);
+        limits.at(ms(3_000)).try_acquire("a").unwrap();
+        clock.set(ms(4_000));
+        limits.set_quota(quota("9/s")).unwrap();
+        let mut limits = limits;
+        // The second exporter has it from the first.
+        for back in [1_000, 500] {
+            clock.set(ms(back));
+            let builder = builder(quota("9/s")).clock(&clock);
+            limits = builder.import(&limits.export()).unwrap();
+            for key in ["a", "b"] {
+                let wait = |at| {
+                    let denied = limits.at(ms(at)).try_acquire(key).unwrap_err();
+                    denied.retry_after().unwrap()
+                };
+                assert!(ms(50) + wait(50) >= ms(4_000), "{key}");
+                assert!(ms(3_999) + wait(3_999) >= ms(4_000), "{key}");
+            }
+        }
+        assert!(limits.at(ms(5_000)).try_acquire_n("a", 8).is_ok());
+    }
+    check(Keyed::fixed_window);
+    check(Keyed::segmented_window);
+}
+
+/// A key that nobody knows is whole from the import on, and before the change by the limit of then.
+#[test]
+fn c3_before_a_change_the_wait_for_an_import_ends_with_the_import() {
+    fn check<A: KeyedAlgorithm>(builder: impl Fn(Quota) -> KeyedBuilder<A>) {
+        let clock = ManualClock::new();
+        clock.set(ms(3_500));
+        let file = build(builder(quota("7/s")), 100, &clock).export();
+        let limits = builder(quota("7/s")).clock(&clock).import(&file).unwrap();
+        clock.set(ms(4_000));
+        limits.set_quota(quota("9/s")).unwrap();
+        let wait = |n| {
+            let denied = limits.at(ns(0)).try_acquire_n("a", n).unwrap_err();
+            denied.retry_after()
+        };
+        assert_eq!(wait(7), Some(Duration::from_millis(3_500)));
+        assert_eq!(wait(8), Some(Duration::from_secs(4)));
+        assert!(limits.at(ns(3_499_999_999)).try_acquire("a").is_err());
+        assert!(limits.at(ms(3_500)).try_acquire_n("a", 7).is_ok());
+    }
+    check(Keyed::fixed_window);
+    check(Keyed::segmented_window);
+}
+
 // Evicted windows, while the limit goes down and up.
 
 #[test]
