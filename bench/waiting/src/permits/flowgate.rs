@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use flowgate::{ConcurrencyLimit, LeakyBucket, ManualClock, Permit, Quota, TokenBucket};
+use flowgate::engine::Engine;
+use flowgate::{
+    ConcurrencyLimit, LeakyBucket, ManualClock, Permit, Quota, RateLimiter, TokenBucket,
+};
 use futures_util::FutureExt as _;
 
 use super::line::{Line, Stepped};
@@ -18,20 +21,11 @@ impl Line for ConcurrencyLimit {
 
 impl Stepped for ConcurrencyLimit {}
 
-impl Line for LeakyBucket {
+impl<E: Engine> Line for RateLimiter<E> {
     type Grant<'a> = flowgate::Grant;
 
     fn acquire(&self, n: u32) -> impl Future<Output = Self::Grant<'_>> + Send {
-        let acquire = TokenBucket::acquire(self).n(u64::from(n));
-        acquire.map(|granted| granted.expect("n is at most the burst"))
-    }
-}
-
-impl Line for TokenBucket {
-    type Grant<'a> = flowgate::Grant;
-
-    fn acquire(&self, n: u32) -> impl Future<Output = Self::Grant<'_>> + Send {
-        let acquire = TokenBucket::acquire(self).n(u64::from(n));
+        let acquire = RateLimiter::acquire(self).n(u64::from(n));
         acquire.map(|granted| granted.expect("n is at most the burst"))
     }
 }
