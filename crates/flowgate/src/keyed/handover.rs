@@ -284,3 +284,29 @@ impl Reader<'_> {
         Some(u128::from_le_bytes(*bytes))
     }
 }
+
+#[cfg(all(test, not(flowgate_loom)))]
+mod tests {
+    use super::*;
+    use crate::{FixedWindow, ManualClock, Timestamp};
+
+    #[test]
+    fn c4_an_export_without_the_last_change_is_read_as_if_that_were_the_last_decision() {
+        let clock = ManualClock::new();
+        let quota = "6/s".parse().expect("a quota");
+        let limits = Keyed::fixed_window(quota).clock(&clock).capacity(9);
+        let limits = limits.expect("a quota of this kind");
+        let at = |ms: u64| Timestamp::from_nanos(ms * 1_000_000);
+        limits.at(at(3_000)).try_acquire("a").expect("the first");
+        let file = limits.export();
+        let read = |bytes: &[u8]| {
+            let export = Export::<FixedWindow>::read(bytes).expect("it is whole");
+            (export.ahead_ns, export.changed_ahead_ns)
+        };
+        assert_eq!(read(&file), (3_000_000_000, 0));
+        let mut earlier = file[..file.len() - 16].to_vec();
+        let sum = limits.seed.hash(&earlier[..]);
+        earlier.extend(sum.to_le_bytes());
+        assert_eq!(read(&earlier), (3_000_000_000, 3_000_000_000));
+    }
+}

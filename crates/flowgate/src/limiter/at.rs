@@ -223,10 +223,9 @@ impl<'a, E: Engine + Reserves, T: TimeSource> At<'a, RateLimiter<E>, T> {
     ) -> Result<Reservation<'a>, Denied> {
         self.note(n.map_or(Request::Token, Request::Units));
         let limiter = self.limiter;
+        self.pass(n)?;
         let max_wait_ns = max_wait.map(|wait| wait.as_nanos());
-        let booking = limiter
-            .engine
-            .reserve(self.now_ns, n, max_wait_ns, &|units| self.pass(units))?;
+        let booking = limiter.engine.reserve(self.now_ns, n, max_wait_ns)?;
         Ok(Reservation { limiter, booking })
     }
 }

@@ -225,7 +225,6 @@ pub trait Reserves {
         now_ns: u64,
         n: Option<u64>,
         max_wait_ns: Option<u128>,
-        door: &dyn Fn(Option<u64>) -> Result<(), Denied>,
     ) -> Result<Booking, Denied>;
 
     /// Gives back a booking; returns how many units came back.

@@ -115,7 +115,9 @@ impl<E: Engine> Limiter for RateLimiter<E> {
     fn reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
         let reserves = self.engine.reserves()?;
         let at = self.at_now();
-        let booking = reserves.reserve(at.now_ns, Some(n), None, &|units| at.pass(units));
+        let booking = at
+            .pass(Some(n))
+            .and_then(|()| reserves.reserve(at.now_ns, Some(n), None));
         Some(booking.map(|booking| Reservation {
             limiter: self,
             booking,

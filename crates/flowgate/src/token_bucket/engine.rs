@@ -202,9 +202,7 @@ impl<M: Mode> Reserves for Bucket<M> {
         now_ns: u64,
         n: Option<u64>,
         max_wait_ns: Option<u128>,
-        door: &dyn Fn(Option<u64>) -> Result<(), Denied>,
     ) -> Result<Booking, Denied> {
-        door(n)?;
         self.word.update(now_ns, |view| {
             let parameters = &view.parameters;
             let (n, most) = (

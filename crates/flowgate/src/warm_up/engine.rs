@@ -138,9 +138,7 @@ impl Reserves for Warming {
         now_ns: u64,
         n: Option<u64>,
         max_wait_ns: Option<u128>,
-        door: &dyn Fn(Option<u64>) -> Result<(), Denied>,
     ) -> Result<Booking, Denied> {
-        door(n)?;
         self.update(|parameters, state| {
             let (curve, n) = (&parameters.curve, n.unwrap_or(parameters.units_per_token));
             if n > parameters.burst_units {
