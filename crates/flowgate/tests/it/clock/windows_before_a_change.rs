@@ -552,3 +552,22 @@ fn c3_c4_c7_before_two_changes_keyed_windows_have_nothing() {
     assert_eq!(denied.retry_after(), Some(Duration::from_secs(1)));
     assert_eq!(back_at(&time, &limits, 5), 3);
 }
+
+/// An import knows of no key before its own time. The change after it does not make that later.
+#[test]
+fn c3_c4_c7_a_keyed_window_that_was_imported_tells_the_least_wait_from_before_a_change() {
+    let time = ManualClock::new();
+    time.set(ms(9));
+    let exported = Keyed::segmented_window(quota("3/s")).clock(&time);
+    let exported = exported.capacity(100).unwrap().export();
+    let limits = Keyed::segmented_window(quota("3/s")).clock(&time);
+    let limits = limits.import(&exported).unwrap();
+    time.set(ms(10));
+    limits.set_quota(quota("8/s")).unwrap();
+    time.set(ms(0));
+    let due = ms(0) + wait(limits.try_acquire("key"));
+    time.set(Timestamp::from_nanos(due.as_nanos() - 1));
+    assert!(limits.try_acquire("key").is_err());
+    time.set(due);
+    assert_eq!(limits.try_acquire("key"), Ok(()));
+}
