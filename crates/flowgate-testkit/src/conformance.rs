@@ -585,7 +585,7 @@ fn judge(
             let all = safe(&brought_up_to_date(trace, |_| true));
             let granted = || safe(&brought_up_to_date(trace, is_remembered));
             let own = || match setup.kind {
-                Kind::Bucket | Kind::PayAfter => safe(trace),
+                Kind::Bucket | Kind::PayAfter => by_own_times(setup, allowance.undated, trace),
                 _ => Ok(()),
             };
             all.or_else(|what| {
@@ -608,9 +608,9 @@ fn behind_a_change(
         |trace: &[_]| promise::check_trace(setup, trace).map_err(|broken| broken.to_string());
     let as_the_last_grant = || safe(&brought_up_to_date(trace, is_remembered));
     match setup.kind {
-        Kind::Bucket if most_undated > 0 => safe(trace)
-            .or_else(|what| safe(&undated_brought_up(trace, most_undated)).map_err(|_| what)),
-        Kind::Bucket | Kind::PayAfter | Kind::NextPays | Kind::InFlight => safe(trace),
+        Kind::Bucket | Kind::PayAfter | Kind::NextPays | Kind::InFlight => {
+            by_own_times(setup, most_undated, trace)
+        }
         // Of all, or of those before the change.
         Kind::Window(_) | Kind::Sliding | Kind::Segmented { .. } | Kind::Decaying => {
             as_the_last_grant()
@@ -622,6 +622,16 @@ fn behind_a_change(
             safe(&brought_up_to_date(trace, either)).map_err(|_| what)
         }),
     }
+}
+
+/// C1 by the times of the callers, except for those for whom the clock may not have been read.
+fn by_own_times(setup: &Setup, most_undated: u64, trace: &[(Step, Outcome)]) -> Result<(), String> {
+    let safe =
+        |trace: &[_]| promise::check_trace(setup, trace).map_err(|broken| broken.to_string());
+    safe(trace).or_else(|what| match most_undated {
+        0 => Err(what),
+        most => safe(&undated_brought_up(trace, most)).map_err(|_| what),
+    })
 }
 
 /// The history with each time raised to the newest of those before it that `counts`.

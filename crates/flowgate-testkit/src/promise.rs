@@ -428,15 +428,15 @@ pub fn refunds_are_honest(trace: &[(Step, Outcome)]) -> bool {
 /// All grants, with what is left of each.
 struct Standing {
     grants: Vec<Grant>,
-    /// How many changes of quota came before each grant.
-    changes: Vec<usize>,
+    /// How many changes of quota came before each grant, and before the limiter was built that decided it.
+    changes: Vec<(usize, usize)>,
     honest: bool,
 }
 
 impl Standing {
     fn after(trace: &[(Step, Outcome)]) -> Self {
         let mut grants: Vec<Grant> = Vec::new();
-        let (mut changes, mut changed) = (Vec::new(), 0);
+        let (mut changes, mut changed, mut built) = (Vec::new(), 0, 0);
         let mut held: Vec<(usize, u64)> = Vec::new();
         let mut honest = true;
         for (step, outcome) in trace {
@@ -474,7 +474,10 @@ impl Standing {
                 }
                 _ => {}
             }
-            changes.resize(grants.len(), changed);
+            if *outcome == Outcome::HandedOver {
+                built = changed;
+            }
+            changes.resize(grants.len(), (changed, built));
         }
         Self {
             grants,
@@ -547,7 +550,7 @@ pub fn check_trace(setup: &Setup, trace: &[(Step, Outcome)]) -> Result<(), Broke
     let decided = grants.into_iter().zip(changes);
     let mut decided: Vec<_> = decided
         .filter(|(grant, _)| grant.n > 0)
-        .map(|(grant, era)| Decided { grant, era })
+        .map(|(grant, (era, built))| Decided { grant, era, built })
         .collect();
     decided.sort_by_key(|decided| decided.grant.at_ns);
     changing::check(setup.kind, &eras, overdrawn, &decided)

@@ -40,6 +40,8 @@ impl Era {
 pub(super) struct Decided {
     pub grant: Grant,
     pub era: usize,
+    /// The era in which the limiter was built that decided it. A handover builds another limiter, which knows of no earlier quota.
+    pub built: usize,
 }
 
 /// Checks `grants`, which are in order of time.
@@ -169,7 +171,8 @@ fn span_in_time(eras: &[Era], grants: &[Decided]) -> (usize, usize) {
         let at_ns = decided.grant.at_ns;
         // At the very instant of a change, both quotas count.
         let before = eras.partition_point(|era| era.since_ns < at_ns);
-        (before.saturating_sub(1), era_at(eras, at_ns))
+        let [first, last] = [before.saturating_sub(1), era_at(eras, at_ns)];
+        (first.max(decided.built), last.max(decided.built))
     };
     let first = grants.iter().map(|decided| times(decided).0).min();
     let last = grants.iter().map(|decided| times(decided).1).max();
@@ -208,8 +211,8 @@ fn cells(
     number: impl Fn(&Rate, u64) -> i128,
 ) -> Result<(), Broken> {
     // A grant at the instant of a change is of the era in which it was decided.
-    let window = |Decided { grant, era }: &Decided| {
-        let era = (*era).min(era_at(eras, grant.at_ns));
+    let window = |Decided { grant, era, built }: &Decided| {
+        let era = (*era).min(era_at(eras, grant.at_ns)).max(*built);
         (era, number(&eras[era].rate, grant.at_ns))
     };
     for (first, from) in grants.iter().enumerate() {
@@ -293,6 +296,7 @@ mod tests {
         Decided {
             grant: Grant::new(at_ns, n),
             era,
+            built: 0,
         }
     }
 
@@ -352,6 +356,23 @@ mod tests {
         let overdrafts = [at(0, 10, 0), at(0, 10, 1), at(0, 10, 2)];
         let broken = check(Kind::Bucket, &eras, 10, &overdrafts).unwrap_err();
         assert_eq!((broken.admitted, broken.allowed), (30, 25));
+    }
+
+    /// The limiter that a handover builds has the quota of then at all times.
+    #[test]
+    fn c1_a_grant_after_a_handover_is_judged_by_no_earlier_quota() {
+        let eras = eras(&[(0, per_10_ns(3)), (20, per_10_ns(4))]);
+        let after = |built| {
+            [
+                at(5, 1, 0),
+                Decided {
+                    built,
+                    ..at(7, 3, 1)
+                },
+            ]
+        };
+        assert!(check(Kind::Sliding, &eras, 0, &after(0)).is_err());
+        assert!(check(Kind::Sliding, &eras, 0, &after(1)).is_ok());
     }
 
     #[test]
