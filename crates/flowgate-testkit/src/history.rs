@@ -67,6 +67,7 @@ pub struct Event {
 /// bucket.set_quota(quota)?;
 /// let change = Change { invoked_ns, returned_ns: clock.now().as_nanos(), quota };
 /// assert!(change.invoked_ns <= change.returned_ns);
+/// # Ok::<(), flowgate::QuotaError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
