@@ -204,7 +204,7 @@ pub trait Subject {
 /// ```
 pub type Build<'a> = &'a (dyn Fn(&Setup, &mut dyn FnMut(&mut dyn Subject)) + 'a);
 
-/// Builds a flowgate [`TokenBucket`]: a [`Build`].
+/// Builds a flowgate [`TokenBucket`](flowgate::TokenBucket): a [`Build`].
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;

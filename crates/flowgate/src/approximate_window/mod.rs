@@ -9,7 +9,9 @@ mod parameters;
 pub use builder::ApproximateWindowBuilder;
 
 use crate::limiter::RateLimiter;
-use crate::quota::{Quota, QuotaError};
+use crate::quota::Quota;
+#[cfg(feature = "std")]
+use crate::quota::QuotaError;
 pub use engine::Approximate;
 
 /// At most **2 · limit − 1** in any window, and about the limit if operations come evenly: a sliding window

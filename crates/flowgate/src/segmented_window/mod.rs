@@ -11,7 +11,9 @@ mod tally;
 pub use builder::SegmentedWindowBuilder;
 
 use crate::limiter::RateLimiter;
-use crate::quota::{Quota, QuotaError};
+use crate::quota::Quota;
+#[cfg(feature = "std")]
+use crate::quota::QuotaError;
 use core::time::Duration;
 pub use segments::Segments;
 
@@ -55,7 +57,7 @@ const DEFAULT_SEGMENTS: u64 = 10;
 /// - **Little wasted** (C2). A refusal means that a span of one window and one segment that ends in this segment would
 ///   have held more than the limit. Where a window is not a whole number of nanoseconds per segment, a segment is
 ///   rounded up, and the span is longer by that for each.
-/// - **Honest waits** (C3). [`Denied::retry_after`] is the least wait, to the nanosecond.
+/// - **Honest waits** (C3). [`Denied::retry_after`](crate::Denied::retry_after) is the least wait, to the nanosecond.
 /// - **Any clock** (C4). A `now` in a segment before that of the newest admission counts as being in that. A `now` from before
 ///   the last change of quota is admitted only if both quotas admit it: the quota before the change at `now`, and the current
 ///   quota at the change. A `now` from before the previous change is refused until that change.
@@ -74,7 +76,7 @@ const DEFAULT_SEGMENTS: u64 = 10;
 ///
 /// The limit is the quota's count in units: tokens, unless the quota divides them
 /// ([`Quota::units_per_token`]). `n` counts units, is taken all or none, and may be anything up to
-/// the limit; above it, the refusal is [`Denied::is_never`]. `n` = 0 succeeds and changes nothing. A quota that sets a
+/// the limit; above it, the refusal is [`Denied::is_never`](crate::Denied::is_never). `n` = 0 succeeds and changes nothing. A quota that sets a
 /// burst is refused: a window has none.
 ///
 /// # Refunds

@@ -11,7 +11,9 @@ mod record;
 pub use builder::SlidingWindowBuilder;
 
 use crate::limiter::RateLimiter;
-use crate::quota::{Quota, QuotaError};
+use crate::quota::Quota;
+#[cfg(feature = "std")]
+use crate::quota::QuotaError;
 pub use log::Log;
 
 /// At most **limit in every window** of time, wherever it begins.
@@ -51,7 +53,7 @@ pub use log::Log;
 ///
 /// - **Never over** (contract C1). No window holds more than the limit, on every schedule of threads.
 /// - **Nothing wasted** (C2). A refusal means that admitting would have broken that.
-/// - **Honest waits** (C3). [`Denied::retry_after`] is the least wait, to the nanosecond.
+/// - **Honest waits** (C3). [`Denied::retry_after`](crate::Denied::retry_after) is the least wait, to the nanosecond.
 /// - **Any clock** (C4). A `now` older than the newest admission counts as that admission's time. If that is still before the last
 ///   change of quota, both quotas have to admit it. Before the previous change it is refused until that change.
 ///
@@ -66,7 +68,7 @@ pub use log::Log;
 ///
 /// The limit is the quota's count in units: tokens, unless the quota divides them
 /// ([`Quota::units_per_token`]). `n` counts units, is taken all or none, and may be anything up to
-/// the limit; above it, the refusal is [`Denied::is_never`]. `n` = 0 succeeds and changes nothing. A quota that sets a
+/// the limit; above it, the refusal is [`Denied::is_never`](crate::Denied::is_never). `n` = 0 succeeds and changes nothing. A quota that sets a
 /// burst is refused: a window has none.
 ///
 /// # Refunds

@@ -18,6 +18,7 @@ pub use builder::{Refill, TokenBucketBuilder};
 pub use carry::Carry;
 pub use pay_after::PayAfter;
 
+#[cfg(feature = "std")]
 use crate::clock::Clock;
 use crate::limiter::engine::Request;
 use crate::limiter::{At, RateLimiter, TimeSource};

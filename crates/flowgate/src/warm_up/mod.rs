@@ -10,7 +10,9 @@ mod warming;
 pub use builder::WarmUpBuilder;
 
 use crate::limiter::RateLimiter;
-use crate::quota::{Quota, QuotaError};
+use crate::quota::Quota;
+#[cfg(feature = "std")]
+use crate::quota::QuotaError;
 #[cfg(feature = "std")]
 use core::time::Duration;
 pub use warming::Warming;
