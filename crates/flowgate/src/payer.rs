@@ -49,7 +49,7 @@ where
     #[cfg(feature = "futures")]
     pub(crate) fn poll_token(&mut self, way: usize, waker: &Waker) -> Poll<Result<(), Denied>> {
         let turn = self.turns[way].get_or_insert_with(Turn::new);
-        let answer = ready!(turn.poll(self.limiter.supply(), waker));
+        let answer = ready!(turn.poll(self.limiter.supply().0, waker));
         self.turns[way] = None;
         Poll::Ready(answer.map(|_| ()))
     }
@@ -72,11 +72,11 @@ where
                 turn.units = Some(wanted.min(portion));
                 turn
             });
-            let answer = ready!(turn.poll(limiter.supply(), waker));
+            let answer = ready!(turn.poll(limiter.supply().0, waker));
             let asked = turn.units;
             *place = None;
             match answer {
-                Ok(granted) => return Poll::Ready(Ok(Unused::new(limiter.supply(), granted))),
+                Ok(granted) => return Poll::Ready(Ok(Unused::new(limiter.supply().0, granted))),
                 // Less is possible at once than when it asked.
                 Err(denied)
                     if denied.is_never() && asked > Some(limiter.snapshot().limit.max(1)) => {}
@@ -88,7 +88,7 @@ where
     /// Leaves the line.
     pub(crate) fn leave(&mut self, way: usize) {
         if let Some(mut turn) = self.turns[way].take() {
-            turn.abandon(self.limiter.supply());
+            turn.abandon(self.limiter.supply().0);
         }
     }
 }

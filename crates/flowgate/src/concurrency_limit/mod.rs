@@ -12,11 +12,14 @@ pub(crate) use builder::check;
 pub(crate) use slots::MOST;
 
 use crate::clock::Clock;
-use crate::limiter::{Limiter, Snapshot, sealed::Sealed};
+use crate::limiter::{
+    Limiter, Snapshot,
+    sealed::{Plumbing, Sealed},
+};
 use crate::permit::{Lender, OwnedPermit, Permit, Permits};
 use crate::primitive::const_unless_loom;
 use crate::quota::QuotaError;
-use crate::room::{Acquire, HOLD, Line, Room, Supply};
+use crate::room::{Acquire, HOLD, Line, Room};
 use crate::verdict::Denied;
 use alloc::sync::Arc;
 use core::fmt;
@@ -433,8 +436,8 @@ fn available(seen: View) -> u64 {
 impl Lender for ConcurrencyLimit {}
 
 impl Sealed for ConcurrencyLimit {
-    fn supply(&self) -> &dyn Supply {
-        self
+    fn supply(&self) -> Plumbing<'_> {
+        Plumbing(self)
     }
 
     fn limiter(&self) -> Option<&dyn Limiter> {

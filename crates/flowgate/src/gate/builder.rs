@@ -81,7 +81,7 @@ impl GateBuilder {
         let Some((_, first)) = self.members.first() else {
             return Err(GateError::NoLimits);
         };
-        let clock: Clock = first.supply().clock().clone();
+        let clock: Clock = first.supply().0.clock().clone();
         if self.members.len() > usize::from(u8::MAX) {
             let limits = self.members.len();
             return Err(GateError::TooMany { limits });
@@ -90,7 +90,7 @@ impl GateBuilder {
             if self.members[..index].iter().any(|(other, _)| other == name) {
                 return Err(GateError::SameName(name.clone()));
             }
-            if !limit.supply().clock().is(&clock) {
+            if !limit.supply().0.clock().is(&clock) {
                 return Err(GateError::OtherClock(name.clone()));
             }
         }
@@ -99,7 +99,7 @@ impl GateBuilder {
             limit,
         };
         let limits = self.members.iter();
-        let receipts = limits.map(|(_, limit)| limit.supply().receipts()).sum();
+        let receipts = limits.map(|(_, limit)| limit.supply().0.receipts()).sum();
         Ok(Gate {
             members: self.members.into_iter().map(member).collect(),
             clock,

@@ -53,7 +53,7 @@ impl Supply for Gate {
     fn end(&self, n: u64) {
         let _change = self.room.change(self);
         for member in &self.members {
-            member.limit.supply().end(member.units(n));
+            member.limit.supply().0.end(member.units(n));
         }
     }
 
@@ -83,7 +83,7 @@ impl Gate {
     ) -> Result<(), Denied> {
         let mut begin = 0;
         for (index, member) in self.members.iter().enumerate() {
-            let supply = member.limit.supply();
+            let supply = member.limit.supply().0;
             let level = level.saturating_mul(supply.token().into());
             let end = begin + member.receipts();
             let own = &mut taking.receipts[begin..end];
@@ -107,7 +107,7 @@ impl Gate {
     ) -> Result<(), Denied> {
         let mut refusal: Option<Denied> = None;
         for (index, member) in self.members.iter().enumerate() {
-            let supply = member.limit.supply();
+            let supply = member.limit.supply().0;
             let token = supply.token();
             let answer = match n.checked_mul(token) {
                 Some(units) => ask(supply, units),
@@ -131,12 +131,12 @@ impl Gate {
 impl Member {
     /// How many units `n` operations are.
     fn units(&self, n: u64) -> u64 {
-        n.saturating_mul(self.limit.supply().token())
+        n.saturating_mul(self.limit.supply().0.token())
     }
 
     /// How many receipts it gives for each grant.
     fn receipts(&self) -> usize {
-        self.limit.supply().receipts()
+        self.limit.supply().0.receipts()
     }
 }
 
@@ -145,7 +145,7 @@ fn give_back(members: &[Member], at: Timestamp, n: u64, receipts: &[Receipt]) {
     let mut rest = receipts;
     for member in members {
         let (own, others) = rest.split_at(member.receipts().min(rest.len()));
-        member.limit.supply().take_back(at, member.units(n), own);
+        member.limit.supply().0.take_back(at, member.units(n), own);
         rest = others;
     }
 }

@@ -536,8 +536,8 @@ impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeyLimiter<'_, A, N> {
 }
 
 impl<A: KeyedAlgorithm, N: KeyNames> sealed::Sealed for KeyLimiter<'_, A, N> {
-    fn supply(&self) -> &dyn Supply {
-        self
+    fn supply(&self) -> sealed::Plumbing<'_> {
+        sealed::Plumbing(self)
     }
 
     fn limiter(&self) -> Option<&dyn Limiter> {

@@ -12,9 +12,22 @@ use core::fmt::Debug;
 use core::time::Duration;
 
 pub(crate) mod sealed {
+    /// A limit as its queue sees it, for this crate alone.
+    ///
+    /// A trait that cannot be named is not enough: its methods can be called on a type parameter that is bound by
+    /// [`Limit`](super::Limit) or [`Limiter`](super::Limiter).
+    ///
+    /// ```compile_fail,E0616
+    /// fn give_back(limit: &impl flowgate::Limit) {
+    ///     limit.supply().0.end(1);
+    /// }
+    /// ```
+    #[expect(missing_debug_implementations, reason = "nobody can look at it")]
+    pub struct Plumbing<'a>(pub(crate) &'a dyn crate::room::Supply);
+
     pub trait Sealed {
-        /// Itself, as its line sees it.
-        fn supply(&self) -> &dyn crate::room::Supply;
+        /// Itself, as its queue sees it.
+        fn supply(&self) -> Plumbing<'_>;
 
         /// Itself, or the one in it, if it is a limiter of rate.
         fn limiter(&self) -> Option<&dyn crate::limiter::Limiter>;
@@ -107,7 +120,7 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
     ///
     /// As [`Limiter::try_acquire`].
     fn peek(&self) -> Result<(), Denied> {
-        self.peek_n_at(self.clock().now(), self.supply().token())
+        self.peek_n_at(self.clock().now(), self.supply().0.token())
     }
 
     /// What [`try_acquire_n_at`](Self::try_acquire_n_at) would answer. Takes nothing.
@@ -119,7 +132,7 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
         if n == 0 {
             return Ok(());
         }
-        let supply = self.supply();
+        let supply = self.supply().0;
         supply.room().pass(supply, now.as_nanos(), Some(n))?;
         supply.look(now, n)
     }
@@ -143,7 +156,7 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
 
     /// Those who wait here.
     fn line(&self) -> Line<'_> {
-        Line::new(self.supply())
+        Line::new(self.supply().0)
     }
 
     /// How many units could be taken now without a debt. A limiter where the next caller pays may let more go ahead.

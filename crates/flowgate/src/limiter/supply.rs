@@ -86,8 +86,8 @@ impl<E: Engine> Revoke for RateLimiter<E> {
 }
 
 impl<E: Engine> sealed::Sealed for RateLimiter<E> {
-    fn supply(&self) -> &dyn Supply {
-        self
+    fn supply(&self) -> sealed::Plumbing<'_> {
+        sealed::Plumbing(self)
     }
 
     fn limiter(&self) -> Option<&dyn Limiter> {

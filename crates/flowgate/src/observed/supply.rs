@@ -4,7 +4,10 @@ use super::Observed;
 use crate::clock::{Clock, Timestamp};
 use crate::gate::Gate;
 use crate::limiter::reservation::Receipt;
-use crate::limiter::{Limiter, sealed::Sealed};
+use crate::limiter::{
+    Limiter,
+    sealed::{Plumbing, Sealed},
+};
 use crate::room::{Grant, Granted, Room, Supply};
 use crate::verdict::Denied;
 
@@ -15,7 +18,7 @@ pub trait Observable {
 
 impl<L: Sealed> Observable for L {
     fn inner(&self) -> &dyn Supply {
-        self.supply()
+        self.supply().0
     }
 }
 
@@ -119,8 +122,8 @@ impl<L: Observable + Send + Sync> Supply for Observed<L> {
 }
 
 impl<L: Sealed + Send + Sync> Sealed for Observed<L> {
-    fn supply(&self) -> &dyn Supply {
-        self
+    fn supply(&self) -> Plumbing<'_> {
+        Plumbing(self)
     }
 
     fn limiter(&self) -> Option<&dyn Limiter> {

@@ -112,11 +112,11 @@ where
     type Granted = Grant;
 
     fn poll(&mut self, turn: &mut Turn, waker: &Waker) -> Poll<Result<Grant, Denied>> {
-        turn.poll((**self).supply(), waker).map_ok(Grant::from)
+        turn.poll((**self).supply().0, waker).map_ok(Grant::from)
     }
 
     fn abandon(&mut self, turn: &mut Turn) {
-        turn.abandon((**self).supply());
+        turn.abandon((**self).supply().0);
     }
 }
 

@@ -16,7 +16,7 @@ use crate::limiter::Reservation;
 use crate::limiter::{Limiter, Snapshot, sealed};
 use crate::policy::Policy;
 use crate::quota::{Quota, QuotaError};
-use crate::room::{Acquire, Supply};
+use crate::room::Acquire;
 use crate::thread_number::thread_number;
 use crate::verdict::Denied;
 use crate::word::Stripe;
@@ -217,7 +217,7 @@ impl<L: OneWord> Striped<L> {
         if let Some(wait_ns) = own.is_dry_for(|at_ns| self.limiter.clock().ns_until(at_ns)) {
             return Err(Denied::later(u128::from(wait_ns.get()), 1));
         }
-        let units = || self.limiter.supply().token();
+        let units = || self.limiter.supply().0.token();
         match own.take_some(units) {
             true => Ok(()),
             false => match self.limiter.centre(Key::new()).draw_token(number) {
@@ -249,7 +249,7 @@ impl<L> Deref for Striped<L> {
 }
 
 impl<L: OneWord> sealed::Sealed for Striped<L> {
-    fn supply(&self) -> &dyn Supply {
+    fn supply(&self) -> sealed::Plumbing<'_> {
         self.limiter.supply()
     }
 
