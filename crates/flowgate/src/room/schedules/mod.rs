@@ -62,6 +62,8 @@ fn run(scheduler: impl Scheduler + 'static, scenario: fn()) {
     let mut config = Config::new();
     // Orderings are loom's affair.
     config.silence_warnings = true;
+    // Shuttle's atomics are large, so a limiter that is moved takes most of the default of 32 KiB.
+    config.stack_size = 128 * 1024;
     // Many times what any takes: somebody turns in circles.
     config.max_steps = MaxSteps::FailAfter(100_000);
     Runner::new(scheduler, config).run(scenario);
