@@ -31,10 +31,15 @@ const ALIGNED: Kind = Kind::Window(Anchor::Aligned(1_234_567_891));
 const SEGMENTS: Kind = Kind::Segmented { segments: 10 };
 const SEGMENT: Kind = Kind::Segmented { segments: 1 };
 
-const TYPES: [(&str, Kind, Builder); 32] = [
+const TYPES: [(&str, Kind, Builder); 34] = [
     ("token bucket", Kind::Bucket, subject::token_bucket),
     ("leaky bucket", Kind::Bucket, subject::leaky_bucket),
     ("pay after", Kind::PayAfter, subject::pay_after),
+    (
+        "dual token bucket",
+        Kind::Bucket,
+        subject::dual_token_bucket,
+    ),
     (
         "striped token bucket",
         Kind::Bucket,
@@ -80,6 +85,11 @@ const TYPES: [(&str, Kind, Builder); 32] = [
         "own clock: pay after",
         Kind::PayAfter,
         subject::by_its_clock,
+    ),
+    (
+        "own clock: dual token bucket",
+        Kind::Bucket,
+        subject::dual_token_bucket_by_its_clock,
     ),
     (
         "own clock: fixed window",

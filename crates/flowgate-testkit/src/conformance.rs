@@ -624,13 +624,16 @@ fn behind_a_change(
     }
 }
 
-/// C1 by the times of the callers, except for those for whom the clock may not have been read.
+/// C1 by the times of the callers, except for those for whom the clock may not have been read: these count at the newest time
+/// of anybody, or of anybody who was granted something.
 fn by_own_times(setup: &Setup, most_undated: u64, trace: &[(Step, Outcome)]) -> Result<(), String> {
     let safe =
         |trace: &[_]| promise::check_trace(setup, trace).map_err(|broken| broken.to_string());
     safe(trace).or_else(|what| match most_undated {
         0 => Err(what),
-        most => safe(&undated_brought_up(trace, most)).map_err(|_| what),
+        most => safe(&undated_brought_up(trace, most, |_| true))
+            .or_else(|_| safe(&undated_brought_up(trace, most, takes)))
+            .map_err(|_| what),
     })
 }
 
@@ -680,20 +683,26 @@ fn brought_up_in_its_era(trace: &[(Step, Outcome)]) -> Trace {
 }
 
 /// The history with the times of grants of up to `most` units before the first change of quota raised to the newest of
-/// those before them: the clock may not have been read for these.
-fn undated_brought_up(trace: &[(Step, Outcome)], most: u64) -> Trace {
+/// those before them that `counts`: the clock may not have been read for these.
+fn undated_brought_up(
+    trace: &[(Step, Outcome)],
+    most: u64,
+    counts: impl Fn(&(Step, Outcome)) -> bool,
+) -> Trace {
     let mut newest_ns = 0;
     let mut has_changed = false;
     let brought_up = trace.iter().map(|did| {
         let (step, outcome) = did;
-        newest_ns = newest_ns.max(step.at_ns);
+        if counts(did) {
+            newest_ns = newest_ns.max(step.at_ns);
+        }
         has_changed |= changes(did);
         let n = match (step.op, *outcome) {
             (Op::Try { n }, Outcome::Admitted) | (_, Outcome::Took(n)) => n,
             _ => u64::MAX,
         };
         let at_ns = match n <= most && !has_changed {
-            true => newest_ns,
+            true => newest_ns.max(step.at_ns),
             false => step.at_ns,
         };
         (Step { at_ns, ..*step }, *outcome)

@@ -14,10 +14,11 @@
 //! ```
 //!
 //! - [`Quota`]: what is allowed. `"100/s burst 20".parse()`, or [`Quota::per_second`].
-//! - [`Quotas`]: two of them on one limiter. `"10/s burst 5; 1000/day".parse()`.
+//! - [`Quotas`]: two of them for one limiter. `"10/s burst 5; 1000/day".parse()`.
 //! - [`TokenBucket`]: at most burst + rate · t in every span t; bursts, reservations, refunds, overdraft,
 //!   live change of rate and size.
 //! - [`LeakyBucket`]: evenly spaced; never two closer together than the quota says.
+//! - [`DualTokenBucket`]: two quotas at once, 10 per second *and* 1,000 per day; all or nothing.
 //! - [`FixedWindow`]: at most limit in each window, by the calendar if you like.
 //! - [`SlidingWindow`]: at most limit in every window, exactly, with memory for each admission in it.
 //! - [`SegmentedWindow`]: at most limit in every window, in little memory; may refuse up to one segment longer.
@@ -69,10 +70,6 @@ mod clock;
 mod concurrency_limit;
 mod decaying_bucket;
 mod degrade;
-#[cfg_attr(
-    any(not(test), flowgate_loom),
-    expect(dead_code, reason = "no limiter uses it yet")
-)]
 mod dual_token_bucket;
 mod fixed_window;
 mod foreign;
@@ -114,6 +111,7 @@ pub use clock::{Clock, ManualClock, Source, Timestamp};
 pub use concurrency_limit::{ConcurrencyLimit, ConcurrencyLimitBuilder};
 pub use decaying_bucket::{DecayingBucket, DecayingBucketBuilder};
 pub use degrade::{Degrade, DegradeBuilder, DegradeCall, SlowCalls};
+pub use dual_token_bucket::{DualTokenBucket, DualTokenBucketBuilder};
 pub use fixed_window::{FixedWindow, FixedWindowBuilder};
 pub use gate::{Gate, GateBuilder, GateError};
 #[cfg(all(feature = "std", not(flowgate_loom)))]
@@ -162,6 +160,7 @@ pub use warm_up::{WarmUp, WarmUpBuilder};
 pub mod engine {
     pub use crate::approximate_window::Approximate;
     pub use crate::decaying_bucket::Decaying;
+    pub use crate::dual_token_bucket::Dual;
     pub use crate::fixed_window::Windows;
     pub use crate::limiter::engine::{Engine, Refunds, Requotas, Reserves};
     pub use crate::segmented_window::Segments;

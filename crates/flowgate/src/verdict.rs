@@ -215,7 +215,7 @@ impl Denied {
     }
 
     /// Which limit of a [`Gate`](crate::Gate) gave it, counted from 0 in the order of its making;
-    /// [`Gate::name_of`](crate::Gate::name_of) tells the name.
+    /// [`Gate::name_of`](crate::Gate::name_of) tells the name. Of a [`DualTokenBucket`](crate::DualTokenBucket), which quota.
     pub fn limit(&self) -> Option<usize> {
         match self.0 {
             Reason::Later { limit, .. } | Reason::Never { limit, .. } | Reason::Busy { limit } => {

@@ -3,8 +3,9 @@
 use core::time::Duration;
 
 use flowgate::{
-    ApproximateWindow, Clock, DecayingBucket, FixedWindow, LeakyBucket, ManualClock, PayAfter,
-    QuotaError, SegmentedWindow, SlidingWindow, Striped, Timestamp, TokenBucket, WarmUp,
+    ApproximateWindow, Clock, DecayingBucket, DualTokenBucket, FixedWindow, LeakyBucket,
+    ManualClock, PayAfter, Quota, QuotaError, Quotas, SegmentedWindow, SlidingWindow, Striped,
+    Timestamp, TokenBucket, WarmUp,
 };
 
 use super::operations::{Explicit, OwnClock};
@@ -191,6 +192,41 @@ pub fn pay_after(setup: &Setup, test: Test<'_>) {
     test(&mut Explicit(&limiter));
 }
 
+/// Builds a [`DualTokenBucket`] with the same quota twice, which promises what a token bucket does, if it is exact:
+/// a [`Build`](super::Build).
+///
+/// ```
+/// use flowgate_testkit::promise::Kind;
+/// use flowgate_testkit::{conformance, subject};
+///
+/// let report = conformance::check(Kind::Bucket, &subject::dual_token_bucket, 20);
+/// assert!(report.findings.is_empty(), "{report}");
+/// ```
+pub fn dual_token_bucket(setup: &Setup, test: Test<'_>) {
+    if let Some(quotas) = twice(setup.quota) {
+        let limiter = DualTokenBucket::builder(quotas).clock(stopped()).build();
+        test(&mut Explicit(&limiter));
+    }
+}
+
+/// Builds a [`DualTokenBucket`] with the same quota twice, if it is exact, asked by its clock: a [`Build`](super::Build).
+///
+/// ```
+/// use flowgate_testkit::conformance::{Contract, check_contract};
+/// use flowgate_testkit::promise::Kind;
+/// use flowgate_testkit::subject::dual_token_bucket_by_its_clock;
+///
+/// let build = &dual_token_bucket_by_its_clock;
+/// assert!(check_contract(Kind::Bucket, build, Contract::C1, 20).is_ok());
+/// ```
+pub fn dual_token_bucket_by_its_clock(setup: &Setup, test: Test<'_>) {
+    if let Some(quotas) = twice(setup.quota) {
+        let time = stopped();
+        let limiter = DualTokenBucket::builder(quotas).clock(&time).build();
+        test(&mut OwnClock::new(&limiter, time));
+    }
+}
+
 /// Builds a [`FixedWindow`], aligned if the setup promises that: a [`Build`](super::Build).
 ///
 /// ```
@@ -354,6 +390,11 @@ fn by_its_clock_if_in_range(
         Kind::InFlight => {}
     }
     Ok(())
+}
+
+/// The same quota twice, if that is exact.
+pub(super) fn twice(quota: Quota) -> Option<Quotas> {
+    Quotas::two(quota, quota).ok().filter(Quotas::is_exact)
 }
 
 fn leaky(setup: &Setup, clock: impl Into<Clock>) -> Result<LeakyBucket, QuotaError> {

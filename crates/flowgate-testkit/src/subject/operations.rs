@@ -1,10 +1,12 @@
 //! The operations of flowgate's limiters, at explicit times and by their own clocks.
 
 use flowgate::{
-    Acquire, ApproximateWindow, Carry, DecayingBucket, FixedWindow, LeakyBucket, Limiter,
-    ManualClock, PayAfter, SegmentedWindow, SlidingWindow, Striped, Timestamp, TokenBucket, WarmUp,
+    Acquire, ApproximateWindow, Carry, DecayingBucket, DualTokenBucket, FixedWindow, LeakyBucket,
+    Limiter, ManualClock, PayAfter, SegmentedWindow, SlidingWindow, Striped, Timestamp,
+    TokenBucket, WarmUp,
 };
 
+use super::limiters::twice;
 use super::{Capabilities, Subject, answer, refusal};
 use crate::script::{Op, Outcome, Step};
 use crate::task::Task;
@@ -91,6 +93,11 @@ operations!(PayAfter; Capabilities { refund: true, ..TRIES }; |at| {
         at.set_quota_with(quota, Carry::Kept);
         Outcome::Changed
     }
+});
+operations!(DualTokenBucket; GIVES_BACK; |at| {
+    Op::TakeUpTo { n } => Outcome::Took(at.take_up_to(n)),
+    Op::Refund { n } => Outcome::Back(at.refund(n)),
+    Op::SetQuota { quota, .. } => changed(twice(quota).map(|quotas| at.set_quotas(quotas)).ok_or(()))
 });
 operations!(FixedWindow, Striped<FixedWindow>, SlidingWindow, SegmentedWindow, ApproximateWindow; GIVES_BACK; |at| {
     Op::TakeUpTo { n } => Outcome::Took(at.take_up_to(n)),

@@ -103,6 +103,17 @@ impl Bucket {
         tat.saturating_sub(self.burst_ticks())
     }
 
+    /// `ticks` in units, rounded up, so that no less is said to come back than does.
+    fn units_up(&self, ticks: u128) -> u64 {
+        match self.unit_ticks {
+            0 => 0,
+            unit_ticks => {
+                let units = ticks.div_ceil(u128::from(unit_ticks));
+                u64::try_from(units).unwrap_or(u64::MAX)
+            }
+        }
+    }
+
     fn units_at(&self, tat: u128, now_ns: u64) -> u64 {
         let now = self.ticks_in(now_ns.into());
         let level = token_bucket::level(tat, now, self.burst_ticks());
@@ -115,6 +126,7 @@ impl Bucket {
 }
 
 /// Full at all times.
+#[cfg(test)]
 pub(crate) const FULL: State = State([0; 2]);
 
 /// The index of the quota with the smaller burst: no request may be for more units.
@@ -217,14 +229,10 @@ pub(crate) fn available(buckets: &Buckets, state: State, now_ns: u64) -> u64 {
     units(0).min(units(1))
 }
 
-/// How many nanoseconds pass until both are full.
-pub(crate) fn full_after_ns(buckets: &Buckets, state: State, now_ns: u64) -> u128 {
-    let missing_ns = |index: usize| {
-        let bucket = &buckets[index];
-        let now = bucket.ticks_in(now_ns.into());
-        bucket.ns(state.0[index].saturating_sub(now))
-    };
-    missing_ns(0).max(missing_ns(1))
+/// The time at which both are full, in whole nanoseconds, rounded up.
+pub(crate) fn full_at_ns(buckets: &Buckets, state: State) -> u128 {
+    let full_ns = |index: usize| buckets[index].ns(state.0[index]);
+    full_ns(0).max(full_ns(1))
 }
 
 /// Gives the newest `n` units back to both, as if they had never been taken: the new state, and how many units that is in the
@@ -236,10 +244,39 @@ pub(crate) fn give_back(buckets: &Buckets, state: State, now_ns: u64, n: u64) ->
         let (bucket, before) = (&buckets[index], state.0[index]);
         let now = bucket.ticks_in(now_ns.into());
         let after = token_bucket::give_back(before, now, bucket.cost(n));
-        let units = bucket.units_at(after, now_ns) - bucket.units_at(before, now_ns);
-        (after, units)
+        (after, bucket.units_up(before - after).min(n))
     };
     let ((first, first_units), (second, second_units)) = (give_back(0), give_back(1));
+    (State([first, second]), first_units.max(second_units))
+}
+
+/// Undoes an earlier grant of `n` units that led from one state to another: the new state, and how many units came back in the
+/// bucket that got more. Rounded toward refusing.
+///
+/// Until the arrival time `after` the grant, a bucket is not full, so all that was taken since was added to that time, and is
+/// known. Without the grant, what was taken since would have been added to the state `before` it, or to a full bucket's, which
+/// is not later than now. From the arrival time on, nothing comes back: what was taken has flowed in again.
+///
+/// Nobody may have been told a time at or after `now_ns`.
+pub(crate) fn undo(
+    buckets: &Buckets,
+    state: State,
+    (before, after): (State, State),
+    now_ns: u64,
+    n: u64,
+) -> (State, u64) {
+    let undo = |index: usize| {
+        let (bucket, tat) = (&buckets[index], state.0[index]);
+        let now = bucket.ticks_in(now_ns.into());
+        let taken_since = match tat.checked_sub(after.0[index]) {
+            Some(taken_since) if now < after.0[index] => taken_since,
+            _ => return (tat, 0),
+        };
+        let undone = before.0[index].max(now) + taken_since;
+        let back = bucket.units_up(tat.saturating_sub(undone)).min(n);
+        (undone.min(tat), back)
+    };
+    let ((first, first_units), (second, second_units)) = (undo(0), undo(1));
     (State([first, second]), first_units.max(second_units))
 }
 

@@ -5,10 +5,6 @@
 
 pub(crate) mod approximate_window;
 pub(crate) mod decaying_bucket;
-#[cfg_attr(
-    any(not(test), flowgate_loom),
-    expect(dead_code, reason = "no limiter uses all of it yet")
-)]
 pub(crate) mod dual_token_bucket;
 pub(crate) mod fixed_window;
 pub(crate) mod half_life;

@@ -28,8 +28,10 @@
 
 #[cfg(all(test, flowgate_loom))]
 mod model;
+mod moving_base;
 
 pub(crate) use crate::algorithm::Step;
+pub(crate) use moving_base::MovingBase;
 
 use crate::primitive::{AtomicU128, Lock, Ordering, const_unless_loom};
 use crate::store::Versioned;

@@ -35,6 +35,15 @@ pub(super) struct Parameters {
     pub(super) epoch: u64,
 }
 
+const fn bucket(quota: &Quota) -> Bucket {
+    let ratio = quota.ratio();
+    Bucket {
+        ticks_per_ns: ratio.units,
+        unit_ticks: ratio.nanos,
+        burst_units: quota.burst_units(),
+    }
+}
+
 const _: () = assert!(cell::STATE_MAX >> (STATE_BITS - 1) == 1);
 
 /// Where the fields of the sixth word begin.
@@ -43,52 +52,13 @@ const SECOND_GRAIN_AT: u32 = SECOND_BITS_AT + 7;
 const FIRST_GRAIN_AT: u32 = SECOND_GRAIN_AT + 7;
 const SMALL_FIELD: u64 = (1 << 7) - 1;
 
-impl Parameters {
-    pub(super) fn new(quotas: &Quotas) -> Self {
-        let quotas_given = quotas.as_slice();
-        let bucket = |quota: Option<&Quota>| match quota {
-            Some(quota) => {
-                let ratio = quota.ratio();
-                Bucket {
-                    ticks_per_ns: ratio.units,
-                    unit_ticks: ratio.nanos,
-                    burst_units: quota.burst_units(),
-                }
-            }
-            None => Bucket::NONE,
-        };
-        Self {
-            buckets: [bucket(quotas_given.first()), bucket(quotas_given.get(1))],
-            shares: quotas.shares(),
-            units_per_token: quotas_given[0].scale(),
-            base_ns: 0,
-            since_ns: 0,
-            epoch: 0,
-        }
-    }
-
-    pub(super) const fn to_words(self) -> [u64; WORDS] {
-        let [first, second] = self.buckets;
-        let [first_share, second_share] = self.shares;
-        [
-            first.unit_ticks,
-            second.unit_ticks,
-            first.burst_units,
-            second.burst_units,
-            // At most 2³¹ each.
-            first.ticks_per_ns << 32 | second.ticks_per_ns,
-            (first_share.grain as u64) << FIRST_GRAIN_AT
-                | (second_share.grain as u64) << SECOND_GRAIN_AT
-                | (second_share.bits as u64) << SECOND_BITS_AT
-                | self.units_per_token,
-            self.base_ns,
-            self.since_ns,
-            self.epoch,
-        ]
+impl cell::Parameters<WORDS> for Parameters {
+    fn to_words(&self) -> [u64; WORDS] {
+        self.words()
     }
 
     #[inline(always)]
-    pub(super) const fn from_words(words: [u64; WORDS]) -> Self {
+    fn from_words(words: [u64; WORDS]) -> Self {
         let [
             first_unit,
             second_unit,
@@ -130,15 +100,13 @@ impl Parameters {
             epoch,
         }
     }
+}
 
-    /// The exponents of two of the ticks in a grain; 0: exact.
-    #[cfg(test)]
-    pub(super) fn grains(&self) -> [u32; 2] {
-        self.shares.map(|share| share.grain)
-    }
+impl cell::MovingBase<WORDS> for Parameters {
+    type State = State;
 
     #[inline(always)]
-    pub(super) fn unpack(&self, word: u128) -> State {
+    fn unpack(&self, word: u128) -> State {
         let second_bits = self.shares[1].bits;
         let grains = [word >> second_bits, word & ((1 << second_bits) - 1)];
         let tat = |index: usize| {
@@ -151,9 +119,8 @@ impl Parameters {
         State([tat(0), tat(1)])
     }
 
-    /// The bits of `state`; none if it is too far from the base.
     #[inline(always)]
-    pub(super) fn pack(&self, state: State) -> Option<u128> {
+    fn pack(&self, state: State) -> Option<u128> {
         let grains = |index: usize| {
             let ticks = state.0[index].checked_sub(self.base(index))?;
             let grains = match self.shares[index].grain {
@@ -165,8 +132,7 @@ impl Parameters {
         Some(grains(0)? << self.shares[1].bits | grains(1)?)
     }
 
-    /// The same parameters with the base where `state` fits, and its bits.
-    pub(super) fn rebased(&self, state: State) -> (Self, u128) {
+    fn rebased(&self, state: State) -> (Self, u128) {
         let horizon_ns = algorithm::horizon_ns(&self.buckets, state);
         let rebased = Self {
             base_ns: horizon_ns.saturating_sub(self.lead_ns()),
@@ -177,6 +143,50 @@ impl Parameters {
         let bits = rebased.pack(State([reached(0), reached(1)]));
         debug_assert!(bits.is_some(), "the base was laid for {state:?}");
         (rebased, bits.unwrap_or(cell::STATE_MAX))
+    }
+}
+
+impl Parameters {
+    pub(super) const fn new(quotas: &Quotas) -> Self {
+        let (first, buckets) = match quotas.as_slice() {
+            [first] => (first, [bucket(first), Bucket::NONE]),
+            [first, second, ..] => (first, [bucket(first), bucket(second)]),
+            [] => panic!("there is always one"),
+        };
+        Self {
+            buckets,
+            shares: quotas.shares(),
+            units_per_token: first.scale(),
+            base_ns: 0,
+            since_ns: 0,
+            epoch: 0,
+        }
+    }
+
+    pub(super) const fn words(&self) -> [u64; WORDS] {
+        let [first, second] = &self.buckets;
+        let [first_share, second_share] = &self.shares;
+        [
+            first.unit_ticks,
+            second.unit_ticks,
+            first.burst_units,
+            second.burst_units,
+            // At most 2³¹ each.
+            first.ticks_per_ns << 32 | second.ticks_per_ns,
+            (first_share.grain as u64) << FIRST_GRAIN_AT
+                | (second_share.grain as u64) << SECOND_GRAIN_AT
+                | (second_share.bits as u64) << SECOND_BITS_AT
+                | self.units_per_token,
+            self.base_ns,
+            self.since_ns,
+            self.epoch,
+        ]
+    }
+
+    /// The exponents of two of the ticks in a grain; 0: exact.
+    #[cfg(test)]
+    pub(super) fn grains(&self) -> [u32; 2] {
+        self.shares.map(|share| share.grain)
     }
 
     /// How far before the horizon a base is laid: some of the room, so that a grant that is undone finds it there.
@@ -192,8 +202,32 @@ impl Parameters {
         u64::try_from(room_ns / 8).unwrap_or(u64::MAX)
     }
 
+    /// A whole number of grains, so that a state is rounded alike from any base.
+    #[inline(always)]
     fn base(&self, index: usize) -> u128 {
-        self.buckets[index].ticks_in(self.base_ns.into())
+        let base = self.buckets[index].ticks_in(self.base_ns.into());
+        match self.shares[index].grain {
+            0 => base,
+            grain => base >> grain << grain,
+        }
+    }
+
+    /// `state` as it is stored: in whole grains.
+    pub(super) fn stored(&self, state: State) -> State {
+        let stored = |index: usize| state.0[index].next_multiple_of(1 << self.shares[index].grain);
+        State([stored(0), stored(1)])
+    }
+
+    /// The most units in one request.
+    pub(super) fn limit(&self) -> u64 {
+        self.buckets[algorithm::smaller(&self.buckets)].burst_units
+    }
+
+    pub(super) fn available(&self, state: State, now_ns: u64) -> u64 {
+        match now_ns < self.since_ns {
+            true => 0,
+            false => algorithm::available(&self.buckets, state, now_ns),
+        }
     }
 
     /// Takes `n` units at `now_ns`: the new state, if there is one.
@@ -215,6 +249,60 @@ impl Parameters {
         match algorithm::take(&self.buckets, state, now_ns, n) {
             Ok(state) => Ok(Some(state)),
             Err(shortage) => Err(denied(shortage)),
+        }
+    }
+
+    /// Takes `n` units at the first time that they can be used, unless that is more than `max_wait_ns` ahead: the new state, if
+    /// there is one, and that time.
+    pub(super) fn reserve(
+        &self,
+        state: State,
+        now_ns: u64,
+        n: u64,
+        max_wait_ns: Option<u128>,
+    ) -> Result<(Option<State>, u64), Denied> {
+        if n == 0 {
+            return Ok((None, now_ns));
+        }
+        if n > self.limit() {
+            return Err(self.never(n));
+        }
+        let from_ns = now_ns.max(self.since_ns);
+        let (reserved, at_ns) = algorithm::reserve(&self.buckets, state, from_ns, n);
+        let at_ns = u64::try_from(at_ns).map_err(|_| Denied::too_late())?;
+        let wait_ns = at_ns - now_ns;
+        match max_wait_ns.map(|max_wait_ns| u128::from(wait_ns).saturating_sub(max_wait_ns)) {
+            None | Some(0) => Ok((Some(reserved), at_ns)),
+            Some(longer_ns) => {
+                let denied = self.delay(state, now_ns, 0, n).err();
+                // Less than the wait.
+                let longer = |denied: Denied| denied.for_ns(longer_ns as u64);
+                Err(denied.map_or_else(Denied::too_late, longer))
+            }
+        }
+    }
+
+    /// How long a queue that asks for `ahead` units takes, and then `n` more: exactly if nobody is ahead.
+    pub(super) fn delay(
+        &self,
+        state: State,
+        now_ns: u64,
+        ahead: u128,
+        n: u64,
+    ) -> Result<(), Denied> {
+        if ahead == 0 || n > self.limit() {
+            return self.take(state, now_ns, n).map(|_| ());
+        }
+        let early_ns = self.since_ns.saturating_sub(now_ns);
+        let from_ns = now_ns.max(self.since_ns);
+        match algorithm::delay(&self.buckets, state, from_ns, ahead, n) {
+            Ok(()) if early_ns == 0 => Ok(()),
+            Ok(()) => Err(Denied::later(early_ns.into(), 1)),
+            // In nanoseconds.
+            Err(Shortage { ticks, quota, .. }) => {
+                let ticks = ticks.saturating_add(early_ns.into());
+                Err(Denied::later(ticks, 1).by_limit(quota))
+            }
         }
     }
 

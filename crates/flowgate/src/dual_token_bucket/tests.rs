@@ -1,7 +1,11 @@
 //! The step and the bits of its state against the exact oracle.
 
-use super::parameters::{Parameters, WORDS};
+use super::DualTokenBucket;
+use super::parameters::Parameters;
 use crate::algorithm::dual_token_bucket::{self as algorithm, FULL, State};
+use crate::cell::Parameters as _;
+use crate::clock::{ManualClock, Timestamp};
+use crate::limiter::{At, Reservation};
 use crate::quota::Quotas;
 use crate::verdict::Denied;
 use alloc::format;
@@ -12,100 +16,82 @@ use flowgate_testkit::script::{Op, Outcome, Retry, Step};
 use num_rational::BigRational;
 use proptest::prelude::*;
 
-/// A limiter on one thread: parameters and a word, changed as the cell would.
+/// A limiter at explicit times.
 struct Bench {
-    words: [u64; WORDS],
-    word: u128,
-    last_told_ns: u64,
+    limiter: DualTokenBucket,
+    /// How often the base has moved.
     moves: u32,
 }
 
 impl Bench {
     fn new(quotas: &str) -> Self {
-        let quotas: Quotas = quotas.parse().expect("quotas");
-        let (parameters, word) = Parameters::new(&quotas).rebased(FULL);
+        let quotas = quotas.parse().expect("quotas");
         Self {
-            words: parameters.to_words(),
-            word,
-            last_told_ns: 0,
+            limiter: DualTokenBucket::builder(quotas)
+                .clock(ManualClock::new())
+                .build(),
             moves: 0,
         }
     }
 
     fn seen(&self) -> (Parameters, State) {
-        let parameters = Parameters::from_words(self.words);
-        (parameters, parameters.unpack(self.word))
+        self.limiter.engine.cell.view_state()
     }
 
-    fn put(&mut self, state: State) {
-        let (parameters, _) = self.seen();
-        self.word = parameters.pack(state).unwrap_or_else(|| {
-            self.moves += 1;
-            let (parameters, word) = parameters.rebased(state);
-            self.words = parameters.to_words();
-            word
-        });
+    fn at(&self, ns: u64) -> At<'_, DualTokenBucket> {
+        self.limiter.at(Timestamp::from_nanos(ns))
     }
 
     fn try_acquire(&mut self, at_ns: u64, n: u64) -> Result<(), Denied> {
-        let (parameters, state) = self.seen();
-        if let Some(state) = parameters.take(state, at_ns, n)? {
-            self.put(state);
-        }
-        Ok(())
+        self.at(at_ns).try_acquire_n(n)
     }
 
     /// The time from which the units may be used; none if there is no such time.
     fn reserve(&mut self, at_ns: u64, n: u64) -> Option<u64> {
-        let (parameters, state) = self.seen();
-        let (state, told_ns) = algorithm::reserve(&parameters.buckets, state, at_ns, n);
-        let told_ns = u64::try_from(told_ns).ok()?;
-        self.put(state);
-        if told_ns > at_ns {
-            self.last_told_ns = self.last_told_ns.max(told_ns);
-        }
+        let base_ns = self.seen().0.base_ns;
+        let reserved = self.at(at_ns).reserve_n(n).ok()?;
+        let told_ns = reserved.at().as_nanos();
+        self.moves += u32::from(self.seen().0.base_ns != base_ns);
         Some(told_ns)
     }
 
     fn step(&mut self, step: &Step) -> Outcome {
-        let (parameters, state) = self.seen();
-        let (buckets, at_ns) = (&parameters.buckets, step.at_ns);
-        match step.op {
-            Op::Try { n } => match self.try_acquire(at_ns, n) {
-                Ok(()) => Outcome::Admitted,
-                Err(denied) => Outcome::Refused(match denied.retry_after() {
-                    Some(wait) => Retry::After(wait),
-                    None => Retry::Never,
-                }),
-            },
-            Op::Reserve { n, .. } if n > most(&parameters) => Outcome::Refused(Retry::Never),
-            Op::Reserve { n: 0, .. } => Outcome::Promised { at_ns },
-            Op::Reserve { n, .. } => match self.reserve(at_ns, n) {
-                Some(at_ns) => Outcome::Promised { at_ns },
-                None => Outcome::Refused(Retry::Never),
-            },
-            Op::TakeUpTo { n } => {
-                let n = n.min(algorithm::available(buckets, state, at_ns));
-                self.try_acquire(at_ns, n).expect("it is available");
-                Outcome::Took(n)
+        let base_ns = self.seen().0.base_ns;
+        let at = self.at(step.at_ns);
+        let refused = |denied: Denied| {
+            Outcome::Refused(match denied.retry_after() {
+                Some(wait) => Retry::After(wait),
+                None => Retry::Never,
+            })
+        };
+        let outcome = match step.op {
+            Op::Try { n } => at
+                .try_acquire_n(n)
+                .map_or_else(refused, |()| Outcome::Admitted),
+            Op::Reserve { n, within_ns } => {
+                let reserved = match within_ns {
+                    Some(ns) => at.reserve_n_within(n, Duration::from_nanos(ns)),
+                    None => at.reserve_n(n),
+                };
+                let promised = |reserved: Reservation<'_>| Outcome::Promised {
+                    at_ns: reserved.at().as_nanos(),
+                };
+                reserved.map_or_else(refused, promised)
             }
-            Op::Refund { .. } if self.last_told_ns > 0 && at_ns <= self.last_told_ns => {
-                Outcome::Back(0)
-            }
-            Op::Refund { n } => {
-                let (state, back) = algorithm::give_back(buckets, state, at_ns, n);
-                self.put(state);
-                Outcome::Back(back)
-            }
-            Op::Available => Outcome::Holds(algorithm::available(buckets, state, at_ns)),
+            Op::TakeUpTo { n } => Outcome::Took(at.take_up_to(n)),
+            Op::Refund { n } => Outcome::Back(at.refund(n)),
+            Op::Available => Outcome::Holds(at.available()),
             _ => Outcome::Skipped,
-        }
+        };
+        // A refund may move it nearer; that is not counted.
+        let is_moved = !matches!(step.op, Op::Refund { .. }) && self.seen().0.base_ns != base_ns;
+        self.moves += u32::from(is_moved);
+        outcome
     }
 }
 
-fn most(parameters: &Parameters) -> u64 {
-    let bursts = parameters.buckets.map(|bucket| bucket.burst_units);
-    bursts[0].min(bursts[1])
+fn full_after_ns(parameters: &Parameters, state: State, now_ns: u64) -> u128 {
+    algorithm::full_at_ns(&parameters.buckets, state).saturating_sub(now_ns.into())
 }
 
 fn is_exact(parameters: &Parameters) -> bool {
@@ -160,7 +146,7 @@ fn draw_quotas(random: &mut fastrand::Rng) -> String {
 /// Draws what to do next, mostly near the time at which it changes what is answered.
 fn draw_step(random: &mut fastrand::Rng, at_ns: &mut u64, bench: &Bench) -> Step {
     let (parameters, state) = bench.seen();
-    let most = most(&parameters);
+    let most = parameters.limit();
     let n = match random.u32(0..8) {
         0..3 => 1,
         3 => 0,
@@ -172,7 +158,7 @@ fn draw_step(random: &mut fastrand::Rng, at_ns: &mut u64, bench: &Bench) -> Step
     };
     let wait_ns = match parameters.take(state, *at_ns, n) {
         Err(denied) => denied.retry_after().map_or(0, |wait| wait.as_nanos()),
-        Ok(_) => algorithm::full_after_ns(&parameters.buckets, state, *at_ns),
+        Ok(_) => full_after_ns(&parameters, state, *at_ns),
     };
     let wait_ns = u64::try_from(wait_ns).unwrap_or(u64::MAX);
     *at_ns = match random.u32(0..8) {
@@ -189,7 +175,11 @@ fn draw_step(random: &mut fastrand::Rng, at_ns: &mut u64, bench: &Bench) -> Step
     };
     let op = match random.u32(0..16) {
         0..9 => Op::Try { n },
-        9..11 => Op::Reserve { n, within_ns: None },
+        9 => Op::Reserve { n, within_ns: None },
+        10 => Op::Reserve {
+            n,
+            within_ns: Some(random.u64(0..=wait_ns)),
+        },
         11 => Op::TakeUpTo { n },
         12 => Op::Available,
         _ => Op::Refund { n },
@@ -227,7 +217,7 @@ fn c1_c2_c3_c4_c5_c8_every_answer_is_the_oracles() {
             let got = bench.step(&step);
             assert_eq!(got, right, "{quotas}: {step} (seed {seed}, after {done})");
             let (parameters, state) = bench.seen();
-            let full_ns = algorithm::full_after_ns(&parameters.buckets, state, step.at_ns);
+            let full_ns = full_after_ns(&parameters, state, step.at_ns);
             assert_eq!(
                 full_ns,
                 oracle.full_after_ns(step.at_ns),
@@ -529,7 +519,7 @@ fn c3_the_delay_behind_others_is_what_it_takes() {
             continue;
         }
         let at_ns = random.u64(..) >> random.u32(20..64);
-        let most = most(&bench.seen().0);
+        let most = bench.seen().0.limit();
         let _ = bench.try_acquire(at_ns, of_any_size(&mut random, most));
         let (parameters, state) = bench.seen();
         let ahead: [u64; 5] = core::array::from_fn(|_| of_any_size(&mut random, most));
@@ -550,12 +540,9 @@ fn c3_the_delay_behind_others_is_what_it_takes() {
 #[test]
 fn c4_before_a_change_of_quotas_there_is_nothing() {
     let mut bench = Bench::new("10/s burst 5; 1000/day");
-    let (parameters, _) = bench.seen();
-    bench.words = Parameters {
-        since_ns: 1_000,
-        ..parameters
-    }
-    .to_words();
+    bench
+        .at(1_000)
+        .set_quotas("10/s burst 5; 2000/day".parse().expect("quotas"));
     let denied = bench.try_acquire(400, 5).expect_err("before the change");
     assert_eq!(denied.retry_after(), Some(Duration::from_nanos(600)));
     bench.try_acquire(1_000, 5).expect("it is full");

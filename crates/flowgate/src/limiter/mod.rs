@@ -25,7 +25,7 @@ use engine::{Engine, Refunds, Request, Requotas, Reserves};
 /// A limiter of a rate: an algorithm `E` with its state, a clock, and the queue of those that wait.
 ///
 /// You meet it under the names of its algorithms: [`TokenBucket`](crate::TokenBucket),
-/// [`LeakyBucket`](crate::LeakyBucket), [`FixedWindow`](crate::FixedWindow), [`SlidingWindow`](crate::SlidingWindow),
+/// [`LeakyBucket`](crate::LeakyBucket), [`DualTokenBucket`](crate::DualTokenBucket), [`FixedWindow`](crate::FixedWindow), [`SlidingWindow`](crate::SlidingWindow),
 /// [`SegmentedWindow`](crate::SegmentedWindow), [`ApproximateWindow`](crate::ApproximateWindow),
 /// [`WarmUp`](crate::WarmUp), [`DecayingBucket`](crate::DecayingBucket). Each of these pages states what its algorithm
 /// guarantees, and which of the methods below it has.

@@ -187,6 +187,20 @@ impl Quotas {
         self.len as usize
     }
 
+    /// Returns whether a limiter keeps these quotas exactly, or with the small error in [Range](#range).
+    ///
+    /// ```
+    /// # use flowgate::Quotas;
+    /// assert!("10/s burst 5; 1000/day".parse::<Quotas>()?.is_exact());
+    /// assert!(!"999983/s; 999999937/30d".parse::<Quotas>()?.is_exact());
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    #[must_use]
+    pub const fn is_exact(&self) -> bool {
+        let [first, second] = self.shares();
+        first.grain == 0 && second.grain == 0
+    }
+
     /// How their states share a word.
     pub(crate) const fn shares(&self) -> [Share; MOST] {
         let [first, second] = &self.quotas;

@@ -31,7 +31,9 @@ impl Engine for Warming {
     #[inline]
     fn take_token(&self, now_ns: u64, door: impl Fn() -> Result<(), Denied>) -> Result<(), Denied> {
         door()?;
-        self.take(now_ns, |parameters| parameters.units_per_token)
+        self.cell.decide_state(|parameters, state| {
+            parameters.take(state, now_ns, parameters.units_per_token)
+        })
     }
 
     #[inline]
@@ -42,14 +44,15 @@ impl Engine for Warming {
         door: impl Fn() -> Result<(), Denied>,
     ) -> Result<(), Denied> {
         door()?;
-        self.take(now_ns, |_| n)
+        self.cell
+            .decide_state(|parameters, state| parameters.take(state, now_ns, n))
     }
 
     fn take_up_to(&self, now_ns: u64, n: u64, door: impl Fn() -> Result<(), Denied>) -> u64 {
         if door().is_err() {
             return 0;
         }
-        self.update(|parameters, state| {
+        self.cell.update_state(|parameters, state| {
             let n = n.min(parameters.burst_units);
             match parameters.take(state, now_ns, n) {
                 Ok(Some(state)) => (Some(state), n),
@@ -66,8 +69,7 @@ impl Engine for Warming {
     }
 
     fn snapshot(&self, now_ns: u64) -> Snapshot {
-        let (parameters, word) = self.cell.view();
-        let state = parameters.unpack(word);
+        let (parameters, state) = self.cell.view_state();
         let limit = parameters.burst_units;
         match parameters.take(state, now_ns, 1) {
             Ok(_) => Snapshot {
@@ -94,8 +96,7 @@ impl Engine for Warming {
     /// Exactly if nobody is ahead. Otherwise as if those ahead were served as one: not longer than it takes, and
     /// shorter only by what is rounded up for each of them, to a tick and to a nanosecond.
     fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
-        let (parameters, word) = self.cell.view();
-        let state = parameters.unpack(word);
+        let (parameters, state) = self.cell.view_state();
         let alone = parameters.take(state, at_ns, n).map(|_| ());
         if ahead == 0 || alone.is_err_and(|denied| denied.is_never()) {
             return alone;
@@ -139,7 +140,7 @@ impl Reserves for Warming {
         n: Option<u64>,
         max_wait_ns: Option<u128>,
     ) -> Result<Booking, Denied> {
-        self.update(|parameters, state| {
+        self.cell.update_state(|parameters, state| {
             let (curve, n) = (&parameters.curve, n.unwrap_or(parameters.units_per_token));
             if n > parameters.burst_units {
                 return (None, Err(parameters.never(n)));
@@ -189,8 +190,7 @@ impl Refunds for Warming {
         }
         // No change of quota comes in between.
         let settings = self.settings.lock();
-        let back = self.cell.reconfigure(|parameters, word| {
-            let state = parameters.unpack(word);
+        let back = self.cell.reconfigure_state(|parameters, state| {
             // Read after the state, so that they are not older than the grants in it.
             let now_ns = times
                 .latest_ns()
@@ -204,9 +204,9 @@ impl Refunds for Warming {
                     .curve
                     .give_back(state, parameters.now(from_ns), n)
             };
-            let (mut parameters, word) = parameters.rebased(state);
+            let mut parameters = *parameters;
             parameters.epoch += u64::from(back > 0);
-            (parameters, word, back)
+            (parameters, state, back)
         });
         drop(settings);
         back
@@ -221,12 +221,11 @@ impl Requotas for Warming {
     fn set_quota(&self, quota: Quota, _: &dyn Times) -> Result<(), QuotaError> {
         let mut settings = self.settings.lock();
         let new = Parameters::new(&quota, settings.warm_up, settings.cold_factor)?;
-        settings.earlier_rates_until_ns = self.cell.reconfigure(|old, word| {
-            let state = new.restated(old, old.unpack(word));
+        settings.earlier_rates_until_ns = self.cell.reconfigure_state(|old, state| {
+            let state = new.restated(old, state);
             let paid_ns = u64::try_from(new.ns(state.next_free)).unwrap_or(u64::MAX);
-            let (mut new, word) = new.rebased(state);
-            new.epoch = old.epoch + 1;
-            (new, word, paid_ns)
+            let epoch = old.epoch + 1;
+            (Parameters { epoch, ..new }, state, paid_ns)
         });
         settings.quota = quota;
         drop(settings);

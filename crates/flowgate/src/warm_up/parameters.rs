@@ -86,6 +86,52 @@ impl cell::Parameters<WORDS> for Parameters {
     }
 }
 
+impl cell::MovingBase<WORDS> for Parameters {
+    type State = State;
+
+    #[inline(always)]
+    fn unpack(&self, word: u128) -> State {
+        let grains = word & u128::from(STORED_MAX);
+        State {
+            next_free: self.base() + (word >> STORED_BITS),
+            stored: match self.grain {
+                0 => grains,
+                grain => (grains << grain).min(self.curve.full()),
+            },
+        }
+    }
+
+    #[inline(always)]
+    fn pack(&self, state: State) -> Option<u128> {
+        let from_base = state.next_free.checked_sub(self.base())?;
+        let from_base = u64::try_from(from_base).ok()?;
+        let grains = match self.grain {
+            0 => state.stored,
+            grain => (state.stored + ((1 << grain) - 1)) >> grain,
+        };
+        Some(u128::from(from_base) << STORED_BITS | grains)
+    }
+
+    fn rebased(&self, state: State) -> (Self, u128) {
+        // No clock gets to what is past its last nanosecond.
+        let end = u128::from(self.ticks_per_ns) << 64;
+        let state = State {
+            next_free: state.next_free.min(end),
+            ..state
+        };
+        let base_ns = (state.next_free / u128::from(self.ticks_per_ns))
+            .saturating_sub(u128::from(BASE_LEAD / self.ticks_per_ns));
+        let rebased = Self {
+            // At most 2⁶⁴ less the lead.
+            base_ns: base_ns as u64,
+            ..*self
+        };
+        let bits = rebased.pack(state);
+        debug_assert!(bits.is_some(), "the base was laid for {state:?}");
+        (rebased, bits.unwrap_or(u128::MAX >> 16))
+    }
+}
+
 impl Parameters {
     /// # Errors
     ///
@@ -142,50 +188,6 @@ impl Parameters {
     /// The first instant at or after `ticks`, in whole nanoseconds.
     pub(super) fn ns(&self, ticks: u128) -> u128 {
         ticks.div_ceil(u128::from(self.ticks_per_ns))
-    }
-
-    #[inline(always)]
-    pub(super) fn unpack(&self, word: u128) -> State {
-        let grains = word & u128::from(STORED_MAX);
-        State {
-            next_free: self.base() + (word >> STORED_BITS),
-            stored: match self.grain {
-                0 => grains,
-                grain => (grains << grain).min(self.curve.full()),
-            },
-        }
-    }
-
-    /// The bits of `state`; none if it is too far from the base.
-    #[inline(always)]
-    pub(super) fn pack(&self, state: State) -> Option<u128> {
-        let from_base = state.next_free.checked_sub(self.base())?;
-        let from_base = u64::try_from(from_base).ok()?;
-        let grains = match self.grain {
-            0 => state.stored,
-            grain => (state.stored + ((1 << grain) - 1)) >> grain,
-        };
-        Some(u128::from(from_base) << STORED_BITS | grains)
-    }
-
-    /// The same parameters with the base where `state` fits, and its bits.
-    pub(super) fn rebased(&self, state: State) -> (Self, u128) {
-        // No clock gets to what is past its last nanosecond.
-        let end = u128::from(self.ticks_per_ns) << 64;
-        let state = State {
-            next_free: state.next_free.min(end),
-            ..state
-        };
-        let base_ns = (state.next_free / u128::from(self.ticks_per_ns))
-            .saturating_sub(u128::from(BASE_LEAD / self.ticks_per_ns));
-        let rebased = Self {
-            // At most 2⁶⁴ less the lead.
-            base_ns: base_ns as u64,
-            ..*self
-        };
-        let bits = rebased.pack(state);
-        debug_assert!(bits.is_some(), "the base was laid for {state:?}");
-        (rebased, bits.unwrap_or(u128::MAX >> 16))
     }
 
     /// `state` under `old`, in the ticks of these parameters: the same instant, and the same fraction stored.

@@ -191,8 +191,7 @@ fn assert_rounded_up(what: &str, got: &Fraction, exact: &Fraction, step: &Fracti
 }
 
 fn seen(limiter: &WarmUp) -> (Parameters, State) {
-    let (parameters, word) = limiter.engine.cell.view();
-    (parameters, parameters.unpack(word))
+    limiter.engine.cell.view_state()
 }
 
 /// One unit of what is stored is kept to this, and a tick, in permits and nanoseconds.

@@ -2,7 +2,7 @@
 
 use super::parameters::{Parameters, WORDS};
 use crate::algorithm::warm_up::State;
-use crate::cell::{Cell, Parameters as _, Step};
+use crate::cell::{Cell, MovingBase as _, Parameters as _};
 use crate::limiter::reservation::Receipt;
 use crate::primitive::{AtomicU64, Lock};
 use crate::quota::{Quota, QuotaError};
@@ -63,76 +63,18 @@ impl Warming {
         })
     }
 
-    /// The decision, with what moves the base left to `take_slowly`.
-    #[inline(always)]
-    pub(super) fn take(
-        &self,
-        now_ns: u64,
-        units: impl Fn(&Parameters) -> u64,
-    ) -> Result<(), Denied> {
-        let decided = self.cell.decide(|parameters, word| {
-            let state = parameters.unpack(word);
-            let taken = parameters.take(state, now_ns, units(parameters));
-            match taken {
-                // A state that the word has no room for is for `take_slowly`, and so is none.
-                Ok(Some(state)) => parameters.pack(state).ok_or(None),
-                Ok(None) => Err(None),
-                Err(denied) => Err(Some(denied)),
-            }
-        });
-        match decided {
-            Ok(()) => Ok(()),
-            Err(Some(denied)) => Err(denied),
-            Err(None) => self.take_slowly(now_ns, units),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn take_slowly(&self, now_ns: u64, units: impl Fn(&Parameters) -> u64) -> Result<(), Denied> {
-        self.update(
-            |parameters, state| match parameters.take(state, now_ns, units(parameters)) {
-                Ok(state) => (state, Ok(())),
-                Err(denied) => (None, Err(denied)),
-            },
-        )
-    }
-
-    /// Puts the state that `step` names in place, if any, wherever its base has to be, and tells what it tells.
-    /// It may run several times.
-    pub(super) fn update<R>(&self, step: impl Fn(&Parameters, State) -> (Option<State>, R)) -> R {
-        let in_place =
-            self.cell.update(
-                |parameters, word| match step(parameters, parameters.unpack(word)) {
-                    (None, told) => Step::Stay(Some(told)),
-                    (Some(state), told) => match parameters.pack(state) {
-                        Some(word) => Step::Move(word, Some(told)),
-                        None => Step::Stay(None),
-                    },
-                },
-            );
-        in_place.unwrap_or_else(|| {
-            self.cell.reconfigure(|parameters, word| {
-                let state = parameters.unpack(word);
-                let (moved, told) = step(parameters, state);
-                let (rebased, word) = parameters.rebased(moved.unwrap_or(state));
-                (rebased, word, told)
-            })
-        })
-    }
-
     /// Takes `n` units at `now_ns`, and keeps what has to be known to undo it.
     pub(super) fn take_turn(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
-        let receipt = self.update(
-            |parameters, state| match parameters.take(state, now_ns, n) {
+        let receipt = self.cell.update_state(|parameters, state| {
+            match parameters.take(state, now_ns, n) {
                 Ok(Some(taken)) => {
                     let receipt = parameters.receipt(state, now_ns, taken);
                     (Some(taken), Ok(Some(receipt)))
                 }
                 Ok(None) => (None, Ok(None)),
                 Err(denied) => (None, Err(denied)),
-            },
-        )?;
+            }
+        })?;
         *self.last_turn.lock() = receipt.map(|receipt| Turn {
             at_ns: now_ns,
             units: n,
@@ -156,7 +98,7 @@ impl Warming {
     /// next free time forward, and what moves it back either undoes the last one or begins an epoch, so none can have
     /// come in between.
     pub(super) fn undo(&self, receipt: &Receipt, n: u64, back: u64) -> u64 {
-        self.update(|parameters, state| {
+        self.cell.update_state(|parameters, state| {
             if parameters.epoch != receipt.epoch || state.next_free != receipt.state {
                 return (None, 0);
             }

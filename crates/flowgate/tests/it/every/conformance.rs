@@ -67,6 +67,7 @@ every_contract! {
     striped_leaky_bucket_by_its_clock: Kind::Bucket, subject::striped_leaky_bucket_by_its_clock;
     striped_fixed_window: Kind::Window(Anchor::FirstGrant), subject::striped_fixed_window;
     striped_fixed_window_by_its_clock: Kind::Approximate, subject::striped_fixed_window_by_its_clock;
+    dual_token_bucket: Kind::Bucket, subject::dual_token_bucket;
     fixed_window: Kind::Window(Anchor::FirstGrant), subject::fixed_window;
     fixed_window_aligned: Kind::Window(Anchor::Aligned(0)), subject::fixed_window;
     fixed_window_aligned_elsewhere: Kind::Window(Anchor::Aligned(1_234_567_891)), subject::fixed_window;
@@ -111,6 +112,7 @@ mod by_its_clock {
     each! {
         c2_c4_c5_token_bucket: Kind::Bucket, subject::by_its_clock;
         c2_c4_c5_pay_after: Kind::PayAfter, subject::by_its_clock;
+        c2_c4_c5_dual_token_bucket: Kind::Bucket, subject::dual_token_bucket_by_its_clock;
         c2_c4_c5_fixed_window: Kind::Window(Anchor::FirstGrant), subject::by_its_clock;
         c2_c4_c5_fixed_window_aligned: Kind::Window(Anchor::Aligned(0)), subject::by_its_clock;
         c2_c4_c5_sliding_window: Kind::Sliding, subject::by_its_clock;
