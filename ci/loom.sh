@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Explores every interleaving of the atomic protocols (crates/flowgate/src/*/model.rs).
+# Explores every interleaving of the atomic protocols (crates/flowgate/src/**/model.rs).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/tools.sh

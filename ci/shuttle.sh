@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs queues and keys through thousands of schedules (crates/flowgate/src/{room/schedules,keyed/schedules.rs}):
+# Runs queues and keys through thousands of schedules (crates/flowgate/src/{queue/schedules,keyed/schedules.rs}):
 # ci/shuttle.sh [SCENARIO]
 # FLOWGATE_SCHEDULES is how many of each kind (default 20,000; CI runs 2,000), FLOWGATE_SEED chooses others.
 set -euo pipefail

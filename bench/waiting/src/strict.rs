@@ -54,7 +54,7 @@ fn all() -> Vec<Subject> {
 
 fn ours(ask: Ask, precision: Precision) -> Next {
     let bucket = LeakyBucket::new(Quota::per_second(u64::from(ask.rate)));
-    bucket.line().set_precision(precision);
+    bucket.queue().set_precision(precision);
     Box::new(move || {
         let grant = bucket.acquire().block().expect("one can be had");
         Some(grant.at().as_nanos())

@@ -98,7 +98,7 @@ impl Reporting {
 
     /// Has the span say how many were dropped, if it should.
     fn tell(&self, span: &mut SpanData) {
-        // Mostly there are none, and the line stays with whoever has it.
+        // Mostly there are none, and the queue stays with whoever has it.
         if !self.annotates || self.untold.load(Ordering::Relaxed) == 0 {
             return;
         }

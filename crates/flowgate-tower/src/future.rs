@@ -39,7 +39,7 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropping it while it waits leaves the line, and what had been granted is given back. Dropped while the service
+    /// Dropping it while it waits leaves the queue, and what had been granted is given back. Dropped while the service
     /// works, its slots come back, and its tokens stay spent, since the work has begun: whoever sends requests and
     /// takes them back again gets no more of them than others. [`LimitLayer::settle`](crate::LimitLayer::settle) can
     /// decide otherwise.

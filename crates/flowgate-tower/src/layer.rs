@@ -172,7 +172,7 @@ impl<L: Limits> LimitLayer<L> {
 
     /// Has a request wait for its turn, for `patience` at the longest. It is rejected at once if that will not be
     /// enough, as far as is known ([`Acquire`](flowgate::Acquire) says how far), or if [too
-    /// many](flowgate::Line::set_max_waiters) wait already.
+    /// many](flowgate::WaitQueue::set_max_waiters) wait already.
     ///
     /// ```
     /// use flowgate::LeakyBucket;

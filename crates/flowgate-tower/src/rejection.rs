@@ -19,7 +19,7 @@ const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-m
 /// | because | status | gRPC |
 /// |---|---|---|
 /// | over a rate, or the client's own limit of concurrency | `429 Too Many Requests` | `RESOURCE_EXHAUSTED` |
-/// | a limit of concurrency that all share is busy, or its line is full | `503 Service Unavailable` | `UNAVAILABLE` |
+/// | a limit of concurrency that all share is busy, or its queue is full | `503 Service Unavailable` | `UNAVAILABLE` |
 /// | no room for another key, or the limiter is closed | `503 Service Unavailable` | `UNAVAILABLE` |
 /// | no key, or one that cannot be read | `400 Bad Request` | `INVALID_ARGUMENT` |
 /// | the server cannot find the key, or keep the key's quota | `500 Internal Server Error` | `INTERNAL` |

@@ -48,7 +48,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     sleep(Duration::from_millis(75)).await;
     if let Err(denied) = site.acquire().within(HURRY).await {
-        let waiting = site.line().len();
+        let waiting = site.queue().len();
         say(&format!(
             "somebody who has only {HURRY:?} is refused at once, behind {waiting} others: {denied}"
         ));

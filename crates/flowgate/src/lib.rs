@@ -50,7 +50,7 @@
 //! `acquire()` waits, in turn.
 //!
 //! - [`Acquire`]: the wait, a future and a builder: `limiter.acquire().n(5).within(patience).await`, or `.block()`.
-//! - [`Line`]: those who wait: how many, in what [`Order`], how punctually ([`Precision`]).
+//! - [`WaitQueue`]: those who wait: how many, in what [`Order`], how punctually ([`Precision`]).
 //! - [`Ticks`]: the instants of a limiter's turns, an iterator and a stream.
 //! - [`CancelHandle`]: ends the waits of blocked threads.
 #![cfg_attr(not(feature = "std"), no_std)]
@@ -61,87 +61,61 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
-mod alarm;
 mod algorithm;
-mod alignment;
-mod approximate_window;
-mod cell;
 mod clock;
-mod concurrency_limit;
-mod decaying_bucket;
-mod degrade;
-mod dual_token_bucket;
-mod fixed_window;
-mod foreign;
+mod companions;
+mod concurrency;
 mod gate;
 pub mod guide;
-#[cfg(all(feature = "std", not(flowgate_loom)))]
-mod io;
 mod keyed;
-mod leaky_bucket;
 mod limiter;
-#[cfg(feature = "metrics")]
-mod metrics;
-mod observed;
-#[cfg(any(feature = "futures", all(feature = "std", not(flowgate_loom))))]
-mod payer;
-mod permit;
-mod policy;
 mod primitive;
+mod queue;
 mod quota;
-mod ring;
-mod room;
-mod segmented_window;
-pub mod sizing;
-mod sliding_window;
-mod sometimes;
 mod store;
-#[cfg(feature = "futures")]
-mod stream;
 mod striped;
-mod thread_number;
-mod token_bucket;
-mod unlimited;
+mod types;
 mod verdict;
-mod warm_up;
-mod word;
 
-pub use approximate_window::{ApproximateWindow, ApproximateWindowBuilder};
 pub use clock::{Clock, ManualClock, Source, Timestamp};
-pub use concurrency_limit::{ConcurrencyLimit, ConcurrencyLimitBuilder};
-pub use decaying_bucket::{DecayingBucket, DecayingBucketBuilder};
-pub use degrade::{Degrade, DegradeBuilder, DegradeCall, SlowCalls};
-pub use dual_token_bucket::{DualTokenBucket, DualTokenBucketBuilder};
-pub use fixed_window::{FixedWindow, FixedWindowBuilder};
-pub use gate::{Gate, GateBuilder, GateError};
+pub use companions::address::{AddressKey, AddressPrefixes};
+pub use companions::degrade::{Degrade, DegradeBuilder, DegradeCall, SlowCalls};
 #[cfg(all(feature = "std", not(flowgate_loom)))]
-pub use io::Throttled;
-pub use keyed::{
-    AddressKey, AddressPrefixes, AsKey, Exact, Hashed, KeyId, KeyLimiter, KeyNames, KeyPermit,
-    KeyPermits, KeyUsage, Keyed, KeyedAlgorithm, KeyedBuilder, KeyedConcurrencyLimit, KeyedCounts,
-    KeyedError, KeyedView, OwnedKeyPermit, WhenFull, WithLimit,
-};
-pub use leaky_bucket::{Drain, LeakyBucket, LeakyBucketBuilder};
-pub use limiter::{At, Limit, Limiter, RateLimiter, Reservation, Snapshot};
+pub use companions::io::Throttled;
 #[cfg(feature = "metrics")]
-pub use metrics::MetricsPublisher;
-pub use observed::{Counts, Observed, Refusals, Waits};
-pub use permit::{OwnedPermit, Permit, Permits};
-pub use policy::Policy;
-pub use quota::{Quota, QuotaError, Quotas};
-pub use room::{Acquirable, Acquire, CancelHandle, Grant, Line, Order, Precision, Spacing, Ticks};
-pub use segmented_window::{SegmentedWindow, SegmentedWindowBuilder};
-pub use sliding_window::{SlidingWindow, SlidingWindowBuilder};
-pub use sometimes::{Sometimes, SometimesBuilder, SometimesBy};
+pub use companions::metrics::MetricsPublisher;
+pub use companions::observed::{Counts, Observed, Refusals, Waits};
+pub use companions::sizing;
+pub use companions::sometimes::{Sometimes, SometimesBuilder, SometimesBy};
 #[cfg(feature = "futures")]
-pub use stream::{Cost, OneToken, RateLimited, StreamExt};
+pub use companions::stream::{Cost, OneToken, RateLimited, StreamExt};
+pub use concurrency::limit::{ConcurrencyLimit, ConcurrencyLimitBuilder};
+pub use concurrency::permit::{OwnedPermit, Permit, Permits};
+pub use gate::{Gate, GateBuilder, GateError};
+pub use keyed::{
+    AsKey, Exact, Hashed, KeyId, KeyLimiter, KeyNames, KeyPermit, KeyPermits, KeyUsage, Keyed,
+    KeyedAlgorithm, KeyedBuilder, KeyedConcurrencyLimit, KeyedCounts, KeyedError, KeyedView,
+    OwnedKeyPermit, WhenFull, WithLimit,
+};
+pub use limiter::{At, Limit, Limiter, RateLimiter, Reservation, Snapshot};
+pub use queue::{
+    Acquirable, Acquire, CancelHandle, Grant, Order, Precision, Spacing, Ticks, WaitQueue,
+};
+pub use quota::policy::Policy;
+pub use quota::{Quota, QuotaError, Quotas};
 pub use striped::{Batch, Draw, OneWord, Striped};
-pub use token_bucket::{Carry, PayAfter, Refill, TokenBucket, TokenBucketBuilder};
-pub use unlimited::Unlimited;
+pub use types::approximate_window::{ApproximateWindow, ApproximateWindowBuilder};
+pub use types::decaying_bucket::{DecayingBucket, DecayingBucketBuilder};
+pub use types::dual_token_bucket::{DualTokenBucket, DualTokenBucketBuilder};
+pub use types::fixed_window::{FixedWindow, FixedWindowBuilder};
+pub use types::leaky_bucket::{Drain, LeakyBucket, LeakyBucketBuilder};
+pub use types::segmented_window::{SegmentedWindow, SegmentedWindowBuilder};
+pub use types::sliding_window::{SlidingWindow, SlidingWindowBuilder};
+pub use types::token_bucket::{Carry, PayAfter, Refill, TokenBucket, TokenBucketBuilder};
+pub use types::unlimited::Unlimited;
+pub use types::warm_up::{WarmUp, WarmUpBuilder};
 pub use verdict::Denied;
-pub use warm_up::{WarmUp, WarmUpBuilder};
 
-/// What the README shows runs, too.
 /// Type parameters of [`RateLimiter`]: what decides, and what it is capable of.
 ///
 /// Name them in code that is generic over limiters:
@@ -158,18 +132,19 @@ pub use warm_up::{WarmUp, WarmUpBuilder};
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
 pub mod engine {
-    pub use crate::approximate_window::Approximate;
-    pub use crate::decaying_bucket::Decaying;
-    pub use crate::dual_token_bucket::Dual;
-    pub use crate::fixed_window::Windows;
     pub use crate::limiter::engine::{Engine, Refunds, Requotas, Reserves};
-    pub use crate::segmented_window::Segments;
-    pub use crate::sliding_window::Log;
-    pub use crate::token_bucket::{Bucket, Debts, Drops, Mode, PaysBefore, Tokens};
-    pub use crate::unlimited::NoLimit;
-    pub use crate::warm_up::Warming;
+    pub use crate::types::approximate_window::Approximate;
+    pub use crate::types::decaying_bucket::Decaying;
+    pub use crate::types::dual_token_bucket::Dual;
+    pub use crate::types::fixed_window::Windows;
+    pub use crate::types::segmented_window::Segments;
+    pub use crate::types::sliding_window::Log;
+    pub use crate::types::token_bucket::{Bucket, Debts, Drops, Mode, PaysBefore, Tokens};
+    pub use crate::types::unlimited::NoLimit;
+    pub use crate::types::warm_up::Warming;
 }
 
+/// What the README shows runs, too.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 mod readme {}

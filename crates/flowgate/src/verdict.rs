@@ -47,7 +47,7 @@ enum Reason {
     Busy {
         limit: Limit,
     },
-    /// The line of waiters has reached one of its bounds; `wait_ns` is 0 where no time is known.
+    /// The queue of waiters has reached one of its bounds; `wait_ns` is 0 where no time is known.
     LineFull {
         wait_ns: u64,
     },
@@ -125,7 +125,7 @@ impl Denied {
         self
     }
 
-    /// The line takes nobody more, or nobody who would have to wait that long.
+    /// The queue takes nobody more, or nobody who would have to wait that long.
     pub(crate) fn queue_full(retry_after: Option<Duration>) -> Self {
         let wait_ns = retry_after.map_or(0, |wait| {
             u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX).max(1)
@@ -153,7 +153,7 @@ impl Denied {
     /// ([`is_busy`](Self::is_busy)), or nothing is granted any more ([`is_closed`](Self::is_closed)). Rounded up to
     /// whole nanoseconds. Behind others who wait it counts what they ask for, too: exactly at token and leaky buckets that
     /// refill continuously, and elsewhere never more than it will be. Until then anybody may be served first: a retry after
-    /// this long is not a place in a line.
+    /// this long is not a place in a queue.
     pub fn retry_after(&self) -> Option<Duration> {
         match self.0 {
             Reason::Later {
@@ -184,7 +184,7 @@ impl Denied {
     }
 
     /// Whether the request can never be granted, however long one waits: it asks for more than the
-    /// limit allows at once (ask for less, or [`overdraw`](crate::TokenBucket::overdraw)), or the line of
+    /// limit allows at once (ask for less, or [`overdraw`](crate::TokenBucket::overdraw)), or the queue of
     /// reservations reaches beyond what the clock can count, which is 584 years.
     ///
     /// ```
@@ -225,14 +225,14 @@ impl Denied {
         }
     }
 
-    /// Whether the line of those who wait has reached one of the bounds that it was given; see
-    /// [`Line`](crate::Line).
+    /// Whether the queue of those who wait has reached one of the bounds that it was given; see
+    /// [`WaitQueue`](crate::WaitQueue).
     ///
     /// ```
     /// # use flowgate::LeakyBucket;
     /// # use std::time::Duration;
     /// let limiter = LeakyBucket::new("1/min".parse()?);
-    /// limiter.line().set_max_wait(Duration::from_secs(10));
+    /// limiter.queue().set_max_wait(Duration::from_secs(10));
     /// limiter.acquire().block()?;
     /// assert!(limiter.acquire().block().unwrap_err().is_queue_full());
     /// # Ok::<_, Box<dyn std::error::Error>>(())
@@ -260,7 +260,7 @@ impl Denied {
     /// ```
     /// # use flowgate::TokenBucket;
     /// let limiter = TokenBucket::new("100/s".parse()?);
-    /// limiter.line().close();
+    /// limiter.queue().close();
     /// assert!(limiter.try_acquire().unwrap_err().is_closed());
     /// # Ok::<_, flowgate::QuotaError>(())
     /// ```

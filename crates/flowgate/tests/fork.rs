@@ -113,7 +113,7 @@ fn c6_a_wait_that_a_child_inherits_may_be_dropped_there() {
     let mut inherited = Some(Task::start(limiter.acquire().within(second)));
     in_child(|| {
         drop(inherited.take());
-        assert!(limiter.line().is_empty());
+        assert!(limiter.queue().is_empty());
         limiter.acquire().block().expect("in turn");
     });
     let mut waits = inherited.expect("it is the child's copy that was dropped");

@@ -59,7 +59,7 @@ impl Limit {
                 let places = quota.explicit_burst().unwrap_or(1);
                 let limiter = LeakyBucket::builder(quota.burst(1)).clock(clock).build()?;
                 let waiting = usize::try_from(places.saturating_sub(1)).unwrap_or(usize::MAX);
-                limiter.line().set_max_waiters(waiting);
+                limiter.queue().set_max_waiters(waiting);
                 // Nobody in the line waits longer than it is; the rest is for rounding.
                 let longest = Duration::from_secs_f64(places as f64 / per_second(quota));
                 Built {

@@ -79,7 +79,7 @@ fn begin(pace: &Pace) -> Result<LeakyBucket, Refusal> {
         .build()
         .map_err(|error| Refusal::usage(error.to_string()))?;
     if pace.precise {
-        turns.line().set_precision(Precision::Strict);
+        turns.queue().set_precision(Precision::Strict);
     }
     end_on_ctrl_c()
         .map_err(|error| Refusal::could_not_run(format!("cannot listen for Ctrl-C: {error}")))?;

@@ -124,7 +124,7 @@ fn each_count_is_observed_under_its_name() {
 
     time.advance(Duration::from_millis(10));
     assert!(wait.as_mut().poll(&mut context).is_ready());
-    limiter.line().close();
+    limiter.queue().close();
     assert!(limiter.try_acquire().is_err());
     for _ in 0..2 {
         let values = collector.collect();

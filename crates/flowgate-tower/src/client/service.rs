@@ -32,7 +32,7 @@ use tower_service::Service;
 ///
 /// # Cancel safety
 ///
-/// Dropping the future of a request that waits leaves the line, and gives back what had been granted.
+/// Dropping the future of a request that waits leaves the queue, and gives back what had been granted.
 pub struct PoliteClient<S, A: KeyedAlgorithm, N: KeyNames> {
     inner: S,
     rules: Arc<Rules<A, N>>,

@@ -228,7 +228,7 @@ async fn c6_requests_wait_and_clients_that_leave_do_not() {
 
     let ask = |server: Arc<Server>| tokio::spawn(async move { server.get("/").await.status() });
     let leaves = ask(Arc::clone(&server));
-    wait_until(|| bucket.line().len() == 1).await;
+    wait_until(|| bucket.queue().len() == 1).await;
     let stays = ask(Arc::clone(&server));
     // 60 s behind the one that leaves: 120 s, and it has 100.
     assert_eq!(
@@ -236,9 +236,9 @@ async fn c6_requests_wait_and_clients_that_leave_do_not() {
         StatusCode::TOO_MANY_REQUESTS
     );
     leaves.abort();
-    wait_until(|| bucket.line().is_empty()).await;
+    wait_until(|| bucket.queue().is_empty()).await;
     let stays = ask(Arc::clone(&server));
-    wait_until(|| bucket.line().len() == 1).await;
+    wait_until(|| bucket.queue().len() == 1).await;
     time.advance(Duration::from_secs(60));
     assert_eq!(stays.await.expect("it does not panic"), StatusCode::OK);
     wait_until(|| counts.get().abandoned == 1).await;

@@ -691,7 +691,7 @@ fn a_deadline_that_passes_ends_in_a_rejection() {
 #[test]
 fn a_closed_limit_says_so() {
     let limiter = Arc::new(TokenBucket::new(Quota::per_second(1)));
-    limiter.line().close();
+    limiter.queue().close();
     let mut service = LimitLayer::new(limiter).wait(SECOND).layer(done());
     let answer = call(&mut service, get("/"));
     assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);

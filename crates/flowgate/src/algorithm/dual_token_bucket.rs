@@ -125,10 +125,6 @@ impl Bucket {
     }
 }
 
-/// Full at all times.
-#[cfg(test)]
-pub(crate) const FULL: State = State([0; 2]);
-
 /// The index of the quota with the smaller burst: no request may be for more units.
 pub(crate) const fn smaller(buckets: &Buckets) -> usize {
     (buckets[1].burst_units < buckets[0].burst_units) as usize

@@ -23,7 +23,7 @@
 //! to keep in step.
 //!
 //! Sums cannot overflow: whoever stores `tat` sees to it that `now + burst + debt` and `tat + cost`
-//! fit, see [`crate::word`].
+//! fit, see [`crate::store::word`].
 
 use super::Ticks;
 

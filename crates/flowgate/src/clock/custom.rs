@@ -1,5 +1,5 @@
 use super::Timestamp;
-use crate::foreign::survive;
+use crate::clock::user_code::survive;
 use crate::primitive::{AtomicU64, Ordering};
 use alloc::boxed::Box;
 use core::task::Waker;

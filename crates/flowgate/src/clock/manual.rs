@@ -1,5 +1,5 @@
 use super::Timestamp;
-use crate::alarm::{Alarm, ManualAlarms};
+use crate::clock::alarm::{Alarm, ManualAlarms};
 use crate::primitive::{AtomicU64, Ordering};
 use alloc::sync::Arc;
 use core::fmt;

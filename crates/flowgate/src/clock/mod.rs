@@ -4,6 +4,7 @@
 //! clock's own. Production code says nothing and gets [`Clock::system`]; tests hand in a
 //! [`ManualClock`] and never sleep.
 
+pub(crate) mod alarm;
 mod custom;
 mod manual;
 #[cfg(feature = "std")]
@@ -18,6 +19,7 @@ mod timestamp;
     not(flowgate_loom)
 ))]
 mod tsc;
+pub(crate) mod user_code;
 
 pub use custom::Source;
 pub use manual::ManualClock;
@@ -25,7 +27,7 @@ pub use manual::ManualClock;
 pub(crate) use os::now_ns as os_now_ns;
 pub use timestamp::Timestamp;
 
-use crate::alarm::Alarm;
+use crate::clock::alarm::Alarm;
 use alloc::sync::Arc;
 use core::fmt;
 use core::task::Waker;

@@ -2,7 +2,7 @@ use super::{Gate, Member, Taking};
 use crate::clock::Clock;
 use crate::limiter::Limit;
 use crate::primitive::Lock;
-use crate::room::Room;
+use crate::queue::Queue;
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -103,7 +103,7 @@ impl GateBuilder {
         Ok(Gate {
             members: self.members.into_iter().map(member).collect(),
             clock,
-            room: Room::new(),
+            queue: Queue::new(),
             taking: Lock::new(Taking::new(receipts)),
         })
     }

@@ -6,11 +6,11 @@ mod supply;
 pub use builder::{GateBuilder, GateError};
 
 use crate::clock::{Clock, Timestamp};
+use crate::concurrency::permit::{Lender, Permit, Permits};
 use crate::limiter::reservation::Receipt;
 use crate::limiter::{Limit, Limiter};
-use crate::permit::{Lender, Permit, Permits};
 use crate::primitive::Lock;
-use crate::room::{Acquire, Line, Room};
+use crate::queue::{Acquire, Queue, WaitQueue};
 use crate::verdict::Denied;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -79,7 +79,7 @@ use core::fmt;
 pub struct Gate {
     members: Box<[Member]>,
     clock: Clock,
-    room: Room,
+    queue: Queue,
     /// Asking all and then taking from all is one step, by whoever holds this.
     taking: Lock<Taking>,
 }
@@ -211,18 +211,18 @@ impl Gate {
         Acquire::new(Permits::of(Arc::clone(self)))
     }
 
-    /// Those who wait here: how many, in what order, and how many at most. [Closing](Line::close) it closes the gate.
+    /// Those who wait here: how many, in what order, and how many at most. [Closing](WaitQueue::close) it closes the gate.
     ///
     /// ```
     /// # use flowgate::{ConcurrencyLimit, Gate};
     /// let gate = Gate::builder().limit("slots", ConcurrencyLimit::new(3)).build()?;
-    /// gate.line().set_max_waiters(100);
-    /// gate.line().close();
+    /// gate.queue().set_max_waiters(100);
+    /// gate.queue().close();
     /// assert!(gate.try_acquire().unwrap_err().is_closed());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn line(&self) -> Line<'_> {
-        Line::new(self)
+    pub fn queue(&self) -> WaitQueue<'_> {
+        WaitQueue::new(self)
     }
 
     /// The names of its limits, in order.
@@ -230,7 +230,7 @@ impl Gate {
         self.members.iter().map(|member| &*member.name)
     }
 
-    /// The name of the limit that gave this refusal; none if it was not one of them, but, say, the line being full.
+    /// The name of the limit that gave this refusal; none if it was not one of them, but, say, the queue being full.
     pub fn name_of(&self, denied: &Denied) -> Option<&str> {
         let member = self.members.get(denied.limit()?)?;
         Some(&member.name)
@@ -261,7 +261,7 @@ impl Gate {
     /// ```
     pub fn configure<L: Any, R>(&self, name: &str, change: impl FnOnce(&L) -> R) -> Option<R> {
         self.inspect(name, |limit| {
-            let _change = self.room.reconfigure(self);
+            let _change = self.queue.reconfigure(self);
             change(limit)
         })
     }
@@ -303,7 +303,7 @@ impl Gate {
         change: impl FnOnce(&dyn Limiter) -> R,
     ) -> Option<R> {
         self.inspect_limiter(name, |limiter| {
-            let _change = self.room.reconfigure(self);
+            let _change = self.queue.reconfigure(self);
             change(limiter)
         })
     }
@@ -318,7 +318,7 @@ impl Gate {
             return Ok(());
         }
         let now_ns = self.clock.now().as_nanos();
-        self.room.pass(self, now_ns, Some(n))?;
+        self.queue.pass(self, now_ns, Some(n))?;
         let mut taking = self.taking.lock();
         // Somebody may have read the clock later, and taken first.
         let at = Timestamp::from_nanos(now_ns.max(taking.latest_ns));

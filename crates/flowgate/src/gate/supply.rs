@@ -1,15 +1,15 @@
-//! The gate, seen from its line: all of its limits at once.
+//! The gate, seen from its queue: all of its limits at once.
 
 use super::{Gate, Member, Taking};
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::reservation::Receipt;
-use crate::room::{Room, Supply};
+use crate::queue::{Queue, Supply};
 use crate::verdict::Denied;
 use core::time::Duration;
 
 impl Supply for Gate {
-    fn room(&self) -> &Room {
-        &self.room
+    fn queue(&self) -> &Queue {
+        &self.queue
     }
 
     fn clock(&self) -> &Clock {
@@ -42,7 +42,7 @@ impl Supply for Gate {
     }
 
     fn take_back(&self, at: Timestamp, n: u64, receipts: &[Receipt]) {
-        let _change = self.room.change(self);
+        let _change = self.queue.change(self);
         give_back(&self.members, at, n, receipts);
     }
 
@@ -51,7 +51,7 @@ impl Supply for Gate {
     }
 
     fn end(&self, n: u64) {
-        let _change = self.room.change(self);
+        let _change = self.queue.change(self);
         for member in &self.members {
             member.limit.supply().0.end(member.units(n));
         }

@@ -2,15 +2,15 @@ use super::algorithm::KeyedAlgorithm;
 use super::algorithm::sealed::Kind;
 use super::counts::Counters;
 use super::error::{KeyedError, Reason};
-use super::handover::Export;
+use super::export::Export;
 use super::keys::{Full, Keys};
+use super::location::Seed;
 use super::names::{Exact, Hashed, KeyNames};
-use super::place::Seed;
-use super::rooms::Rooms;
+use super::queues::KeyQueues;
 use super::rule::Rule;
 use super::sketch::Sketch;
 use super::table::{MOST_LINES, SLOTS_PER_LINE, Table};
-use super::{Keyed, force::InForce};
+use super::{Keyed, current::InForce};
 use crate::clock::Clock;
 use crate::primitive::{AtomicU64, AtomicU128};
 use crate::quota::Quota;
@@ -27,7 +27,7 @@ const LEAST_CELLS: u128 = 64;
 /// What a [`Keyed`] limiter does for a new key when all slots that it may have are taken by keys that still matter.
 ///
 /// What that costs, where each key may have one a second and ten at once, and asks 0.8 times a second at random: of all
-/// requests, those refused that the key's own limit would have let through. Room is for 100,000 keys. Time is
+/// requests, those refused that the key's own limit would have let through. Queue is for 100,000 keys. Time is
 /// simulated, so it is the same in every run (`cargo run --release -p flowgate-bench-keyed -- refusals` in `bench/`).
 ///
 /// | keys that matter at once, of capacity | `Evict` | `Deny` | `Share`, a tenth of all |
@@ -311,7 +311,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
             capacity: keys,
             seed: self.seed.map_or_else(random_seed, Ok)?,
             clock: self.clock.unwrap_or_default(),
-            rooms: Rooms::new(self.max_waiting_keys),
+            queues: KeyQueues::new(self.max_waiting_keys),
             max_waiters_per_key: self.max_waiters_per_key,
         };
         Ok(keyed)

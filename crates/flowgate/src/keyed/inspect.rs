@@ -1,8 +1,8 @@
 use super::Keyed;
 use super::algorithm::KeyedAlgorithm;
 use super::keys::ticks;
+use super::location::Place;
 use super::names::KeyNames;
-use super::place::Place;
 use super::table::Who;
 use crate::limiter::Snapshot;
 use alloc::collections::BinaryHeap;

@@ -1,18 +1,18 @@
 use super::algorithm::KeyedAlgorithm;
 use super::keys::{Amount, Asked, Refusal, Told};
+use super::location::Place;
 use super::names::sealed::Sealed;
 use super::names::{Hashed, KeyNames};
-use super::place::Place;
-use super::rooms::{Entered, Guest, KeyRoom};
+use super::queues::{Entered, Guest, KeyQueue};
 use super::rule::Terms;
 use super::table::Who;
 use super::{Keyed, KeyedError};
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::reservation::Receipt;
 use crate::limiter::{Limiter, Snapshot, sealed};
-use crate::policy::Policy;
+use crate::queue::{Acquirable, Acquire, Grant, Queue, Supply, Turn, WaitQueue};
 use crate::quota::Quota;
-use crate::room::{Acquirable, Acquire, Grant, Line, Room, Supply, Turn};
+use crate::quota::policy::Policy;
 use crate::verdict::Denied;
 use alloc::borrow::{Cow, ToOwned};
 use alloc::sync::Arc;
@@ -105,7 +105,7 @@ impl<T> Deref for Owner<'_, T> {
 }
 
 /// A key's queue.
-pub(super) type Queue<N> = Arc<KeyRoom<Terms, <N as Sealed>::Owned>>;
+pub(super) type SharedQueue<N> = Arc<KeyQueue<Terms, <N as Sealed>::Owned>>;
 
 impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// The key of somebody who looks at it and goes on.
@@ -114,11 +114,11 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     }
 
     /// The key of those who wait in `room`.
-    pub(super) fn waited_for<'k>(&'k self, room: &'k Queue<N>) -> KeyLimiter<'k, A, N> {
-        let key = Cow::Borrowed(room.key.borrow());
-        let mut line = KeyLimiter::new(Owner::Borrowed(self), room.place, key);
-        line.own = room.own();
-        line.guest = Guest::of(room);
+    pub(super) fn waited_for<'k>(&'k self, queue: &'k SharedQueue<N>) -> KeyLimiter<'k, A, N> {
+        let key = Cow::Borrowed(queue.key.borrow());
+        let mut line = KeyLimiter::new(Owner::Borrowed(self), queue.place, key);
+        line.own = queue.own();
+        line.guest = Guest::of(queue);
         line
     }
 }
@@ -249,18 +249,18 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
         seen.map_err(Refusal::denied)
     }
 
-    /// Serves those who wait for this key and are due. An error if anybody is left in line whom a newcomer would overtake who
+    /// Serves those who wait for this key and are due. An error if anybody is left in the queue whom a newcomer would overtake who
     /// wants `n` units (none: a token).
     #[cold]
     fn stand_back(&self, slot: usize, now_ns: u64, n: Option<u64>) -> Result<(), Denied> {
-        let Some(room) = self.room_in(slot) else {
+        let Some(queue) = self.queue_in(slot) else {
             return Ok(());
         };
-        let line = self.keyed.waited_for(&room);
+        let line = self.keyed.waited_for(&queue);
         let n = n.unwrap_or_else(|| self.keyed.terms(self.own.as_ref()).scale);
-        // The line may go by a quota by which it could never have as much.
+        // The queue may go by a quota by which it could never have as much.
         let n = n.min(line.terms().most);
-        room.room.pass(&line, now_ns, Some(n))
+        queue.queue.pass(&line, now_ns, Some(n))
     }
 
     /// Takes the available units, up to `n`, and returns their number; see [`Keyed::take_up_to`].
@@ -285,18 +285,18 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
     /// somebody does.
     fn change<T>(&self, change: impl FnOnce(&Keyed<A, N>) -> (T, Option<usize>)) -> T {
         let find = || self.keyed.keys.look(self.who(), self.asked_latest()).1;
-        let room = match self.guest.line() {
-            Some(room) => Some(Arc::clone(room)),
-            None => find().and_then(|slot| self.room_in(slot)),
+        let queue = match self.guest.key_queue() {
+            Some(queue) => Some(Arc::clone(queue)),
+            None => find().and_then(|slot| self.queue_in(slot)),
         };
-        let line = room.as_ref().map(|room| self.keyed.waited_for(room));
-        let guard = line.as_ref().map(|line| line.room().change(line));
+        let line = queue.as_ref().map(|queue| self.keyed.waited_for(queue));
+        let guard = line.as_ref().map(|line| Supply::queue(line).change(line));
         let (changed, waits) = change(&self.keyed);
         // Somebody may have come in between, also to a new line after all have left that one.
-        if let Some(now) = waits.and_then(|slot| self.room_in(slot))
-            && !room.as_ref().is_some_and(|room| Arc::ptr_eq(room, &now))
+        if let Some(now) = waits.and_then(|slot| self.queue_in(slot))
+            && !queue.as_ref().is_some_and(|queue| Arc::ptr_eq(queue, &now))
         {
-            now.room.serve_changed(&self.keyed.waited_for(&now));
+            now.queue.serve_changed(&self.keyed.waited_for(&now));
         }
         drop(guard);
         changed
@@ -352,8 +352,8 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
         }
     }
 
-    fn room_in(&self, slot: usize) -> Option<Arc<KeyRoom<Terms, N::Owned>>> {
-        self.keyed.rooms.find(slot, &self.place, &*self.key)
+    fn queue_in(&self, slot: usize) -> Option<Arc<KeyQueue<Terms, N::Owned>>> {
+        self.keyed.queues.find(slot, &self.place, &*self.key)
     }
 
     fn terms(&self) -> Terms {
@@ -392,7 +392,7 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
         }
     }
 
-    /// Has the key come into the line's terms, if it is not in them: now, as a date does not tell when.
+    /// Has the key come into the queue's terms, if it is not in them: now, as a date does not tell when.
     fn align(&self, own: &Option<Terms>) {
         let asked = Asked {
             told: Told::ByClock,
@@ -406,19 +406,19 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
         let (keyed, who, asked) = (&*self.keyed, self.who(), self.asked());
         let hold = || keyed.keys.hold(who, asked).ok_or(Denied::queue_full(None));
         let made = || {
-            let room = Arc::new(KeyRoom::new(self.place, who.key.to_owned(), self.own));
-            Line::new(&keyed.waited_for(&room)).set_max_waiters(keyed.max_waiters_per_key);
-            room
+            let queue = Arc::new(KeyQueue::new(self.place, who.key.to_owned(), self.own));
+            WaitQueue::new(&keyed.waited_for(&queue)).set_max_waiters(keyed.max_waiters_per_key);
+            queue
         };
-        keyed.rooms.enter(hold, || keyed.keys.release(who), made)
+        keyed.queues.enter(hold, || keyed.keys.release(who), made)
     }
 
     fn leave(&self, entered: &Entered<Terms, N::Owned>) {
         let release = || self.keyed.keys.release(self.who());
-        self.keyed.rooms.leave(entered, release);
+        self.keyed.queues.leave(entered, release);
     }
 
-    fn leave_line(&mut self) {
+    fn leave_queue(&mut self) {
         if let Some(entered) = self.guest.take() {
             self.leave(&entered);
         }
@@ -427,7 +427,7 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
 
 impl<A: KeyedAlgorithm, N: KeyNames> Drop for KeyLimiter<'_, A, N> {
     fn drop(&mut self) {
-        self.leave_line();
+        self.leave_queue();
     }
 }
 
@@ -437,7 +437,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Acquirable for KeyLimiter<'_, A, N> {
     fn poll(&mut self, turn: &mut Turn, waker: &Waker) -> Poll<Result<Grant, Denied>> {
         let answer = turn.poll(self, waker);
         if answer.is_ready() {
-            self.leave_line();
+            self.leave_queue();
         }
         answer.map_ok(Grant::from)
     }
@@ -448,17 +448,17 @@ impl<A: KeyedAlgorithm, N: KeyNames> Acquirable for KeyLimiter<'_, A, N> {
 }
 
 impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeyLimiter<'_, A, N> {
-    fn room(&self) -> &Room {
-        self.guest.room()
+    fn queue(&self) -> &Queue {
+        self.guest.queue()
     }
 
-    fn queue(&self) -> Result<&Room, Denied> {
+    fn open_queue(&self) -> Result<&Queue, Denied> {
         let line = self
             .guest
             .enter(|| self.enter(), |second| self.leave(&second))?;
         let restate = || self.keyed.keys.restate(self.who(), self.asked_latest());
         line.go_by(self.own, self, restate);
-        Ok(&line.room)
+        Ok(&line.queue)
     }
 
     fn clock(&self) -> &Clock {
@@ -470,7 +470,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeyLimiter<'_, A, N> {
     }
 
     fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
-        if self.guest.line().is_none() {
+        if self.guest.key_queue().is_none() {
             return Supply::take(self, at, n);
         }
         let own = self.guest.own(self.own);
@@ -489,7 +489,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeyLimiter<'_, A, N> {
     }
 
     fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
-        match self.guest.line() {
+        match self.guest.key_queue() {
             Some(_) => self.delay(at, 0, n),
             None => self.look_for(self.asked_as_of(at, &self.own), Some(n)),
         }

@@ -1,11 +1,11 @@
 //! The decisions: what is known of a key, what the rule makes of it, and what happens where there is no room for it.
 
 use super::counts::Counters;
+use super::current::InForce;
 use super::entry::{Entry, Reading, TICK_BITS, TICKS_PER_NS};
-use super::force::InForce;
 use super::known::Known;
+use super::location::Place;
 use super::names::sealed::Sealed;
-use super::place::Place;
 use super::rule::{Rule, Terms};
 use super::sketch::Sketch;
 use super::table::{Held, Opening, Slot, Table, Who};

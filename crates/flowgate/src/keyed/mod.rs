@@ -1,23 +1,22 @@
 //! [`Keyed`]: a limit for each key, in memory that does not grow.
 
-mod address;
 mod algorithm;
 mod builder;
 mod concurrency;
 mod counts;
+mod current;
 mod entry;
 mod error;
-mod force;
-mod handover;
+mod export;
 mod inspect;
 mod key;
 mod keys;
 mod known;
+mod location;
 #[cfg(all(test, flowgate_loom))]
 mod model;
 mod names;
-mod place;
-mod rooms;
+mod queues;
 mod rule;
 #[cfg(all(test, flowgate_shuttle))]
 mod schedules;
@@ -25,7 +24,6 @@ mod sketch;
 mod table;
 mod view;
 
-pub use address::{AddressKey, AddressPrefixes};
 pub use algorithm::KeyedAlgorithm;
 pub use builder::{KeyedBuilder, WhenFull};
 pub use concurrency::{KeyPermit, KeyPermits, KeyedConcurrencyLimit, OwnedKeyPermit, WithLimit};
@@ -38,9 +36,9 @@ pub use view::KeyedView;
 
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::Snapshot;
-use crate::policy::Policy;
+use crate::queue::Acquire;
+use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
-use crate::room::Acquire;
 use crate::verdict::Denied;
 use crate::{FixedWindow, LeakyBucket, SegmentedWindow, TokenBucket};
 use alloc::borrow::{Cow, ToOwned};
@@ -51,8 +49,8 @@ use entry::Reading;
 use key::Owner;
 use keys::{Asked, Keys, Told};
 use known::Known;
-use place::{Place, Seed};
-use rooms::Rooms;
+use location::{Place, Seed};
+use queues::KeyQueues;
 use rule::{Rule, Terms};
 use table::Who;
 
@@ -157,7 +155,7 @@ pub struct Keyed<A: KeyedAlgorithm, N: KeyNames = Hashed> {
     capacity: usize,
     seed: Seed,
     clock: Clock,
-    rooms: Rooms<Terms, N::Owned>,
+    queues: KeyQueues<Terms, N::Owned>,
     max_waiters_per_key: usize,
 }
 
@@ -338,7 +336,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
 
     /// Waits for one token of `key`, in turn; see [`Acquire`].
     ///
-    /// Those who wait for the same key stand in a line, as they would at one limiter; other keys have nothing to do with it.
+    /// Those who wait for the same key stand in a queue, as they would at one limiter; other keys have nothing to do with it.
     ///
     /// ```
     /// use flowgate::Keyed;
@@ -497,16 +495,18 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     pub fn set_quota(&self, quota: Quota) -> Result<(), KeyedError> {
         let quota = A::quota(quota);
         let terms = self.terms_of(&quota)?;
-        let open = self.rooms.all();
-        let lines: Vec<_> = open.iter().map(|room| self.waited_for(room)).collect();
-        let changes = lines.iter().map(|line| line.guest.room().reconfigure(line));
+        let open = self.queues.all();
+        let lines: Vec<_> = open.iter().map(|queue| self.waited_for(queue)).collect();
+        let changes = lines
+            .iter()
+            .map(|line| line.guest.queue().reconfigure(line));
         let changes: Vec<_> = changes.collect();
         self.keys.set_quota(quota, &terms, self.asked_latest());
         drop(changes);
         // Those of lines that have been opened meanwhile may have asked by the quota before.
-        let is_known = |room: &Arc<_>| open.iter().any(|known| Arc::ptr_eq(known, room));
-        for room in self.rooms.all().iter().filter(|room| !is_known(room)) {
-            drop(room.room.reconfigure(&self.waited_for(room)));
+        let is_known = |queue: &Arc<_>| open.iter().any(|known| Arc::ptr_eq(known, queue));
+        for queue in self.queues.all().iter().filter(|queue| !is_known(queue)) {
+            drop(queue.queue.reconfigure(&self.waited_for(queue)));
         }
         Ok(())
     }
@@ -548,7 +548,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
 
     /// For how many keys somebody waits.
     pub fn waiting_keys(&self) -> usize {
-        self.rooms.len()
+        self.queues.len()
     }
 
     /// What has been done for want of room.

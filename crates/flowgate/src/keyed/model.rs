@@ -5,11 +5,11 @@
 //! so whatever is admitted must be told by the slots and the sketch together.
 
 use super::counts::Counters;
+use super::current::InForce;
 use super::entry::{Entry, Reading};
-use super::force::InForce;
 use super::keys::{Amount, Asked, Full, Keys, Told, ticks};
+use super::location::Place;
 use super::names::Hashed;
-use super::place::Place;
 use super::rule::{Bucket, Rule as _};
 use super::sketch::Sketch;
 use super::table::{Table, Who};

@@ -1,27 +1,27 @@
 //! Schedules of keys: small crowds of threads that want the same few slots, in thousands of orders chosen by shuttle.
 //!
 //! loom explores every order of two or three threads with two interruptions (`model.rs`); this samples those of more, with
-//! lines and with changes of quota. See [`room::schedules`](crate::room::schedules), which has the rest. Run by `ci/shuttle.sh`.
+//! lines and with changes of quota. See [`room::schedules`](crate::queue::schedules), which has the rest. Run by `ci/shuttle.sh`.
 //!
 //! A table here is one line of four slots, so that keys crowd each other out. Each scenario ends with a reckoning: no key has
-//! got more than its promise, what it has taken is owed, and nobody is left in line.
+//! got more than its promise, what it has taken is owed, and nobody is left in the queue.
 
 use super::counts::Counters;
+use super::current::InForce;
 use super::entry::{Entry, Reading};
-use super::force::InForce;
 use super::keys::{Full, Keys, ticks};
-use super::place::Seed;
-use super::rooms::Rooms;
+use super::location::Seed;
+use super::queues::KeyQueues;
 use super::rule::{Bucket, Rule as _};
 use super::sketch::Sketch;
 use super::table::{SLOTS_PER_LINE, Table};
 use super::{Keyed, KeyedView};
 use crate::clock::ManualClock;
 use crate::keyed::KeyedConcurrencyLimit;
+use crate::queue::Grant;
+use crate::queue::schedules::{explore, leave_early, walk, walk_until_none_is};
 use crate::quota::Quota;
-use crate::room::Grant;
-use crate::room::schedules::{explore, leave_early, walk, walk_until_none_is};
-use crate::token_bucket::TokenBucket;
+use crate::types::token_bucket::TokenBucket;
 use crate::verdict::Denied;
 use core::future::Future;
 use core::marker::PhantomData;
@@ -70,7 +70,7 @@ fn limits(burst: u64) -> (Limits, ManualClock) {
         capacity: SLOTS_PER_LINE,
         seed: Seed([1, 2]),
         clock: (&time).into(),
-        rooms: Rooms::new(SLOTS_PER_LINE),
+        queues: KeyQueues::new(SLOTS_PER_LINE),
         max_waiters_per_key: 100,
     };
     (keyed, time)
@@ -341,7 +341,7 @@ fn c5_c6_those_who_wait_for_a_key_meet_what_is_given_back() {
     });
 }
 
-/// A line opens and closes over and over, while others want its slot.
+/// A queue opens and closes over and over, while others want its slot.
 #[test]
 fn c6_c7_a_line_that_closes_meets_somebody_who_enters_it() {
     explore(|| {
@@ -396,7 +396,7 @@ fn c6_those_who_wait_for_a_key_meet_a_faster_quota_and_a_reset() {
     });
 }
 
-/// The line goes by whichever of them came last, and all are served, by it or before it.
+/// The queue goes by whichever of them came last, and all are served, by it or before it.
 #[test]
 fn c1_c6_those_who_wait_for_a_key_come_with_quotas_of_its_own() {
     explore(|| {
@@ -488,7 +488,7 @@ fn c1_c7_a_refund_meets_another_key_in_the_slot() {
     });
 }
 
-/// Gets in line, stands there for a while, and leaves; whether it has got nothing.
+/// Gets in the queue, stands there for a while, and leaves; whether it has got nothing.
 fn stays_in_line<F: Future>(wait: F) -> bool {
     let mut wait = pin!(wait);
     (0..2).all(|_| {

@@ -36,8 +36,8 @@
 //! | `exchanged_ns` | who decides at a time that is not settled | who exchanges a key's terms | raised before that |
 
 use super::entry::{Entry, TICK_BITS, TICKS_PER_NS};
+use super::location::Place;
 use super::names::sealed::Sealed;
-use super::place::Place;
 use crate::primitive::{AtomicU64, AtomicU128, Lock, LockGuard, Ordering};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -384,8 +384,8 @@ impl<'a> Slot<'a> {
 #[cfg(all(test, not(flowgate_loom)))]
 mod tests {
     use super::super::entry::Reading;
+    use super::super::location::Seed;
     use super::super::names::Hashed;
-    use super::super::place::Seed;
     use super::*;
 
     const KEYS: usize = 30_000;

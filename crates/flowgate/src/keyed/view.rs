@@ -5,8 +5,8 @@ use super::rule::Terms;
 use super::{Keyed, KeyedError};
 use crate::clock::Timestamp;
 use crate::limiter::Snapshot;
+use crate::queue::Acquire;
 use crate::quota::Quota;
-use crate::room::Acquire;
 use crate::verdict::Denied;
 use core::fmt;
 

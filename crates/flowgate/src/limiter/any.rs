@@ -2,9 +2,9 @@
 
 use super::reservation::Reservation;
 use crate::clock::{Clock, Timestamp};
-use crate::policy::Policy;
+use crate::queue::{Acquire, WaitQueue};
+use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
-use crate::room::{Acquire, Line};
 use crate::verdict::Denied;
 use alloc::sync::Arc;
 use core::any::Any;
@@ -23,7 +23,7 @@ pub(crate) mod sealed {
     /// }
     /// ```
     #[expect(missing_debug_implementations, reason = "nobody can look at it")]
-    pub struct Plumbing<'a>(pub(crate) &'a dyn crate::room::Supply);
+    pub struct Plumbing<'a>(pub(crate) &'a dyn crate::queue::Supply);
 
     pub trait Sealed {
         /// Itself, as its queue sees it.
@@ -75,7 +75,7 @@ impl<L: sealed::Sealed + Any + Send + Sync + Debug> Limit for L {}
 /// let now = limiter.clock().now();
 /// assert!(limiter.peek_n_at(now, 1).is_err());
 /// assert!(limiter.try_acquire_n_at(later.at() + std::time::Duration::from_millis(100), 1).is_ok());
-/// assert!(limiter.line().is_empty()); // nobody waits in `acquire()`
+/// assert!(limiter.queue().is_empty()); // nobody waits in `acquire()`
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -133,7 +133,7 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
             return Ok(());
         }
         let supply = self.supply().0;
-        supply.room().pass(supply, now.as_nanos(), Some(n))?;
+        supply.queue().pass(supply, now.as_nanos(), Some(n))?;
         supply.look(now, n)
     }
 
@@ -155,8 +155,8 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
     fn acquire(&self) -> Acquire<&dyn Limiter>;
 
     /// Those who wait here.
-    fn line(&self) -> Line<'_> {
-        Line::new(self.supply().0)
+    fn queue(&self) -> WaitQueue<'_> {
+        WaitQueue::new(self.supply().0)
     }
 
     /// How many units could be taken now without a debt. A limiter where the next caller pays may let more go ahead.

@@ -137,7 +137,7 @@ impl<'a, E: Engine, T: TimeSource> At<'a, RateLimiter<E>, T> {
 
     /// [`RateLimiter::snapshot`] at this time.
     pub fn snapshot(self) -> Snapshot {
-        if self.limiter.room.is_held() {
+        if self.limiter.queue.is_held() {
             let limit = self.limiter.engine.limit();
             if let Err(denied) = self.pass(Some(limit)) {
                 return Snapshot {
@@ -160,7 +160,7 @@ impl<'a, E: Engine, T: TimeSource> At<'a, RateLimiter<E>, T> {
     /// Asks the queue to let `units` pass; none: one token.
     #[inline(always)]
     pub(crate) fn pass(self, units: Option<u64>) -> Result<(), Denied> {
-        self.limiter.room.pass(self.limiter, self.now_ns, units)
+        self.limiter.queue.pass(self.limiter, self.now_ns, units)
     }
 
     #[inline(always)]
@@ -234,7 +234,7 @@ impl<E: Engine + Refunds> At<'_, RateLimiter<E>> {
     /// [`RateLimiter::refund`] at this time.
     pub fn refund(self, n: u64) -> u64 {
         self.note(Request::Any);
-        let _change = self.limiter.room.change(self.limiter);
+        let _change = self.limiter.queue.change(self.limiter);
         self.limiter.engine.refund(n, &self.time())
     }
 }
@@ -246,7 +246,7 @@ impl<E: Engine + Requotas> At<'_, RateLimiter<E>> {
     ///
     /// As [`RateLimiter::set_quota`].
     pub fn set_quota(self, quota: Quota) -> Result<(), QuotaError> {
-        let _change = self.limiter.room.reconfigure(self.limiter);
+        let _change = self.limiter.queue.reconfigure(self.limiter);
         self.limiter.engine.set_quota(quota, &self.time())
     }
 }

@@ -11,7 +11,7 @@
 use super::Snapshot;
 use super::reservation::{Booking, Receipt};
 use crate::clock::Clock;
-use crate::policy::Policy;
+use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
 use crate::verdict::Denied;
 use core::fmt;

@@ -14,8 +14,8 @@ pub use reservation::Reservation;
 
 use crate::clock::{Clock, Timestamp};
 use crate::primitive::const_unless_loom;
+use crate::queue::{Acquire, Queue, WaitQueue};
 use crate::quota::{Quota, QuotaError};
-use crate::room::{Acquire, Line, Room};
 use crate::verdict::Denied;
 use alloc::sync::Arc;
 use core::fmt;
@@ -65,7 +65,7 @@ use engine::{Engine, Refunds, Request, Requotas, Reserves};
 pub struct RateLimiter<E> {
     pub(crate) engine: E,
     pub(crate) clock: Clock,
-    pub(crate) room: Room,
+    pub(crate) queue: Queue,
 }
 
 impl<E> RateLimiter<E> {
@@ -74,7 +74,7 @@ impl<E> RateLimiter<E> {
             Self {
                 engine,
                 clock,
-                room: Room::new(),
+                queue: Queue::new(),
             }
         }
     }
@@ -220,8 +220,8 @@ impl<E: Engine> RateLimiter<E> {
     }
 
     /// Returns the queue of those that wait: its length, its order, its bounds.
-    pub fn line(&self) -> Line<'_> {
-        Line::new(self)
+    pub fn queue(&self) -> WaitQueue<'_> {
+        WaitQueue::new(self)
     }
 
     /// Returns what [`try_acquire`](Self::try_acquire) would return now; takes nothing.
@@ -266,7 +266,7 @@ impl<E: Engine> RateLimiter<E> {
 
     #[inline(always)]
     fn takes_unread(&self, request: Request) -> bool {
-        self.engine.takes_unread(request, || self.room.is_held())
+        self.engine.takes_unread(request, || self.queue.is_held())
     }
 }
 
@@ -352,7 +352,7 @@ impl<E: Engine + Refunds> RateLimiter<E> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn refund(&self, n: u64) -> u64 {
-        let _change = self.room.change(self);
+        let _change = self.queue.change(self);
         self.engine.refund(n, &self.clock)
     }
 }
@@ -384,7 +384,7 @@ impl<E: Engine + Requotas> RateLimiter<E> {
     /// Returns [`QuotaError`], and changes nothing, if the limiter does not accept the quota, for the reasons that its
     /// builder has.
     pub fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
-        let _change = self.room.reconfigure(self);
+        let _change = self.queue.reconfigure(self);
         self.engine.set_quota(quota, &self.clock)
     }
 }

@@ -5,14 +5,14 @@ use super::any::{Limiter, Snapshot, sealed};
 use super::engine::{Engine, Request};
 use super::reservation::{Booking, Receipt, Reservation, Revoke};
 use crate::clock::{Clock, Timestamp};
-use crate::policy::Policy;
+use crate::queue::{Acquire, HOLD, Queue, Supply};
+use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
-use crate::room::{Acquire, HOLD, Room, Supply};
 use crate::verdict::Denied;
 
 impl<E: Engine> Supply for RateLimiter<E> {
-    fn room(&self) -> &Room {
-        &self.room
+    fn queue(&self) -> &Queue {
+        &self.queue
     }
 
     fn clock(&self) -> &Clock {
@@ -50,7 +50,7 @@ impl<E: Engine> Supply for RateLimiter<E> {
     }
 
     fn take_back(&self, at: Timestamp, n: u64, receipts: &[Receipt]) {
-        let _change = self.room.change(self);
+        let _change = self.queue.change(self);
         self.engine
             .take_back(at.as_nanos(), n, receipts, &self.clock);
     }
@@ -73,7 +73,7 @@ impl<E: Engine> Revoke for RateLimiter<E> {
         let Some(reserves) = self.engine.reserves() else {
             return 0;
         };
-        let _change = self.room.change(self);
+        let _change = self.queue.change(self);
         match now {
             Some(now) => {
                 let at = self.at(now);
@@ -147,7 +147,7 @@ impl<E: Engine> Limiter for RateLimiter<E> {
     fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
         let requotas = self.engine.requotas();
         let requotas = requotas.ok_or_else(QuotaError::not_by_quota)?;
-        let _change = self.room.reconfigure(self);
+        let _change = self.queue.reconfigure(self);
         requotas.set_quota(quota, &self.clock)
     }
 
@@ -155,7 +155,7 @@ impl<E: Engine> Limiter for RateLimiter<E> {
         let Some(refunds) = self.engine.refunds() else {
             return 0;
         };
-        let _change = self.room.change(self);
+        let _change = self.queue.change(self);
         refunds.refund(n, &self.clock)
     }
 

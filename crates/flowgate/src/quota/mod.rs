@@ -6,6 +6,7 @@ mod excerpt;
 mod fit;
 mod number;
 mod parse;
+pub(crate) mod policy;
 mod range;
 mod ratio;
 mod scan;

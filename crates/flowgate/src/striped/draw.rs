@@ -1,10 +1,10 @@
 use super::plumbing::{Key, Lots};
 use super::{OneWord, Striped};
-use crate::fixed_window::FixedWindow;
-use crate::leaky_bucket::LeakyBucket;
 use crate::limiter::Limiter;
-use crate::thread_number::thread_number;
-use crate::token_bucket::TokenBucket;
+use crate::store::thread_number::thread_number;
+use crate::types::fixed_window::FixedWindow;
+use crate::types::leaky_bucket::LeakyBucket;
+use crate::types::token_bucket::TokenBucket;
 use crate::verdict::Denied;
 
 /// A limiter that a [`Batch`](super::Batch) can be filled from. Sealed.

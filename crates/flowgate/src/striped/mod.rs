@@ -1,4 +1,4 @@
-//! [`Striped`]: the public face over [`word::shared`](crate::word).
+//! [`Striped`]: the public face over [`word::shared`](crate::store::word).
 
 mod batch;
 mod draw;
@@ -14,12 +14,12 @@ pub use one_word::OneWord;
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::Reservation;
 use crate::limiter::{Limiter, Snapshot, sealed};
-use crate::policy::Policy;
+use crate::queue::Acquire;
+use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
-use crate::room::Acquire;
-use crate::thread_number::thread_number;
+use crate::store::thread_number::thread_number;
+use crate::store::word::Stripe;
 use crate::verdict::Denied;
-use crate::word::Stripe;
 use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Deref;

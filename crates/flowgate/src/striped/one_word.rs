@@ -1,11 +1,11 @@
 use super::plumbing::{Key, Sharing};
 use super::{Draw, Striped};
-use crate::fixed_window::FixedWindow;
-use crate::leaky_bucket::LeakyBucket;
 use crate::limiter::Reservation;
-use crate::token_bucket::TokenBucket;
+use crate::store::word::{Centre, Stripe};
+use crate::types::fixed_window::FixedWindow;
+use crate::types::leaky_bucket::LeakyBucket;
+use crate::types::token_bucket::TokenBucket;
 use crate::verdict::Denied;
-use crate::word::{Centre, Stripe};
 use alloc::sync::Arc;
 
 /// A limiter whose state is one word, which can be [`Striped`]. Sealed.

@@ -3,8 +3,8 @@
 //! A supertrait that cannot be named is not enough: its methods can be called on a type parameter that is bound by
 //! [`OneWord`](super::OneWord). So each method takes a [`Key`], which other crates cannot make.
 
+use crate::store::word::{Centre, Stripe};
 use crate::verdict::Denied;
-use crate::word::{Centre, Stripe};
 use alloc::sync::Arc;
 
 /// Shows that the caller is this crate: no other crate can name it or make one.

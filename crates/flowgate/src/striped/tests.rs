@@ -4,7 +4,7 @@ use super::Striped;
 use super::plumbing::{Key, Lots};
 use crate::clock::{ManualClock, Timestamp};
 use crate::quota::Quota;
-use crate::token_bucket::TokenBucket;
+use crate::types::token_bucket::TokenBucket;
 use core::time::Duration;
 
 const BURST: u64 = 2_560;

@@ -1,10 +1,10 @@
 use super::in_flight::{Refused, Who};
 use super::{KeyPermit, KeyedConcurrencyLimit};
 use crate::clock::{Clock, Timestamp};
-use crate::keyed::place::Place;
-use crate::keyed::rooms::{Entered, Guest, KeyRoom};
+use crate::keyed::location::Place;
+use crate::keyed::queues::{Entered, Guest, KeyQueue};
 use crate::limiter::reservation::Receipt;
-use crate::room::{Acquirable, Line, Room, Supply, Turn};
+use crate::queue::{Acquirable, Queue, Supply, Turn, WaitQueue};
 use crate::verdict::Denied;
 use alloc::sync::Arc;
 use core::fmt;
@@ -56,7 +56,7 @@ where
         }
     }
 
-    /// The limit that those in line go by.
+    /// The limit that those in the queue go by.
     pub(super) fn limit(&self) -> u32 {
         let own = self.guest.own(self.own);
         own.unwrap_or_else(|| self.limit.limit())
@@ -73,20 +73,20 @@ where
         let no_entry = || limit.denied(Refused::NoEntry, 1);
         let hold = || limit.in_flight.hold(&self.place).ok_or_else(no_entry);
         let made = || {
-            let room = Arc::new(KeyRoom::new(self.place, (), self.own));
-            Line::new(&limit.waited_for(&room)).set_max_waiters(limit.max_waiters_per_key);
-            room
+            let queue = Arc::new(KeyQueue::new(self.place, (), self.own));
+            WaitQueue::new(&limit.waited_for(&queue)).set_max_waiters(limit.max_waiters_per_key);
+            queue
         };
         let release = || limit.in_flight.release(&self.place);
-        limit.rooms.enter(hold, release, made)
+        limit.queues.enter(hold, release, made)
     }
 
     fn leave(&self, entered: &Entered<u32, ()>) {
         let release = || self.limit.in_flight.release(&self.place);
-        self.limit.rooms.leave(entered, release);
+        self.limit.queues.leave(entered, release);
     }
 
-    fn leave_line(&mut self) {
+    fn leave_queue(&mut self) {
         if let Some(entered) = self.guest.take() {
             self.leave(&entered);
         }
@@ -95,10 +95,10 @@ where
 
 impl KeyedConcurrencyLimit {
     /// The key of those who wait in `room`.
-    pub(super) fn waited_for(&self, room: &Arc<KeyRoom<u32>>) -> KeyPermits<&Self> {
+    pub(super) fn waited_for(&self, queue: &Arc<KeyQueue<u32>>) -> KeyPermits<&Self> {
         KeyPermits {
-            guest: Guest::of(room),
-            ..KeyPermits::of(self, room.place, room.own())
+            guest: Guest::of(queue),
+            ..KeyPermits::of(self, queue.place, queue.own())
         }
     }
 }
@@ -115,14 +115,14 @@ where
         let permit = |n| KeyPermit::new(self.limit.clone(), self.place, n);
         let answer = answer.map_ok(|granted| permit(granted.units));
         if answer.is_ready() {
-            self.leave_line();
+            self.leave_queue();
         }
         answer
     }
 
     fn abandon(&mut self, turn: &mut Turn) {
         turn.abandon(self);
-        self.leave_line();
+        self.leave_queue();
     }
 }
 
@@ -131,17 +131,17 @@ impl<P> Supply for KeyPermits<P>
 where
     P: Deref<Target = KeyedConcurrencyLimit> + Send + Sync,
 {
-    fn room(&self) -> &Room {
-        self.guest.room()
+    fn queue(&self) -> &Queue {
+        self.guest.queue()
     }
 
-    fn queue(&self) -> Result<&Room, Denied> {
+    fn open_queue(&self) -> Result<&Queue, Denied> {
         let line = self
             .guest
             .enter(|| self.enter(), |second| self.leave(&second))?;
         // What is in flight is so by any limit.
         line.go_by(self.own, self, || ());
-        Ok(&line.room)
+        Ok(&line.queue)
     }
 
     fn clock(&self) -> &Clock {

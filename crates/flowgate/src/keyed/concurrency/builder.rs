@@ -1,10 +1,10 @@
 use super::KeyedConcurrencyLimit;
 use super::in_flight::InFlight;
-use crate::concurrency_limit::{ConcurrencyLimit, check};
+use crate::concurrency::limit::{ConcurrencyLimit, check};
 use crate::keyed::builder::{KeyedBuilder, random_seed};
 use crate::keyed::error::{KeyedError, Reason};
 use crate::keyed::names::Hashed;
-use crate::keyed::rooms::Rooms;
+use crate::keyed::queues::KeyQueues;
 use crate::keyed::table::{MOST_LINES, Table};
 use crate::primitive::AtomicU64;
 
@@ -35,7 +35,7 @@ impl KeyedBuilder<ConcurrencyLimit> {
                 most: MOST_LINES as u64,
             }));
         }
-        // A line each, of which a quarter is then in use: a key hardly ever finds none.
+        // A queue each, of which a quarter is then in use: a key hardly ever finds none.
         let lines = keys;
         let bytes = Table::<Hashed>::bytes(lines as u128);
         if lines > MOST_LINES {
@@ -51,7 +51,7 @@ impl KeyedBuilder<ConcurrencyLimit> {
             limit: AtomicU64::new(limit.into()),
             seed: self.seed.map_or_else(random_seed, Ok)?,
             clock: self.clock.unwrap_or_default(),
-            rooms: Rooms::new(self.max_waiting_keys),
+            queues: KeyQueues::new(self.max_waiting_keys),
             max_waiters_per_key: self.max_waiters_per_key,
             refused_for_room: AtomicU64::new(0),
         })

@@ -9,8 +9,8 @@
 //! gave back; or after, and then its compare-and-swap has seen that somebody waits.
 
 use crate::keyed::entry::{Entry, Reading};
+use crate::keyed::location::Place;
 use crate::keyed::names::Hashed;
-use crate::keyed::place::Place;
 use crate::keyed::table::{self, Opening, Slot, Table};
 
 /// What makes an entry vacant: a number that is not above this.

@@ -15,16 +15,16 @@ pub use with::WithLimit;
 use super::builder::KeyedBuilder;
 #[cfg(feature = "std")]
 use super::error::KeyedError;
+use super::location::{Place, Seed};
 use super::names::Hashed;
-use super::place::{Place, Seed};
-use super::rooms::Rooms;
+use super::queues::KeyQueues;
 use super::table::Table;
 use crate::clock::Clock;
-use crate::concurrency_limit::{ConcurrencyLimit, MOST, check};
+use crate::concurrency::limit::{ConcurrencyLimit, MOST, check};
 use crate::limiter::Snapshot;
 use crate::primitive::{AtomicU64, Ordering};
+use crate::queue::Acquire;
 use crate::quota::QuotaError;
-use crate::room::Acquire;
 use crate::verdict::Denied;
 use alloc::sync::Arc;
 use core::fmt;
@@ -71,7 +71,7 @@ use in_flight::{InFlight, Refused, Who};
 /// - **Keys do not meddle** (C7). A key with something in flight keeps its slot: nobody's count is ever dropped for
 ///   another's sake. A new key for which there is no slot is refused, and that refusal says so
 ///   ([`Denied::is_table_full`]).
-/// - **In turn** (C6), as at [`ConcurrencyLimit`](crate::ConcurrencyLimit), for each key by itself. There is a line for
+/// - **In turn** (C6), as at [`ConcurrencyLimit`](crate::ConcurrencyLimit), for each key by itself. There is a queue for
 ///   a key only while somebody stands in it.
 /// - **Two keys are one** with a probability of 2⁻³⁷ / capacity, for each two that are in flight at once: then they
 ///   share a limit. Which those are depends on a secret seed, so nobody can choose them.
@@ -98,7 +98,7 @@ use in_flight::{InFlight, Refused, Who};
 ///
 /// # Cancel safety
 ///
-/// A wait that is dropped leaves the line, and costs the others nothing; what had been granted by then goes to the
+/// A wait that is dropped leaves the queue, and costs the others nothing; what had been granted by then goes to the
 /// next.
 ///
 /// # Cost
@@ -111,7 +111,7 @@ pub struct KeyedConcurrencyLimit {
     limit: AtomicU64,
     seed: Seed,
     clock: Clock,
-    rooms: Rooms<u32>,
+    queues: KeyQueues<u32>,
     max_waiters_per_key: usize,
     refused_for_room: AtomicU64,
 }
@@ -352,11 +352,11 @@ impl KeyedConcurrencyLimit {
     fn snapshot_by(&self, key: &(impl Hash + ?Sized), limit: u32) -> Snapshot {
         let place = self.place(key);
         let (in_flight, waits) = self.in_flight.look(&place);
-        let room = waits.and_then(|slot| self.rooms.find(slot, &place, &()));
+        let queue = waits.and_then(|slot| self.queues.find(slot, &place, &()));
         let limit = u64::from(limit);
-        // What is free is spoken for as long as somebody is in line.
-        let remaining = match room {
-            Some(room) if room.room.is_held() => 0,
+        // What is free is spoken for as long as somebody is in the queue.
+        let remaining = match queue {
+            Some(queue) if queue.queue.is_held() => 0,
             _ => limit.saturating_sub(in_flight),
         };
         Snapshot {
@@ -399,8 +399,8 @@ impl KeyedConcurrencyLimit {
     pub fn set_limit(&self, limit: u32) -> Result<(), QuotaError> {
         // Meets the second reading of the limit in `take`.
         self.limit.store(check(limit)?.into(), Ordering::SeqCst);
-        for room in self.rooms.all() {
-            drop(room.room.reconfigure(&self.waited_for(&room)));
+        for queue in self.queues.all() {
+            drop(queue.queue.reconfigure(&self.waited_for(&queue)));
         }
         Ok(())
     }
@@ -430,7 +430,7 @@ impl KeyedConcurrencyLimit {
 
     /// For how many keys somebody waits.
     pub fn waiting_keys(&self) -> usize {
-        self.rooms.len()
+        self.queues.len()
     }
 
     /// The clock that deadlines are told by.
@@ -501,7 +501,7 @@ impl KeyedConcurrencyLimit {
         }
     }
 
-    /// Admits `n` for the key at `place`, which is in `slot`, if nobody is in line after all.
+    /// Admits `n` for the key at `place`, which is in `slot`, if nobody is in the queue after all.
     #[cold]
     fn stand_back(
         &self,
@@ -510,12 +510,12 @@ impl KeyedConcurrencyLimit {
         n: u64,
         own: Option<u32>,
     ) -> Result<(), Denied> {
-        if let Some(room) = self.rooms.find(slot, place, &()) {
-            let supply = self.waited_for(&room);
+        if let Some(queue) = self.queues.find(slot, place, &()) {
+            let supply = self.waited_for(&queue);
             let now_ns = self.clock.now().as_nanos();
-            // The line may go by a limit by which it could never have as many; 0 is a pause.
+            // The queue may go by a limit by which it could never have as many; 0 is a pause.
             let n = n.min(supply.limit().max(1).into());
-            room.room.pass(&supply, now_ns, Some(n))?;
+            queue.queue.pass(&supply, now_ns, Some(n))?;
         }
         let admitted = self.admit(place, n, own, Who::Next);
         admitted.map_err(|refused| self.denied(refused, n))
@@ -536,7 +536,7 @@ impl KeyedConcurrencyLimit {
             }
             match who {
                 Who::Newcomer => self.give_back(place, n),
-                // Called by who serves those in line.
+                // Called by who serves those in the queue.
                 Who::Next => _ = self.in_flight.give_back(place, n),
             }
         }
@@ -567,8 +567,8 @@ impl KeyedConcurrencyLimit {
     /// Lets those who wait for the key at `place`, which is in `slot`, have what has been given back.
     #[cold]
     fn serve(&self, place: &Place, slot: usize) {
-        if let Some(room) = self.rooms.find(slot, place, &()) {
-            room.room.serve_changed(&self.waited_for(&room));
+        if let Some(queue) = self.queues.find(slot, place, &()) {
+            queue.queue.serve_changed(&self.waited_for(&queue));
         }
     }
 }

@@ -166,7 +166,7 @@ fn model_c1_a_smaller_limit_meets_a_newcomer() {
     });
 }
 
-/// The slot is found by whoever enters the line, or handed to them.
+/// The slot is found by whoever enters the queue, or handed to them.
 #[test]
 fn model_c6_a_release_meets_somebody_who_enters_the_line() {
     explore(3, || {
@@ -183,7 +183,7 @@ fn model_c6_a_release_meets_somebody_who_enters_the_line() {
     });
 }
 
-/// One who leaves takes the line with them, while another enters it.
+/// One who leaves takes the queue with them, while another enters it.
 #[test]
 fn model_c6_the_last_in_line_leaves_while_another_comes_and_a_slot_is_given_back() {
     explore(2, || {
@@ -202,7 +202,7 @@ fn model_c6_the_last_in_line_leaves_while_another_comes_and_a_slot_is_given_back
     });
 }
 
-/// A larger limit is found by whoever enters the line, or has them served.
+/// A larger limit is found by whoever enters the queue, or has them served.
 #[test]
 fn model_c6_a_larger_limit_meets_somebody_who_enters_the_line() {
     explore(3, || {

@@ -1,6 +1,6 @@
 use super::{KeyPermit, KeyPermits, KeyedConcurrencyLimit};
 use crate::limiter::Snapshot;
-use crate::room::Acquire;
+use crate::queue::Acquire;
 use crate::verdict::Denied;
 use core::hash::Hash;
 use core::ops::Deref;

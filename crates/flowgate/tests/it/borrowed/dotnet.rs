@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// `limit` tokens, full, of which `per` come back each second, and room for `queue` in line.
+/// `limit` tokens, full, of which `per` come back each second, and room for `queue` in the queue.
 fn limiter(time: &ManualClock, limit: u64, per: u64, queue: u64, order: Order) -> TokenBucket {
     let quota = format!("{per}/s burst {limit}").parse().unwrap();
     let limiter = TokenBucket::builder(quota)
@@ -17,7 +17,7 @@ fn limiter(time: &ManualClock, limit: u64, per: u64, queue: u64, order: Order) -
         .refill(Refill::Interval)
         .build()
         .unwrap();
-    limiter.line().set_max_units(queue).set_order(order);
+    limiter.queue().set_max_units(queue).set_order(order);
     limiter
 }
 
@@ -161,7 +161,7 @@ fn disposed_it_fails_all() {
     let limiter = limiter(&time, 1, 1, 5, Order::Fifo);
     limiter.try_acquire().unwrap();
     let mut waiters = [1, 1].map(|n| Waiter::new(&limiter, n));
-    limiter.line().close();
+    limiter.queue().close();
     assert_eq!(waiters.each_mut().map(Waiter::outcome), [Some(false); 2]);
     assert!(limiter.try_acquire().unwrap_err().is_closed());
     assert_eq!(Waiter::new(&limiter, 1).outcome(), Some(false));

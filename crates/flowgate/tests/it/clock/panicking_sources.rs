@@ -140,7 +140,7 @@ fn gate(source: &Source) -> Gate {
 fn left_of(gate: &Gate) -> (u64, [Option<u64>; 2], usize) {
     let in_flight = gate.inspect("slots", ConcurrencyLimit::in_flight);
     let tokens = ["rate", "pace"].map(|name| gate.inspect(name, TokenBucket::available));
-    (in_flight.expect("it has slots"), tokens, gate.line().len())
+    (in_flight.expect("it has slots"), tokens, gate.queue().len())
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn c5_c6_slots_go_on_to_those_who_wait() {
         let order = Order::AdaptiveLifo {
             after: Duration::from_secs(1),
         };
-        limit.line().set_order(order);
+        limit.queue().set_order(order);
         let permit = limit.try_acquire_n(2).expect("they are free");
         let hour = Duration::from_secs(3_600);
         let mut waits: Vec<_> = (0..3)
@@ -223,7 +223,7 @@ fn c5_c6_slots_go_on_to_those_who_wait() {
         source.survived(|| limit.set_limit(3));
         settle(source, &mut waits);
         drop(waits);
-        (limit.available(), limit.in_flight(), limit.line().len())
+        (limit.available(), limit.in_flight(), limit.queue().len())
     });
 }
 
@@ -244,7 +244,7 @@ fn c5_c6_waits_at_a_bucket_are_given_up_and_refunded() {
         settle(source, &mut waits);
         assert!(waits.iter().all(|wait| wait.output.is_some()));
         drop(waits);
-        (bucket.available(), bucket.line().len())
+        (bucket.available(), bucket.queue().len())
     });
 }
 
@@ -328,7 +328,7 @@ fn c6_a_queue_goes_on_while_time_passes() {
                 settle(source, &mut waits);
             }
             let granted = waits.iter().all(|wait| matches!(wait.output, Some(Ok(_))));
-            (granted, bucket.line().len())
+            (granted, bucket.queue().len())
         });
     }
 }

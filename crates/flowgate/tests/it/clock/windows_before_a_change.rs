@@ -211,7 +211,7 @@ fn c1_c4_a_striped_fixed_window_is_as_long_as_before_until_the_change() {
     assert_eq!(striped.available(), 300_000);
 }
 
-/// What somebody is granted in line counts as any other admission.
+/// What somebody is granted in the queue counts as any other admission.
 #[test]
 fn c3_c4_a_wait_at_a_fixed_window_before_a_change_is_until_the_quota_before_admits_it() {
     let time = ManualClock::new();

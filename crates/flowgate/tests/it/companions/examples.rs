@@ -7,7 +7,7 @@ mod polite_crawler;
 #[path = "../../../examples/shared_bandwidth.rs"]
 mod shared_bandwidth;
 
-/// The number that comes before `what` in a line.
+/// The number that comes before `what` in a queue.
 fn number(line: &str, what: &str) -> f64 {
     let (before, _) = line.split_once(what).expect(line);
     let word = before.split([' ', '(']).next_back().expect(line);

@@ -346,7 +346,7 @@ fn a_closed_limiter_ends_it_and_no_byte_is_lost() {
     let mut reader = Throttled::new(&b"0123456789abc"[..], &limiter);
     let mut place = [0; 100];
     assert_eq!(reader.read(&mut place).expect("a chunk"), 10);
-    limiter.line().close();
+    limiter.queue().close();
     for _ in 0..2 {
         let error = reader.read(&mut place).expect_err("it is closed");
         assert_eq!(error.kind(), ErrorKind::Other);

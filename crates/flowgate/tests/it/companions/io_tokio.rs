@@ -295,7 +295,7 @@ fn c5_a_writer_that_is_not_ready_holds_no_tokens() {
                 .poll_write(context, &[0; 64])
                 .is_pending()
         );
-        assert_eq!((limiter.available(), limiter.line().len()), (64, 0));
+        assert_eq!((limiter.available(), limiter.queue().len()), (64, 0));
     }
     stuck.get_mut().busy = 0;
     let written = Pin::new(&mut stuck).poll_write(context, &[0; 64]);
@@ -315,10 +315,10 @@ fn c6_who_is_dropped_or_shut_down_leaves_the_line() {
     for writer in [&mut first, &mut second, &mut third] {
         assert!(Pin::new(writer).poll_write(context, &[0; 8]).is_pending());
     }
-    assert_eq!(limiter.line().len(), 3);
+    assert_eq!(limiter.queue().len(), 3);
     drop(first);
     assert!(Pin::new(&mut second).poll_shutdown(context).is_ready());
-    assert_eq!(limiter.line().len(), 1);
+    assert_eq!(limiter.queue().len(), 1);
     // The third moves up: 8 bytes take 8 ms.
     runtime.time.advance(Duration::from_millis(8));
     assert!(Pin::new(&mut third).poll_write(context, &[0; 8]).is_ready());
@@ -329,7 +329,7 @@ fn c6_who_is_dropped_or_shut_down_leaves_the_line() {
             .is_pending()
     );
     let mut place = third.into_inner();
-    assert!(limiter.line().is_empty());
+    assert!(limiter.queue().is_empty());
     assert!(Pin::new(&mut place).poll_flush(context).is_ready());
     runtime.time.advance(Duration::from_millis(8));
     assert_eq!(limiter.available(), 8);

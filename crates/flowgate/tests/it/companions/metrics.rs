@@ -149,7 +149,7 @@ fn each_count_is_published_once_under_its_name() {
 
     time.advance(Duration::from_millis(10));
     assert!(wait.as_mut().poll(&mut context).is_ready());
-    limiter.line().close();
+    limiter.queue().close();
     assert!(limiter.try_acquire().is_err());
     publisher.record(&limiter.counts(), &limiter.waits());
     publisher.record(&limiter.counts(), &limiter.waits());

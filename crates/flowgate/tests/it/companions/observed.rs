@@ -82,7 +82,7 @@ fn decisions_are_counted_by_their_answer() {
     assert!(limiter.try_acquire_n(2).is_err());
     assert!(limiter.try_acquire_n(6).is_err());
     assert!(limiter.try_acquire_n(u64::MAX).is_err());
-    limiter.line().close();
+    limiter.queue().close();
     assert!(limiter.try_acquire().is_err());
     assert_eq!(
         all(limiter.counts()),
@@ -145,7 +145,7 @@ fn waits_are_counted_by_how_they_end() {
     assert!(poll(&mut limiter.acquire().n(6)).unwrap().is_err());
     assert!(poll(&mut limiter.acquire().n(0)).unwrap().is_ok());
     drop(limiter.acquire());
-    limiter.line().set_max_waiters(4);
+    limiter.queue().set_max_waiters(4);
     assert!(poll(&mut limiter.acquire()).unwrap().is_err());
     assert_eq!(
         all(limiter.counts()),
@@ -154,7 +154,7 @@ fn waits_are_counted_by_how_they_end() {
 
     cancel.cancel();
     assert!(poll(&mut cancelled).unwrap().is_err());
-    // From here on, the rest of the line is later than `late` can be.
+    // From here on, the rest of the queue is later than `late` can be.
     limiter
         .get_ref()
         .set_quota("50/s burst 5".parse().unwrap())
@@ -175,7 +175,7 @@ fn waits_are_counted_by_how_they_end() {
 
     let mut closed = limiter.acquire();
     assert!(poll(&mut closed).is_none());
-    limiter.line().close();
+    limiter.queue().close();
     assert!(poll(&mut closed).unwrap().is_err());
     assert_eq!(
         all(limiter.counts()),
@@ -187,7 +187,7 @@ fn waits_are_counted_by_how_they_end() {
 #[test]
 fn who_has_to_make_room_was_refused_by_the_full_line() {
     let limiter = bucket(&ManualClock::new(), 5);
-    limiter.line().set_order(Order::Lifo).set_max_waiters(1);
+    limiter.queue().set_order(Order::Lifo).set_max_waiters(1);
     let mut oldest = limiter.acquire();
     assert!(poll(&mut oldest).is_none());
     let mut newest = limiter.acquire();

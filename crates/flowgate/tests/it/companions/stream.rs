@@ -85,9 +85,9 @@ fn c6_streams_and_others_stand_in_one_line() {
         (next(&mut second), next(&mut first)),
         (some(0), Poll::Pending)
     );
-    assert_eq!(limiter.line().len(), 1);
+    assert_eq!(limiter.queue().len(), 1);
     drop(first);
-    assert!(limiter.line().is_empty());
+    assert!(limiter.queue().is_empty());
     time.advance(Duration::from_millis(1));
     limiter.try_acquire().expect("it has moved up");
 }
@@ -147,7 +147,7 @@ fn the_limiter_ends_it_and_the_item_that_waited_is_still_there() {
         (some(0), Poll::Pending)
     );
     assert_eq!(stream.size_hint(), (0, Some(4)));
-    limiter.line().close();
+    limiter.queue().close();
     for _ in 0..2 {
         assert_eq!(next(&mut stream), END);
         assert!(stream.denied().is_some_and(|denied| denied.is_closed()));

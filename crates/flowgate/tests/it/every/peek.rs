@@ -112,7 +112,7 @@ fn peek_reads_the_limiter_s_own_clock() {
 fn c6_peek_does_not_see_past_those_in_line_or_a_closed_door() {
     let time = ManualClock::new();
     for limiter in every_type(&time) {
-        limiter.line().close();
+        limiter.queue().close();
         let closed = limiter.peek_n_at(time.now(), 1);
         assert_eq!(told(closed), told(limiter.try_acquire_n(1)), "{limiter:?}");
         assert!(closed.unwrap_err().is_closed(), "{limiter:?}");

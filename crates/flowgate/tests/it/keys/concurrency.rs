@@ -547,7 +547,7 @@ fn c6_what_is_free_is_not_available_to_those_who_may_not_overtake() {
     assert_eq!(seen("a"), [(0, Duration::MAX); 2]);
     let whole = [(3, Duration::ZERO), (5, Duration::ZERO)];
     assert_eq!(seen("b"), whole, "another key has no part in it");
-    // It has what it waited for, and has not seen it: nobody is in line any longer.
+    // It has what it waited for, and has not seen it: nobody is in the queue any longer.
     drop(permit);
     assert_eq!(seen("a"), [(0, Duration::MAX), (2, Duration::MAX)]);
     drop(own.try_acquire_n("a", 2).unwrap());

@@ -234,7 +234,7 @@ fn c1_a_live_window_is_not_forgiven_by_a_key_s_own_smaller_limit() {
         let mut taken = limits.take_up_to("k", 8_990);
         let own = limits.with(quota(own)).unwrap();
         let wait = Task::start(limits.acquire("k").n(11));
-        // The line goes by its quota from now on, and so does the key.
+        // The queue goes by its quota from now on, and so does the key.
         let other = Task::start(own.acquire("k"));
         assert!(wait.is_waiting() && other.is_waiting());
         drop((wait, other));

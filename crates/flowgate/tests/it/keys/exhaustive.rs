@@ -218,7 +218,7 @@ impl<'a, A: KeyedAlgorithm> World<'a, A> {
                     granted(task)
                 });
                 drop(tasks);
-                // The line goes by the quota of whoever came last, and so does the key.
+                // The queue goes by the quota of whoever came last, and so does the key.
                 owns.iter().for_each(|own| self.goes_by(key, *own));
                 for (own, seen) in owns.into_iter().zip(seen) {
                     if let Some((at_ns, n)) = seen {

@@ -1,4 +1,4 @@
-//! A key as a limiter of its own: behind `dyn`, in a gate, observed, paying for bytes, and in line with those at the table.
+//! A key as a limiter of its own: behind `dyn`, in a gate, observed, paying for bytes, and in the queue with those at the table.
 
 use flowgate::{
     ConcurrencyLimit, Denied, FixedWindow, Gate, KeyLimiter, Keyed, KeyedBuilder, Limiter,
@@ -54,7 +54,7 @@ fn c7_a_key_behind_dyn_takes_what_the_table_has_for_it() {
     let later = time.now() + SECOND;
     assert!(limiter.peek_n_at(later, 2).is_ok() && limiter.peek_n_at(later, 3).is_err());
     limiter.try_acquire_n_at(later, 2).unwrap();
-    assert!(limiter.line().is_empty());
+    assert!(limiter.queue().is_empty());
     assert_eq!(limits.waiting_keys(), 0, "nobody has waited");
 }
 
@@ -127,7 +127,7 @@ fn c6_waits_at_a_key_and_at_the_table_are_one_queue() {
     let mut first = Task::start(alice.acquire());
     let mut second = Task::start(limits.acquire("alice"));
     let mut third = Task::start(shared.acquire_owned());
-    assert_eq!((alice.line().len(), shared.line().len()), (3, 3));
+    assert_eq!((alice.queue().len(), shared.queue().len()), (3, 3));
     assert_eq!(limits.waiting_keys(), 1);
     time.advance(SECOND);
     // A newcomer overtakes nobody, wherever it asks.

@@ -60,7 +60,7 @@ fn c1_c6_those_who_wait_go_by_the_quota_of_whoever_came_last() {
     assert_eq!(limits.waiting_keys(), 0);
 }
 
-/// It is the line's quota, not that of whoever happens to look after it.
+/// It is the queue's quota, not that of whoever happens to look after it.
 #[test]
 fn c1_c3_who_looks_by_another_quota_serves_nobody_by_it() {
     let time = ManualClock::new();
@@ -82,7 +82,7 @@ fn c1_c3_who_looks_by_another_quota_serves_nobody_by_it() {
     assert_eq!(date(&mut task), 100);
 }
 
-/// A line that goes by a small quota is no reason to tell somebody with a large one that it can never be.
+/// A queue that goes by a small quota is no reason to tell somebody with a large one that it can never be.
 #[test]
 fn c3_who_comes_with_a_larger_quota_is_told_to_wait_and_not_never() {
     let time = ManualClock::new();

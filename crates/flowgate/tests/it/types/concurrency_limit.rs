@@ -35,7 +35,7 @@ fn give_back(permit: &mut Permit<&ConcurrencyLimit>, n: u64) {
 
 #[track_caller]
 fn assert_idle(limit: &ConcurrencyLimit) {
-    assert!(limit.line().is_empty());
+    assert!(limit.queue().is_empty());
     assert_eq!(limit.in_flight(), 0);
     assert_eq!(limit.available(), u64::from(limit.limit()));
     assert_eq!(
@@ -80,7 +80,7 @@ fn zero_slots_are_had_by_anybody() {
     let _waiter = Task::start(limit.acquire());
     assert_eq!(limit.try_acquire_n(0).unwrap().n(), 0);
     assert_eq!(Task::start(limit.acquire().n(0)).into_granted().n(), 0);
-    limit.line().close();
+    limit.queue().close();
     assert_eq!(limit.try_acquire_n(0).unwrap().n(), 0);
     assert_eq!(limit.in_flight(), 1);
 }
@@ -118,7 +118,7 @@ fn more_than_the_limit_is_refused_for_ever_and_never_waits() {
                 .is_never()
         );
     }
-    assert_eq!(limit.line().len(), 1);
+    assert_eq!(limit.queue().len(), 1);
 }
 
 #[test]
@@ -290,14 +290,14 @@ fn forgetting_while_more_is_in_flight_than_the_limit_lowers_that_too() {
     assert_idle(&limit);
 }
 
-// The line.
+// The queue.
 
 #[test]
 fn c6_slots_go_to_those_in_line_in_order() {
     let limit = limit_of(2);
     let mut all = hold(&limit, 2);
     let mut waiters: Vec<_> = (0..4).map(|_| Task::start(limit.acquire())).collect();
-    assert_eq!((limit.line().len(), limit.line().units()), (4, 4));
+    assert_eq!((limit.queue().len(), limit.queue().units()), (4, 4));
     give_back(&mut all, 1);
     assert_eq!(limit.in_flight(), 2, "the slot has been handed over");
     assert!(limit.try_acquire().unwrap_err().is_busy());
@@ -334,7 +334,7 @@ fn c5_a_slot_that_was_granted_and_not_seen_goes_to_the_next() {
     let granted = Task::start(limit.acquire());
     let mut next = Task::start(limit.acquire());
     drop(permit);
-    assert_eq!(limit.line().len(), 1, "the first has been granted");
+    assert_eq!(limit.queue().len(), 1, "the first has been granted");
     drop(granted);
     assert!(next.run());
     drop(next.into_granted());
@@ -378,7 +378,7 @@ fn c6_every_one_of_64_has_the_same_share() {
 #[test]
 fn barging_lets_newcomers_by_and_loses_no_slot() {
     let limit = limit_of(2);
-    limit.line().set_order(Order::Barging);
+    limit.queue().set_order(Order::Barging);
     let mut all = hold(&limit, 2);
     let mut large = Task::start(limit.acquire().n(2));
     give_back(&mut all, 1);
@@ -392,7 +392,7 @@ fn barging_lets_newcomers_by_and_loses_no_slot() {
 #[test]
 fn last_come_first_served() {
     let limit = limit_of(1);
-    limit.line().set_order(Order::Lifo).set_max_waiters(2);
+    limit.queue().set_order(Order::Lifo).set_max_waiters(2);
     let permit = hold(&limit, 1);
     let mut waiters: Vec<_> = (0..3).map(|_| Task::start(limit.acquire())).collect();
     assert!(waiters[0].run() && waiters[0].denied().unwrap().is_queue_full());
@@ -404,7 +404,7 @@ fn last_come_first_served() {
 #[test]
 fn the_bounds_of_the_line() {
     let limit = limit_of(2);
-    limit.line().set_max_waiters(1);
+    limit.queue().set_max_waiters(1);
     let permit = hold(&limit, 2);
     let waiter = Task::start(limit.acquire().n(2));
     assert!(
@@ -414,7 +414,7 @@ fn the_bounds_of_the_line() {
             .is_queue_full()
     );
     drop(waiter);
-    limit.line().set_max_waiters(9).set_max_units(2);
+    limit.queue().set_max_waiters(9).set_max_units(2);
     let _waiter = Task::start(limit.acquire());
     assert!(
         Task::start(limit.acquire().n(2))
@@ -444,7 +444,7 @@ fn a_deadline_ends_the_wait_and_those_behind_move_up() {
     assert!(large.run() && large.denied().unwrap().is_busy());
     assert!(by_instant.run() && by_instant.output.unwrap().is_ok());
     assert!(small.run(), "the instant's own permit has been dropped");
-    assert_eq!(limit.line().len(), 0);
+    assert_eq!(limit.queue().len(), 0);
 }
 
 /// By whoever comes when it has, and not only by itself.
@@ -496,7 +496,7 @@ fn a_deadline_that_has_passed_means_now() {
             .unwrap()
             .is_busy()
     );
-    assert!(limit.line().is_empty());
+    assert!(limit.queue().is_empty());
     give_back(&mut permit, 1);
     let _large = Task::start(limit.acquire().n(2));
     assert!(
@@ -635,7 +635,7 @@ fn c1_who_is_refused_and_looks_late_has_no_part_in_what_those_behind_are_given()
         }
         assert!(large.denied().unwrap().is_never(), "{looks_first}");
         let permit = small.into_granted();
-        assert_eq!((limit.in_flight(), limit.line().len()), (1, 2));
+        assert_eq!((limit.in_flight(), limit.queue().len()), (1, 2));
         assert!(!next.run() && !last.run(), "{looks_first}");
         drop(permit);
         assert!(next.run() && !last.run(), "{looks_first}");
@@ -671,7 +671,7 @@ fn c5_who_was_served_and_leaves_unseen_gives_back_what_it_asked_for() {
     drop(all);
     let other = hold(&limit, 1);
     let mut next = Task::start(limit.acquire().n(2));
-    assert_eq!((limit.in_flight(), limit.line().len()), (3, 1));
+    assert_eq!((limit.in_flight(), limit.queue().len()), (3, 1));
     drop(left);
     assert!(next.run());
     assert_eq!(limit.in_flight(), 3);
@@ -684,11 +684,11 @@ fn closing_refuses_all_and_leaves_permits_valid() {
     let limit = limit_of(3);
     let mut permit = hold(&limit, 2);
     let mut waiters = [3, 1].map(|n| Task::start(limit.acquire().n(n)));
-    limit.line().close();
+    limit.queue().close();
     for waiter in &mut waiters {
         assert!(waiter.run() && waiter.denied().unwrap().is_closed());
     }
-    assert!(limit.line().is_closed());
+    assert!(limit.queue().is_closed());
     assert!(limit.try_acquire().unwrap_err().is_closed());
     assert!(limit.try_acquire_n(9).unwrap_err().is_closed());
     assert!(Task::start(limit.acquire()).denied().unwrap().is_closed());
@@ -708,7 +708,7 @@ fn what_was_granted_before_closing_is_granted() {
     let permit = hold(&limit, 1);
     let mut waiter = Task::start(limit.acquire());
     drop(permit);
-    limit.line().close();
+    limit.queue().close();
     assert!(waiter.run());
     drop(waiter.into_granted());
     assert_eq!(limit.in_flight(), 0);
@@ -825,16 +825,16 @@ fn java_reducing_goes_below_what_is_in_use() {
 fn java_the_length_of_the_line() {
     let limit = limit_of(1);
     let permit = hold(&limit, 1);
-    let mut lengths = vec![limit.line().len()];
+    let mut lengths = vec![limit.queue().len()];
     let first = Task::start(limit.acquire());
-    lengths.push(limit.line().len());
+    lengths.push(limit.queue().len());
     let mut second = Task::start(limit.acquire());
-    lengths.push(limit.line().len());
+    lengths.push(limit.queue().len());
     drop(first);
-    lengths.push(limit.line().len());
+    lengths.push(limit.queue().len());
     drop(permit);
     assert!(second.run());
-    lengths.push(limit.line().len());
+    lengths.push(limit.queue().len());
     assert_eq!(lengths, [0, 1, 2, 1, 0]);
 }
 
@@ -851,9 +851,9 @@ fn java_a_fair_semaphore_is_fifo() {
     );
     // Java's untimed try overtakes even where it is fair; here the order decides that.
     assert!(limit.try_acquire().is_err());
-    limit.line().set_order(Order::Barging);
+    limit.queue().set_order(Order::Barging);
     two.merge(limit.try_acquire().unwrap()).unwrap();
-    limit.line().set_order(Order::Fifo);
+    limit.queue().set_order(Order::Fifo);
     give_back(&mut two, 1);
     let mut one = Task::start(limit.acquire());
     drop(two);
@@ -884,7 +884,7 @@ fn java_storms_of_short_timed_tries_take_what_is_there() {
                 })
             })
             .collect();
-        while limit.line().is_empty() {
+        while limit.queue().is_empty() {
             std::thread::yield_now();
         }
         limit.set_limit(THREADS).unwrap();
@@ -963,7 +963,7 @@ fn threads_and_tasks_stand_in_the_same_line() {
     let mut task = Task::start(limit.acquire());
     std::thread::scope(|threads| {
         let thread = threads.spawn(|| limit.acquire().block());
-        while limit.line().len() < 2 {
+        while limit.queue().len() < 2 {
             std::thread::yield_now();
         }
         let mut last = Task::start(limit.acquire());
@@ -986,7 +986,7 @@ fn an_owned_wait_blocks_too() {
         let wait = limit.acquire_owned();
         move || wait.block()
     });
-    while limit.line().is_empty() {
+    while limit.queue().is_empty() {
         std::thread::yield_now();
     }
     drop(permit);

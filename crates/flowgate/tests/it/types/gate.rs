@@ -115,7 +115,7 @@ fn c6_tokens_are_taken_when_the_turn_comes() {
     assert!(matches!(poll(third), Poll::Ready(Ok(_))));
 }
 
-/// The one in line waits for a token, with the last slot that is free.
+/// The one in the queue waits for a token, with the last slot that is free.
 #[test]
 fn a_newcomer_who_would_have_no_slot_knows_no_time_however_soon_those_in_line_are_served() {
     let time = ManualClock::new();
@@ -239,7 +239,7 @@ fn closing_closes_the_gate() {
     let permit = gate.try_acquire_n(2).unwrap();
     let mut waits = pin!(gate.acquire());
     assert!(poll(waits.as_mut()).is_pending());
-    gate.line().close();
+    gate.queue().close();
     assert!(matches!(poll(waits), Poll::Ready(Err(denied)) if denied.is_closed()));
     drop(permit);
     assert!(gate.try_acquire().unwrap_err().is_closed());

@@ -53,7 +53,7 @@ fn hopeless_by_rate_is_refused_at_once_though_slots_are_busy_too() {
 fn max_wait_counts_the_rate_though_slots_are_busy() {
     let time = ManualClock::new();
     let gate = gate(&time, "1/10s burst 1", 1);
-    gate.line().set_max_wait(ms(1000));
+    gate.queue().set_max_wait(ms(1000));
     let _held = gate.try_acquire().unwrap();
     let mut wait = pin!(gate.acquire());
     assert!(poll(wait.as_mut()).is_ready(), "10 s by the rate");

@@ -1,4 +1,4 @@
-//! Waiting in line where a turn takes longer or shorter than the one before: at approximate windows, limiters that warm
+//! Waiting in the queue where a turn takes longer or shorter than the one before: at approximate windows, limiters that warm
 //! up, and buckets that decay. On a clock that only moves when told to.
 
 use flowgate::{
@@ -109,7 +109,7 @@ const KINDS: [Kind; 9] = [
     },
 ];
 
-/// A line served at the earliest instants, by a limiter of the same kind that is asked at explicit times.
+/// A queue served at the earliest instants, by a limiter of the same kind that is asked at explicit times.
 struct Ideal {
     kind: &'static Kind,
     limiter: Box<dyn Limiter>,
@@ -179,7 +179,7 @@ impl Ideal {
         }
     }
 
-    /// When `wait` would have its turn if all that are in line took theirs.
+    /// When `wait` would have its turn if all that are in the queue took theirs.
     fn date_behind_all(&self, wait: Wait) -> u64 {
         let mut again = self.again();
         again.line.push_back(wait);
@@ -340,7 +340,7 @@ fn random_line(kind: &'static Kind, seed: u64, seen: &mut Seen) {
             None => assert!(!task.is_waiting(), "{}", context("cancelled", id)),
         }
     }
-    assert!(limiter.line().is_empty());
+    assert!(limiter.queue().is_empty());
 }
 
 #[test]
@@ -380,7 +380,7 @@ fn c6_turns_at_an_approximate_window() {
     let limiter = window("10/s", 0, &time);
     limiter.try_acquire_n(10).unwrap();
     let mut tasks = [5, 1, 4, 1].map(|n| Task::start(limiter.acquire().n(n)));
-    assert_eq!((limiter.line().len(), limiter.line().units()), (4, 11));
+    assert_eq!((limiter.queue().len(), limiter.queue().units()), (4, 11));
     // 10 · (1 − x) + 5 = 10, and so on; in the next window, 6 · (1 − x) + 5 = 10.
     let dates = dates_ms(&mut tasks, &time, ms(7));
     assert_eq!(dates, [1500.0, 1600.0, 2000.0, 2166.666667]);
@@ -495,7 +495,7 @@ fn c5_a_grant_that_nobody_saw_comes_back_whole() {
                 continue;
             }
             assert!(gone.was_woken());
-            assert_eq!(limiter.line().units(), then_n.into());
+            assert_eq!(limiter.queue().units(), then_n.into());
             drop(gone);
 
             ideal.floor_ns = gone_ns + later_ns;
@@ -773,7 +773,7 @@ fn closing_refuses_all_and_everything() {
         let limiter = (kind.make)(&time);
         limiter.try_acquire_n(kind.most).unwrap();
         let mut task = Task::start(limiter.acquire().n(kind.most));
-        limiter.line().close();
+        limiter.queue().close();
         assert!(task.run());
         assert!(task.denied().unwrap().is_closed());
         assert!(limiter.try_acquire().unwrap_err().is_closed());
@@ -796,8 +796,8 @@ fn nobody_waits_at_an_unlimited_one_but_it_closes() {
         Task::start(limiter.acquire().n(u64::MAX)).granted_ms(),
         Some(3.0)
     );
-    assert!(limiter.line().is_empty());
-    limiter.line().close();
+    assert!(limiter.queue().is_empty());
+    limiter.queue().close();
     assert!(limiter.try_acquire().unwrap_err().is_closed());
     assert!(limiter.at(ns(9)).try_acquire_n(2).unwrap_err().is_closed());
     assert!(limiter.reserve().unwrap_err().is_closed());

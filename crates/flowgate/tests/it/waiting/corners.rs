@@ -380,10 +380,10 @@ mod cancelled {
         let time = ManualClock::new();
         let bucket = bucket(&time, "1/h burst 1");
         bucket.try_acquire().expect("it is full");
-        bucket.line().set_max_waiters(1);
+        bucket.queue().set_max_waiters(1);
         frees_its_place(
             |handle| bucket.acquire().cancelled_by(handle),
-            || Some(bucket.line().len()),
+            || Some(bucket.queue().len()),
         );
         time.advance(Duration::from_secs(3_600));
         assert!(bucket.try_acquire().is_ok(), "the door is open again");
@@ -396,10 +396,10 @@ mod cancelled {
             .build()
             .expect("valid");
         let permit = limit.try_acquire().expect("it is free");
-        limit.line().set_max_waiters(1);
+        limit.queue().set_max_waiters(1);
         frees_its_place(
             |handle| limit.acquire().cancelled_by(handle),
-            || Some(limit.line().len()),
+            || Some(limit.queue().len()),
         );
         drop(permit);
         assert!(limit.try_acquire().is_ok(), "the door is open again");
@@ -426,7 +426,7 @@ mod cancelled {
         let waits: Vec<_> = (0..3).map(wait).collect();
         let mut behind = Task::start(bucket.acquire());
         stop.cancel();
-        assert_eq!(bucket.line().len(), 1);
+        assert_eq!(bucket.queue().len(), 1);
         assert!(waits.iter().all(Task::was_woken));
         time.advance(Duration::from_millis(10));
         assert!(behind.was_woken() && behind.poll());
@@ -447,7 +447,7 @@ mod cancelled {
         stop.cancel();
         assert!(small.was_woken() && small.poll(), "there is one");
         drop((large, permit, small));
-        assert_eq!((limit.in_flight(), limit.line().len()), (0, 0));
+        assert_eq!((limit.in_flight(), limit.queue().len()), (0, 0));
     }
 
     /// Neither of the two that could see to the queue looks: the third is woken a millisecond later.
@@ -481,7 +481,7 @@ mod cancelled {
         let stop = CancelHandle::new();
         let mut first = Task::start(bucket.acquire());
         let mut cancelled = Task::start(bucket.acquire().cancelled_by(&stop));
-        bucket.line().set_max_waiters(1);
+        bucket.queue().set_max_waiters(1);
         time.advance(Duration::from_millis(10));
         stop.cancel();
         let last = Task::start(bucket.acquire());
@@ -514,7 +514,7 @@ mod cancelled {
             let time = ManualClock::new();
             let bucket = bucket(&time, "1/10ms burst 3");
             let orders = [Order::Fifo, Order::Lifo, Order::Barging];
-            bucket.line().set_order(orders[random.usize(..3)]);
+            bucket.queue().set_order(orders[random.usize(..3)]);
             let mut waits = Vec::<(Task<Acquire<_>>, CancelHandle)>::new();
             let mut granted = 0;
             for _ in 0..80 {
@@ -556,7 +556,7 @@ mod cancelled {
             }
             let left = waits.iter().filter(|(wait, _)| wait.is_waiting()).count();
             assert_eq!(left, 0, "seed {seed}");
-            assert!(bucket.line().is_empty(), "seed {seed}");
+            assert!(bucket.queue().is_empty(), "seed {seed}");
             assert_eq!(bucket.available(), 3, "seed {seed}");
             let come = 3 + time.now().as_nanos() / 10_000_000;
             assert!(granted <= come, "seed {seed}: {granted} of {come}");
@@ -601,7 +601,7 @@ mod forgotten {
         forget(bucket.acquire());
         let mut behind = Task::start(bucket.acquire());
         assert_eq!(run(&time, &mut behind), Duration::from_millis(20));
-        assert!(bucket.line().is_empty());
+        assert!(bucket.queue().is_empty());
     }
 
     /// Only itself could take its turn.
@@ -620,7 +620,7 @@ mod forgotten {
         assert!(granted_ns >= SECOND.as_nanos() as u64, "{granted_ns}");
         // The token stays for the others: nobody waits for it any more.
         drop(last);
-        assert!(bucket.line().is_empty());
+        assert!(bucket.queue().is_empty());
         time.advance(Duration::from_millis(10));
         assert!(bucket.try_acquire().is_ok());
     }
@@ -634,7 +634,7 @@ mod forgotten {
         assert!(bucket.try_acquire().is_err(), "it may look yet");
         time.advance(SECOND);
         assert!(bucket.try_acquire().is_ok());
-        assert!(bucket.line().is_empty());
+        assert!(bucket.queue().is_empty());
     }
 
     #[test]
@@ -703,7 +703,7 @@ mod forgotten {
         assert!(behind.poll());
         drop(behind);
         assert_eq!(
-            (limit.in_flight(), limit.available(), limit.line().len()),
+            (limit.in_flight(), limit.available(), limit.queue().len()),
             (1, 2, 0)
         );
     }

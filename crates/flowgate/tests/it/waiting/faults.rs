@@ -119,7 +119,7 @@ fn at_least_is_not_dated_in_the_past() {
     );
 }
 
-/// 5: close keeps the line's alarm: the line, its clock and the timer thread outlive the limiter
+/// 5: close keeps the queue's alarm: the queue, its clock and the timer thread outlive the limiter
 struct Marked(#[expect(dead_code, reason = "it is counted")] Arc<()>);
 impl Source for Marked {
     fn now_ns(&self) -> u64 {
@@ -131,7 +131,7 @@ fn close_leaks_until_the_alarm_rings() {
     let mark = Arc::new(());
     let l = bucket("1/d burst 1", Clock::custom(Marked(mark.clone())));
     let mut w = Task::start(l.acquire());
-    l.line().close();
+    l.queue().close();
     assert!(w.poll());
     drop(w);
     drop(l);
@@ -147,7 +147,7 @@ fn close_leaks_until_the_alarm_rings() {
 fn adaptive_turn_wakes() {
     let time = ManualClock::new();
     let l = bucket("100/s burst 10", &time);
-    l.line().set_order(Order::AdaptiveLifo { after: ms(15) });
+    l.queue().set_order(Order::AdaptiveLifo { after: ms(15) });
     let mut a = Task::start(l.acquire().n(10));
     let mut b = Task::start(l.acquire());
     let mut served = None;
@@ -334,7 +334,7 @@ fn forgotten_at_least() {
         }
     }
     assert_eq!(w.granted_ns(), Some(20_000_000));
-    assert!(l.line().is_empty());
+    assert!(l.queue().is_empty());
 }
 
 /// Done once, by whoever wakes.
@@ -423,7 +423,7 @@ impl Source for Rings {
     }
 }
 
-/// It is asked again by whoever was woken too early, and need not be by the next in line, which may not look.
+/// It is asked again by whoever was woken too early, and need not be by the next in the queue, which may not look.
 #[test]
 fn c6_a_source_that_wakes_too_early_is_asked_again_though_the_next_in_line_does_not_look() {
     let rings = Rings::default();

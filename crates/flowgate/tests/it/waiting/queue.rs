@@ -1,4 +1,4 @@
-//! Waiting in line, on a clock that only moves when told to.
+//! Waiting in the queue, on a clock that only moves when told to.
 
 use flowgate::{
     CancelHandle, ConcurrencyLimit, Grant, LeakyBucket, ManualClock, Order, Timestamp, TokenBucket,
@@ -31,7 +31,7 @@ fn what_is_there_is_had_at_once() {
     let task = Task::start(limiter.acquire().n(3));
     assert_eq!(task.granted_ms(), Some(0.0));
     assert_eq!(limiter.available(), 0);
-    assert!(limiter.line().is_empty());
+    assert!(limiter.queue().is_empty());
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn c6_turns_come_in_order_for_mixed_amounts() {
     let mut tasks: Vec<_> = [3, 1, 5, 2]
         .map(|n| Task::start(limiter.acquire().n(n)))
         .into();
-    assert_eq!((limiter.line().len(), limiter.line().units()), (4, 11));
+    assert_eq!((limiter.queue().len(), limiter.queue().units()), (4, 11));
     let mut dates = vec![None; 4];
     for _ in 0..11 {
         time.advance(ms(10));
@@ -51,7 +51,7 @@ fn c6_turns_come_in_order_for_mixed_amounts() {
         }
     }
     assert_eq!(dates, [Some(30.0), Some(40.0), Some(90.0), Some(110.0)]);
-    assert!(limiter.line().is_empty());
+    assert!(limiter.queue().is_empty());
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn c5_a_grant_that_nobody_saw_comes_back() {
     time.advance(ms(20));
     assert_eq!(limiter.available(), 0);
     assert!(first.was_woken());
-    assert_eq!(limiter.line().units(), 3);
+    assert_eq!(limiter.queue().units(), 3);
     drop(first);
     assert!(!second.run());
     time.advance(ms(10));
@@ -146,7 +146,7 @@ fn a_deadline_ends_the_wait_when_the_rate_has_sunk() {
     assert!(second.run());
     let denied = second.denied().unwrap();
     assert_eq!(denied.retry_after(), Some(ms(940)));
-    assert!(limiter.line().is_empty());
+    assert!(limiter.queue().is_empty());
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn a_deadline_that_has_passed_means_now() {
     let past = flowgate::Timestamp::ORIGIN;
     let late = Task::start(limiter.acquire().by(past));
     assert_eq!(late.denied().unwrap().retry_after(), Some(ms(10)));
-    assert!(limiter.line().is_empty());
+    assert!(limiter.queue().is_empty());
     time.advance(ms(10));
     assert!(
         Task::start(limiter.acquire().by(past))
@@ -183,7 +183,7 @@ fn more_than_ever_fits_is_refused_at_once() {
             .unwrap()
             .is_never()
     );
-    assert_eq!(limiter.line().len(), 1);
+    assert_eq!(limiter.queue().len(), 1);
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn a_faster_quota_a_refund_and_a_slower_quota_retime_the_next() {
     let mut task = Task::start(limiter.acquire());
     assert!(!task.run());
     assert_eq!(limiter.refund(3), 3);
-    assert_eq!(limiter.line().len(), 1);
+    assert_eq!(limiter.queue().len(), 1);
 
     let time = ManualClock::new();
     let limiter = bucket(&time, 5);
@@ -231,14 +231,14 @@ fn closing_refuses_all_and_everything() {
     let limiter = bucket(&time, 5);
     let mut task = Task::start(limiter.acquire().n(4));
     time.advance(ms(20));
-    limiter.line().close();
+    limiter.queue().close();
     assert!(task.run());
     assert!(task.denied().unwrap().is_closed());
     assert!(limiter.try_acquire().unwrap_err().is_closed());
     assert!(limiter.reserve().unwrap_err().is_closed());
     assert!(Task::start(limiter.acquire()).denied().unwrap().is_closed());
     assert_eq!(limiter.refund(1), 1);
-    assert!(limiter.line().is_closed());
+    assert!(limiter.queue().is_closed());
     assert!(limiter.try_acquire_n(0).is_ok());
 }
 
@@ -246,14 +246,14 @@ fn closing_refuses_all_and_everything() {
 fn the_bounds_of_a_line() {
     let time = ManualClock::new();
     let limiter = bucket(&time, 5);
-    limiter.line().set_max_waiters(1);
+    limiter.queue().set_max_waiters(1);
     let first = Task::start(limiter.acquire().n(5));
     let refused = Task::start(limiter.acquire()).denied().unwrap();
     assert!(refused.is_queue_full());
     assert_eq!(refused.retry_after(), Some(ms(60)));
     drop(first);
 
-    limiter.line().set_max_waiters(9).set_max_units(6);
+    limiter.queue().set_max_waiters(9).set_max_units(6);
     let first = Task::start(limiter.acquire().n(5));
     assert!(
         Task::start(limiter.acquire().n(2))
@@ -264,14 +264,14 @@ fn the_bounds_of_a_line() {
     assert!(Task::start(limiter.acquire()).denied().is_none());
     drop(first);
 
-    limiter.line().set_max_units(u64::MAX).set_max_wait(ms(50));
+    limiter.queue().set_max_units(u64::MAX).set_max_wait(ms(50));
     let first = Task::start(limiter.acquire().n(5));
     let refused = Task::start(limiter.acquire()).denied().unwrap();
     assert!(refused.is_queue_full());
     assert_eq!(refused.retry_after(), Some(ms(10)));
     drop(first);
 
-    limiter.line().set_max_waiters(0);
+    limiter.queue().set_max_waiters(0);
     assert!(
         Task::start(limiter.acquire())
             .denied()
@@ -286,7 +286,7 @@ fn the_bounds_of_a_line() {
 fn last_come_first_served_and_the_oldest_go() {
     let time = ManualClock::new();
     let limiter = bucket(&time, 5);
-    limiter.line().set_order(Order::Lifo).set_max_waiters(2);
+    limiter.queue().set_order(Order::Lifo).set_max_waiters(2);
     let mut first = Task::start(limiter.acquire());
     let mut second = Task::start(limiter.acquire());
     let mut third = Task::start(limiter.acquire());
@@ -305,9 +305,9 @@ fn last_come_first_served_and_the_oldest_go() {
 fn who_cannot_wait_sends_nobody_away() {
     let time = ManualClock::new();
     let limiter = bucket(&time, 5);
-    limiter.line().set_order(Order::Lifo);
+    limiter.queue().set_order(Order::Lifo);
     let mut first = Task::start(limiter.acquire());
-    limiter.line().set_max_waiters(0);
+    limiter.queue().set_max_waiters(0);
     let refused = Task::start(limiter.acquire()).denied().unwrap();
     assert!(refused.is_queue_full());
     time.advance(ms(10));
@@ -320,7 +320,7 @@ fn adaptive_lifo_turns_when_the_line_stays() {
     let time = ManualClock::new();
     let limiter = bucket(&time, 5);
     limiter
-        .line()
+        .queue()
         .set_order(Order::AdaptiveLifo { after: ms(15) });
     let mut tasks: Vec<_> = (0..4).map(|_| Task::start(limiter.acquire())).collect();
     let mut order = Vec::new();
@@ -342,7 +342,7 @@ fn adaptive_lifo_turns_only_after_its_time_and_for_more_than_one() {
         let time = ManualClock::new();
         let limit = ConcurrencyLimit::builder(1).clock(&time).build().unwrap();
         let after = ms(10);
-        limit.line().set_order(Order::AdaptiveLifo { after });
+        limit.queue().set_order(Order::AdaptiveLifo { after });
         let held = limit.try_acquire().unwrap();
         let [mut first, mut second] = came_ms.map(|came_ms| {
             time.set(Timestamp::from_nanos(came_ms * 1_000_000));
@@ -358,7 +358,7 @@ fn adaptive_lifo_turns_only_after_its_time_and_for_more_than_one() {
     assert_eq!(order([0, 20], 20_000_000), [false, true]);
 }
 
-/// What is counted is how long somebody has been in line; on slots, where no turn has a date, since the order is this one.
+/// What is counted is how long somebody has been in the queue; on slots, where no turn has a date, since the order is this one.
 #[test]
 fn adaptive_lifo_counts_from_when_somebody_came_as_far_as_that_is_known() {
     let time = ManualClock::new();
@@ -367,7 +367,7 @@ fn adaptive_lifo_counts_from_when_somebody_came_as_far_as_that_is_known() {
     let mut small = Task::start(limiter.acquire());
     time.advance(ms(10));
     let order = Order::AdaptiveLifo { after: ms(15) };
-    limiter.line().set_order(order);
+    limiter.queue().set_order(order);
     time.advance(ms(9));
     assert_eq!([large.run(), small.run()], [false, true]);
 
@@ -376,7 +376,7 @@ fn adaptive_lifo_counts_from_when_somebody_came_as_far_as_that_is_known() {
     let held = limit.try_acquire().unwrap();
     let [mut first, mut second] = [(); 2].map(|()| Task::start(limit.acquire()));
     time.advance(ms(20));
-    limit.line().set_order(order);
+    limit.queue().set_order(order);
     time.advance(ms(15));
     drop(held);
     assert_eq!([first.run(), second.run()], [true, false]);
@@ -386,20 +386,20 @@ fn adaptive_lifo_counts_from_when_somebody_came_as_far_as_that_is_known() {
 fn a_line_that_was_last_come_first_served_is_not_so_any_longer_when_the_order_changes() {
     let time = ManualClock::new();
     let limiter = bucket(&time, 5);
-    limiter.line().set_order(Order::Lifo);
+    limiter.queue().set_order(Order::Lifo);
     let mut tasks = [(); 2].map(|()| Task::start(limiter.acquire()));
     let after = ms(1000);
-    limiter.line().set_order(Order::AdaptiveLifo { after });
+    limiter.queue().set_order(Order::AdaptiveLifo { after });
     time.advance(ms(10));
     assert_eq!(tasks.each_mut().map(Task::run), [true, false]);
 }
 
-/// By its own wait alone: those in line come after it.
+/// By its own wait alone: those in the queue come after it.
 #[test]
 fn who_is_next_by_coming_last_is_refused_only_if_it_is_too_late_itself() {
     let time = ManualClock::new();
     let limiter = bucket(&time, 5);
-    limiter.line().set_order(Order::Lifo);
+    limiter.queue().set_order(Order::Lifo);
     let _others = [(); 2].map(|()| Task::start(limiter.acquire()));
     let hopeless = Task::start(limiter.acquire().within(ms(9)));
     assert_eq!(hopeless.denied().unwrap().retry_after(), Some(ms(1)));
@@ -414,7 +414,7 @@ fn who_is_next_by_coming_last_is_refused_only_if_it_is_too_late_itself() {
 fn barging_lets_newcomers_by() {
     let time = ManualClock::new();
     let limiter = bucket(&time, 5);
-    limiter.line().set_order(Order::Barging);
+    limiter.queue().set_order(Order::Barging);
     let mut task = Task::start(limiter.acquire().n(2));
     time.advance(ms(10));
     assert!(limiter.try_acquire().is_ok());
@@ -435,7 +435,7 @@ fn cancelling_ends_a_wait() {
     handle.cancel();
     assert!(task.run());
     assert!(task.denied().unwrap().is_cancelled());
-    assert!(limiter.line().is_empty());
+    assert!(limiter.queue().is_empty());
     let late = Task::start(limiter.acquire().cancelled_by(&handle));
     assert!(late.denied().unwrap().is_cancelled());
 }
@@ -464,7 +464,7 @@ fn threads_and_tasks_stand_in_the_same_line() {
     let mut task = Task::start(limiter.acquire());
     std::thread::scope(|threads| {
         let thread = threads.spawn(|| limiter.acquire().block());
-        while limiter.line().len() < 2 {
+        while limiter.queue().len() < 2 {
             std::thread::yield_now();
         }
         let mut last = Task::start(limiter.acquire());
@@ -532,7 +532,7 @@ fn c1_a_fuller_line_drains_faster() {
         task.poll();
         task.granted_ms().unwrap()
     });
-    // The first was counted at the rate, then 4 (of which 3 count), 3, 2 are in line.
+    // The first was counted at the rate, then 4 (of which 3 count), 3, 2 are in the queue.
     let dates: Vec<_> = dates.map(f64::round).collect();
     assert_eq!(dates, [1000.0, 1333.0, 1667.0, 2167.0]);
 }
@@ -586,7 +586,7 @@ fn ticks_are_never_lost_however_late_somebody_asks() {
     time.advance(ms(35));
     assert_eq!([next(), next(), next()], [Some(20), Some(30), Some(40)]);
     assert_eq!(next(), None);
-    limiter.line().close();
+    limiter.queue().close();
     assert_eq!(limiter.ticks().next(), None);
 }
 
@@ -602,7 +602,7 @@ fn a_blocked_thread_is_told_when_its_turn_was() {
     assert_eq!(denied.retry_after(), Some(ms(1)));
     std::thread::scope(|threads| {
         let thread = threads.spawn(|| limiter.take_within(ms(10)));
-        while limiter.line().is_empty() {
+        while limiter.queue().is_empty() {
             std::thread::yield_now();
         }
         time.advance(ms(10));
@@ -667,7 +667,7 @@ fn who_can_never_be_served_any_more_is_told_wherever_it_stands() {
     limiter.set_burst(4).unwrap();
     assert!(large.run());
     assert!(large.denied().unwrap().is_never());
-    assert_eq!(limiter.line().units(), 3);
+    assert_eq!(limiter.queue().units(), 3);
 }
 
 #[test]
@@ -697,7 +697,7 @@ fn who_leaves_as_the_last_in_line_moves_no_date() {
 fn c3_who_hears_late_that_it_was_too_late_is_told_to_ask_again_at_once() {
     let time = ManualClock::new();
     let limiter = bucket(&time, 5);
-    limiter.line().set_order(Order::Barging);
+    limiter.queue().set_order(Order::Barging);
     let mut late = Task::start(limiter.acquire().within(ms(15)));
     time.advance(ms(12));
     assert!(limiter.try_acquire().is_ok());
@@ -707,7 +707,7 @@ fn c3_who_hears_late_that_it_was_too_late_is_told_to_ask_again_at_once() {
     assert_eq!(late.denied().unwrap().retry_after(), Some(soon));
 }
 
-/// What can be told of all in line together is less than what the first of them has to wait here: those in line are
+/// What can be told of all in the queue together is less than what the first of them has to wait here: those in the queue are
 /// counted as if they drained as fast as they can.
 #[test]
 fn c3_a_newcomer_is_told_at_least_what_the_first_in_line_has_to_wait() {

@@ -90,7 +90,7 @@ fn c1_under_smol() {
 fn c1_with_plain_threads_at_every_precision() {
     for precision in [Precision::Coarse, Precision::Normal, Precision::Strict] {
         let (limiter, log) = (limiter(), Log::default());
-        limiter.line().set_precision(precision);
+        limiter.queue().set_precision(precision);
         let began = limiter.clock().now();
         std::thread::scope(|threads| {
             for _ in 0..TASKS {

@@ -137,7 +137,7 @@ enum Done {
     Set { at_ns: u64, quota: Quota },
 }
 
-/// A line as it should be: all are there the very moment that they are due.
+/// A queue as it should be: all are there the very moment that they are due.
 struct Ideal {
     kind: Kind,
     quota: Quota,
@@ -211,7 +211,7 @@ impl Ideal {
         told
     }
 
-    /// When the next in line is granted, taken up to `until_ns`; none if never.
+    /// When the next in the queue is granted, taken up to `until_ns`; none if never.
     fn date(&mut self, next: &Waiter, until_ns: u64) -> Option<u64> {
         let mut date_ns = self.floor_ns.max(next.since_ns);
         while date_ns <= until_ns.min(next.deadline_ns) {
@@ -223,7 +223,7 @@ impl Ideal {
         Some(date_ns)
     }
 
-    /// When somebody who comes at `now_ns` and wants `n` would be granted, if all those in line are first, none of
+    /// When somebody who comes at `now_ns` and wants `n` would be granted, if all those in the queue are first, none of
     /// whom gives up.
     fn forecast(&self, now_ns: u64, n: u64) -> Option<u64> {
         let mut ideal = Self::new(self.kind, self.quota);
@@ -263,7 +263,7 @@ struct Seen {
     cancelled: usize,
 }
 
-/// A window and its line, beside an ideal one.
+/// A window and its queue, beside an ideal one.
 struct Line<'a> {
     time: &'a ManualClock,
     window: &'a Window,
@@ -322,7 +322,7 @@ impl Line<'_> {
                 let told_ns = denied.retry_after().expect("a time").as_nanos() as u64;
                 let needed_ns = date_ns.saturating_sub(deadline_ns);
                 assert!(needed_ns > 0, "refused, and would have had it at {date_ns}");
-                // With no patience at all, what is told may be no more than when the next in line is due.
+                // With no patience at all, what is told may be no more than when the next in the queue is due.
                 assert!(told_ns <= needed_ns, "{told_ns} ns, not {needed_ns}");
                 assert!(
                     !self.single || told_ns == needed_ns,
@@ -462,7 +462,7 @@ fn explore(kind: Kind, single: bool, step: fn(&mut Line<'_>, &mut fastrand::Rng)
         }
         line.check(true);
         line.count();
-        assert!(window.limiter().line().is_empty());
+        assert!(window.limiter().queue().is_empty());
         seen = line.seen;
     }
     seen
@@ -556,7 +556,7 @@ fn assert_kept(kind: Kind, limit: u64, window_ns: u64, mut dates: Vec<(u64, u64)
 #[test]
 fn c1_a_grant_is_not_dated_before_others_who_came_in_between() {
     each(2, 20, |kind, time, window| {
-        window.limiter().line().set_order(Order::Barging);
+        window.limiter().queue().set_order(Order::Barging);
         window.try_at(1005, 2).unwrap();
         time.set(at(1006));
         let mut task = Task::start(window.acquire(1));
@@ -583,7 +583,7 @@ fn c1_dates_keep_the_promise_while_newcomers_barge_in() {
             time.set(at(1000 + random.u64(0..100)));
             let (limit, window_ns) = (random.u64(1..=5), random.u64(8..60));
             let window = Window::new(kind, per(limit, window_ns), &time);
-            window.limiter().line().set_order(Order::Barging);
+            window.limiter().queue().set_order(Order::Barging);
             let mut tasks: Vec<Task<Acquire<&dyn Limiter>>> = Vec::new();
             let mut dates = Vec::new();
             for _ in 0..80 {
@@ -696,7 +696,7 @@ fn closing_refuses_all_and_everything() {
     each(2, 20, |kind, time, window| {
         window.try_at(1003, 1).unwrap();
         let mut task = Task::start(window.acquire(2));
-        window.limiter().line().close();
+        window.limiter().queue().close();
         assert!(task.run());
         assert!(task.denied().unwrap().is_closed(), "{kind:?}");
         time.advance(ns(100));
@@ -793,7 +793,7 @@ fn c5_a_grant_that_nobody_saw_comes_back() {
         time.set(at(first_ns));
         assert!(!behind.poll());
         assert_eq!(
-            window.limiter().line().units(),
+            window.limiter().queue().units(),
             2,
             "{kind:?}: the first has been granted"
         );
@@ -878,7 +878,7 @@ fn c1_dates_keep_the_promise_while_threads_wait() {
         let time = ManualClock::new();
         time.set(at(1003));
         let window = Window::new(kind, per(3, 30), &time);
-        window.limiter().line().set_order(order);
+        window.limiter().queue().set_order(order);
         let waiting = AtomicUsize::new(3);
         let dates: Vec<_> = std::thread::scope(|threads| {
             let workers: Vec<_> = (0..3)
@@ -902,7 +902,7 @@ fn c1_dates_keep_the_promise_while_threads_wait() {
         });
         assert_eq!(dates.len(), 180);
         assert_kept(kind, 3, 30, dates);
-        assert!(window.limiter().line().is_empty());
+        assert!(window.limiter().queue().is_empty());
     }
 }
 
@@ -922,7 +922,7 @@ fn c4_a_turn_after_the_end_of_time_is_refused_at_once() {
         };
         assert_eq!(refused.len(), 4 - fit, "{kind:?}");
         assert!(refused.iter().all(Denied::is_never), "{kind:?}");
-        assert_eq!(window.limiter().line().len(), fit);
+        assert_eq!(window.limiter().queue().len(), fit);
         let behind = window.limiter().try_acquire().unwrap_err();
         assert!(behind.is_never(), "{kind:?}: {behind}");
         assert!(window.limiter().snapshot().reset_after > ns(u64::MAX));

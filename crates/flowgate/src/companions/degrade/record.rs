@@ -1,0 +1,211 @@
+//! What a [`Degrade`](super::Degrade) remembers: a word for the level, a ring of words for the calls that began.
+//!
+//! ```text
+//!  127                            64 63                        8 7         0
+//! ┌─────────────────────────────────┬───────────────────────────┬───────────┐
+//! │ judged                          │ since                     │ level     │   standing
+//! └─────────────────────────────────┴───────────────────────────┴───────────┘
+//!  127                            64 63             32 31                  0
+//! ┌─────────────────────────────────┬─────────────────┬─────────────────────┐
+//! │ bucket                          │ begun           │ fast                │   a slot of the ring
+//! └─────────────────────────────────┴─────────────────┴─────────────────────┘
+//! ```
+//!
+//! A call is counted in the bucket that it began in, at the place in the ring that the bucket's number names, by one
+//! compare-and-swap. The first call of a later bucket puts its own in the place of the old one, which no judgement
+//! looks at any more. A call that ends in time is marked fast in the bucket that it began in, by another one. One that
+//! does not, writes nothing: what is not known to be fast is slow. So a hang needs nobody to notice it, and a call
+//! whose end is forgotten is gone with its bucket.
+//!
+//! The level is judged once for each bucket of time, by whoever comes first: all that come compute the same step and
+//! one of them swaps it in.
+//!
+//! | field | read by | written by | guard |
+//! |---|---|---|---|
+//! | `standing` | everyone | who is the first in a bucket (CAS) | its contents; `judged` only grows |
+//! | `ring` | judgements, reports | calls that begin, end in time, or are ignored (CAS) | the bucket's number |
+//!
+//! A thread that is suspended between its reading of the clock and its compare-and-swap is counted late: a call that
+//! began in a bucket that has been judged meanwhile counts from the next judgement on, and one that ended in time
+//! counts as slow until then.
+
+use super::judge::{Counts, Rules, Standing};
+use crate::primitive::{AtomicU128, Ordering};
+use crate::store::ring::Ring;
+use core::ops::Range;
+
+/// The most slots, 16 KiB of them, of which one is for the bucket that calls are beginning in.
+pub(super) const MAX_SLOTS: u64 = 1024;
+
+const LEVEL_BITS: u32 = 8;
+
+impl Standing {
+    /// `since` and `judged` are below 2⁵⁶ because a bucket is longer than 256 ns; `level` is below 2⁸.
+    const fn pack(self) -> u128 {
+        let low = self.since << LEVEL_BITS | self.level as u64;
+        (self.judged as u128) << 64 | low as u128
+    }
+
+    const fn unpack(word: u128) -> Self {
+        let low = word as u64;
+        Self {
+            judged: (word >> 64) as u64,
+            since: low >> LEVEL_BITS,
+            level: (low & ((1 << LEVEL_BITS) - 1)) as u32,
+        }
+    }
+}
+
+/// A slot: the calls that began in one bucket. There are never more fast ones than began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Slot {
+    bucket: u64,
+    begun: u32,
+    fast: u32,
+}
+
+impl Slot {
+    const fn pack(self) -> u128 {
+        let low = (self.begun as u64) << 32 | self.fast as u64;
+        (self.bucket as u128) << 64 | low as u128
+    }
+
+    const fn unpack(word: u128) -> Self {
+        let low = word as u64;
+        Self {
+            bucket: (word >> 64) as u64,
+            begun: (low >> 32) as u32,
+            fast: low as u32,
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Record {
+    standing: AtomicU128,
+    ring: Ring,
+}
+
+impl Record {
+    /// For judgements that look back `reach` buckets, which is less than [`MAX_SLOTS`].
+    pub(super) fn new(reach: u64) -> Self {
+        Self {
+            standing: AtomicU128::new(Standing::default().pack()),
+            // An empty slot of bucket 0.
+            ring: Ring::new(reach + 1, |_| 0),
+        }
+    }
+
+    /// What the ring takes, in bytes.
+    pub(super) fn ring_bytes(&self) -> usize {
+        self.ring.bytes()
+    }
+
+    /// How things stand at `now_ns`, or at the latest time that anybody has looked if that is later.
+    #[inline]
+    pub(super) fn look(&self, rules: &Rules, now_ns: u64) -> Standing {
+        let standing = self.standing();
+        match rules.is_judged(standing, now_ns) {
+            true => standing,
+            false => self.judge(rules, now_ns),
+        }
+    }
+
+    /// As last judged.
+    pub(super) fn standing(&self) -> Standing {
+        // Acquire: pairs with the swap in `judge`, so that what has been judged by is seen here too.
+        Standing::unpack(self.standing.load(Ordering::Acquire))
+    }
+
+    /// Once per bucket and thread.
+    #[inline(never)]
+    fn judge(&self, rules: &Rules, now_ns: u64) -> Standing {
+        let to = now_ns / rules.bucket_ns;
+        loop {
+            let old = self.standing();
+            if old.judged >= to {
+                return old;
+            }
+            let new = rules.judge(old, to, |buckets| self.counts(buckets));
+            let swapped = self.standing.compare_exchange_weak(
+                old.pack(),
+                new.pack(),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            );
+            if swapped.is_ok() {
+                return new;
+            }
+        }
+    }
+
+    /// Calls that began in `buckets`, as far as the ring still has them.
+    pub(super) fn counts(&self, buckets: Range<u64>) -> Counts {
+        buckets.fold(Counts::default(), |sum, bucket| {
+            let slot = Slot::unpack(self.ring.load(bucket));
+            match slot.bucket == bucket {
+                true => sum.plus(Counts {
+                    begun: slot.begun.into(),
+                    fast: slot.fast.into(),
+                }),
+                false => sum,
+            }
+        })
+    }
+
+    /// Counts a call that begins in `bucket`. `false` if it is not counted: the bucket is full, with 2³² − 1 calls,
+    /// or so long ago that its place is another's.
+    #[inline]
+    pub(super) fn begin(&self, bucket: u64) -> bool {
+        self.change(bucket, |slot| {
+            if slot.bucket > bucket {
+                return None;
+            }
+            let (begun, fast) = match slot.bucket == bucket {
+                true => (slot.begun, slot.fast),
+                false => (0, 0),
+            };
+            Some(Slot {
+                bucket,
+                begun: begun.checked_add(1)?,
+                fast,
+            })
+        })
+    }
+
+    /// Marks a call that was counted in `bucket` as fast.
+    #[inline]
+    pub(super) fn end_fast(&self, bucket: u64) {
+        self.change(bucket, |slot| {
+            (slot.bucket == bucket).then_some(Slot {
+                fast: slot.fast.saturating_add(1),
+                ..slot
+            })
+        });
+    }
+
+    /// Counts a call that was counted in `bucket` no more.
+    pub(super) fn forget(&self, bucket: u64) {
+        self.change(bucket, |slot| {
+            (slot.bucket == bucket).then_some(Slot {
+                begun: slot.begun.saturating_sub(1),
+                ..slot
+            })
+        });
+    }
+
+    /// `false` if `to` says that there is nothing to change.
+    #[inline(always)]
+    fn change(&self, bucket: u64, to: impl Fn(Slot) -> Option<Slot>) -> bool {
+        loop {
+            let old = self.ring.load(bucket);
+            let Some(new) = to(Slot::unpack(old)) else {
+                return false;
+            };
+            if self.ring.replace(bucket, old, new.pack()) {
+                return true;
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The traits of the standard library: a call blocks its thread until its turn has come.
+
+use super::Throttled;
+use crate::limiter::Limiter;
+use crate::queue::block_on;
+use core::ops::Deref;
+use core::task::{Context, Poll};
+use std::io::{self, Read, Write};
+
+/// Blocks the thread until what was read has been paid for. Not for tasks.
+impl<T, P> Read for Throttled<T, P>
+where
+    T: Read,
+    P: Deref,
+    P::Target: Limiter,
+{
+    fn read(&mut self, place: &mut [u8]) -> io::Result<usize> {
+        block_on(|waker| {
+            let context = &mut Context::from_waker(waker);
+            self.poll_in(context, place, |inner, _, place| {
+                Poll::Ready(inner.read(place))
+            })
+        })
+    }
+}
+
+/// Blocks the thread until there are tokens for what is to be written. Not for tasks.
+impl<T, P> Write for Throttled<T, P>
+where
+    T: Write,
+    P: Deref,
+    P::Target: Limiter,
+{
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        block_on(|waker| {
+            let context = &mut Context::from_waker(waker);
+            self.poll_out(context, bytes, |inner, _, bytes| {
+                Poll::Ready(inner.write(bytes))
+            })
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}

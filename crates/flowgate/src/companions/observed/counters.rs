@@ -1,0 +1,204 @@
+//! The counters, in stripes.
+
+use super::histogram::Histogram;
+use super::{Counts, Refusals, Waits};
+use crate::primitive::{AtomicU64, Lazy, Ordering, const_unless_loom};
+use crate::store::thread_number::thread_number;
+use crate::verdict::Denied;
+use alloc::boxed::Box;
+use core::time::Duration;
+
+/// A power of two. Threads that share a stripe slow each other down by less than the limiter's own word does, which
+/// all of them share.
+#[cfg(all(feature = "std", not(flowgate_loom)))]
+const STRIPES: usize = 16;
+/// Nothing tells the threads apart.
+#[cfg(not(all(feature = "std", not(flowgate_loom))))]
+const STRIPES: usize = 1;
+
+/// What has been answered so far.
+#[derive(Debug)]
+pub(super) struct Counters {
+    stripes: [Stripe; STRIPES],
+    /// Of the waits that were not over at once. Those come one at a time, from a queue with a lock, so they share it.
+    histogram: Lazy<Box<Histogram>>,
+}
+
+/// What some of the threads were answered. Two cache lines, because they are fetched in pairs.
+///
+/// Every counter wraps around after 2⁶⁴.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Stripe {
+    /// Operations of at least one unit.
+    admitted: AtomicU64,
+    /// Their units but one each.
+    more_units: AtomicU64,
+    /// Operations of no unit.
+    empty: AtomicU64,
+    /// Waits, among the admitted, that were over at once.
+    at_once: AtomicU64,
+    over_limit: AtomicU64,
+    busy: AtomicU64,
+    never: AtomicU64,
+    queue_full: AtomicU64,
+    closed: AtomicU64,
+    deadline: AtomicU64,
+    cancelled: AtomicU64,
+    abandoned: AtomicU64,
+}
+
+impl Counters {
+    const_unless_loom! {
+        pub(super) const fn new() -> Self {
+            Self {
+                #[cfg(all(feature = "std", not(flowgate_loom)))]
+                stripes: [const { Stripe::new() }; STRIPES],
+                #[cfg(not(all(feature = "std", not(flowgate_loom))))]
+                stripes: [Stripe::new()],
+                histogram: Lazy::new(),
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn admitted(&self, units: u64) {
+        self.own().admitted(units);
+    }
+
+    /// A verb that does not wait was refused.
+    #[inline]
+    pub(super) fn refused(&self, denied: &Denied) {
+        let stripe = self.own();
+        add(stripe.refused(denied, &stripe.over_limit, &stripe.busy), 1);
+    }
+
+    /// A wait was granted.
+    pub(super) fn waited(&self, units: u64, wait: Duration) {
+        let stripe = self.own();
+        stripe.admitted(units);
+        // As much as a clock can count.
+        match u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX) {
+            0 => add(&stripe.at_once, 1),
+            wait_ns => {
+                let histogram = self.histogram.get_or_make(Histogram::new);
+                histogram.record(wait_ns);
+            }
+        }
+    }
+
+    /// A wait was refused. One that would have gone on is only refused because of its deadline.
+    pub(super) fn refused_in_line(&self, denied: &Denied) {
+        let stripe = self.own();
+        add(
+            stripe.refused(denied, &stripe.deadline, &stripe.deadline),
+            1,
+        );
+    }
+
+    /// A wait was dropped before it was ready.
+    pub(super) fn abandoned(&self) {
+        add(&self.own().abandoned, 1);
+    }
+
+    pub(super) fn counts(&self, waiting: u64) -> Counts {
+        let ops = self.sum(|stripe| &stripe.admitted);
+        Counts {
+            admitted: ops.wrapping_add(self.sum(|stripe| &stripe.empty)),
+            units: ops.wrapping_add(self.sum(|stripe| &stripe.more_units)),
+            refused: Refusals {
+                over_limit: self.sum(|stripe| &stripe.over_limit),
+                busy: self.sum(|stripe| &stripe.busy),
+                never: self.sum(|stripe| &stripe.never),
+                queue_full: self.sum(|stripe| &stripe.queue_full),
+                closed: self.sum(|stripe| &stripe.closed),
+                deadline: self.sum(|stripe| &stripe.deadline),
+                cancelled: self.sum(|stripe| &stripe.cancelled),
+            },
+            abandoned: self.sum(|stripe| &stripe.abandoned),
+            waiting,
+        }
+    }
+
+    pub(super) fn waits(&self) -> Waits {
+        let at_once = self.sum(|stripe| &stripe.at_once);
+        self.histogram.get_or_make(Histogram::new).read(at_once)
+    }
+
+    fn sum(&self, counter: impl Fn(&Stripe) -> &AtomicU64) -> u64 {
+        let counters = self.stripes.iter().map(counter);
+        counters.fold(0, |sum, counter| {
+            sum.wrapping_add(counter.load(Ordering::Relaxed))
+        })
+    }
+
+    /// The stripe of this thread.
+    #[inline]
+    fn own(&self) -> &Stripe {
+        &self.stripes[thread_number() & (STRIPES - 1)]
+    }
+}
+
+impl Stripe {
+    const_unless_loom! {
+        const fn new() -> Self {
+            Self {
+                admitted: AtomicU64::new(0),
+                more_units: AtomicU64::new(0),
+                empty: AtomicU64::new(0),
+                at_once: AtomicU64::new(0),
+                over_limit: AtomicU64::new(0),
+                busy: AtomicU64::new(0),
+                never: AtomicU64::new(0),
+                queue_full: AtomicU64::new(0),
+                closed: AtomicU64::new(0),
+                deadline: AtomicU64::new(0),
+                cancelled: AtomicU64::new(0),
+                abandoned: AtomicU64::new(0),
+            }
+        }
+    }
+
+    #[inline]
+    fn admitted(&self, units: u64) {
+        match units {
+            0 => add(&self.empty, 1),
+            1 => add(&self.admitted, 1),
+            _ => {
+                add(&self.admitted, 1);
+                add(&self.more_units, units - 1);
+            }
+        }
+    }
+
+    /// The counter of this refusal; `later` if it was a matter of time, `busy` of somebody else.
+    #[inline]
+    fn refused<'a>(
+        &'a self,
+        denied: &Denied,
+        later: &'a AtomicU64,
+        busy: &'a AtomicU64,
+    ) -> &'a AtomicU64 {
+        if denied.is_never() {
+            &self.never
+        } else if denied.is_busy() {
+            busy
+        } else if denied.is_queue_full() {
+            &self.queue_full
+        } else if denied.is_closed() {
+            &self.closed
+        } else if denied.is_cancelled() {
+            &self.cancelled
+        } else {
+            later
+        }
+    }
+}
+
+/// No order is needed: nothing is concluded from one counter about another.
+#[inline]
+fn add(counter: &AtomicU64, n: u64) {
+    counter.fetch_add(n, Ordering::Relaxed);
+}
+
+const _: () = assert!(cfg!(flowgate_loom) || cfg!(flowgate_shuttle) || size_of::<Stripe>() == 128);

@@ -1,0 +1,173 @@
+use core::fmt;
+
+/// What the verbs of an [`Observed`](crate::Observed) limiter have answered so far.
+///
+/// Each counter grows only, and wraps around after 2⁶⁴. To see what happened between two looks,
+/// take [`since`](Self::since); nothing sets them back, so that two who look do not disturb each other.
+///
+/// ```
+/// use flowgate::{Observed, TokenBucket};
+///
+/// let limiter = Observed::new(TokenBucket::new("5/h".parse()?));
+/// let _ = [(); 7].map(|()| limiter.try_acquire().is_ok());
+/// let before = limiter.counts();
+/// let _ = [(); 2].map(|()| limiter.try_acquire().is_ok());
+///
+/// let counts = limiter.counts();
+/// assert_eq!((counts.admitted, counts.refused.total(), counts.asked()), (5, 4, 9));
+/// assert_eq!(counts.since(&before).asked(), 2);
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Operations that were admitted.
+    pub admitted: u64,
+    /// The units that they took.
+    pub units: u64,
+    /// Operations that were refused, by reason.
+    pub refused: Refusals,
+    /// Waits that were dropped before they were ready.
+    pub abandoned: u64,
+    /// How many wait now, counted or not.
+    pub waiting: u64,
+}
+
+/// Why operations were refused, and how many for each reason.
+///
+/// ```
+/// use flowgate::{Observed, TokenBucket};
+///
+/// let limiter = Observed::new(TokenBucket::new("5/h".parse()?));
+/// let _ = [1, 2, 3, 4, 50].map(|n| limiter.try_acquire_n(n).is_ok());
+/// let refused = limiter.counts().refused;
+/// assert_eq!((refused.over_limit, refused.never), (2, 1));
+/// assert_eq!(refused.total(), 3);
+/// assert_eq!(refused.to_string(), "2 over the limit, 1 never possible");
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Refusals {
+    /// There was not enough, or what there was is for those in the queue; not of waits.
+    pub over_limit: u64,
+    /// Everything was in use ([`Denied::is_busy`](crate::Denied::is_busy)); not of waits.
+    pub busy: u64,
+    /// It could never be granted ([`Denied::is_never`](crate::Denied::is_never)).
+    pub never: u64,
+    /// The queue had reached one of its bounds ([`Denied::is_queue_full`](crate::Denied::is_queue_full)).
+    pub queue_full: u64,
+    /// The limiter was closed ([`Denied::is_closed`](crate::Denied::is_closed)).
+    pub closed: u64,
+    /// Waits that did not end, or would not have ended, by their deadline.
+    pub deadline: u64,
+    /// Waits that their [`CancelHandle`](crate::CancelHandle) ended.
+    pub cancelled: u64,
+}
+
+impl Counts {
+    /// Operations that have ended, in whichever way.
+    pub fn asked(&self) -> u64 {
+        self.admitted
+            .wrapping_add(self.refused.total())
+            .wrapping_add(self.abandoned)
+    }
+
+    /// What has been counted since `earlier`. Those who wait are those of this look.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let (now, then) = (&self.refused, &earlier.refused);
+        Self {
+            admitted: self.admitted.wrapping_sub(earlier.admitted),
+            units: self.units.wrapping_sub(earlier.units),
+            refused: Refusals {
+                over_limit: now.over_limit.wrapping_sub(then.over_limit),
+                busy: now.busy.wrapping_sub(then.busy),
+                never: now.never.wrapping_sub(then.never),
+                queue_full: now.queue_full.wrapping_sub(then.queue_full),
+                closed: now.closed.wrapping_sub(then.closed),
+                deadline: now.deadline.wrapping_sub(then.deadline),
+                cancelled: now.cancelled.wrapping_sub(then.cancelled),
+            },
+            abandoned: self.abandoned.wrapping_sub(earlier.abandoned),
+            waiting: self.waiting,
+        }
+    }
+}
+
+impl Refusals {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        let counts = self.by_reason().map(|(count, _)| count);
+        counts.into_iter().fold(0, u64::wrapping_add)
+    }
+
+    /// Each of them, and what its field is called: for labels.
+    ///
+    /// ```
+    /// let names = flowgate::Refusals::default().by_name().map(|(name, _)| name);
+    /// assert_eq!(names[0], "over_limit");
+    /// ```
+    pub fn by_name(&self) -> [(&'static str, u64); 7] {
+        [
+            ("over_limit", self.over_limit),
+            ("busy", self.busy),
+            ("never", self.never),
+            ("queue_full", self.queue_full),
+            ("closed", self.closed),
+            ("deadline", self.deadline),
+            ("cancelled", self.cancelled),
+        ]
+    }
+
+    fn by_reason(&self) -> [(u64, &'static str); 7] {
+        [
+            (self.over_limit, "over the limit"),
+            (self.busy, "busy"),
+            (self.never, "never possible"),
+            (self.queue_full, "line full"),
+            (self.closed, "closed"),
+            (self.deadline, "past the deadline"),
+            (self.cancelled, "cancelled"),
+        ]
+    }
+}
+
+/// A line, and one more with the reasons if anything was refused.
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            admitted,
+            units,
+            refused,
+            abandoned,
+            waiting,
+        } = self;
+        let total = refused.total();
+        write!(
+            f,
+            "admitted {admitted} ({units} units), refused {total}, abandoned {abandoned}, waiting {waiting}"
+        )?;
+        if total != 0 {
+            write!(f, "\nrefused: {refused}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The reasons that there were.
+impl fmt::Display for Refusals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for (count, reason) in self.by_reason() {
+            if count != 0 {
+                write!(f, "{separator}{count} {reason}")?;
+                separator = ", ";
+            }
+        }
+        if separator.is_empty() {
+            f.write_str("none")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,100 @@
+use super::ConcurrencyLimit;
+use crate::clock::{Clock, Timestamp};
+use crate::limiter::reservation::Receipt;
+use crate::primitive::{AtomicU64, Ordering};
+use crate::queue::{Queue, Supply};
+use crate::verdict::Denied;
+
+/// Slots on their way from who gives them back to those in the queue: they pass from hand to hand, and stay in use.
+///
+/// ```text
+///   a permit ──▶ Returned ──▶ the next in the queue
+///                   ╰───────▶ the word: what is too little for the next one, or left over
+/// ```
+///
+/// The limit, seen from its queue, by somebody who brings slots.
+pub(super) struct Returned<'a> {
+    limit: &'a ConcurrencyLimit,
+    /// How many have found nobody yet. Used by one thread.
+    left: AtomicU64,
+}
+
+impl<'a> Returned<'a> {
+    pub(super) fn new(limit: &'a ConcurrencyLimit, n: u64) -> Self {
+        let left = AtomicU64::new(n);
+        Self { limit, left }
+    }
+
+    /// Passes `n` of them on, unless they are fewer, or more slots are in use than there are.
+    fn hand_over(&self, n: u64) -> bool {
+        let left = self.left.load(Ordering::Relaxed);
+        let is_enough = n <= left && !self.limit.slots.view().is_over();
+        if is_enough {
+            self.left.store(left - n, Ordering::Relaxed);
+        }
+        is_enough
+    }
+
+    /// Has them free, whoever waits; and says whether there were any, and somebody does.
+    fn put_down(&self) -> bool {
+        let left = self.left.load(Ordering::Relaxed);
+        self.left.store(0, Ordering::Relaxed);
+        left > 0 && self.limit.slots.give_back(left)
+    }
+}
+
+impl Drop for Returned<'_> {
+    fn drop(&mut self) {
+        if self.put_down() {
+            self.limit.queue.serve_changed(self.limit);
+        }
+    }
+}
+
+impl Supply for Returned<'_> {
+    fn queue(&self) -> &Queue {
+        &self.limit.queue
+    }
+
+    fn clock(&self) -> &Clock {
+        self.limit.clock()
+    }
+
+    fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
+        if self.hand_over(n) {
+            return Ok(());
+        }
+        // Who asks is the one that waits.
+        self.put_down();
+        self.limit.grant(at, n)
+    }
+
+    fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
+        self.put_down();
+        self.limit.peek(at, n)
+    }
+
+    fn has_more(&self) -> bool {
+        self.left.load(Ordering::Relaxed) > 0 || self.limit.has_more()
+    }
+
+    fn take_back(&self, at: Timestamp, n: u64, receipts: &[Receipt]) {
+        self.limit.take_back(at, n, receipts);
+    }
+
+    fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
+        self.limit.delay(at, ahead, n)
+    }
+
+    fn is_timed(&self) -> bool {
+        self.limit.is_timed()
+    }
+
+    fn has_dates(&self) -> bool {
+        self.limit.has_dates()
+    }
+
+    fn announce(&self, flags: u64) {
+        self.limit.announce(flags);
+    }
+}

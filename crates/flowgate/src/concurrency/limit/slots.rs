@@ -1,0 +1,245 @@
+//! The word: how many slots there are, how many are in use, and whether somebody waits.
+
+use crate::primitive::{AtomicU64, Ordering, const_unless_loom};
+use crate::queue::{HOLD, WAITING};
+use crate::verdict::Denied;
+
+/// The largest limit.
+pub(crate) const MOST: u32 = (1 << LIMIT_BITS) - 1;
+
+const FLAGS: u64 = WAITING | HOLD;
+const LIMIT_SHIFT: u32 = 2;
+const LIMIT_BITS: u32 = 31;
+const IN_FLIGHT_SHIFT: u32 = LIMIT_SHIFT + LIMIT_BITS;
+
+/// What is in use, of how much.
+///
+/// Slots are taken by compare-and-swap, and given back by one subtraction, whose result says whether somebody waits.
+/// Every access that changes the word acquires and releases, so whoever takes a slot sees what was done by whoever
+/// had it before: between the two there are only read-modify-writes of this word, or holds of the queue's lock, under
+/// which a slot goes from hand to hand ([`Returned`](super::Returned)) and stays in use here.
+#[derive(Debug)]
+pub(super) struct Slots {
+    /// ```text
+    ///   63          33 32          2    1        0
+    ///  ├── in flight ─┼─── limit ───┼─ HOLD ─┼─ WAITING ─┤
+    /// ```
+    ///
+    /// In flight is at most the largest limit that there was, so it never overflows. The flags are a copy of the
+    /// room's, written under its queue's lock.
+    word: AtomicU64,
+}
+
+/// The word at one instant.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View(u64);
+
+impl Slots {
+    const_unless_loom! {
+        /// `limit` slots, at most [`MOST`], all of them free.
+        pub(super) const fn new(limit: u32) -> Self {
+            Self {
+                word: AtomicU64::new((limit as u64) << LIMIT_SHIFT),
+            }
+        }
+    }
+
+    pub(super) fn view(&self) -> View {
+        View(self.word.load(Ordering::Acquire))
+    }
+
+    /// Takes `n` slots, unless there are fewer, or one of the flags in `bar` is up: then says what there was.
+    #[inline(always)]
+    pub(super) fn take(&self, n: u64, bar: u64) -> Result<(), View> {
+        // A refusal tells nothing of what others did, and a stale view is not swapped.
+        let mut seen = View(self.word.load(Ordering::Relaxed));
+        loop {
+            if seen.0 & bar != 0 || n > seen.free() {
+                return Err(seen);
+            }
+            match self.word.compare_exchange_weak(
+                seen.0,
+                // Fits: no more than are free.
+                seen.0 + (n << IN_FLIGHT_SHIFT),
+                // Acquires what `give_back` releases.
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Ok(()),
+                Err(current) => seen = View(current),
+            }
+        }
+    }
+
+    /// Gives `n` slots back that were taken, and says whether somebody waits for some.
+    #[inline(always)]
+    #[must_use]
+    pub(super) fn give_back(&self, n: u64) -> bool {
+        let before = self
+            .word
+            // Releases to the `take` that gets them; meets `announce`, see there.
+            .fetch_sub(n << IN_FLIGHT_SHIFT, Ordering::AcqRel);
+        before & WAITING != 0
+    }
+
+    /// Changes the limit, to [`MOST`] at the most.
+    pub(super) fn set_limit(&self, limit: u32) {
+        self.update(|seen| seen.with_limit(limit));
+    }
+
+    /// Takes `n` slots that are in use out of the limit.
+    pub(super) fn forget(&self, n: u64) {
+        self.update(|seen| {
+            // Smaller than the limit, so it is one.
+            let limit = u64::from(seen.limit()).saturating_sub(n) as u32;
+            seen.with_limit(limit) - (n << IN_FLIGHT_SHIFT)
+        });
+    }
+
+    /// The room's flags have become these.
+    ///
+    /// Whoever is next in the queue raises `WAITING` here before it asks for slots. A `give_back` comes before that, and then it
+    /// finds them; or after, and then that sees the flag, and has it served.
+    pub(super) fn announce(&self, flags: u64) {
+        self.update(|seen| seen.0 & !FLAGS | flags & FLAGS);
+    }
+
+    /// Returns what there was before.
+    fn update(&self, next: impl Fn(View) -> u64) -> u64 {
+        let mut seen = self.word.load(Ordering::Relaxed);
+        loop {
+            match self.word.compare_exchange_weak(
+                seen,
+                next(View(seen)),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(before) => return before,
+                Err(current) => seen = current,
+            }
+        }
+    }
+}
+
+impl View {
+    #[inline(always)]
+    pub(super) fn limit(self) -> u32 {
+        (self.0 >> LIMIT_SHIFT) as u32 & MOST
+    }
+
+    #[inline(always)]
+    pub(super) fn in_flight(self) -> u64 {
+        self.0 >> IN_FLIGHT_SHIFT
+    }
+
+    /// How many slots nobody uses; none while more are in use than there are.
+    #[inline(always)]
+    pub(super) fn free(self) -> u64 {
+        u64::from(self.limit()).saturating_sub(self.in_flight())
+    }
+
+    /// Whether more are in use than there are.
+    pub(super) fn is_over(self) -> bool {
+        self.in_flight() > u64::from(self.limit())
+    }
+
+    /// Whether somebody in the queue waits for some.
+    #[inline(always)]
+    pub(super) fn is_awaited(self) -> bool {
+        self.0 & WAITING != 0
+    }
+
+    /// Whether those that are free are spoken for, or closed.
+    #[inline(always)]
+    pub(super) fn is_held(self) -> bool {
+        self.0 & HOLD != 0
+    }
+
+    /// Why `n` slots, more than are free, could not be taken.
+    #[inline(always)]
+    pub(super) fn denied(self, n: u64) -> Denied {
+        if n > u64::from(self.limit()) {
+            return self.denied_for_long(n);
+        }
+        Denied::busy()
+    }
+
+    #[cold]
+    fn denied_for_long(self, n: u64) -> Denied {
+        // A limit of 0 is a pause, which ends with any other limit.
+        let most = match self.limit() {
+            0 => MOST,
+            limit => limit,
+        };
+        if n <= u64::from(most) {
+            return Denied::busy();
+        }
+        Denied::never(n, most.into())
+    }
+
+    fn with_limit(self, limit: u32) -> u64 {
+        self.0 & !(u64::from(MOST) << LIMIT_SHIFT) | u64::from(limit) << LIMIT_SHIFT
+    }
+}
+
+#[cfg(all(test, not(flowgate_loom)))]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn assert_is(slots: &Slots, limit: u32, in_flight: u64, flags: u64) {
+        let view = slots.view();
+        let seen = (view.limit(), view.in_flight(), view.0 & FLAGS);
+        assert_eq!(seen, (limit, in_flight, flags));
+    }
+
+    #[test]
+    fn the_three_parts_of_the_word_do_not_touch_each_other() {
+        let slots = Slots::new(MOST);
+        assert_is(&slots, MOST, 0, 0);
+        slots.announce(FLAGS);
+        assert_is(&slots, MOST, 0, FLAGS);
+        assert!(slots.take(u64::from(MOST), 0).is_ok());
+        assert_is(&slots, MOST, MOST.into(), FLAGS);
+        slots.set_limit(0);
+        assert_is(&slots, 0, MOST.into(), FLAGS);
+        slots.announce(HOLD);
+        assert!(!slots.give_back(1));
+        assert_is(&slots, 0, u64::from(MOST) - 1, HOLD);
+        slots.announce(WAITING);
+        assert!(slots.give_back(u64::from(MOST) - 1));
+        assert_is(&slots, 0, 0, WAITING);
+        slots.announce(!0);
+        assert_is(&slots, 0, 0, FLAGS);
+    }
+
+    #[test]
+    fn no_amount_wraps() {
+        for limit in [0, 1, MOST - 1, MOST] {
+            let slots = Slots::new(limit);
+            for n in [u64::from(limit) + 1, 1 << 31, 1 << 33, 1 << 63, u64::MAX] {
+                let seen = slots.take(n, 0).unwrap_err();
+                let is_more_than_any = limit != 0 || n > u64::from(MOST);
+                assert_eq!(
+                    seen.denied(n).is_never(),
+                    is_more_than_any,
+                    "{n} of {limit}"
+                );
+            }
+            assert_is(&slots, limit, 0, 0);
+            assert!(slots.take(limit.into(), 0).is_ok());
+            assert_is(&slots, limit, limit.into(), 0);
+        }
+    }
+
+    #[test]
+    fn what_is_forgotten_leaves_the_limit_too() {
+        let slots = Slots::new(5);
+        assert!(slots.take(4, 0).is_ok());
+        slots.forget(3);
+        assert_is(&slots, 2, 1, 0);
+        slots.set_limit(0);
+        slots.forget(1);
+        assert_is(&slots, 0, 0, 0);
+    }
+}

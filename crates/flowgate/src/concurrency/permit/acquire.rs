@@ -1,0 +1,64 @@
+use super::{Lender, Permit};
+use crate::queue::{Acquirable, Turn};
+use crate::verdict::Denied;
+use core::ops::Deref;
+use core::task::{Poll, Waker};
+
+/// What [`Acquire`](crate::Acquire) waits for at a [`ConcurrencyLimit`](crate::ConcurrencyLimit) or a [`Gate`](crate::Gate), which `P` points
+/// to.
+///
+/// ```
+/// use flowgate::ConcurrencyLimit;
+/// use std::time::Duration;
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let limit = ConcurrencyLimit::new(5);
+/// let permit = limit.acquire().n(5).await?;
+///
+/// let denied = limit.acquire().within(Duration::from_millis(1)).await.unwrap_err();
+/// assert!(denied.is_busy());
+/// # drop(permit);
+/// # Ok::<_, flowgate::Denied>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+///
+/// ```
+/// use flowgate::{CancelHandle, ConcurrencyLimit};
+///
+/// let paused = ConcurrencyLimit::new(0);
+/// let shutdown = CancelHandle::new();
+/// std::thread::scope(|threads| {
+///     let waits = threads.spawn(|| paused.acquire().cancelled_by(&shutdown).block().map(drop));
+///     shutdown.cancel();
+///     assert!(waits.join().unwrap().unwrap_err().is_cancelled());
+/// });
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Permits<P>(P);
+
+impl<P> Permits<P>
+where
+    P: Deref,
+    P::Target: Lender,
+{
+    pub(crate) fn of(limit: P) -> Self {
+        Self(limit)
+    }
+}
+
+impl<P> Acquirable for Permits<P>
+where
+    P: Deref + Clone,
+    P::Target: Lender,
+{
+    type Granted = Permit<P>;
+
+    fn poll(&mut self, turn: &mut Turn, waker: &Waker) -> Poll<Result<Permit<P>, Denied>> {
+        turn.poll(&*self.0, waker)
+            .map_ok(|granted| Permit::new(self.0.clone(), granted.units))
+    }
+
+    fn abandon(&mut self, turn: &mut Turn) {
+        turn.abandon(&*self.0);
+    }
+}

@@ -1,0 +1,174 @@
+//! What a [`ConcurrencyLimit`](crate::ConcurrencyLimit) or a [`Gate`](crate::Gate) grants.
+
+mod acquire;
+
+pub use acquire::Permits;
+
+use crate::concurrency::limit::ConcurrencyLimit;
+use crate::queue::Supply;
+use alloc::sync::Arc;
+use core::fmt;
+use core::ops::Deref;
+
+/// Whose grants are in use for a while, and then no longer.
+pub trait Lender: Supply + Sized {}
+
+/// Operations that were let through, until this is dropped: slots of a [`ConcurrencyLimit`], in use, or those of all
+/// limits of a [`Gate`](crate::Gate).
+///
+/// `P` is what it holds its limit by: a reference, or, for a permit that may go into a task of its own, an [`Arc`]
+/// ([`OwnedPermit`]).
+///
+/// ```
+/// use flowgate::ConcurrencyLimit;
+///
+/// let limit = ConcurrencyLimit::new(3);
+/// let mut permit = limit.try_acquire_n(3)?;
+/// let one = permit.split(1).unwrap();
+/// assert_eq!((permit.n(), one.n()), (2, 1));
+/// drop(permit);
+/// assert_eq!(limit.available(), 2);
+/// # Ok::<(), flowgate::Denied>(())
+/// ```
+///
+/// It may be dropped by any thread, also while that panics, and after the limit was
+/// [closed](crate::WaitQueue::close). Leaked ([`core::mem::forget`]), its slots stay in use for ever;
+/// [`forget`](Self::forget) says so to the limit.
+#[must_use = "dropped at once, it gives its slots back at once"]
+pub struct Permit<P>
+where
+    P: Deref,
+    P::Target: Lender,
+{
+    limit: P,
+    n: u64,
+}
+
+/// A [`Permit`] that keeps its limit alive, and so may go into a task of its own.
+///
+/// ```
+/// use flowgate::ConcurrencyLimit;
+/// use std::sync::Arc;
+///
+/// let limit = Arc::new(ConcurrencyLimit::new(2));
+/// let permit = limit.try_acquire_owned()?;
+/// let worker = std::thread::spawn(move || {
+///     // … work …
+///     drop(permit);
+/// });
+/// worker.join().unwrap();
+/// assert_eq!(limit.in_flight(), 0);
+/// # Ok::<(), flowgate::Denied>(())
+/// ```
+pub type OwnedPermit<L = ConcurrencyLimit> = Permit<Arc<L>>;
+
+impl<P> Permit<P>
+where
+    P: Deref,
+    P::Target: Lender,
+{
+    /// For `n` operations that have been granted.
+    #[inline(always)]
+    pub(crate) fn new(limit: P, n: u64) -> Self {
+        Self { limit, n }
+    }
+
+    /// How many operations it is for.
+    pub fn n(&self) -> u64 {
+        self.n
+    }
+
+    /// Who granted it.
+    pub fn limiter(&self) -> &P::Target {
+        &self.limit
+    }
+
+    /// Hands `n` of its operations to another permit; `None` if it has fewer.
+    ///
+    /// ```
+    /// # use flowgate::ConcurrencyLimit;
+    /// let limit = ConcurrencyLimit::new(10);
+    /// let mut permit = limit.try_acquire_n(5)?;
+    /// let half = permit.split(2).expect("it has 5");
+    /// drop(half);
+    /// assert_eq!((permit.n(), limit.in_flight()), (3, 3));
+    /// # Ok::<(), flowgate::Denied>(())
+    /// ```
+    pub fn split(&mut self, n: u64) -> Option<Self>
+    where
+        P: Clone,
+    {
+        self.n = self.n.checked_sub(n)?;
+        Some(Self::new(self.limit.clone(), n))
+    }
+
+    /// Takes over all operations of `other`.
+    ///
+    /// ```
+    /// # use flowgate::ConcurrencyLimit;
+    /// let [limit, elsewhere] = [(); 2].map(|()| ConcurrencyLimit::new(10));
+    /// let mut permit = limit.try_acquire_n(5)?;
+    /// assert!(permit.merge(limit.try_acquire_n(3)?).is_ok());
+    /// assert_eq!(permit.n(), 8);
+    ///
+    /// let other = permit.merge(elsewhere.try_acquire()?).unwrap_err(); // unchanged
+    /// assert_eq!(other.limiter().in_flight(), 1);
+    /// # Ok::<(), flowgate::Denied>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `other` itself, unchanged, if it is of another limit, or if together they would be for more than 2⁶⁴ − 1.
+    pub fn merge(&mut self, mut other: Self) -> Result<(), Self> {
+        let n = self.n.checked_add(other.n);
+        let Some(n) = n.filter(|_| core::ptr::eq(self.limiter(), other.limiter())) else {
+            return Err(other);
+        };
+        self.n = n;
+        other.n = 0;
+        Ok(())
+    }
+}
+
+impl<P: Deref<Target = ConcurrencyLimit>> Permit<P> {
+    /// Never gives its slots back: the limit becomes smaller by as many.
+    ///
+    /// Whoever waits for more than that leaves is refused; a limit of 0 is a pause, in which they wait on. [`set_limit`](ConcurrencyLimit::set_limit) sets
+    /// another limit whatever was forgotten.
+    ///
+    /// ```
+    /// # use flowgate::ConcurrencyLimit;
+    /// let limit = ConcurrencyLimit::new(5);
+    /// limit.try_acquire_n(2)?.forget();
+    /// assert_eq!((limit.limit(), limit.in_flight(), limit.available()), (3, 0, 3));
+    /// # Ok::<(), flowgate::Denied>(())
+    /// ```
+    pub fn forget(mut self) {
+        self.limit.forget(core::mem::take(&mut self.n));
+    }
+}
+
+impl<P> Drop for Permit<P>
+where
+    P: Deref,
+    P::Target: Lender,
+{
+    #[inline]
+    fn drop(&mut self) {
+        if self.n != 0 {
+            self.limit.end(self.n);
+        }
+    }
+}
+
+impl<P> fmt::Debug for Permit<P>
+where
+    P: Deref,
+    P::Target: Lender,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit")
+            .field("n", &self.n)
+            .finish_non_exhaustive()
+    }
+}

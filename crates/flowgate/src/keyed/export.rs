@@ -1,0 +1,312 @@
+//! What a limiter knows of its keys, as bytes, for another process.
+//!
+//! Numbers of 64 bits, the lowest byte first: a head, each entry as its queue and two halves, each cell of the sketch as its
+//! index and itself, the largest burst, how far decisions are ahead of the clock, how far the last change of quota is, and a
+//! checksum, which is the hash of all before it. An export without the last change is read as if that were the last decision.
+
+use super::Keyed;
+use super::algorithm::KeyedAlgorithm;
+use super::entry::{Entry, Reading};
+use super::error::{KeyedError, Reason};
+use super::keys::ticks;
+use super::location::Seed;
+use super::names::Hashed;
+use super::rule::{Change, Rule, Terms};
+use crate::primitive::Ordering;
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+
+fn rejected(why: &'static str) -> KeyedError {
+    KeyedError(Reason::Export(why))
+}
+
+const MAGIC: u64 = u64::from_le_bytes(*b"fgkeyed2");
+
+/// What [`Keyed::export`] has written, read back.
+pub(super) struct Export<A> {
+    pub(super) seed: Seed,
+    pub(super) capacity: usize,
+    now: u128,
+    terms: Terms,
+    largest: u64,
+    /// How much later than `now` anything has been decided.
+    ahead_ns: u64,
+    /// How much later than `now` the quota has last been changed; at most as much as `ahead_ns`.
+    changed_ahead_ns: u64,
+    /// Each with its queue.
+    entries: Vec<(usize, Entry)>,
+    cells: Vec<(usize, u64)>,
+    algorithm: PhantomData<fn() -> A>,
+}
+
+impl<A: KeyedAlgorithm> Keyed<A, Hashed> {
+    /// All that this limiter knows of its keys, for [`KeyedBuilder::import`](super::KeyedBuilder::import) after a restart or
+    /// with other settings: 24 bytes for each key that matters. It contains the [seed](super::KeyedBuilder::seed), and is
+    /// to be as secret.
+    ///
+    /// Decisions go on meanwhile, and may or may not be in it: stop asking before, if none may be lost. Keys are hashed by
+    /// their type's [`Hash`](core::hash::Hash), which may be another in another version of the program or of Rust.
+    ///
+    /// ```
+    /// # use flowgate::Keyed;
+    /// let limits = Keyed::token_bucket("10/h".parse()?).capacity(100)?;
+    /// limits.try_acquire("alice")?;
+    /// let kept = limits.export(); // for a file that nobody else can read
+    /// // … after the restart:
+    /// let limits = Keyed::token_bucket("10/h".parse()?).import(&kept)?;
+    /// assert_eq!(limits.available("alice"), 9);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn export(&self) -> Vec<u8> {
+        // No change of quota meanwhile: all is in the same terms.
+        let _in_force = self.keys.force.quota();
+        // Read before the time, so that it is ahead of that only if the clock has been set back or callers bring later times.
+        let newest_ns = self.keys.newest_ns(self.asked_latest());
+        let now_ns = self.clock.now().as_nanos();
+        let terms = self.keys.force.terms();
+        let mut file = Writer::default();
+        file.numbers(&[
+            MAGIC,
+            self.seed.hash(A::NAME),
+            self.seed.0[0],
+            self.seed.0[1],
+            self.capacity as u64,
+            now_ns,
+        ]);
+        file.number_of_two(terms.unit);
+        file.number_of_two(terms.span);
+        file.numbers(&[terms.most, terms.scale, terms.count_bits.into()]);
+        let entries: Vec<_> = self.live(ticks(now_ns)).collect();
+        file.numbers(&[entries.len() as u64]);
+        for (line, entry) in entries {
+            file.numbers(&[line as u64]);
+            file.number_of_two(entry.0);
+        }
+        let cells = self.keys.sketch.cells().iter().enumerate();
+        // Marked as of an odd generation: a limiter begins with an even one, and so restates them.
+        let odd = Change {
+            from: terms,
+            to: Terms {
+                reading: Reading::of_table(1),
+                ..terms
+            },
+            at: ticks(now_ns),
+        };
+        let cells = cells.map(|(index, cell)| {
+            let cell = cell.load(Ordering::Acquire);
+            [index as u64, A::Rule::updated(cell, &odd, odd.at)]
+        });
+        let cells: Vec<_> = cells
+            .filter(|[_, cell]| A::Rule::free_at(*cell) > ticks(now_ns))
+            .collect();
+        file.numbers(&[cells.len() as u64]);
+        cells.iter().for_each(|cell| file.numbers(cell));
+        file.numbers(&[
+            self.keys.largest.load(Ordering::Acquire),
+            newest_ns.saturating_sub(now_ns),
+            self.keys.force.current_from_ns().saturating_sub(now_ns),
+        ]);
+        let sum = self.seed.hash(&file.0[..]);
+        file.numbers(&[sum]);
+        file.0
+    }
+
+    /// Entries that matter.
+    fn live(&self, now: u128) -> impl Iterator<Item = (usize, Entry)> {
+        self.keys.table.all().filter_map(move |(line, slot)| {
+            let is_used = slot.entry.fingerprint() != 0;
+            let entry = slot.entry.with_waits(false);
+            (is_used && entry.state() > now).then_some((line, entry))
+        })
+    }
+}
+
+impl<A: KeyedAlgorithm> Export<A> {
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, KeyedError> {
+        let not_whole = || rejected("it has been cut off or changed");
+        let mut file = Reader(bytes);
+        if file.number() != Some(MAGIC) {
+            return Err(rejected(
+                "it does not begin as an export of this version does",
+            ));
+        }
+        let (kind, seed) = (file.number(), [file.number(), file.number()]);
+        let ([Some(one), Some(other)], Some(kind)) = (seed, kind) else {
+            return Err(not_whole());
+        };
+        let seed = Seed([one, other]);
+        let (all, sum) = bytes
+            .split_at_checked(bytes.len().wrapping_sub(8))
+            .ok_or_else(not_whole)?;
+        if Reader(sum).number() != Some(seed.hash(all)) {
+            return Err(not_whole());
+        }
+        if kind != seed.hash(A::NAME) {
+            return Err(rejected("it is of another kind of limiter"));
+        }
+        Self::read_body(seed, &mut file).ok_or_else(not_whole)
+    }
+
+    /// None: it is cut off, or says what no limiter writes. Whoever has the seed can write any numbers with a checksum that
+    /// fits, and the rules count on what they have written themselves.
+    fn read_body(seed: Seed, file: &mut Reader<'_>) -> Option<Self> {
+        let capacity = usize::try_from(file.number()?).ok()?;
+        let now = ticks(file.number()?);
+        let terms = Terms {
+            unit: file.number_of_two()?,
+            span: file.number_of_two()?,
+            most: file.number()?,
+            scale: file.number()?,
+            count_bits: u32::try_from(file.number()?).ok()?,
+            reading: Reading::of_table(0),
+        };
+        if !A::Rule::is_sound(&terms) {
+            return None;
+        }
+        let is_sound = |entry: &Entry| {
+            let reading = entry.reading();
+            let is_read = !reading.is_own() || A::Rule::has_class(reading.class(), &terms);
+            entry.fingerprint() != 0 && !entry.waits() && is_read
+        };
+        let entries = (0..file.number()?).map(|_| {
+            let line = usize::try_from(file.number()?).ok()?;
+            let entry = Some(Entry(file.number_of_two()?)).filter(is_sound);
+            Some((line, entry?))
+        });
+        let entries = entries.collect::<Option<_>>()?;
+        let cells = (0..file.number()?).map(|_| {
+            let index = usize::try_from(file.number()?).ok()?;
+            Some((index, file.number()?))
+        });
+        let cells = cells.collect::<Option<_>>()?;
+        let largest = file.number()?;
+        let ahead_ns = file.number()?;
+        let changed_ahead_ns = match file.0.len() > size_of::<u64>() {
+            true => file.number()?.min(ahead_ns),
+            // Only the checksum is left.
+            false => ahead_ns,
+        };
+        Some(Self {
+            seed,
+            capacity,
+            now,
+            terms,
+            largest,
+            ahead_ns,
+            changed_ahead_ns,
+            entries,
+            cells,
+            algorithm: PhantomData,
+        })
+    }
+
+    pub(super) fn carry_to(&self, keyed: &Keyed<A, Hashed>) -> Result<(), KeyedError> {
+        let (now, then) = (self.now, ticks(keyed.clock.now().as_nanos()));
+        let (from, to) = (&self.terms, keyed.keys.force.terms());
+        A::Rule::goes_with(from, &to)?;
+        let largest = Terms {
+            most: self.largest,
+            ..to
+        };
+        keyed.keys.allow(&largest);
+        // As what is written is true from then on.
+        let newest = then + ticks(self.ahead_ns);
+        // A clock that has been set back is before the change: by what quota it was decided then, the export does not tell.
+        let current_from = match self.changed_ahead_ns {
+            0 => 0,
+            ahead_ns => then + ticks(ahead_ns),
+        };
+        keyed.keys.begin(newest, current_from);
+        let change = Change {
+            from: *from,
+            to,
+            at: newest,
+        };
+        for &(line, entry) in &self.entries {
+            let own = entry.reading().is_own();
+            let terms = match own {
+                true => A::Rule::of_class(entry.reading().class(), from),
+                false => *from,
+            };
+            let state = A::Rule::carry(entry.state(), now, then, &terms);
+            if state <= then {
+                continue;
+            }
+            let carried = match own {
+                true => entry.with(entry.reading(), state),
+                false => entry.with(to.reading, change.restated::<A::Rule>(state, newest)),
+            };
+            if line >= keyed.keys.table.lines() || !keyed.keys.table.add(line, carried) {
+                return Err(rejected("it has more keys in a line than there are slots"));
+            }
+        }
+        let cells = keyed.keys.sketch.cells();
+        let restated = |cell| A::Rule::updated(cell, &change, newest);
+        for &(index, cell) in &self.cells {
+            let cell = A::Rule::carry_cell(cell, now, then);
+            let Some(slot) = cells.get(index) else {
+                return Err(rejected(
+                    "keys have made way for others, and only a limiter that evicts can remember them",
+                ));
+            };
+            slot.store(restated(cell), Ordering::Release);
+        }
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn numbers(&mut self, numbers: &[u64]) {
+        self.0
+            .extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+    }
+
+    fn number_of_two(&mut self, number: u128) {
+        self.0.extend(number.to_le_bytes());
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn number(&mut self) -> Option<u64> {
+        let (bytes, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*bytes))
+    }
+
+    fn number_of_two(&mut self) -> Option<u128> {
+        let (bytes, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u128::from_le_bytes(*bytes))
+    }
+}
+
+#[cfg(all(test, not(flowgate_loom)))]
+mod tests {
+    use super::*;
+    use crate::{FixedWindow, ManualClock, Timestamp};
+
+    #[test]
+    fn c4_an_export_without_the_last_change_is_read_as_if_that_were_the_last_decision() {
+        let clock = ManualClock::new();
+        let quota = "6/s".parse().expect("a quota");
+        let limits = Keyed::fixed_window(quota).clock(&clock).capacity(9);
+        let limits = limits.expect("a quota of this kind");
+        let at = |ms: u64| Timestamp::from_nanos(ms * 1_000_000);
+        limits.at(at(3_000)).try_acquire("a").expect("the first");
+        let file = limits.export();
+        let read = |bytes: &[u8]| {
+            let export = Export::<FixedWindow>::read(bytes).expect("it is whole");
+            (export.ahead_ns, export.changed_ahead_ns)
+        };
+        assert_eq!(read(&file), (3_000_000_000, 0));
+        let mut earlier = file[..file.len() - 16].to_vec();
+        let sum = limits.seed.hash(&earlier[..]);
+        earlier.extend(sum.to_le_bytes());
+        assert_eq!(read(&earlier), (3_000_000_000, 3_000_000_000));
+    }
+}

@@ -1,0 +1,304 @@
+//! Who is woken when: the next in the queue, shortly before it is due.
+
+use super::{ActiveQueue, NEVER_NS, State};
+use crate::clock::alarm::{Alarm, wake};
+use crate::clock::{Clock, Timestamp};
+use crate::queue::Supply;
+use crate::queue::settings::Precision;
+use alloc::sync::Arc;
+use alloc::task::Wake;
+use core::task::Waker;
+
+/// How long the next in the queue has to look after itself, and those behind it, before somebody else is woken to do it.
+const PATIENCE_NS: u64 = 1_000_000;
+
+/// How long somebody may take to look for a turn that only itself can take. Long, because those behind overtake it then;
+/// but not forever, because it may have been forgotten.
+const ABSENCE_NS: u64 = 1_000_000_000;
+
+/// Sleeping until somewhat before the instant, a strict wait is never late.
+const STRICT_LEAD_NS: u64 = 60_000;
+/// Less than this is not worth another sleep.
+const NORMAL_LEAD_NS: u64 = 2_000;
+/// How much earlier than it is due somebody is woken at the most, because wake-ups are late.
+const MOST_LATENESS_NS: u64 = 100_000;
+/// Of a wait, no more than one part in so many is spent awake.
+const MOST_AWAKE: u64 = 4;
+/// How much a wake-up teaches about the next. Steps up are three times as long as steps down, which leads to where three
+/// of four wake-ups are below.
+const LATENESS_STEP_NS: u64 = 500;
+const COARSE_GRAIN_NS: u64 = 1_000_000;
+
+/// Who is woken when, if nobody has been served by then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call {
+    index: u32,
+    at_ns: u64,
+    /// Which call it is. An alarm is for one, and is not taken for another's that is for the same time: it may have
+    /// gone off since, and if the clock has run backward, that time is to come again.
+    number: u64,
+    /// Whether an alarm went off while this one's was being set, and may have been it: then none comes any more.
+    is_in_doubt: bool,
+}
+
+impl ActiveQueue {
+    /// Has the queue woken for `call`, unless that has changed meanwhile. The lock must not be held: an alarm may go off
+    /// at once.
+    pub(super) fn retime(self: &Arc<Self>, call: Call) {
+        self.state.lock().retimers += 1;
+        let at = Timestamp::from_nanos(call.at_ns);
+        let alarm = self.clock.alarm(at, Waker::from(Arc::clone(self)));
+        let mut state = self.state.lock();
+        state.retimers -= 1;
+        let unwanted = match state.call {
+            Some(current) if current.number == call.number => state.alarm.replace(alarm),
+            _ => Some(alarm),
+        };
+        drop(state);
+        drop(unwanted);
+    }
+}
+
+/// Called when the next in the queue is due: wakes it, and should it not look, those behind it, one after the other.
+impl Wake for ActiveQueue {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let now_ns = self.clock.now().as_nanos();
+        let mut state = self.state.lock();
+        let alarm = state.alarm.take();
+        let Some(call) = state.call.take() else {
+            drop(state);
+            return;
+        };
+        let Call { index, at_ns, .. } = call;
+        let is_early = now_ns < at_ns;
+        if is_early && state.retimers > 0 {
+            // It may be the one that is being set, as a clock without alarms rings at once: then nobody rings later, and
+            // whoever is next has to look until it is due. Or it is an old one.
+            state.call = Some(Call {
+                is_in_doubt: true,
+                ..call
+            });
+            state.alarm = alarm;
+            let waker = state.waiters.waker(index);
+            drop(state);
+            wake::all(waker);
+            return;
+        }
+        let then = match is_early {
+            true => Some((index, at_ns)),
+            false => {
+                state.rung = Some((index, at_ns));
+                let then_ns = now_ns.saturating_add(PATIENCE_NS);
+                state.after(index).map(|then| (then, then_ns))
+            }
+        };
+        let then = then.map(|(index, at_ns)| state.call(index, at_ns));
+        let waker = state.waiters.waker(index);
+        drop(state);
+        drop(alarm);
+        if let Some(waker) = waker.filter(|_| !is_early) {
+            wake::one(waker);
+        }
+        if let Some(then) = then {
+            self.retime(then);
+        }
+    }
+}
+
+impl State {
+    /// Has `next` woken when it can be granted, which is at `due_ns`.
+    #[inline(never)]
+    pub(super) fn wait_for(
+        &mut self,
+        due_ns: u64,
+        supply: &dyn Supply,
+        next: u32,
+        now_ns: u64,
+        me: Option<u32>,
+    ) {
+        if due_ns != self.due_ns {
+            let wait_ns = due_ns.saturating_sub(now_ns);
+            self.lead_ns = self.lateness_ns.min(wait_ns / MOST_AWAKE);
+        }
+        self.due_ns = due_ns;
+        self.service_ns = due_ns
+            .min(self.waiters.request(next).deadline_ns)
+            .min(self.turning_ns());
+        if due_ns <= now_ns {
+            // Its own affair, and not the poller's.
+            self.wait_for_itself(next, now_ns);
+            return;
+        }
+        self.called = None;
+        if self.service_ns == NEVER_NS {
+            // No clock tells when.
+            self.call = None;
+            self.retime(None);
+            return;
+        }
+        let call_ns = self.call_ns(supply.clock());
+        if self.has_called(next, call_ns) {
+            return;
+        }
+        let call = self.call(next, call_ns);
+        // The poller, if it is next and this close, waits awake.
+        if me != Some(next) || call_ns > now_ns {
+            self.retime(Some(call));
+        }
+    }
+
+    /// Has `next` woken to take its turn itself, and those behind it when it has not done so by then.
+    fn wait_for_itself(&mut self, next: u32, now_ns: u64) {
+        let since_ns = match self.called {
+            Some((called, since_ns)) if called == next => since_ns,
+            _ => {
+                self.called = Some((next, now_ns));
+                let waker = self.waiters.waker(next);
+                self.wake(waker);
+                now_ns
+            }
+        };
+        let Some(behind) = self.after(next) else {
+            self.call = None;
+            return;
+        };
+        let call_ns = since_ns.saturating_add(ABSENCE_NS);
+        if !self.has_called(behind, call_ns) {
+            let call = self.call(behind, call_ns);
+            self.retime(Some(call));
+        }
+    }
+
+    /// Whether an alarm is set for `index` at `at_ns`.
+    fn has_called(&self, index: u32, at_ns: u64) -> bool {
+        let is_called = (self.call)
+            .is_some_and(|call| (call.index, call.at_ns) == (index, at_ns) && !call.is_in_doubt);
+        is_called && self.alarm.is_some() && self.is_timed_here()
+    }
+
+    /// Whether `next` was woken to take its turn itself, and has not done so for a long time.
+    pub(super) fn is_absent(&self, next: u32, now_ns: u64) -> bool {
+        self.called.is_some_and(|(called, since_ns)| {
+            called == next && now_ns.saturating_sub(since_ns) >= ABSENCE_NS
+        })
+    }
+
+    /// Has `index` woken at `at_ns`, and nobody else.
+    pub(super) fn call(&mut self, index: u32, at_ns: u64) -> Call {
+        self.calls += 1;
+        let call = Call {
+            index,
+            at_ns,
+            number: self.calls,
+            is_in_doubt: false,
+        };
+        self.call = Some(call);
+        call
+    }
+
+    /// Whether somebody has to ask for an alarm: perhaps the one who leaves was woken to do it.
+    pub(super) fn is_untimed(&self) -> bool {
+        self.service_ns != NEVER_NS && self.call.is_none_or(|call| call.is_in_doubt)
+    }
+
+    pub(super) fn forget_call_of(&mut self, index: u32) -> bool {
+        if self.called.is_some_and(|(called, _)| called == index) {
+            self.called = None;
+        }
+        let is_called = self.call.is_some_and(|call| call.index == index);
+        if is_called {
+            self.call = None;
+        }
+        is_called
+    }
+
+    /// When the next in the queue has to be woken so as to be there when it is due.
+    fn call_ns(&self, clock: &Clock) -> u64 {
+        match self.settings.precision {
+            _ if !clock.is_real() => self.service_ns,
+            Precision::Coarse => self
+                .service_ns
+                .checked_next_multiple_of(COARSE_GRAIN_NS)
+                .unwrap_or(self.service_ns),
+            Precision::Normal => self.service_ns.saturating_sub(self.lead_ns),
+            Precision::Strict => self.service_ns.saturating_sub(STRICT_LEAD_NS),
+        }
+    }
+
+    /// Learns from `index`, who looks at `now_ns`, how late it was woken, if it was.
+    pub(in crate::queue) fn learn(&mut self, index: u32, now_ns: u64) {
+        let Some((_, call_ns)) = self.rung.take_if(|(rung, _)| *rung == index) else {
+            return;
+        };
+        self.lateness_ns = if now_ns.saturating_sub(call_ns) > self.lateness_ns {
+            (self.lateness_ns + 3 * LATENESS_STEP_NS).min(MOST_LATENESS_NS)
+        } else {
+            self.lateness_ns.saturating_sub(LATENESS_STEP_NS)
+        };
+    }
+
+    /// If `index` is next, and due so soon that it had better wait awake: until when.
+    pub(in crate::queue) fn awake_until_ns(&self, index: u32, now_ns: u64) -> Option<u64> {
+        let lead_ns = match self.settings.precision {
+            Precision::Coarse => 0,
+            Precision::Normal => self.lead_ns + NORMAL_LEAD_NS,
+            Precision::Strict => STRICT_LEAD_NS,
+        };
+        if self.changes > 0 {
+            return None;
+        }
+        let is_soon = self.due_ns.saturating_sub(now_ns) <= lead_ns;
+        (is_soon && self.next() == Some(index)).then_some(self.due_ns)
+    }
+
+    /// Whether there is something to be done for the queue: somebody in it can be served, or the next one has to ask
+    /// for an alarm, because the last one has gone off too early or was asked for in a process that this one was forked
+    /// from.
+    pub(in crate::queue) fn needs_service(&self, now_ns: u64) -> bool {
+        self.service_ns <= now_ns || self.is_untimed() || !self.is_timed_here()
+    }
+
+    /// Whether the alarm, if there is one, goes off in this process.
+    fn is_timed_here(&self) -> bool {
+        let alarm = self.alarm.as_ref();
+        alarm.is_none_or(Alarm::is_of_this_process)
+    }
+
+    /// The next one is to ask for an alarm again.
+    pub(in crate::queue) fn untime(&mut self) {
+        self.call = None;
+    }
+}
+
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+
+    /// What is learnt from wake-ups that are late by these, over and over.
+    fn learnt(late_ns: &[u64]) -> u64 {
+        let active = ActiveQueue::new(&Clock::from(&ManualClock::new()));
+        let mut state = active.lock();
+        for &late_ns in late_ns.iter().cycle().take(2_000) {
+            state.rung = Some((7, 1_000_000));
+            state.learn(6, 9_000_000); // Somebody else, who was not woken.
+            state.learn(7, 1_000_000 + late_ns);
+            state.learn(7, 9_000_000); // Not woken again meanwhile.
+        }
+        state.lateness_ns
+    }
+
+    #[test]
+    fn three_of_four_wake_ups_are_in_time() {
+        let near = |value: u64, expected: u64| value.abs_diff(expected) <= 3 * LATENESS_STEP_NS;
+        assert_eq!(learnt(&[0]), 0);
+        assert!(near(learnt(&[40_000]), 40_000));
+        let between = learnt(&[10_000, 20_000, 30_000, 80_000]);
+        assert!((28_000..82_000).contains(&between), "{between}");
+        assert_eq!(learnt(&[5_000_000]), MOST_LATENESS_NS);
+    }
+}

@@ -1,0 +1,183 @@
+//! Who can be served now, and with what; and if nobody can, when.
+
+use super::{ActiveQueue, NEVER_NS, State};
+use crate::clock::Timestamp;
+use crate::primitive::LockGuard;
+use crate::queue::Supply;
+use crate::queue::served::Served;
+use crate::queue::settings::Spacing;
+use crate::queue::waiters::{Answer, Progress, Ticket};
+use crate::verdict::Denied;
+use alloc::sync::Arc;
+
+/// How many are served without letting go of the lock. Of a small crowd, as few as that others come between them.
+const BATCH: usize = if cfg!(flowgate_shuttle) { 1 } else { 32 };
+
+enum Decision {
+    Now(Answer),
+    /// Not yet, and, if it was asked, why.
+    At(u64, Option<Denied>),
+}
+
+impl ActiveQueue {
+    /// Serves all who can be served at `now_ns`; the poller, who is in the queue and has the ticket `me`, without waking it.
+    /// The lock is let go in between if they are many, and is held again at the end.
+    pub(in crate::queue) fn serve<'a>(
+        self: &'a Arc<Self>,
+        mut state: LockGuard<'a, State>,
+        supply: &dyn Supply,
+        now_ns: u64,
+        mut me: Option<Ticket>,
+    ) -> LockGuard<'a, State> {
+        loop {
+            while state.serve(&self.served, supply, now_ns, me.map(|me| me.place)) {
+                self.end(state);
+                state = self.state.lock();
+                // Others may have served it meanwhile, and a third one may stand in its place.
+                me = me.filter(|&me| state.waiters.progress(me) == Progress::InLine);
+            }
+            if state.cancelled.is_empty() || state.changes > 0 {
+                return state;
+            }
+            state.strike_out(now_ns);
+            me = me.filter(|&me| state.waiters.progress(me) == Progress::InLine);
+        }
+    }
+}
+
+impl State {
+    /// Serves some, and says whether there may be more.
+    fn serve(
+        &mut self,
+        served: &Served,
+        supply: &dyn Supply,
+        now_ns: u64,
+        me: Option<u32>,
+    ) -> bool {
+        if self.changes > 0 {
+            // Who was called to take its turn itself, and looks now, has to be called again.
+            self.called.take_if(|(called, _)| me == Some(*called));
+            return false;
+        }
+        self.turn_round(now_ns);
+        for _ in 0..BATCH {
+            let Some(next) = self.next() else {
+                self.stand_down();
+                self.announce(supply);
+                return false;
+            };
+            match self.decide(supply, next, now_ns, me) {
+                Decision::Now(answer) => {
+                    match answer {
+                        Answer::Granted { at_ns, .. } => self.changed(at_ns),
+                        // Only now can the one behind it go.
+                        Answer::PassedOver => self.changed(now_ns),
+                        Answer::Refused(_) => {}
+                    }
+                    let waker = match self.number_to_show(next, answer) {
+                        Some(number) if me != Some(next) => {
+                            self.forget_call_of(next);
+                            served.show(number, self.waiters.has_told());
+                            self.waiters.remove(next)
+                        }
+                        _ => self.tell(next, answer),
+                    };
+                    if me != Some(next) {
+                        self.wake(waker);
+                    }
+                    if self.is_blocked() && !supply.has_more() {
+                        return false;
+                    }
+                }
+                Decision::At(due_ns, held_by) => {
+                    self.held_by = held_by;
+                    self.wait_for(due_ns, supply, next, now_ns, me);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// By which number `next` knows this answer, if it needs no more than that.
+    ///
+    /// Nobody is to look after a time when that has been told.
+    fn number_to_show(&self, next: u32, answer: Answer) -> Option<u64> {
+        let is_granted = matches!(answer, Answer::Granted { .. });
+        let is_timeless = self.service_ns == NEVER_NS && !self.waiters.keeps_receipts();
+        if is_granted && is_timeless && !self.is_lifo {
+            self.waiters.number_that_says_all(next)
+        } else {
+            None
+        }
+    }
+
+    /// Whether the next in the queue waits for what no clock tells, as the one before it did.
+    fn is_blocked(&self) -> bool {
+        self.service_ns == NEVER_NS && !self.tells_time() && !self.waiters.is_empty()
+    }
+
+    fn decide(&mut self, supply: &dyn Supply, next: u32, now_ns: u64, me: Option<u32>) -> Decision {
+        let request = self.waiters.request(next);
+        let is_own_affair = request.spacing == Spacing::AtLeast;
+        let mut at_ns = self.floor_ns.max(request.since_ns);
+        if is_own_affair {
+            at_ns = at_ns.max(now_ns);
+        }
+        // A clock may have run backward, and others may have read it after the caller did: what it has told is past.
+        let now_ns = now_ns.max(at_ns);
+        if at_ns > request.deadline_ns {
+            let denied = match self.held_by {
+                Some(_) => self.not_yet(now_ns),
+                None if !supply.is_timed() => Denied::busy(),
+                // Nobody has been asked yet, so that it is the time alone that it missed.
+                None => Denied::later(1, 1),
+            };
+            return Decision::Now(Answer::Refused(denied));
+        }
+        let mut held_by = None;
+        while at_ns <= now_ns {
+            let at = Timestamp::from_nanos(at_ns);
+            let answer = if is_own_affair && me != Some(next) {
+                match supply.peek(at, request.units) {
+                    Ok(()) if self.is_absent(next, now_ns) => {
+                        return Decision::Now(Answer::PassedOver);
+                    }
+                    Ok(()) => return Decision::At(at_ns, None),
+                    Err(denied) => Err(denied),
+                }
+            } else {
+                let level = self.waiters.units();
+                let receipts = self.waiters.receipts_to_keep(next, supply.receipts());
+                supply.drain(at, request.units, level, receipts)
+            };
+            let denied = match answer {
+                Ok(()) => {
+                    let units = request.units;
+                    return Decision::Now(Answer::Granted { at_ns, units });
+                }
+                Err(denied) => denied,
+            };
+            held_by = Some(denied);
+            match denied.retry_after() {
+                Some(wait) => {
+                    let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+                    let Some(later_ns) = at_ns.checked_add(wait_ns.max(1)) else {
+                        return Decision::Now(Answer::Refused(Denied::too_late()));
+                    };
+                    at_ns = later_ns;
+                }
+                None if denied.is_busy() && now_ns < request.deadline_ns => {
+                    return Decision::At(NEVER_NS, Some(denied));
+                }
+                None => return Decision::Now(Answer::Refused(denied)),
+            }
+            if at_ns > request.deadline_ns {
+                // By how much its patience is too short.
+                let wait_ns = at_ns - request.deadline_ns.max(now_ns).min(at_ns - 1);
+                return Decision::Now(Answer::Refused(denied.for_ns(wait_ns)));
+            }
+        }
+        Decision::At(at_ns, held_by)
+    }
+}

@@ -1,0 +1,206 @@
+//! Where those wait who were not let through at once.
+//!
+//! A room is mechanism: it knows no algorithm. It asks the limiter ([`Supply`]) whether the next in the queue can be granted
+//! at an instant, and if not, when. Threads and tasks stand in the same line.
+//!
+//! # How a turn comes
+//!
+//! Limiters are plain borrowed values, so nothing in the background can touch one. The timer only wakes; whoever comes
+//! into the room, a waiter that is polled, a newcomer, somebody who gives back or changes the quota, serves
+//! *everybody* who is due, in order, under the queue's lock. A grant is dated at the earliest instant at which the
+//! limiter allows it (not before its waiter came, nor before the grant before it), which may lie somewhat in the past: so the
+//! dates are those of an ideal line, however late anybody wakes up.
+//!
+//! ```text
+//!   limiter ──▶ Queue: flags ── 0: nobody waits; a newcomer sees that with one load, and passes
+//!                 │
+//!                 ╰─ ActiveQueue (made when somebody first waits)        timer
+//!                      lock: Waiters, due, alarm  ◀── wakes ───────────╯
+//!                              │                    the next in the queue; who, should it not look within a
+//!                              ▼                    millisecond, is followed by the one behind it
+//!                      wakers, outside the lock
+//! ```
+//!
+//! # Newcomers
+//!
+//! The flag `HOLD` is raised before the first in the queue asks the limiter, and lowered after the last has left. A call that
+//! begins while it is up does not overtake; one that began before, and is still on its way, is as good as over.
+//!
+//! # Those who make more possible
+//!
+//! They change the limiter first and then look at the flags, while the first in the queue raises `WAITING` first and then
+//! asks the limiter. Both touch the flags by read-modify-write, of which one comes first: either the one sees the
+//! flag, or the other sees the change. No wake-up is lost.
+//!
+//! If somebody is in the queue already, those who are due are served first, and then nobody until the change is through: its
+//! first half is not to be seen by somebody whose turn is dated before it ([`change`]).
+//!
+//! # How a turn is learnt
+//!
+//! Whoever is served is woken, and looks. If it was granted just what it asked for, and no date goes with that, there
+//! is nothing left for it in the queue: its place has been vacated, and its number is on the queue's [`served`], which is
+//! read without the lock. So such a turn takes the lock twice, to enter and to serve, and those who are woken do not
+//! wait for each other. Whoever has to be told something keeps its place until it has heard it; and while there is
+//! anybody who has not, all look into the queue.
+//!
+//! # Who is taken out of the queue by others
+//!
+//! A handle that is cancelled has no limiter, so it cannot serve. It takes the wait out of the queue, and calls the next one
+//! to serve. If somebody is due already, it leaves a note instead: whoever serves those who are due takes the wait out
+//! then, unless it was one of them.
+//!
+//! A waiter with [`Spacing::AtLeast`] takes its turn itself. If it has not done so a second after it was woken, whoever
+//! serves passes it over: it is told so, and enters anew when it looks.
+//!
+//! | field | read by | written by | guard |
+//! |---|---|---|---|
+//! | `flags` | every decision; who makes more possible | whoever changes the queue | the queue's lock for writing |
+//! | `line` | everybody in the room | whoever comes first | made once |
+//! | `ActiveQueue::served` | whoever has been woken | whoever serves | the queue's lock for writing |
+//! | `ActiveQueue::state` | the same, and the timer | the same | its lock; the limiter's own locks come after it |
+
+mod acquire;
+mod active;
+mod cancel;
+mod change;
+#[cfg(all(test, flowgate_loom))]
+mod model;
+#[cfg(all(feature = "std", not(flowgate_loom)))]
+mod park;
+#[cfg(all(test, flowgate_shuttle))]
+pub(crate) mod schedules;
+mod served;
+mod settings;
+mod supply;
+mod ticks;
+mod turn;
+mod wait_queue;
+mod waiters;
+
+pub use acquire::{Acquirable, Acquire, Grant};
+pub use cancel::CancelHandle;
+#[cfg(all(feature = "std", not(flowgate_loom)))]
+pub(crate) use park::block_on;
+pub use settings::{Order, Precision, Spacing};
+pub(crate) use supply::Supply;
+pub use ticks::Ticks;
+pub(crate) use turn::{Granted, Turn};
+pub use wait_queue::WaitQueue;
+
+use change::Change;
+
+use crate::clock::Clock;
+use crate::primitive::{AtomicU64, Lazy, Ordering, const_unless_loom};
+use crate::verdict::Denied;
+use alloc::sync::Arc;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Queue {
+    flags: AtomicU64,
+    active: Lazy<Arc<active::ActiveQueue>>,
+}
+
+/// Somebody waits: who makes more possible has to have them served.
+pub(crate) const WAITING: u64 = 1;
+/// Newcomers may not pass: somebody waits whom they would overtake, or all is closed.
+pub(crate) const HOLD: u64 = 2;
+
+impl Queue {
+    const_unless_loom! {
+        pub(crate) const fn new() -> Self {
+            Self {
+                flags: AtomicU64::new(0),
+                active: Lazy::new(),
+            }
+        }
+    }
+
+    /// Lets a newcomer pass who wants `units` (none: a token), or says why not.
+    #[inline(always)]
+    pub(crate) fn pass(
+        &self,
+        supply: &dyn Supply,
+        now_ns: u64,
+        units: Option<u64>,
+    ) -> Result<(), Denied> {
+        if self.is_held() {
+            return self.stand_back(supply, now_ns, units);
+        }
+        Ok(())
+    }
+
+    /// Whether newcomers have to ask before they enter.
+    #[inline(always)]
+    pub(crate) fn is_held(&self) -> bool {
+        self.flags.load(Ordering::Acquire) & HOLD != 0
+    }
+
+    /// Whether a newcomer at `now_ns` finds others in the queue, once those who are due have been served.
+    #[cold]
+    #[inline(never)]
+    fn stand_back(
+        &self,
+        supply: &dyn Supply,
+        now_ns: u64,
+        units: Option<u64>,
+    ) -> Result<(), Denied> {
+        let units = units.unwrap_or_else(|| supply.token());
+        let active = self.active(supply.clock());
+        let state = active.serve(active.lock(), supply, now_ns, None);
+        let answer = if units == 0 {
+            Ok(())
+        } else if state.is_closed {
+            Err(Denied::closed())
+        } else {
+            state.behind_all(supply, now_ns, units).map_or(Ok(()), Err)
+        };
+        active.end(state);
+        answer
+    }
+
+    /// To be held while something is done that may help those in the queue: a refund, a release. What is due before comes
+    /// before it, and what it makes possible after it. None of the limiter's locks may be held at either end.
+    pub(crate) fn change<'a>(&'a self, supply: &'a dyn Supply) -> Change<'a> {
+        Change::begin(self, supply, false)
+    }
+
+    /// [`change`](Self::change) for another quota or limit: who asks for more than can ever be granted by that is
+    /// refused, wherever in the queue.
+    pub(crate) fn reconfigure<'a>(&'a self, supply: &'a dyn Supply) -> Change<'a> {
+        Change::begin(self, supply, true)
+    }
+
+    /// After something has become possible now for those in the queue, whose turns are not dated by the time.
+    #[cold]
+    pub(crate) fn serve_changed(&self, supply: &dyn Supply) {
+        let active = self.active(supply.clock());
+        let mut state = active.lock();
+        let now_ns = match supply.has_dates() || state.tells_time() {
+            true => supply.clock().now().as_nanos(),
+            false => 0,
+        };
+        state.changed(now_ns);
+        let state = active.serve(state, supply, now_ns, None);
+        active.end(state);
+    }
+
+    fn active(&self, clock: &Clock) -> &Arc<active::ActiveQueue> {
+        self.active.get_or_make(|| active::ActiveQueue::new(clock))
+    }
+
+    /// Called by the holder of the queue's lock.
+    fn announce(&self, supply: &dyn Supply, is_waiting: bool, is_held: bool) {
+        let mut flags = 0;
+        if is_waiting {
+            flags |= WAITING;
+        }
+        if is_held {
+            flags |= HOLD;
+        }
+        // A read-modify-write; see the module.
+        if self.flags.swap(flags, Ordering::AcqRel) != flags {
+            supply.announce(flags);
+        }
+    }
+}

@@ -1,0 +1,453 @@
+//! One caller's way through the room.
+
+use super::Supply;
+use super::active::{ActiveQueue, State};
+use super::cancel::{CancelHandle, Watch};
+use super::settings::Spacing;
+use super::waiters::{Answer, Progress, Request, Ticket};
+use crate::clock::Timestamp;
+use crate::clock::alarm::Alarm;
+use crate::limiter::reservation::Receipt;
+use crate::primitive::LockGuard;
+use crate::verdict::Denied;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::task::{Poll, Waker};
+use core::time::Duration;
+
+/// Asks, waits, and is granted or refused; leaves whenever it is dropped.
+///
+/// Every call has to name the same limiter.
+#[derive(Debug)]
+pub struct Turn {
+    /// None: one token.
+    pub(crate) units: Option<u64>,
+    patience: Patience,
+    /// Dates the grant as if it had been asked for then; none: when it is first polled.
+    pub(crate) since_ns: Option<u64>,
+    pub(crate) spacing: Spacing,
+    watch: Option<Watch>,
+    stage: Stage,
+    /// Goes off at the deadline.
+    alarm: Option<Alarm>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Patience {
+    Endless,
+    /// From the first poll on.
+    ForNs(u64),
+    UntilNs(u64),
+}
+
+#[derive(Debug)]
+enum Stage {
+    New,
+    InLine { ticket: Ticket, request: Request },
+    Over,
+}
+
+/// What was granted, from when on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Granted {
+    pub(crate) units: u64,
+    pub(crate) since_ns: u64,
+    pub(crate) at_ns: u64,
+}
+
+impl Request {
+    const fn granted(&self, at_ns: u64, units: u64) -> Granted {
+        Granted {
+            units,
+            since_ns: self.since_ns,
+            at_ns,
+        }
+    }
+}
+
+impl Turn {
+    pub(crate) const fn new() -> Self {
+        Self {
+            units: None,
+            patience: Patience::Endless,
+            since_ns: None,
+            spacing: Spacing::Scheduled,
+            watch: None,
+            stage: Stage::New,
+            alarm: None,
+        }
+    }
+
+    pub(crate) fn within(&mut self, patience: Duration) {
+        self.patience = Patience::ForNs(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    pub(crate) fn by(&mut self, deadline: Timestamp) {
+        self.patience = Patience::UntilNs(deadline.as_nanos());
+    }
+
+    pub(crate) fn cancelled_by(&mut self, handle: &CancelHandle) {
+        self.watch = Some(Watch::new(handle));
+    }
+
+    /// Goes as far as possible; `waker` is woken when there is more to do.
+    ///
+    /// # Panics
+    ///
+    /// If it was ready before.
+    pub(crate) fn poll(
+        &mut self,
+        supply: &dyn Supply,
+        waker: &Waker,
+    ) -> Poll<Result<Granted, Denied>> {
+        let answer = self.go(supply, waker);
+        if let Poll::Ready(answer) = &answer {
+            supply.answered(answer);
+        }
+        answer
+    }
+
+    /// Whether its handle has been cancelled; if not, `waker` is woken when it is.
+    pub(crate) fn is_cancelled(&self, waker: &Waker) -> bool {
+        let watch = self.watch.as_ref();
+        watch.is_some_and(|watch| watch.is_cancelled(waker))
+    }
+
+    fn go(&mut self, supply: &dyn Supply, waker: &Waker) -> Poll<Result<Granted, Denied>> {
+        loop {
+            if self.is_cancelled(waker) {
+                return Poll::Ready(self.leave_cancelled(supply));
+            }
+            let seen = match self.stage {
+                Stage::New => match self.enter(supply, waker) {
+                    Poll::Pending if self.is_cancelled_in_line(supply) => {
+                        return Poll::Ready(self.leave_cancelled(supply));
+                    }
+                    seen => seen,
+                },
+                Stage::InLine { ticket, request } => {
+                    let active = supply.queue().active(supply.clock());
+                    let visit = Visit {
+                        active,
+                        supply,
+                        ticket,
+                        request,
+                    };
+                    visit.look(waker)
+                }
+                Stage::Over => panic!("polled after it was ready"),
+            };
+            match seen {
+                Poll::Ready(Some(answer)) => {
+                    self.stage = Stage::Over;
+                    self.alarm = None;
+                    return Poll::Ready(answer);
+                }
+                Poll::Ready(None) => self.begin_anew(),
+                Poll::Pending => {
+                    self.set_alarm(supply, waker);
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+
+    /// After it was passed over. Its deadline stays.
+    #[cold]
+    fn begin_anew(&mut self) {
+        if let Stage::InLine { request, .. } = core::mem::replace(&mut self.stage, Stage::New)
+            && request.deadline_ns != u64::MAX
+        {
+            self.patience = Patience::UntilNs(request.deadline_ns);
+        }
+    }
+
+    /// Has its handle take it out of the queue, unless that has been cancelled meanwhile: returns whether it has.
+    fn is_cancelled_in_line(&self, supply: &dyn Supply) -> bool {
+        let (Some(watch), Stage::InLine { ticket, .. }) = (&self.watch, &self.stage) else {
+            return false;
+        };
+        watch.stands(supply.queue().active(supply.clock()), *ticket)
+    }
+
+    fn leave_cancelled(&mut self, supply: &dyn Supply) -> Result<Granted, Denied> {
+        let granted = self.leave(supply).map(|(granted, _)| granted);
+        granted.ok_or(Denied::cancelled())
+    }
+
+    #[inline(never)]
+    fn enter(&mut self, supply: &dyn Supply, waker: &Waker) -> Poll<Seen> {
+        let room = supply.queue();
+        // Reading the clock would be half the cost.
+        let is_dated = supply.has_dates() || !matches!(self.patience, Patience::Endless);
+        let mut now_ns = match is_dated {
+            true => supply.clock().now().as_nanos(),
+            false => 0,
+        };
+        let units = self.units.unwrap_or_else(|| supply.token());
+        let since_ns = match self.spacing {
+            Spacing::Scheduled => self.since_ns.unwrap_or(now_ns).min(now_ns),
+            Spacing::AtLeast => now_ns,
+        };
+        let request = Request {
+            units,
+            is_token: self.units.is_none(),
+            since_ns,
+            deadline_ns: match self.patience {
+                Patience::Endless => u64::MAX,
+                Patience::ForNs(ns) => now_ns.saturating_add(ns),
+                // Too late to wait, but not to be let through.
+                Patience::UntilNs(ns) => ns.max(now_ns),
+            },
+            spacing: self.spacing,
+            wants_date: supply.has_dates(),
+        };
+        if units == 0 {
+            return Poll::Ready(Some(Ok(request.granted(since_ns, units))));
+        }
+        if !room.is_held() {
+            let since = Timestamp::from_nanos(since_ns);
+            let taken = match self.since_ns {
+                None => supply.take(since, units),
+                Some(_) => supply.grant(since, units),
+            };
+            match taken {
+                Ok(()) => return Poll::Ready(Some(Ok(request.granted(since_ns, units)))),
+                Err(denied) if denied.is_never() || denied.is_table_full() => {
+                    return Poll::Ready(Some(Err(denied)));
+                }
+                Err(_) => {}
+            }
+        }
+        let active = match supply.open_queue() {
+            Ok(room) => room.active(supply.clock()),
+            Err(denied) => return Poll::Ready(Some(Err(denied))),
+        };
+        let mut state = active.lock();
+        if state.is_closed {
+            return Poll::Ready(Some(Err(Denied::closed())));
+        }
+        if !is_dated && state.tells_time() {
+            now_ns = supply.clock().now().as_nanos();
+        }
+        let Some(ticket) = state.enter(supply, now_ns, request, waker) else {
+            return Poll::Ready(Some(Err(Denied::queue_full(None))));
+        };
+        // From here on it leaves when it is dropped, also if the limiter or a waker panics.
+        self.stage = Stage::InLine { ticket, request };
+        let visit = Visit {
+            active,
+            supply,
+            ticket,
+            request,
+        };
+        let place = ticket.place;
+        if !state.is_behind(place) || state.needs_service(now_ns) {
+            state = active.serve(state, supply, now_ns, Some(ticket));
+            if visit.is_over(&state) {
+                return Poll::Ready(visit.collect(state, now_ns));
+            }
+        }
+        if let Err(denied) = state.may_stay(supply, place, now_ns) {
+            self.stage = Stage::Over;
+            let (_own, _) = state.leave(place, now_ns);
+            let state = visit.serve(state, now_ns, None);
+            active.end(state);
+            return Poll::Ready(Some(Err(denied)));
+        }
+        visit.stay(state, now_ns)
+    }
+
+    fn set_alarm(&mut self, supply: &dyn Supply, waker: &Waker) {
+        let Stage::InLine { request, .. } = self.stage else {
+            return;
+        };
+        let deadline_ns = request.deadline_ns;
+        if deadline_ns == u64::MAX {
+            return;
+        }
+        // Anew, since the last one may have gone off too early.
+        let at = Timestamp::from_nanos(deadline_ns);
+        self.alarm = Some(supply.clock().alarm(at, waker.clone()));
+    }
+
+    /// Gives up; none if nothing had been granted yet.
+    #[cold]
+    fn leave(&mut self, supply: &dyn Supply) -> Option<(Granted, Vec<Receipt>)> {
+        let Stage::InLine { ticket, request } = core::mem::replace(&mut self.stage, Stage::Over)
+        else {
+            return None;
+        };
+        let active = supply.queue().active(supply.clock());
+        let now_ns = supply.clock().now().as_nanos();
+        let mut state = active.lock();
+        // Not to be dropped under the lock, with whatever its owner does then.
+        let _own = state.waiters.forget_waker(ticket);
+        if state.needs_service(now_ns) {
+            // Whose turn has come before this one leaves, itself perhaps, had it then.
+            state = active.serve(state, supply, now_ns, Some(ticket));
+        }
+        let visit = Visit {
+            active,
+            supply,
+            ticket,
+            request,
+        };
+        let receipts = match state.waiters.progress(ticket) {
+            Progress::InLine => {
+                visit.give_up(state, now_ns);
+                return None;
+            }
+            Progress::Told => state.waiters.receipts(ticket.place).to_vec(),
+            Progress::Served => Vec::new(),
+        };
+        let answer = visit.collect(state, now_ns);
+        let granted = answer?.ok()?;
+        Some((granted, receipts))
+    }
+
+    /// Leaves the room, and gives back what it was granted and has not seen.
+    pub(crate) fn abandon(&mut self, supply: &dyn Supply) {
+        if !matches!(self.stage, Stage::InLine { .. }) {
+            return;
+        }
+        if let Some((granted, receipts)) = self.leave(supply) {
+            let at = Timestamp::from_nanos(granted.at_ns);
+            supply.take_back(at, granted.units, &receipts);
+        }
+        supply.abandoned();
+    }
+}
+
+/// The answer that somebody finds who looks; none: it was passed over, and has to enter anew.
+type Seen = Option<Result<Granted, Denied>>;
+
+/// Somebody who is in the queue, or has been told, and looks.
+struct Visit<'a> {
+    active: &'a Arc<ActiveQueue>,
+    supply: &'a dyn Supply,
+    ticket: Ticket,
+    request: Request,
+}
+
+impl<'a> Visit<'a> {
+    /// Says what it has been told, or looks after the queue.
+    #[inline(always)]
+    fn look(&self, waker: &Waker) -> Poll<Seen> {
+        if self.active.served.is_served(self.ticket.number) {
+            return Poll::Ready(Some(Ok(self.served())));
+        }
+        self.look_closely(waker)
+    }
+
+    #[inline(never)]
+    fn look_closely(&self, waker: &Waker) -> Poll<Seen> {
+        let state = self.active.lock();
+        // One whose turn is over need not know the time.
+        if self.is_over(&state) {
+            return Poll::Ready(self.collect(state, 0));
+        }
+        self.look_round(state, waker)
+    }
+
+    fn is_over(&self, state: &State) -> bool {
+        state.waiters.progress(self.ticket) != Progress::InLine
+    }
+
+    /// Just what was asked for.
+    fn served(&self) -> Granted {
+        self.request
+            .granted(self.request.since_ns, self.request.units)
+    }
+
+    /// Serves who is due, and says what has become of it. If its turn is about to come, it waits for that awake, once.
+    #[inline(never)]
+    fn look_round(&self, mut state: LockGuard<'a, State>, waker: &Waker) -> Poll<Seen> {
+        let now_ns = self.supply.clock().now().as_nanos();
+        state.learn(self.ticket.place, now_ns);
+        // First of all, so that no other one is left to be dropped under the lock when its turn has come.
+        let _old = state.waiters.remember(self.ticket.place, waker);
+        if state.needs_service(now_ns) {
+            state = self.serve(state, now_ns, Some(self.ticket));
+            if self.is_over(&state) {
+                return Poll::Ready(self.collect(state, now_ns));
+            }
+        }
+        if now_ns >= self.request.deadline_ns {
+            let denied = state.not_yet(now_ns);
+            self.give_up(state, now_ns);
+            return Poll::Ready(Some(Err(denied)));
+        }
+        self.stay(state, now_ns)
+    }
+
+    /// Remains in the queue, and lets go of the lock.
+    #[inline(always)]
+    fn stay(&self, state: LockGuard<'a, State>, now_ns: u64) -> Poll<Seen> {
+        let awake_until_ns = state.awake_until_ns(self.ticket.place, now_ns);
+        self.active.end(state);
+        match awake_until_ns {
+            Some(until_ns) if self.supply.clock().is_real() => self.stay_awake(until_ns),
+            _ => Poll::Pending,
+        }
+    }
+
+    #[inline(never)]
+    fn stay_awake(&self, until_ns: u64) -> Poll<Seen> {
+        let clock = self.supply.clock();
+        let mut now_ns = clock.now().as_nanos();
+        while now_ns < until_ns {
+            core::hint::spin_loop();
+            now_ns = clock.now().as_nanos();
+        }
+        let mut state = self.active.lock();
+        if !self.is_over(&state) {
+            state = self.serve(state, now_ns, Some(self.ticket));
+        }
+        if self.is_over(&state) {
+            return Poll::Ready(self.collect(state, now_ns));
+        }
+        // Somebody was faster. Not again: others want to run, too.
+        state.untime();
+        let state = self.serve(state, now_ns, None);
+        self.active.end(state);
+        Poll::Pending
+    }
+
+    /// Leaves with what it has been told, or has.
+    #[inline(always)]
+    fn collect(&self, mut state: LockGuard<'a, State>, now_ns: u64) -> Seen {
+        if state.waiters.progress(self.ticket) == Progress::Served {
+            self.active.end(state);
+            return Some(Ok(self.served()));
+        }
+        let (answer, is_to_serve) = state.collect(self.ticket.place);
+        if is_to_serve {
+            state = self.serve(state, now_ns, None);
+        }
+        self.active.end(state);
+        match answer {
+            Answer::Granted { at_ns, units } => Some(Ok(self.request.granted(at_ns, units))),
+            Answer::Refused(denied) => Some(Err(denied)),
+            Answer::PassedOver => None,
+        }
+    }
+
+    /// Leaves with nothing.
+    fn give_up(&self, mut state: LockGuard<'a, State>, now_ns: u64) {
+        let (_waker, is_to_serve) = state.leave(self.ticket.place, now_ns);
+        if is_to_serve {
+            state = self.serve(state, now_ns, None);
+        }
+        self.active.end(state);
+    }
+
+    fn serve(
+        &self,
+        state: LockGuard<'a, State>,
+        now_ns: u64,
+        me: Option<Ticket>,
+    ) -> LockGuard<'a, State> {
+        self.active.serve(state, self.supply, now_ns, me)
+    }
+}

@@ -1,0 +1,175 @@
+use super::{Order, Precision, Supply, active};
+use alloc::sync::Arc;
+use core::fmt;
+use core::time::Duration;
+
+/// Those who wait at a limiter: how many there are, and by which rules they stand.
+///
+/// A view, made by `line()` of every limiter. All rules can be changed at any time, and hold from then on.
+///
+/// Joining, leaving and being served cost the same however many wait; with a deadline, the logarithm of all waits in the process that have
+/// one. A change of quota looks at everybody in the queue.
+///
+/// | rule | default |
+/// |---|---|
+/// | [`set_order`](Self::set_order) | [`Order::Fifo`] |
+/// | [`set_precision`](Self::set_precision) | [`Precision::Normal`] |
+/// | [`set_max_waiters`](Self::set_max_waiters) | 1,000,000 |
+/// | [`set_max_units`](Self::set_max_units), [`set_max_wait`](Self::set_max_wait) | without a bound |
+///
+/// ```
+/// use flowgate::{Order, TokenBucket};
+/// use std::time::Duration;
+///
+/// let limiter = TokenBucket::new("100/s".parse()?);
+/// limiter.queue().set_order(Order::Lifo).set_max_wait(Duration::from_millis(500));
+/// assert!(limiter.queue().is_empty());
+/// # Ok::<_, flowgate::QuotaError>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct WaitQueue<'a>(&'a dyn Supply);
+
+impl<'a> WaitQueue<'a> {
+    pub(crate) fn new(supply: &'a dyn Supply) -> Self {
+        Self(supply)
+    }
+
+    /// How many wait.
+    ///
+    /// ```
+    /// # use flowgate::LeakyBucket;
+    /// # use std::task::{Context, Waker};
+    /// # use std::{future::Future, pin::pin};
+    /// let limiter = LeakyBucket::new("1/min".parse()?);
+    /// limiter.try_acquire()?;
+    /// let mut wait = pin!(limiter.acquire());
+    /// # let poll = |wait: std::pin::Pin<&mut flowgate::Acquire<&LeakyBucket>>| {
+    /// #     wait.poll(&mut Context::from_waker(Waker::noop()))
+    /// # };
+    /// assert_eq!(limiter.queue().len(), 0); // nobody has polled it
+    /// assert!(poll(wait.as_mut()).is_pending());
+    /// assert_eq!((limiter.queue().len(), limiter.line().units()), (1, 1));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn len(self) -> usize {
+        self.active().lock().waiters.waiters() as usize
+    }
+
+    /// Whether nobody waits.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many units those who wait ask for together.
+    pub fn units(self) -> u128 {
+        self.active().lock().waiters.units()
+    }
+
+    /// Who is next.
+    pub fn set_order(self, order: Order) -> Self {
+        self.change(|rules| rules.order = order)
+    }
+
+    /// How punctual a wait is.
+    ///
+    /// ```
+    /// use flowgate::{LeakyBucket, Precision};
+    ///
+    /// let metronome = LeakyBucket::new("1000/s".parse()?);
+    /// metronome.queue().set_precision(Precision::Strict);
+    /// metronome.acquire().block()?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_precision(self, precision: Precision) -> Self {
+        self.change(|rules| rules.precision = precision)
+    }
+
+    /// How many may wait: 0 and more, 4,294,967,294 at the most. Who would be one too many is refused with
+    /// [`is_queue_full`](crate::Denied::is_queue_full); under [`Order::Lifo`], the oldest is. Those in the queue stay.
+    ///
+    /// ```
+    /// # use flowgate::LeakyBucket;
+    /// let limiter = LeakyBucket::new("1/min".parse()?);
+    /// limiter.queue().set_max_waiters(0); // as if there were no queue
+    /// limiter.acquire().block()?;
+    /// assert!(limiter.acquire().block().unwrap_err().is_queue_full());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_max_waiters(self, waiters: usize) -> Self {
+        let waiters = u32::try_from(waiters).unwrap_or(u32::MAX);
+        self.change(|rules| rules.max_waiters = waiters)
+    }
+
+    /// How many units those who wait may ask for together. Otherwise as [`set_max_waiters`](Self::set_max_waiters).
+    ///
+    /// ```
+    /// # use flowgate::TokenBucket;
+    /// let bandwidth = TokenBucket::new("1GB/day".parse()?);
+    /// bandwidth.queue().set_max_units(500_000); // of what is in memory until its turn comes
+    /// bandwidth.acquire().n(1_000_000_000).block()?;
+    /// assert!(bandwidth.acquire().n(600_000).block().unwrap_err().is_queue_full());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_max_units(self, units: u64) -> Self {
+        self.change(|rules| rules.max_units = Some(units))
+    }
+
+    /// How long a newcomer may have to wait. Who would have to wait longer, as far as that is known, is refused with
+    /// [`is_queue_full`](crate::Denied::is_queue_full).
+    pub fn set_max_wait(self, wait: Duration) -> Self {
+        let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        self.change(|rules| rules.max_wait_ns = wait_ns)
+    }
+
+    /// Ends the limiter's service for good: whoever waits is refused, and whoever comes, by whichever verb that takes
+    /// something, with [`is_closed`](crate::Denied::is_closed). What was granted can still be given back.
+    ///
+    /// ```
+    /// # use flowgate::TokenBucket;
+    /// let limiter = TokenBucket::new("100/s".parse()?);
+    /// limiter.queue().close(); // the service shuts down
+    /// assert!(limiter.queue().is_closed());
+    /// assert!(limiter.try_acquire().unwrap_err().is_closed());
+    /// assert!(limiter.acquire().block().unwrap_err().is_closed());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn close(self) {
+        let active = self.active();
+        let mut state = active.lock();
+        state.close(self.0);
+        active.end(state);
+    }
+
+    /// Whether it has been [closed](Self::close).
+    pub fn is_closed(self) -> bool {
+        self.active().lock().is_closed
+    }
+
+    fn change(self, change: impl FnOnce(&mut super::settings::Settings)) -> Self {
+        let active = self.active();
+        let now_ns = self.0.clock().now().as_nanos();
+        let mut state = active.lock();
+        change(&mut state.settings);
+        state.announce(self.0);
+        state.reorder(self.0, now_ns);
+        let state = active.serve(state, self.0, now_ns, None);
+        active.end(state);
+        self
+    }
+
+    fn active(self) -> &'a Arc<active::ActiveQueue> {
+        self.0.queue().active(self.0.clock())
+    }
+}
+
+impl fmt::Debug for WaitQueue<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.active().lock();
+        f.debug_struct("WaitQueue")
+            .field("waiters", &state.waiters.waiters())
+            .field("units", &state.waiters.units())
+            .field("is_closed", &state.is_closed)
+            .field("rules", &state.settings)
+            .finish()
+    }
+}

@@ -1,0 +1,291 @@
+//! The two counters as an engine.
+
+use super::parameters::{LIMIT_END, Parameters, pack, parameters_for, unpack};
+use crate::algorithm::approximate_window::{State, Wait};
+use crate::limiter::Snapshot;
+use crate::limiter::engine::{Engine, Refunds, Request, Requotas, Times};
+use crate::limiter::reservation::Receipt;
+use crate::primitive::{AtomicU64, Lock, Ordering};
+use crate::quota::policy::Policy;
+use crate::quota::{Quota, QuotaError};
+use crate::store::cell::{Cell, Step};
+use crate::verdict::{Denied, duration_from_nanos};
+use core::fmt;
+
+/// A window estimated from two counters.
+#[derive(Debug)]
+pub struct Approximate {
+    pub(super) cell: Cell<Parameters, 3>,
+    /// The latest time that a caller has supplied; a change of quota is not settled before it.
+    newest_ns: AtomicU64,
+    /// From when on a unit and a window are what they are; what was granted before is not taken back. Raised before
+    /// the change is made.
+    restated_ns: AtomicU64,
+    quota: Lock<Quota>,
+}
+
+impl Approximate {
+    /// Windows of `quota`, of which one begins at `align_ns`.
+    pub(super) fn new(quota: Quota, align_ns: u64) -> Result<Self, QuotaError> {
+        let parameters = parameters_for(&quota)?;
+        let state = State {
+            start_ns: align_ns % parameters.window.length_ns,
+            previous: 0,
+            current: 0,
+        };
+        Ok(Self {
+            cell: Cell::new(parameters.words(), pack(state)),
+            newest_ns: AtomicU64::new(0),
+            restated_ns: AtomicU64::new(0),
+            quota: Lock::new(quota),
+        })
+    }
+
+    fn newest_ns(&self) -> u64 {
+        self.newest_ns.load(Ordering::Acquire)
+    }
+}
+
+impl Engine for Approximate {
+    const NAME: &'static str = "ApproximateWindow";
+
+    fn token(&self) -> u64 {
+        self.cell.view().0.units_per_token
+    }
+
+    fn limit(&self) -> u64 {
+        self.cell.view().0.window.limit
+    }
+
+    #[inline(always)]
+    fn supplied(&self, now_ns: u64, _: Request) {
+        self.newest_ns.fetch_max(now_ns, Ordering::AcqRel);
+    }
+
+    #[inline]
+    fn take_token(&self, now_ns: u64, door: impl Fn() -> Result<(), Denied>) -> Result<(), Denied> {
+        door()?;
+        self.cell
+            .decide(|parameters, bits| parameters.take(bits, now_ns, parameters.units_per_token))
+    }
+
+    #[inline]
+    fn take_units(
+        &self,
+        now_ns: u64,
+        n: u64,
+        door: impl Fn() -> Result<(), Denied>,
+    ) -> Result<(), Denied> {
+        if n == 0 {
+            return Ok(());
+        }
+        door()?;
+        self.take(now_ns, n)
+    }
+
+    fn take_up_to(&self, now_ns: u64, n: u64, door: impl Fn() -> Result<(), Denied>) -> u64 {
+        if door().is_err() {
+            return 0;
+        }
+        self.cell.update(|parameters, bits| {
+            let state = unpack(bits).at(now_ns, parameters.window.length_ns);
+            match n.min(state.room(now_ns, parameters.window)) {
+                0 => Step::Stay(0),
+                taken => {
+                    let mut state = state;
+                    state.current += taken;
+                    Step::Move(pack(state), taken)
+                }
+            }
+        })
+    }
+
+    fn available(&self, now_ns: u64, door: impl Fn() -> Result<(), Denied>) -> u64 {
+        match door() {
+            Ok(()) => self.snapshot(now_ns).remaining,
+            Err(_) => 0,
+        }
+    }
+
+    fn snapshot(&self, now_ns: u64) -> Snapshot {
+        let (Parameters { window, .. }, bits) = self.cell.view();
+        let state = unpack(bits).at(now_ns, window.length_ns);
+        let idle_at_ns = state.idle_at_ns(now_ns, window);
+        Snapshot {
+            limit: window.limit,
+            remaining: state.room(now_ns, window),
+            reset_after: duration_from_nanos(idle_at_ns.saturating_sub(u128::from(now_ns))),
+        }
+    }
+
+    fn policy(&self) -> Option<Policy> {
+        Some(Policy::new(self.quota(), false))
+    }
+
+    fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
+        let cell = &self.cell;
+        cell.decide(|parameters, bits| parameters.take_dated(bits, at_ns, n))
+    }
+
+    #[inline(always)]
+    fn take(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+        let cell = &self.cell;
+        cell.decide(|parameters, bits| parameters.take(bits, now_ns, n))
+    }
+
+    fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
+        self.delay_behind(at_ns, ahead, n)
+    }
+
+    /// Not dated: a time from before the newest decision counts as that.
+    fn look(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+        let (parameters, bits) = self.cell.view();
+        parameters.take(bits, now_ns, n).map(|_| ())
+    }
+
+    /// Takes them out of the counter that they are in, if it still counts.
+    fn take_back(&self, at_ns: u64, n: u64, _: &[Receipt], times: &dyn Times) {
+        let now_ns = times.now_ns();
+        self.cell.update(|parameters, bits| {
+            // Read after the parameters, so that it is not older than they are.
+            if at_ns < self.restated_ns.load(Ordering::Acquire) {
+                return Step::Stay(());
+            }
+            let length_ns = parameters.window.length_ns;
+            let mut state = unpack(bits).at(now_ns, length_ns);
+            // What comes before the first window belongs to it.
+            let at_ns = at_ns.max(state.start_ns % length_ns);
+            match state.start_ns.saturating_sub(at_ns) {
+                0 => state.current = state.current.saturating_sub(n),
+                ago_ns if ago_ns <= length_ns => state.previous = state.previous.saturating_sub(n),
+                _ => return Step::Stay(()),
+            }
+            Step::Move(pack(state), ())
+        });
+    }
+
+    fn describe(&self, fields: &mut fmt::DebugStruct<'_, '_>) {
+        fields.field("quota", &self.quota());
+    }
+
+    fn refunds(&self) -> Option<&dyn Refunds> {
+        Some(self)
+    }
+
+    fn requotas(&self) -> Option<&dyn Requotas> {
+        Some(self)
+    }
+}
+
+impl Refunds for Approximate {
+    fn refund(&self, n: u64, times: &dyn Times) -> u64 {
+        let now_ns = times.now_ns();
+        self.cell.update(|parameters, bits| {
+            let mut state = unpack(bits).at(now_ns, parameters.window.length_ns);
+            match n.min(state.current) {
+                0 => Step::Stay(0),
+                back => {
+                    state.current -= back;
+                    Step::Move(pack(state), back)
+                }
+            }
+        })
+    }
+}
+
+impl Requotas for Approximate {
+    fn quota(&self) -> Quota {
+        *self.quota.lock()
+    }
+
+    /// Settles at the time that it is, and dates what was admitted no earlier than at any time that was used.
+    fn set_quota(&self, quota: Quota, times: &dyn Times) -> Result<(), QuotaError> {
+        let new = parameters_for(&quota)?;
+        let mut current = self.quota.lock();
+        self.cell.reconfigure(|old, bits| {
+            let now_ns = times.now_ns();
+            let latest_ns = times.latest_ns().max(self.newest_ns());
+            if old.is_restated_by(&new) {
+                let granted_ns = times.shown_ns();
+                let from_ns = now_ns.max(latest_ns).max(granted_ns).saturating_add(1);
+                self.restated_ns.fetch_max(from_ns, Ordering::AcqRel);
+            }
+            let state = carried(unpack(bits), (now_ns, latest_ns), old, &new);
+            (new, pack(state), ())
+        });
+        *current = quota;
+        drop(current);
+        Ok(())
+    }
+}
+
+impl Parameters {
+    /// Whether a unit or a window is not the same under `new`.
+    fn is_restated_by(&self, new: &Self) -> bool {
+        self.units_per_token != new.units_per_token || self.window.length_ns != new.window.length_ns
+    }
+
+    /// Takes `n` units at `now_ns`: the new state.
+    #[inline(always)]
+    fn take(&self, bits: u128, now_ns: u64, n: u64) -> Result<u128, Denied> {
+        let limit = self.window.limit;
+        if n > limit {
+            return Err(Denied::never(n, limit));
+        }
+        match unpack(bits).take(now_ns, n, self.window) {
+            Ok(state) => Ok(pack(state)),
+            Err(Wait {
+                missing,
+                ticks_per_ns,
+            }) => Err(Denied::later(missing, ticks_per_ns)),
+        }
+    }
+
+    /// [`take`](Self::take), but not dated before the window that it counts in: an earlier one may have been full.
+    #[inline(always)]
+    pub(super) fn take_dated(&self, bits: u128, at_ns: u64, n: u64) -> Result<u128, Denied> {
+        let taken = self.take(bits, at_ns, n)?;
+        let start_ns = unpack(bits).start_ns;
+        // What comes before the first window belongs to it.
+        if at_ns < start_ns && self.window.length_ns <= start_ns {
+            return Err(Denied::later(u128::from(start_ns - at_ns), 1));
+        }
+        Ok(taken)
+    }
+}
+
+/// `state` under other parameters, from `now_ns` on, with counts rounded up.
+///
+/// If lengths differ, everything that is remembered counts as admitted at the latest time that it may have been,
+/// which is not after its window, nor after `latest_ns`, or now.
+/// Then no span of either length holds more than it would by one of the two quotas alone.
+fn carried(
+    state: State,
+    (now_ns, latest_ns): (u64, u64),
+    old: &Parameters,
+    new: &Parameters,
+) -> State {
+    let state = state.at(now_ns, old.window.length_ns);
+    let units = |count: u64| {
+        let units = u128::from(count) * u128::from(new.units_per_token);
+        let units = units.div_ceil(u128::from(old.units_per_token));
+        // No limit is above this, so that more than it is not less strict.
+        units.min(u128::from(LIMIT_END - 1)) as u64
+    };
+    if new.window.length_ns == old.window.length_ns {
+        State {
+            previous: units(state.previous),
+            current: units(state.current),
+            ..state
+        }
+    } else {
+        State {
+            start_ns: latest_ns
+                .min(state.start_ns.saturating_add(old.window.length_ns))
+                .max(state.start_ns)
+                .max(now_ns),
+            previous: 0,
+            current: units(state.previous + state.current),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! [`DecayingBucket`]: [a level and its steps](level) by
+//! [`algorithm::decaying_bucket`](crate::algorithm::decaying_bucket).
+
+mod builder;
+mod engine;
+mod level;
+#[cfg(all(test, flowgate_loom))]
+mod model;
+mod parameters;
+mod past;
+
+pub use builder::DecayingBucketBuilder;
+
+use crate::clock::Timestamp;
+use crate::limiter::{At, RateLimiter};
+use crate::quota::QuotaError;
+use core::time::Duration;
+pub use level::Decaying;
+
+/// A leaky bucket that leaks faster the fuller it is: its level never exceeds the **capacity**, and halves with every
+/// **half-life**.
+///
+/// Water leaves a real bucket faster the higher it stands. An operation pours in one unit or several, each of
+/// which decays from then on, and is refused if the bucket would overflow. Who rests for a short time after a
+/// burst gets much back, who keeps pressing gets a steady capacity · ln 2 per half-life (69 % of the capacity;
+/// less where that is small, see [below](#small-capacities)), and what was used fades slowly from memory instead of
+/// all at once at the end of a window.
+///
+/// ```text
+///  level
+///  capacity ┤╮
+///           │╰╮            after 1 half-life: half of it is free again
+///           │ ╰─╮          after 2: three quarters
+///      ½    ┤───┴─╮        after 3: seven eighths
+///           │     ╰──╮
+///           │        ╰────╮
+///         0 ┤             ╰──────────────
+///           └─────┴─────┴─────┴─────┴────▶ half-lives
+/// ```
+///
+/// ```
+/// use flowgate::{DecayingBucket, ManualClock};
+/// use std::time::Duration;
+///
+/// let time = ManualClock::new(); // a real program leaves the clock out: DecayingBucket::new(…)?
+/// let limiter = DecayingBucket::builder(100, Duration::from_secs(60)).clock(&time).build()?;
+/// limiter.try_acquire_n(100)?;
+/// time.advance(Duration::from_secs(60));
+/// assert_eq!(limiter.available(), 50);
+/// time.advance(Duration::from_secs(60));
+/// assert_eq!(limiter.available(), 75);
+/// let denied = limiter.try_acquire_n(88).unwrap_err(); // until 12 are left of the 100
+/// assert_eq!(denied.retry_after(), Some(Duration::from_nanos(63_533_621_344)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # What it promises
+///
+/// - **Never over** (contract C1). Of every unit admitted, 2^(−t / half-life) is left after t; at each admission
+///   all of that together is at most the capacity. A change of settings applies from then on to the level there is.
+/// - **Not wasteful by much** (C2). The level is kept in integers, the same on every machine, and rounded up:
+///   never too high by more than 2⁻³⁰ of what has been poured in, refunds included, and has not decayed; by
+///   2^(b − 46) of it where the capacity has b > 16 bits: 1.5 · 10⁻⁸ for a million.
+/// - **Empty again.** Of a true decay something is always left. Here a level of less than a tick, which is 2⁻³² of a
+///   unit, or 2^(b − 48), is none, which is the only rounding that is not towards refusing. Until then the last
+///   unit is not available: of a full bucket of 100, 99 are available after 7 half-lives and 100 after 39. The b
+///   bits are those of the larger of the capacity and the level that the last [`set`](DecayingBucket::set) found: after
+///   one from a high level to a small capacity, ticks stay as coarse as the level was until the next `set`.
+/// - **Any clock** (C4). A `now` before the last admission counts as the time of that one, also after a change of settings.
+/// - **Honest waits** (C3). [`Denied::retry_after`](crate::Denied::retry_after) is the least wait, to the nanosecond. While
+///   others wait in the [queue](RateLimiter::queue), how long those take hangs on how much each of them asks for, and it is
+///   no longer than the least that this can be.
+///
+/// # Small capacities
+///
+/// Whole units wait until there is room for all of them, which with the whole capacity is until the bucket is
+/// empty: with a capacity of 1, one is let in per 32 half-lives, not 0.69 per half-life. One at a time from a capacity
+/// of c, who keeps pressing gets one per log₂(c / (c − 1)) half-lives: 1 per half-life for 2, 6.6 for 10, 69 for 100.
+///
+/// # Settings
+///
+/// It has no [`Quota`](crate::Quota): its steady rate is irrational. The capacity is 1 to 4,294,967,295
+/// units, the half-life 1 ns to 292 years. [`set`](DecayingBucket::set) replaces both.
+///
+/// # Refunds
+///
+/// [`refund`](DecayingBucket::refund) takes the time at which the units were acquired: they have decayed since, and only
+/// the rest comes back out.
+///
+/// # Cost
+///
+/// A decision is one clock reading, up to seven multiplications, and one compare-and-swap on one 128-bit word,
+/// and takes no lock and no memory. A refusal also solves for the time to wait. On targets without a 128-bit
+/// compare-and-swap, where it [is not lock-free](RateLimiter::is_lock_free), it is as exact, under a lock.
+pub type DecayingBucket = RateLimiter<Decaying>;
+
+impl DecayingBucket {
+    /// Creates an empty bucket on [`Clock::system`](crate::Clock::system).
+    ///
+    /// # Errors
+    ///
+    /// Returns [`QuotaError`] if `capacity` is not 1 to 4,294,967,295, or `half_life` not 1 ns to 292 years.
+    ///
+    /// ```
+    /// # use flowgate::DecayingBucket;
+    /// # use std::time::Duration;
+    /// let error = DecayingBucket::new(0, Duration::from_secs(1)).unwrap_err();
+    /// assert_eq!(error.to_string(), "a capacity of 0 is out of range: 1 to 4294967295");
+    /// ```
+    #[cfg(feature = "std")]
+    pub fn new(capacity: u64, half_life: Duration) -> Result<Self, QuotaError> {
+        Self::builder(capacity, half_life).build()
+    }
+
+    /// Returns a builder, for another clock.
+    pub fn builder(capacity: u64, half_life: Duration) -> DecayingBucketBuilder {
+        DecayingBucketBuilder::new(capacity, half_life)
+    }
+
+    /// Gives back `n` units that were poured in at `taken` and not used, and returns how many came back.
+    ///
+    /// The units then count as never admitted, so what comes out is the rest that has not decayed yet. A `taken` that is
+    /// later than the true time would give back more than that rest. Units that were poured in before the last
+    /// [`set`](Self::set) do not come back: how much of them is left is not known.
+    ///
+    /// ```
+    /// # use flowgate::{DecayingBucket, ManualClock};
+    /// # use std::time::Duration;
+    /// let time = ManualClock::new();
+    /// let minute = Duration::from_secs(60);
+    /// let limiter = DecayingBucket::builder(100, minute).clock(&time).build()?;
+    /// limiter.try_acquire_n(60)?;
+    /// let taken = time.now();
+    /// limiter.try_acquire_n(40)?;
+    /// time.advance(minute);
+    /// assert_eq!(limiter.refund(40, taken), 40);
+    /// assert_eq!(limiter.available(), 70); // as if only 60 had been poured in
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn refund(&self, n: u64, taken: Timestamp) -> u64 {
+        self.at_now().refund(n, taken)
+    }
+
+    /// Returns the current capacity.
+    pub fn capacity(&self) -> u64 {
+        self.engine.bucket().capacity()
+    }
+
+    /// Returns the current half-life.
+    pub fn half_life(&self) -> Duration {
+        Duration::from_nanos(self.engine.bucket().half_life.ns)
+    }
+
+    /// Replaces the capacity and the half-life.
+    ///
+    /// The level stays, and decays by the new half-life from now on. While it is above the new capacity, every request is
+    /// refused. Units that were poured in before can no longer be [refunded](Self::refund).
+    ///
+    /// ```
+    /// # use flowgate::{DecayingBucket, ManualClock};
+    /// # use std::time::Duration;
+    /// let limiter = DecayingBucket::builder(100, Duration::from_secs(60))
+    ///     .clock(ManualClock::new())
+    ///     .build()?;
+    /// limiter.try_acquire_n(80)?;
+    /// limiter.set(41, Duration::from_secs(1))?;
+    /// let denied = limiter.try_acquire().unwrap_err();
+    /// assert_eq!(denied.retry_after(), Some(Duration::from_secs(1)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns [`QuotaError`], and changes nothing, if a setting is out of the range that [`new`](Self::new) accepts.
+    pub fn set(&self, capacity: u64, half_life: Duration) -> Result<(), QuotaError> {
+        let _change = self.queue.reconfigure(self);
+        let now_ns = || self.now_ns();
+        self.engine.change(capacity, half_life, now_ns)
+    }
+}
+
+impl<T> At<'_, DecayingBucket, T> {
+    /// [`DecayingBucket::refund`] at this time.
+    pub fn refund(self, n: u64, taken: Timestamp) -> u64 {
+        let _change = self.limiter.queue.change(self.limiter);
+        self.limiter.engine.refund(self.now_ns, n, taken.as_nanos())
+    }
+
+    /// [`DecayingBucket::set`] at this time.
+    ///
+    /// # Errors
+    ///
+    /// As [`DecayingBucket::set`].
+    pub fn set(self, capacity: u64, half_life: Duration) -> Result<(), QuotaError> {
+        let _change = self.limiter.queue.reconfigure(self.limiter);
+        let now_ns = || self.now_ns;
+        self.limiter.engine.change(capacity, half_life, now_ns)
+    }
+}

@@ -1,0 +1,153 @@
+//! [`DualTokenBucket`]: two token buckets in one [word](parameters), decided by
+//! [`algorithm::dual_token_bucket`](crate::algorithm::dual_token_bucket).
+
+mod builder;
+mod engine;
+mod parameters;
+#[cfg(all(test, not(flowgate_loom)))]
+mod tests;
+
+pub use builder::DualTokenBucketBuilder;
+pub use engine::Dual;
+
+#[cfg(feature = "std")]
+use crate::clock::Clock;
+use crate::limiter::{At, RateLimiter};
+use crate::primitive::const_unless_loom;
+use crate::quota::Quotas;
+
+/// Two quotas at once, such as 10 per second *and* 1,000 per day: at most **burst + rate · t** by each of them, in every span
+/// of time t.
+///
+/// It is two [token buckets](crate::TokenBucket), one for each quota, that are decided together: an operation takes from both
+/// or from neither. A refusal costs neither bucket anything, and waits for the one that takes longer.
+///
+/// ```text
+///              peak: 10/s burst 5        sustained: 1000/day
+///                 ▇▇▇▇▇ │                    ▇▇▇▇▇▇▇▇▇▇▇▇▇ │
+///                       ╰───────────┬──────────────────────╯
+///                          one operation: a token of each
+/// ```
+///
+/// ```
+/// use flowgate::{DualTokenBucket, ManualClock};
+/// use std::time::Duration;
+///
+/// let time = ManualClock::new(); // a real program leaves the clock out: DualTokenBucket::new(quotas)
+/// let limiter = DualTokenBucket::builder("10/s burst 5; 7/min".parse()?).clock(&time).build();
+///
+/// assert_eq!((0..10).filter(|_| limiter.try_acquire().is_ok()).count(), 5); // the first quota's burst
+/// time.advance(Duration::from_secs(1));
+/// assert_eq!((0..10).filter(|_| limiter.try_acquire().is_ok()).count(), 2); // the rest of the second
+///
+/// let denied = limiter.try_acquire().unwrap_err();
+/// assert_eq!(denied.limit(), Some(1)); // the second quota, counted from 0
+/// assert_eq!(denied.retry_after().map(|wait| wait.as_millis()), Some(7_572));
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+///
+/// # What it promises
+///
+/// - **Never over** (contract C1). In every interval of limiter time, what was admitted is at most burst + rate · t by each
+///   quota, on every schedule of threads. Across a change of quotas, the burst is the largest in force and rate · t the integral
+///   of the rates.
+/// - **Nothing wasted** (C2). A refusal means that admitting would have broken that.
+/// - **Exact** (C8), for quotas that fit; for others by how little it refuses too much, see [`Quotas`](Quotas#range).
+/// - **Any clock** (C4). A `now` that is older than one before it sees fewer tokens and adds none. A `now` from before the last
+///   change of quotas is refused until the change.
+/// - **Honest waits** (C3). [`Denied::retry_after`](crate::Denied::retry_after) is the least wait, to the nanosecond, and
+///   [`Denied::limit`](crate::Denied::limit) is the quota that takes that long: 0 for the first, 1 for the second.
+///
+/// # Choosing it
+///
+/// For one quota, a [`TokenBucket`](crate::TokenBucket) does the same in fewer instructions. More than two quotas, limits of
+/// different kinds, or limits that several callers share, are combined by a [`Gate`](crate::Gate), which asks one after the
+/// other, under a lock.
+///
+/// A pair of which one quota has no effect is accepted: in `"10/s; 1000000/day"` the second is never reached.
+///
+/// # Amounts
+///
+/// `n` counts units, which are tokens unless the quotas divide them
+/// ([`Quota::units_per_token`](crate::Quota::units_per_token)). `n` = 0 succeeds and changes nothing. `n` above the smaller burst
+/// is refused with [`Denied::is_never`](crate::Denied::is_never). Both buckets start full.
+///
+/// # Reservations
+///
+/// [`reserve`](RateLimiter::reserve) takes the units now, for the first time at which both buckets hold them. Later requests
+/// come after it. [`Reservation::cancel`](crate::Reservation::cancel) of the last one undoes it. Of an earlier one, and of
+/// what is [refunded](RateLimiter::refund), comes back what cannot break a promise: nothing while another reservation's time
+/// lies ahead.
+///
+/// # Changing the quotas
+///
+/// [`set_quotas`](Self::set_quotas) replaces both. Each bucket keeps its tokens, up to its new burst. A second quota that is new
+/// starts full. If reservations lie ahead, tokens flow in at the slower of the rates until the last of them.
+///
+/// # Cost
+///
+/// A decision is one clock reading and one compare-and-swap on one 128-bit word, and takes no lock and no memory. On targets
+/// without a 128-bit compare-and-swap, where it [is not lock-free](RateLimiter::is_lock_free), it is as exact, under a lock.
+///
+/// ```
+/// use flowgate::{DualTokenBucket, Quota, Quotas};
+///
+/// static PAID_API: DualTokenBucket = DualTokenBucket::new(
+///     match Quotas::two(Quota::per_second(10).burst(5), Quota::per_day(1000)) {
+///         Ok(quotas) => quotas,
+///         Err(_) => panic!("out of range"),
+///     },
+/// );
+/// assert!(PAID_API.try_acquire().is_ok());
+/// ```
+pub type DualTokenBucket = RateLimiter<Dual>;
+
+impl DualTokenBucket {
+    const_unless_loom! {
+        /// Creates two full buckets on [`Clock::system`].
+        ///
+        /// Every [`Quotas`] is accepted. In a `static` it needs no lazy cell.
+        #[cfg(feature = "std")]
+        #[must_use]
+        pub const fn new(quotas: Quotas) -> Self {
+            Self::over(Dual::new(quotas), Clock::system())
+        }
+    }
+
+    /// Returns a builder, for another clock.
+    pub fn builder(quotas: Quotas) -> DualTokenBucketBuilder {
+        DualTokenBucketBuilder::new(quotas)
+    }
+
+    /// Returns the current quotas.
+    pub fn quotas(&self) -> Quotas {
+        *self.engine.quotas.lock()
+    }
+
+    /// Replaces the quotas. Each bucket keeps its tokens, up to its new burst.
+    ///
+    /// Concurrent decisions use either the old or the new quotas, never a mix.
+    ///
+    /// ```
+    /// # use flowgate::{DualTokenBucket, ManualClock};
+    /// let limiter =
+    ///     DualTokenBucket::builder("10/s; 100/day".parse()?).clock(ManualClock::new()).build();
+    /// limiter.try_acquire_n(6)?;
+    /// limiter.set_quotas("20/s burst 30; 50/day".parse()?);
+    /// assert_eq!(limiter.available(), 4); // of the first bucket; the second one holds 50
+    /// assert_eq!(limiter.quotas().to_string(), "20/s burst 30; 50/day");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_quotas(&self, quotas: Quotas) {
+        let _change = self.queue.reconfigure(self);
+        self.engine.set_quotas(quotas, &self.clock);
+    }
+}
+
+impl At<'_, DualTokenBucket> {
+    /// [`DualTokenBucket::set_quotas`] at this time.
+    pub fn set_quotas(self, quotas: Quotas) {
+        let _change = self.limiter.queue.reconfigure(self.limiter);
+        self.limiter.engine.set_quotas(quotas, &self.time());
+    }
+}

@@ -1,0 +1,147 @@
+use super::{FixedWindow, Settings, Windows, change, count_bits};
+use crate::clock::{Clock, Timestamp};
+use crate::primitive::Lock;
+use crate::quota::{Quota, QuotaError};
+use crate::store::word::Word;
+use crate::types::fixed_window::alignment::Alignment;
+
+/// Settings of a [`FixedWindow`] other than the default ones.
+///
+/// | setting | default |
+/// |---|---|
+/// | [`clock`](Self::clock) | [`Clock::system`] |
+/// | [`align`](Self::align), [`align_to_wall`](Self::align_to_wall) | a window begins with the first operation |
+/// | [`clock_free`](Self::clock_free) | no |
+/// ```
+/// use flowgate::{FixedWindow, ManualClock, Timestamp};
+/// use std::time::Duration;
+///
+/// let time = ManualClock::new();
+/// let limiter = FixedWindow::builder("3/min".parse()?)
+///     .clock(&time)
+///     .align(Timestamp::from_nanos(10_000_000_000)) // at ten seconds past, of every minute
+///     .build()?;
+/// assert_eq!(limiter.take_up_to(9), 3);
+/// time.advance(Duration::from_secs(10));
+/// assert_eq!(limiter.take_up_to(9), 3);
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder builds nothing until `build` is called"]
+pub struct FixedWindowBuilder {
+    quota: Quota,
+    clock: Option<Clock>,
+    alignment: Alignment,
+    clock_free: bool,
+}
+
+impl FixedWindowBuilder {
+    pub(super) fn new(quota: Quota) -> Self {
+        Self {
+            quota,
+            clock: None,
+            alignment: Alignment::Free,
+            clock_free: false,
+        }
+    }
+
+    /// The clock to decide by; see [`TokenBucketBuilder::clock`](crate::TokenBucketBuilder::clock).
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.clock = Some(clock.into());
+        self
+    }
+
+    /// Lets windows begin a whole number of windows before and after `begins`, whether there are operations or
+    /// not.
+    ///
+    /// ```
+    /// use flowgate::{FixedWindow, ManualClock, Timestamp};
+    ///
+    /// let second = 1_000_000_000;
+    /// let limiter = FixedWindow::builder("2/min".parse()?)
+    ///     .clock(ManualClock::new())
+    ///     .align(Timestamp::from_nanos(30 * second))
+    ///     .build()?;
+    /// limiter.at(Timestamp::from_nanos(29 * second)).try_acquire_n(2)?;
+    /// limiter.at(Timestamp::from_nanos(30 * second)).try_acquire_n(2)?;
+    /// assert!(limiter.at(Timestamp::from_nanos(89 * second)).try_acquire().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn align(mut self, begins: Timestamp) -> Self {
+        self.alignment = Alignment::To(begins);
+        self
+    }
+
+    /// Lets windows begin where the wall clock, `utc_offset_s` seconds east of UTC, shows a whole number of windows
+    /// since midnight of 1970-01-01: at the full minute, the full hour, at midnight. (A window of a week so begins
+    /// on a Thursday.)
+    ///
+    /// The wall clock is read when the limiter is built, and after that only by
+    /// [`FixedWindow::align_to_wall`]; windows go by the limiter's own clock, whatever the wall clock does.
+    ///
+    /// ```
+    /// # use flowgate::FixedWindow;
+    /// # use std::time::Duration;
+    /// // A thousand a day, anew at midnight in Zurich in winter.
+    /// let daily = FixedWindow::builder("1000/day".parse()?).align_to_wall(3600).build()?;
+    /// daily.try_acquire()?;
+    /// assert!(daily.snapshot().reset_after <= Duration::from_secs(24 * 3600));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "std")]
+    pub fn align_to_wall(mut self, utc_offset_s: i32) -> Self {
+        self.alignment = Alignment::ToWall { utc_offset_s };
+        self
+    }
+
+    /// Does not read the clock until the window is full.
+    ///
+    /// An operation is counted in the window that was opened last, even if that is over, as long as it has
+    /// room; only then the clock is read, and another window opened if it is time. Each window still
+    /// admits at most the limit, and windows still begin at least a period apart, so the bound is the same, 2 · limit − 1 in
+    /// a span as long as a window; but what a window did not use can be used later. Where windows are aligned as well, they may begin
+    /// less than a period after they are opened, and up to 3 · limit − 1 can come in such a span.
+    ///
+    /// The verbs that report, those of [`at`](FixedWindow::at), and who [waits](FixedWindow::acquire) look at the time
+    /// as always.
+    ///
+    /// ```
+    /// # use flowgate::{FixedWindow, ManualClock};
+    /// # use std::time::Duration;
+    /// let time = ManualClock::new();
+    /// let limiter = FixedWindow::builder("3/s".parse()?).clock(&time).clock_free().build()?;
+    /// limiter.try_acquire()?;
+    /// time.advance(Duration::from_secs(5));
+    /// limiter.try_acquire_n(2)?; // counted in the first window still, without a look at the clock
+    /// limiter.try_acquire_n(3)?; // no room in that one: the next
+    /// assert!(limiter.try_acquire().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn clock_free(mut self) -> Self {
+        self.clock_free = true;
+        self
+    }
+
+    /// The limiter.
+    ///
+    /// # Errors
+    ///
+    /// [`QuotaError`] if the quota sets a burst, or the limit is 2⁴⁸ or more.
+    pub fn build(self) -> Result<FixedWindow, QuotaError> {
+        let (limit, window_ns) = change::limit_of(&self.quota)?;
+        let clock = self.clock.unwrap_or_default();
+        let settings = Settings {
+            kept: None,
+            rescaled_ns: None,
+            stands_in_ns: None,
+            quota: self.quota,
+            begins_ns: self.alignment.begins_ns(&clock),
+        };
+        let windows = Windows {
+            word: Word::new(settings.parameters(limit, window_ns, count_bits(limit))),
+            clock_free: self.clock_free,
+            settings: Lock::new(settings),
+        };
+        Ok(FixedWindow::over(windows, clock))
+    }
+}

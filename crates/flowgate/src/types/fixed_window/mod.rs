@@ -1,0 +1,204 @@
+//! [`FixedWindow`]: the public face over [`algorithm::fixed_window`](crate::algorithm::fixed_window).
+
+pub(crate) mod alignment;
+mod builder;
+mod change;
+mod engine;
+mod give_back;
+#[cfg(feature = "std")]
+mod wall;
+
+pub use builder::FixedWindowBuilder;
+
+use crate::clock::Timestamp;
+use crate::limiter::RateLimiter;
+use crate::primitive::Lock;
+use crate::quota::Quota;
+#[cfg(feature = "std")]
+use crate::quota::QuotaError;
+use crate::store::word::{self, Parameters, Word};
+use crate::verdict::Denied;
+
+/// The largest limit: what fits beside an instant of the whole clock in 128 bits.
+const MAX_LIMIT: u64 = (1 << 48) - 1;
+
+/// At most **limit in each window**, one window after the other; so up to **2 · limit − 1 in a span as long as a
+/// window** that lies across two of them, and 2 · limit where windows are aligned.
+///
+/// The count begins anew with every window. That is the weak promise among those of windows, and the
+/// cheapest to keep and to explain: "1000 per day, midnight to midnight". Where the limit has to hold in *every*
+/// span, use a sliding window.
+///
+/// ```text
+///  count
+///  limit ┤      ╭──────────╮     ╭──     refused from here until the window is over
+///        │   ╭──╯          │   ╭─╯
+///        │ ╭─╯             │ ╭─╯
+///      0 ┤─╯               ╰─╯
+///        └─┬───────────────┬─┬──────────▶ time
+///          1st operation   end 1st of the next
+/// ```
+///
+/// A window begins with the first operation that is admitted while none is open, and lasts for the quota's
+/// period. [`align`](FixedWindowBuilder::align) and [`align_to_wall`](FixedWindowBuilder::align_to_wall) make windows follow each other without a gap
+/// instead, from a given instant or by the calendar.
+///
+/// ```
+/// use flowgate::{FixedWindow, ManualClock};
+/// use std::time::Duration;
+///
+/// let time = ManualClock::new(); // a real program leaves the clock out: FixedWindow::new(quota)
+/// let limiter = FixedWindow::builder("3/min".parse()?).clock(&time).build()?;
+///
+/// time.advance(Duration::from_secs(10));
+/// assert_eq!(limiter.take_up_to(5), 3);
+/// let denied = limiter.try_acquire().unwrap_err();
+/// assert_eq!(denied.retry_after(), Some(Duration::from_secs(60)));
+/// time.advance(Duration::from_secs(60));
+/// assert_eq!(limiter.available(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # What it promises
+///
+/// - **Never over** (contract C1), in each window, on every schedule of threads: the beginning of a window and its count
+///   change together. A refused operation is not counted and opens no window.
+/// - **Nothing wasted** (C2): a refusal means that the window is full.
+/// - **Honest waits** (C3): [`Denied::retry_after`] is when the window ends, to the nanosecond.
+/// - **Any clock** (C4): a `now` from before the window is counted in it, and opens no other. A `now` from before the last
+///   change of quota is admitted only if both quotas admit it: the quota before the change at `now`, and the current quota at
+///   the change. A `now` from before the previous change is refused until that change.
+/// - **Sound refunds** (C5): what was counted in the newest window comes back, with one exception. If a waiter gives up the
+///   grant that opened a window while later operations stay counted, one unit stays counted until the window ends.
+///   Otherwise a span of one window could admit 2 · limit. Aligned windows have no such exception.
+///
+/// # Quota
+///
+/// The count is the limit, up to 2⁴⁸ − 1 in units, and the period is the window. A burst is refused: a window has
+/// none.
+///
+/// # Cost
+///
+/// As [`TokenBucket`](crate::TokenBucket): one clock reading and one compare-and-swap on 64 bits; on 128 where window, in ns, times
+/// the least power of two above the limit is over 2⁵³ (1000 per 2.4 hours), or the limit is 2²⁴ or more. [`clock_free`](FixedWindowBuilder::clock_free) does without
+/// the clock while the window is not full. [`is_lock_free`](RateLimiter::is_lock_free) tells whether the target has a 128-bit
+/// compare-and-swap.
+///
+/// # Refunds
+///
+/// [`refund`](RateLimiter::refund) gives back units that were counted in the open window, the newest first. Units of an earlier
+/// window do not come back.
+///
+/// # Changing the quota
+///
+/// [`set_quota`](RateLimiter::set_quota) keeps what is counted in the open window, so that no window admits more than the larger
+/// of the limits:
+///
+/// - until the window has lasted for the new period;
+/// - if windows are aligned, until the first beginning of a new window after it has lasted for the shorter of the two
+///   periods (less a thousandth of it, up to a second).
+///
+/// If a token is divided into other units than before, the count is restated in those, rounded up.
+pub type FixedWindow = RateLimiter<Windows>;
+
+/// Windows one after the other, of which the open one has a count.
+#[derive(Debug)]
+pub struct Windows {
+    pub(crate) word: Word<word::FixedWindow>,
+    clock_free: bool,
+    settings: Lock<Settings>,
+}
+
+/// What the parameters in force were made of.
+#[derive(Clone, Copy, Debug)]
+struct Settings {
+    quota: Quota,
+    /// An instant, perhaps before the clock's origin, at which a window begins, if windows are aligned.
+    begins_ns: Option<i128>,
+    /// The last window that a change has kept beyond its time.
+    kept: Option<Kept>,
+    /// When tokens were last divided into other units.
+    rescaled_ns: Option<u64>,
+    /// The end of the window in which one unit stays counted in place of the first operation
+    /// ([`Windows::uncount`]).
+    stands_in_ns: Option<u128>,
+}
+
+/// A window that does not end where it would by its beginning.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    end_ns: u128,
+    /// Before the clock's origin, perhaps, if it is aligned.
+    began_ns: i128,
+}
+
+impl Settings {
+    fn parameters(&self, limit: u64, window_ns: u64, count_bits: u32) -> Parameters {
+        // Less than a window.
+        let grid_ns = self
+            .begins_ns
+            .map(|ns| ns.rem_euclid(i128::from(window_ns)) as u64);
+        Parameters::for_window(limit, self.quota.scale(), window_ns, grid_ns, count_bits)
+    }
+}
+
+/// The binary digits of a count up to `most`.
+const fn count_bits(most: u64) -> u32 {
+    u64::BITS - most.leading_zeros()
+}
+
+impl FixedWindow {
+    /// Creates a limiter on [`Clock::system`](crate::Clock::system), with a window that begins with the first operation.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`QuotaError`] if the quota sets a burst, or the limit is 2⁴⁸ or more.
+    #[cfg(feature = "std")]
+    pub fn new(quota: Quota) -> Result<Self, QuotaError> {
+        Self::builder(quota).build()
+    }
+
+    /// Returns a builder, for another clock, aligned windows, or the clock-free form.
+    pub fn builder(quota: Quota) -> FixedWindowBuilder {
+        FixedWindowBuilder::new(quota)
+    }
+
+    /// Counts at least `min` units, and up to `max` if there is as much room.
+    pub(crate) fn draw_now(&self, min: u64, max: u64) -> Result<u64, Denied> {
+        let at = self.at_now();
+        let door = || at.pass(Some(max.max(min).min(1)));
+        self.engine.draw(at.now_ns, min, max, door)
+    }
+
+    /// Lets windows begin a whole number of windows before and after `begins`.
+    ///
+    /// What was counted in the last window stays counted until the first such instant after it has lasted as long as
+    /// a window, or all but a thousandth of it, up to a second: a window is neither opened twice, nor
+    /// pushed on by aligning again and again.
+    ///
+    /// ```
+    /// # use flowgate::{FixedWindow, ManualClock, Timestamp};
+    /// # use std::time::Duration;
+    /// let time = ManualClock::new();
+    /// let limiter = FixedWindow::builder("10/h".parse()?).clock(&time).build()?;
+    /// limiter.try_acquire_n(10)?;
+    /// limiter.align(Timestamp::from_nanos(1_800_000_000_000)); // at half past
+    /// assert_eq!(limiter.snapshot().reset_after, Duration::from_secs(5400));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn align(&self, begins: Timestamp) {
+        self.align_to(i128::from(begins.as_nanos()));
+    }
+
+    fn align_to(&self, begins_ns: i128) {
+        let change = |settings| Settings {
+            begins_ns: Some(begins_ns),
+            ..settings
+        };
+        let _change = self.queue.reconfigure(self);
+        // The quota has been accepted before.
+        let _ = self
+            .engine
+            .change(change, || self.clock.latest().as_nanos());
+    }
+}

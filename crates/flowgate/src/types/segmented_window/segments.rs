@@ -1,0 +1,827 @@
+//! What a [`SegmentedWindow`](super::SegmentedWindow) decides by: one word for the newest segment, a ring for
+//! those before.
+//!
+//! # The word and the ring
+//!
+//! The word holds the newest segment that has admissions, and how many units there have been until and with it. A
+//! decision in that segment is one compare-and-swap. The first admission in a later segment *closes* the one
+//! in the word: it puts the word as it is at the word's place in the ring, and only then swaps the word for
+//! one of the later segment, at the next place.
+//!
+//! ```text
+//!           ring, closed segments                      word
+//!        ┌────────┬────────┬────────┬────────┬ ─ ─ ┐ ┌────────┐
+//!  place │   4    │   5    │   6    │   7    │  8    │   8    │
+//!  segment   20   │   22   │   23   │   27   │     │ │   28   │     now in segment 28, 5 segments
+//!  units │  110   │  113   │  119   │  120   │       │  124   │     per window: 23 to 28 count
+//!        └────────┴────────┴────────┴────────┴ ─ ─ ┘ └────────┘
+//!                     ▲ the last before 23
+//!                     └───────── 124 − 113 = 11 units in the window
+//! ```
+//!
+//! Segments without admissions have no place, so all that is in the window is within the last *segments* + 1 places.
+//!
+//! # Closing
+//!
+//! Anybody may put a word into the ring, also one that is the word no more by the time it gets there. So a
+//! thread looks whether the word is still the same *after* it has seen what is in the slot, and then
+//! replaces exactly that; and it swaps the word only when the slot held exactly this word. Words never
+//! come back: sums grow, and where one shrinks the epoch grows. So of a closed segment the ring holds the last word.
+//!
+//! # Changes
+//!
+//! A change of quota, and the taking back of a grant, hold `config` and mark the word; decisions that meet the mark
+//! wait for `config`. With the parameters stored, or the units taken out of their segment's sum and all later ones,
+//! the word is put back in its next epoch, so that no decision commits that was computed before. A change of the
+//! segments' length re-counts the word's segment: all that is still in the window is taken to be of the segment of the last
+//! admission; and if the ring does not reach back so far, so much that the window is full, none of which is ever refunded.
+//! The ring then has one tally of what has left the window only since the last admission, for a change to a longer window, and
+//! one for all that was before.
+//!
+//! A decision at a time before the last change is made at the change, and by what was before ([`past`](super::past)).
+//!
+//! | field | read by | written by | guard |
+//! |---|---|---|---|
+//! | `word` | everyone | decisions, refunds (CAS); changes (CAS to marked, store) | its contents |
+//! | `ring` | everyone | who closes a segment (CAS) | the word, seen unchanged after the slot |
+//! | | | changes | the word, marked |
+//! | `limit`, `token`, `segment_ns`, `since_ns` | decisions | changes | the word, marked |
+//! | `left` | everyone | everyone | none: a hint |
+//! | `config` | changes; those who wait for one | changes | itself |
+//! | `config.past` | decisions at a time before the last change | those; changes | `config` |
+//!
+//! An epoch is told by 7 bits: a decision that is suspended just before its swap, while exactly a multiple of
+//! 128 changes and refunds happen that leave the very same sums in the very same segment, would commit by its
+//! old quota: one operation.
+
+use super::count::{Before, Tally};
+use super::past::{Past, Sum};
+use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering};
+use crate::quota::{Quota, QuotaError};
+use crate::store::ring::{Ring, last_that};
+use crate::verdict::Denied;
+
+pub(super) const MAX_SEGMENTS: u64 = 1024;
+/// Beside one for each segment of a window: the last before it, and one that is being closed.
+const SPARE_SLOTS: u64 = 2;
+
+/// See the module.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Segments {
+    word: AtomicU128,
+    limit: AtomicU64,
+    token: AtomicU64,
+    segment_ns: AtomicU64,
+    /// The last change; 0: none.
+    since_ns: AtomicU64,
+    /// The place of the last tally before the window, or of one before that.
+    left: AtomicU64,
+    /// Segments per window.
+    count: u64,
+    ring: Ring,
+    config: Lock<Config>,
+}
+
+#[derive(Debug)]
+struct Config {
+    quota: Quota,
+    past: Past,
+}
+
+/// All that a decision depends on, as it was while the word was `word`.
+#[derive(Clone, Copy, Debug)]
+struct View {
+    word: Tally,
+    limit: u64,
+    segment_ns: u64,
+    count: u64,
+    /// The segment of limiter time.
+    segment: u64,
+    /// The first segment that counts.
+    first: u64,
+}
+
+impl Segments {
+    pub(super) fn new(quota: Quota, count: Option<u64>) -> Result<Self, QuotaError> {
+        let (limit, window_ns) = quota.window()?;
+        let most = MAX_SEGMENTS.min(window_ns);
+        let count = count.unwrap_or(super::DEFAULT_SEGMENTS.min(most));
+        if count == 0 || count > most {
+            return Err(QuotaError::out_of_range(
+                "a number of segments",
+                count,
+                1,
+                most,
+            ));
+        }
+        let ring = Ring::new(count + SPARE_SLOTS, |_| Tally::ORIGIN.0);
+        let segments = Self {
+            word: AtomicU128::new(Tally::NONE.0),
+            limit: AtomicU64::new(limit),
+            token: AtomicU64::new(quota.scale()),
+            segment_ns: AtomicU64::new(window_ns.div_ceil(count)),
+            since_ns: AtomicU64::new(0),
+            // The place before the first.
+            left: AtomicU64::new(u64::MAX),
+            count,
+            ring,
+            config: Lock::new(Config {
+                quota,
+                past: Past::none(count),
+            }),
+        };
+        segments.check_limit(limit)?;
+        Ok(segments)
+    }
+
+    /// The sum of a ring of full segments has to be told from 0.
+    fn check_limit(&self, limit: u64) -> Result<(), QuotaError> {
+        match limit > self.most() {
+            true => Err(QuotaError::out_of_range(
+                "a limit in units",
+                limit,
+                1,
+                self.most(),
+            )),
+            false => Ok(()),
+        }
+    }
+
+    fn most(&self) -> u64 {
+        Tally::UNITS_END / self.ring.len() - 1
+    }
+
+    pub(super) fn quota(&self) -> Quota {
+        self.config.lock().quota
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub(super) fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Acquire)
+    }
+
+    /// How many units one token is.
+    pub(super) fn token(&self) -> u64 {
+        self.token.load(Ordering::Acquire)
+    }
+
+    pub(super) fn segment_ns(&self) -> u64 {
+        self.segment_ns.load(Ordering::Acquire)
+    }
+
+    /// What the ring takes, and what is kept of the time before a change, in bytes.
+    pub(super) fn ring_bytes(&self) -> usize {
+        self.ring.bytes() + self.config.lock().past.bytes()
+    }
+
+    /// Takes one token.
+    #[inline]
+    pub(super) fn take_token(&self, now_ns: u64) -> Result<(), Denied> {
+        self.take(now_ns, || self.token.load(Ordering::Acquire))
+    }
+
+    /// Takes `n` units.
+    #[inline]
+    pub(super) fn take_units(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+        if n == 0 {
+            return Ok(());
+        }
+        self.take(now_ns, || n)
+    }
+
+    /// Takes `n` units for somebody in the queue, to whom the grant is dated `at_ns`.
+    pub(super) fn take_dated(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
+        if n == 0 {
+            return Ok(());
+        }
+        self.take_by(|at_ns| self.view(at_ns).dated(at_ns), at_ns, || n)
+    }
+
+    #[inline(always)]
+    fn take(&self, now_ns: u64, units: impl Fn() -> u64) -> Result<(), Denied> {
+        self.take_by(|now_ns| self.view(now_ns), now_ns, units)
+    }
+
+    /// The decision: one clock reading, which the caller has taken, and one compare-and-swap, or two where
+    /// a segment is closed.
+    #[inline(always)]
+    fn take_by(
+        &self,
+        view_at: impl Fn(u64) -> View,
+        now_ns: u64,
+        units: impl Fn() -> u64,
+    ) -> Result<(), Denied> {
+        loop {
+            let view = view_at(now_ns);
+            if self.is_before_change(now_ns) {
+                return self.take_before(view_at, now_ns, units);
+            }
+            let n = units();
+            // Whatever was before the window bounds what is in it; so usually nothing has to be looked for.
+            let hint = self.left.load(Ordering::Relaxed);
+            let left = self.tally(hint);
+            if left.is_before(view.first) {
+                if view.fits(n, left) {
+                    if self.append(&view, n) {
+                        return Ok(());
+                    }
+                    continue;
+                }
+                // It is the last that was before, and the next leaves room enough.
+                let next = self.tally_or_word(&view, hint.wrapping_add(1));
+                if !next.is_before(view.first) && view.fits(n, next) && self.stands(&view) {
+                    return Err(view.denied_until(view.leaves_ns(next), now_ns));
+                }
+            }
+            if let Some(told) = self.take_slowly(&view, now_ns, n) {
+                return told;
+            }
+        }
+    }
+
+    /// Whether it is a time before the last change. The caller has seen the word.
+    #[inline(always)]
+    fn is_before_change(&self, now_ns: u64) -> bool {
+        now_ns < self.since_ns.load(Ordering::Acquire)
+    }
+
+    /// The decision at a time before the last change.
+    #[cold]
+    #[inline(never)]
+    fn take_before(
+        &self,
+        view_at: impl Fn(u64) -> View,
+        now_ns: u64,
+        units: impl Fn() -> u64,
+    ) -> Result<(), Denied> {
+        let past = &mut self.config.lock().past;
+        loop {
+            // While the lock is held, nothing else changes than what decisions do.
+            let view = view_at(past.until_ns());
+            let n = units();
+            let told = match self.foretell_before(&view, past, now_ns, n) {
+                Ok(()) if self.append(&view, n) => {
+                    past.take(now_ns, n);
+                    return Ok(());
+                }
+                told => told,
+            };
+            if told.is_err() && self.stands(&view) {
+                return told;
+            }
+        }
+    }
+
+    /// What both quotas say to `n` units at `now_ns`, before the last change. `view` is at the change.
+    fn foretell_before(&self, view: &View, past: &Past, now_ns: u64, n: u64) -> Result<(), Denied> {
+        if n > view.limit {
+            return Err(Denied::never(n, view.limit));
+        }
+        match self.judge(view, n) {
+            Ok(_) => past_admits(past, now_ns, n),
+            Err(enough_ns) => Err(view.denied_until(enough_ns, now_ns)),
+        }
+    }
+
+    /// `None` if the word changed meanwhile.
+    #[inline(never)]
+    fn take_slowly(&self, view: &View, now_ns: u64, n: u64) -> Option<Result<(), Denied>> {
+        if n > view.limit {
+            return self
+                .stands(view)
+                .then_some(Err(Denied::never(n, view.limit)));
+        }
+        match self.judge(view, n) {
+            Ok(left) => {
+                let appended = self.append(view, n);
+                if appended {
+                    self.left.store(left, Ordering::Relaxed);
+                }
+                appended.then_some(Ok(()))
+            }
+            Err(enough_ns) => {
+                let denied = view.denied_until(enough_ns, now_ns);
+                self.stands(view).then_some(Err(denied))
+            }
+        }
+    }
+
+    /// The place of the last tally that is before the window, if `n` more units, at most the limit, fit into that;
+    /// otherwise when enough has left it.
+    fn judge(&self, view: &View, n: u64) -> Result<u64, u128> {
+        let (place, left) = self.last_left(view);
+        if !left.is_before(view.first) {
+            // The ring does not reach back to what is dated so long ago.
+            let enough_ns = self.enough_left_ns(view, n, place);
+            return Err(enough_ns.max(view.leaves_ns(left)));
+        }
+        if view.fits(n, left) {
+            Ok(place)
+        } else {
+            Err(self.enough_left_ns(view, n, place))
+        }
+    }
+
+    /// What [`take_dated`](Self::take_dated) would answer if `ahead` units were taken first, each as soon as it can be.
+    ///
+    /// A unit comes a window and a segment, at the least, after the segment of the one that is the limit's number of
+    /// units before it.
+    pub(super) fn look_ahead(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
+        self.look_by(|at_ns| self.view(at_ns).dated(at_ns), at_ns, ahead, n)
+    }
+
+    /// What [`take_units`](Self::take_units) would answer.
+    pub(super) fn foretell(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+        self.look_by(|now_ns| self.view(now_ns), now_ns, 0, n)
+    }
+
+    fn look_by(
+        &self,
+        view_at: impl Fn(u64) -> View,
+        at_ns: u64,
+        ahead: u128,
+        n: u64,
+    ) -> Result<(), Denied> {
+        if n == 0 {
+            return Ok(());
+        }
+        loop {
+            let view = view_at(at_ns);
+            if self.is_before_change(at_ns) {
+                return self.look_before(view_at, at_ns, ahead, n);
+            }
+            let told = self.look_in(&view, (at_ns, at_ns), ahead, n);
+            if self.stands(&view) {
+                return told;
+            }
+        }
+    }
+
+    /// By a `view` at `from_ns`, for somebody at `now_ns`.
+    fn look_in(
+        &self,
+        view: &View,
+        (from_ns, now_ns): (u64, u64),
+        ahead: u128,
+        n: u64,
+    ) -> Result<(), Denied> {
+        if n > view.limit {
+            return Err(Denied::never(n, view.limit));
+        }
+        let before = ahead.saturating_add(u128::from(n - 1));
+        let limit = u128::from(view.limit);
+        // At most the limit.
+        let judged = self.judge(view, (before % limit) as u64 + 1);
+        view.denied_after(judged.err(), before / limit, (from_ns, now_ns))
+    }
+
+    /// [`look_by`](Self::look_by) at a time before the last change; by the quota before that, as if nobody were ahead.
+    #[cold]
+    #[inline(never)]
+    fn look_before(
+        &self,
+        view_at: impl Fn(u64) -> View,
+        at_ns: u64,
+        ahead: u128,
+        n: u64,
+    ) -> Result<(), Denied> {
+        let past = &self.config.lock().past;
+        loop {
+            let view = view_at(past.until_ns());
+            let told = self
+                .look_in(&view, (past.until_ns(), at_ns), ahead, n)
+                .and_then(|()| past_admits(past, at_ns, n));
+            if self.stands(&view) {
+                return told;
+            }
+        }
+    }
+
+    /// Takes what there is, up to `n` units.
+    pub(super) fn take_up_to(&self, now_ns: u64, n: u64) -> u64 {
+        loop {
+            let view = self.view(now_ns);
+            if self.is_before_change(now_ns) {
+                return self.take_up_to_before(now_ns, n);
+            }
+            let (place, left) = self.last_left(&view);
+            let n = n.min(view.available(left));
+            if n == 0 {
+                if self.stands(&view) {
+                    return 0;
+                }
+            } else if self.append(&view, n) {
+                self.left.store(place, Ordering::Relaxed);
+                return n;
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_up_to_before(&self, now_ns: u64, n: u64) -> u64 {
+        let past = &mut self.config.lock().past;
+        loop {
+            let view = self.view(past.until_ns());
+            let (_, left) = self.last_left(&view);
+            let n = n.min(view.available(left)).min(past.left(now_ns));
+            if n == 0 {
+                if self.stands(&view) {
+                    return 0;
+                }
+            } else if self.append(&view, n) {
+                past.take(now_ns, n);
+                return n;
+            }
+        }
+    }
+
+    /// The limit, what is available, and for how long the window will not be empty, in nanoseconds.
+    pub(super) fn look(&self, now_ns: u64) -> (u64, u64, u128) {
+        loop {
+            let view = self.view(now_ns);
+            if self.is_before_change(now_ns) {
+                let past = &self.config.lock().past;
+                let (limit, available, empty_ns) = self.look(past.until_ns());
+                let full_at_ns = past.admits_at_ns(now_ns, limit);
+                let empty_ns = match empty_ns {
+                    0 => u128::from(full_at_ns - now_ns),
+                    _ => empty_ns + u128::from(past.until_ns() - now_ns),
+                };
+                return (limit, available.min(past.left(now_ns)), empty_ns);
+            }
+            let (place, left) = self.last_left(&view);
+            let empty_ns = match view.word.units_since(left) {
+                0 => 0,
+                _ => self
+                    .enough_left_ns(&view, view.limit, place)
+                    .saturating_sub(u128::from(now_ns)),
+            };
+            if self.stands(&view) {
+                return (view.limit, view.available(left), empty_ns);
+            }
+        }
+    }
+
+    /// Takes back up to `n` units of the newest segment, if it is in the window and all of them were taken: how many
+    /// these were.
+    pub(super) fn refund(&self, now_ns: u64, n: u64) -> u64 {
+        loop {
+            let view = self.view(now_ns);
+            let before = self.tally(view.word.place().wrapping_sub(1));
+            let own = match view.word.segment() < view.first || before.is_before_made_up() {
+                true => 0,
+                false => view.word.units_since(before),
+            };
+            let n = n.min(own);
+            let done = match n {
+                0 => self.stands(&view),
+                _ => self.swap(view.word, view.word.less(n)),
+            };
+            if done {
+                return n;
+            }
+        }
+    }
+
+    /// Takes `n` units back that were admitted at `at_ns`: out of the sum of their segment, and of those after it.
+    pub(super) fn take_out(&self, at_ns: u64, n: u64) {
+        let _config = self.config.lock();
+        let word = self.freeze();
+        let segment = at_ns / self.segment_ns();
+        let oldest = word.place().wrapping_sub(self.ring.len() - 1);
+        let end = self.ring.len() - 1;
+        let tally = |after: u64| match after == end {
+            true => word,
+            false => self.tally(oldest.wrapping_add(after)),
+        };
+        let is_before = |after: u64| tally(after).is_before(segment);
+        let mut out = 0;
+        if is_before(0) {
+            let last = last_that(0, end, is_before);
+            let (before, own) = (tally(last), tally(last + 1));
+            if own.segment() == segment && !before.is_before_made_up() {
+                out = n.min(own.units_since(before));
+                for after in last + 1..end {
+                    let place = oldest.wrapping_add(after);
+                    self.ring.store(place, tally(after).less(out).0);
+                }
+            }
+        }
+        // Release: pairs with the Acquire loads of those who then find the ring changed.
+        self.word.store(word.less(out).0, Ordering::Release);
+    }
+
+    /// Puts another quota in force. `times_ns` tells the time, and the latest that it has been.
+    pub(super) fn set_quota(
+        &self,
+        quota: Quota,
+        times_ns: impl Fn() -> (u64, u64),
+    ) -> Result<(), QuotaError> {
+        let (limit, window_ns) = quota.window()?;
+        self.check_limit(limit)?;
+        if window_ns < self.count {
+            return Err(QuotaError::out_of_range(
+                "a window in nanoseconds",
+                window_ns,
+                self.count,
+                u64::MAX,
+            ));
+        }
+        let segment_ns = window_ns.div_ceil(self.count);
+        let mut config = self.config.lock();
+        let scale = config.quota.scale();
+        if quota.scale() != scale {
+            return Err(QuotaError::out_of_range(
+                "units per token",
+                quota.scale(),
+                scale,
+                scale,
+            ));
+        }
+        let word = self.freeze();
+        let mut new = word.next_epoch();
+        // Read after the word, so that they are not older than the decisions in it.
+        let (now_ns, latest_ns) = times_ns();
+        // Not before a time that something was admitted at, nor before the change before.
+        let newest_end_ns = word
+            .segment()
+            .saturating_add(1)
+            .saturating_mul(self.segment_ns());
+        let since_ns = now_ns.max(latest_ns.min(newest_end_ns));
+        let since_ns = since_ns.max(config.past.until_ns());
+        let before = (self.limit(), self.segment_ns());
+        config.past.replace(since_ns, before, self.sums(word));
+        if segment_ns != self.segment_ns() {
+            new = self.recount(new, (since_ns, latest_ns), segment_ns);
+            self.segment_ns.store(segment_ns, Ordering::Release);
+        }
+        self.since_ns.store(since_ns, Ordering::Release);
+        self.limit.store(limit, Ordering::Release);
+        self.token.store(quota.scale(), Ordering::Release);
+        config.quota = quota;
+        // Release: pairs with the Acquire loads that then find the parameters stored.
+        self.word.store(new.0, Ordering::Release);
+        Ok(())
+    }
+
+    /// What was admitted in each segment that is known, the newest first. The word is frozen.
+    fn sums(&self, word: Tally) -> impl Iterator<Item = Sum> {
+        let at = move |back: u64| match back {
+            0 => word,
+            _ => self.tally(word.place().wrapping_sub(back)),
+        };
+        (0..self.ring.len() - 1)
+            .map(move |back| (at(back), at(back + 1)))
+            .take_while(|(tally, _)| !tally.is_marked())
+            .map(|(tally, before)| Sum {
+                segment: tally.segment(),
+                units: tally.units_since(before),
+            })
+    }
+
+    /// Stops all decisions. The caller holds `config`.
+    fn freeze(&self) -> Tally {
+        loop {
+            let word = Tally(self.word.load(Ordering::Acquire));
+            if self.swap(word, word.frozen()) {
+                return word;
+            }
+        }
+    }
+
+    /// The word for segments of `segment_ns`, with all that is in the window that they make up in the segment of the last
+    /// admission; if that is not known, a full one. The word is frozen.
+    ///
+    /// What has left the window since the last admission is put into the last segment that has: a later change to a longer
+    /// window finds it there.
+    fn recount(&self, word: Tally, (now_ns, latest_ns): (u64, u64), segment_ns: u64) -> Tally {
+        let old_ns = u128::from(self.segment_ns());
+        let begins_ns = u128::from(word.segment()) * old_ns;
+        // No admission was later, also if the clock has been turned back.
+        let newest_ns = u128::from(latest_ns).clamp(begins_ns, begins_ns + old_ns - 1);
+        let now_ns = u128::from(now_ns).max(newest_ns);
+        let (used, _) = self.counted(word, now_ns, segment_ns);
+        let (used_then, before) = self.counted(word, newest_ns, segment_ns);
+
+        let all_before = word.all_before(used_then, before);
+        for place in 0..self.ring.len() {
+            self.ring.store(place, all_before.0);
+        }
+        // Of 64 bits, as the latest instant is.
+        let segment = |ns: u128| u64::try_from(ns / u128::from(segment_ns)).unwrap_or(u64::MAX);
+        let newest = segment(newest_ns);
+        if used < used_then {
+            let has_left = segment(now_ns).saturating_sub(self.count + 1);
+            let left = word.previous(used, has_left.min(newest));
+            self.ring.store(left.place(), left.0);
+        }
+        word.recounted(newest)
+    }
+
+    /// The units that are in a window of such segments at `now_ns`, and what was before them. The word is frozen.
+    fn counted(&self, word: Tally, now_ns: u128, segment_ns: u64) -> (u64, Before) {
+        let old_ns = u128::from(self.segment_ns());
+        // The first instant whose admissions still count, by the longest that any would.
+        let last_left_ns = now_ns.checked_sub(u128::from(segment_ns) * u128::from(self.count));
+        let first_ns = last_left_ns.map_or(0, |ns| ns + 1);
+        let has_left = |tally: Tally| match tally.is_marked() {
+            true => tally.is_origin(),
+            false => (u128::from(tally.segment()) + 1) * old_ns <= first_ns,
+        };
+        let closed = (1..self.ring.len()).map(|back| self.tally(word.place().wrapping_sub(back)));
+        let last = self.tally(word.place().wrapping_sub(1));
+        let is_unused = last.is_origin() && word.units_since(last) == 0;
+        match has_left(word) {
+            true if is_unused => (0, Before::Nothing),
+            true => (0, Before::Forgotten),
+            false => match closed.into_iter().find(|&tally| has_left(tally)) {
+                Some(tally) if tally.is_origin() => (word.units_since(tally), Before::Nothing),
+                Some(tally) => (word.units_since(tally), Before::Forgotten),
+                // Full by any limit that may yet be set.
+                None => (self.most(), Before::MadeUp),
+            },
+        }
+    }
+
+    /// The state, and the segment that it makes of `now_ns`.
+    #[inline(always)]
+    fn view(&self, now_ns: u64) -> View {
+        loop {
+            // First: all that is read after it belongs to it if it is still there at the end.
+            let word = Tally(self.word.load(Ordering::Acquire));
+            if word.is_frozen() {
+                self.await_change();
+                continue;
+            }
+            let (limit, segment_ns) = (
+                self.limit.load(Ordering::Acquire),
+                self.segment_ns.load(Ordering::Acquire),
+            );
+            let newest = word.segment();
+            let segment = match now_ns.wrapping_sub(newest.wrapping_mul(segment_ns)) < segment_ns {
+                true => newest,
+                false => newest.max(now_ns / segment_ns),
+            };
+            return View {
+                word,
+                limit,
+                segment_ns,
+                count: self.count,
+                segment,
+                first: segment.saturating_sub(self.count),
+            };
+        }
+    }
+
+    /// Whether the state is still what `view` saw.
+    fn stands(&self, view: &View) -> bool {
+        self.word.load(Ordering::Acquire) == view.word.0
+    }
+
+    #[inline(always)]
+    fn swap(&self, old: Tally, new: Tally) -> bool {
+        !old.is_frozen()
+            && self
+                .word
+                .compare_exchange_weak(old.0, new.0, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    /// Adds `n` units, if the state is still what `view` saw.
+    #[inline(always)]
+    fn append(&self, view: &View, n: u64) -> bool {
+        if view.segment == view.word.segment() {
+            return self.swap(view.word, view.word.plus(n));
+        }
+        self.close(view.word) && self.swap(view.word, view.word.in_segment(view.segment).plus(n))
+    }
+
+    /// Puts `word` at its place in the ring, if it still is the word.
+    fn close(&self, word: Tally) -> bool {
+        loop {
+            let there = self.tally(word.place());
+            if there == word {
+                return true;
+            }
+            if self.word.load(Ordering::Acquire) != word.0 {
+                return false;
+            }
+            if self.ring.replace(word.place(), there.0, word.0) {
+                return true;
+            }
+        }
+    }
+
+    /// The last tally that is before the window, and its place.
+    fn last_left(&self, view: &View) -> (u64, Tally) {
+        let newest = view.word.place();
+        if view.word.segment() < view.first {
+            return (newest, view.word);
+        }
+        // The ring has room for all that can be in the window, so that its oldest is not.
+        let oldest = newest.wrapping_sub(self.ring.len() - 1);
+        let has_left = |after: u64| self.tally(oldest.wrapping_add(after)).is_before(view.first);
+        let place = oldest.wrapping_add(last_that(0, self.ring.len() - 1, has_left));
+        (place, self.tally(place))
+    }
+
+    /// When enough has left the window that `n` more units, at most the limit, fit into it. `left` is the place of
+    /// the last that has.
+    fn enough_left_ns(&self, view: &View, n: u64, left: u64) -> u128 {
+        let room = view.limit.saturating_sub(n);
+        let too_much = |after: u64| {
+            let tally = self.tally(left.wrapping_add(after));
+            view.word.units_since(tally) > room
+        };
+        let end = view.word.place().wrapping_sub(left) & (self.ring.len() - 1);
+        let last = last_that(0, end, too_much) + 1;
+        view.leaves_ns(self.tally_or_word(view, left.wrapping_add(last)))
+    }
+
+    /// What will be at `place` when the word is closed.
+    #[inline(always)]
+    fn tally_or_word(&self, view: &View, place: u64) -> Tally {
+        match (place ^ view.word.place()) & (self.ring.len() - 1) {
+            0 => view.word,
+            _ => self.tally(place),
+        }
+    }
+
+    #[inline(always)]
+    fn tally(&self, place: u64) -> Tally {
+        Tally(self.ring.load(place))
+    }
+
+    /// Until the change that is under way has ended.
+    #[cold]
+    fn await_change(&self) {
+        drop(self.config.lock());
+    }
+}
+
+/// What the quota before the last change says to `n` units at `now_ns`.
+fn past_admits(past: &Past, now_ns: u64, n: u64) -> Result<(), Denied> {
+    match past.admits_at_ns(now_ns, n) - now_ns {
+        0 => Ok(()),
+        wait_ns => Err(Denied::later(wait_ns.into(), 1)),
+    }
+}
+
+impl View {
+    /// Whether `n` more units than there are since `left` are within the limit.
+    #[inline(always)]
+    fn fits(&self, n: u64, left: Tally) -> bool {
+        let used = self.word.units_since(left);
+        n <= self.limit && used <= self.limit - n
+    }
+
+    /// The instant at which `tally`'s segment counts no more.
+    fn leaves_ns(&self, tally: Tally) -> u128 {
+        (u128::from(tally.segment()) + u128::from(self.count) + 1) * u128::from(self.segment_ns)
+    }
+
+    /// The same for an admission that is dated `at_ns`, perhaps in a segment before that of limiter time, in which it
+    /// is recorded: all counts that does so at its date or was admitted since, so that no window holds more than
+    /// the limit by the dates that are told either.
+    fn dated(mut self, at_ns: u64) -> Self {
+        self.first = (at_ns / self.segment_ns).saturating_sub(self.count);
+        self
+    }
+
+    /// The refusal at `now_ns` of what fits at `enough_ns` (none: at `from_ns`), or as many rounds of all that counts later.
+    fn denied_after(
+        &self,
+        enough_ns: Option<u128>,
+        rounds: u128,
+        (from_ns, now_ns): (u64, u64),
+    ) -> Result<(), Denied> {
+        let enough_ns = match (enough_ns, rounds) {
+            (None, 0) => return Ok(()),
+            (Some(enough_ns), 0) => return Err(self.denied_until(enough_ns, now_ns)),
+            (enough_ns, _) => enough_ns.unwrap_or_else(|| from_ns.into()),
+        };
+        let segment_ns = u128::from(self.segment_ns);
+        let segments = rounds.saturating_mul(u128::from(self.count) + 1);
+        let segment = (enough_ns / segment_ns).saturating_add(segments);
+        match segment.saturating_mul(segment_ns) {
+            enough_ns if enough_ns <= u128::from(u64::MAX) => {
+                Err(self.denied_until(enough_ns, now_ns))
+            }
+            _ => Err(Denied::too_late()),
+        }
+    }
+
+    /// What counts does so until after limiter time, which is not before `now_ns`.
+    fn denied_until(&self, enough_ns: u128, now_ns: u64) -> Denied {
+        Denied::later(enough_ns.saturating_sub(u128::from(now_ns)), 1)
+    }
+
+    fn available(&self, left: Tally) -> u64 {
+        self.limit.saturating_sub(self.word.units_since(left))
+    }
+}

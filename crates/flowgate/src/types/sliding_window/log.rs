@@ -1,0 +1,870 @@
+//! The log of admissions that a [`SlidingWindow`](super::SlidingWindow) decides by.
+//!
+//! # The ring
+//!
+//! Each admission is one record: when, and how many units there have been with it. So the units of any run of
+//! admissions are the difference of two records, and an admission of any size is one record. Records are in the
+//! order of their times, since an admission is dated no earlier than the one before it.
+//!
+//! ```text
+//!   position      k−4    k−3    k−2    k−1     k      end
+//!                ┌──────┬──────┬──────┬──────┬──────┬──────┬──
+//!   time, units  │ 3  5 │ 4  6 │ 9  9 │ 9 12 │12 13 │ free │     now 14, window 10
+//!                └──────┴──────┴──────┴──────┴──────┴──────┴──
+//!                   ▲      ▲                    ▲      ▲
+//!                have left the window         newest   one compare-and-swap puts the next here
+//!                          └── 13 − 6 = 7 units in the window ──┘
+//! ```
+//!
+//! Each admission has at least one unit, so no more than `max_limit` of them are in the window; the ring has room
+//! for these, for the last that has left, and for the free slot.
+//!
+//! # A decision
+//!
+//! The **free slot**, the one after the newest record, is what everything hangs on: its contents change
+//! whenever the state does, and never come back. A decision
+//!
+//! 1. loads the free slot, then the newest record, then limit and window;
+//! 2. looks for the last record that has left the window;
+//! 3. swaps a record for the contents of the free slot, if they are still the same; or, to refuse, only sees
+//!    that they are.
+//!
+//! Between 1 and 3 no record can have been overwritten but the free slot's, and no parameter changed. What
+//! was in a free slot does not come back: an older record has a lap that is past, and blanks are numbered.
+//!
+//! # Finding things
+//!
+//! `newest` and `left` are hints: positions at which the newest record and the last that has left were a short
+//! time ago. Anyone may store them at any time, late or in any order: what is found there is looked at before
+//! it is used, and where it is not what was looked for, a search of at most 2 log₂(slots) steps finds it. A
+//! record tells its lap, so it is seen whether a slot is already written on this lap; a record that has left
+//! the window bounds what is in it from above, whether or not it is the last that has.
+//!
+//! # Changes
+//!
+//! A change of quota, a refund and the taking back of a grant hold `config` and *freeze* the free slot: they swap a
+//! record for its contents that no decision will replace. So does an admission at a time before the last change
+//! ([`past`](super::past)). Decisions that meet it wait for `config`, that is, for the
+//! change to end. Then the parameters are stored, or the newest records taken out, or an older one taken out and
+//! those after it written anew; and at last the slot that is now free gets a blank with a new number. A blank also
+//! keeps limiter time from running backward when the newest record is taken out.
+//!
+//! What freezing and taking out destroys are the oldest records of the ring. They can be needed again only by a
+//! longer window after a refund; such a window counts as full until the oldest record that is still known has
+//! left it, since what was before that is not known.
+//!
+//! | field | read by | written by | guard |
+//! |---|---|---|---|
+//! | free slot of `ring` | everyone | decisions (CAS); changes (CAS to frozen, store to thaw) | its contents |
+//! | other slots | everyone | changes | the free slot, frozen |
+//! | `limit`, `token`, `window_ns`, `past` | decisions | changes | the free slot, frozen |
+//! | `newest`, `left` | everyone | everyone | none: hints |
+//! | `config` | changes; those who wait for one | changes | itself |
+
+use super::past::{Before, Past};
+use super::record::Record;
+use crate::primitive::{AtomicU64, Lock, Ordering};
+use crate::quota::{Quota, QuotaError};
+use crate::store::ring::{Ring, last_that};
+use crate::verdict::Denied;
+
+/// The most slots that a ring has.
+const MAX_SLOTS: u64 = 1 << 26;
+/// Beside one for each unit of the limit: the last that has left, and the free one.
+const SPARE_SLOTS: u64 = 2;
+const SLOT_BYTES: u64 = 16;
+/// How far back an admission can be and still be taken out.
+const REACH: u64 = 1024;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Log {
+    ring: Ring,
+    /// Bits of a position that are the slot's index; those above are the lap.
+    index_bits: u32,
+    limit: AtomicU64,
+    token: AtomicU64,
+    window_ns: AtomicU64,
+    past: Past,
+    max_limit: u64,
+    hints: Hints,
+    config: Lock<Config>,
+}
+
+/// On a cache line of their own: every admission stores here.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Hints {
+    newest: AtomicU64,
+    left: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Config {
+    quota: Quota,
+    /// The number of the next blank.
+    serial: u64,
+}
+
+/// All that a decision depends on, as it was while the free slot held `free`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View {
+    /// The position of the free slot, and what is in it.
+    end: u64,
+    free: Record,
+    newest: Record,
+    pub(super) limit: u64,
+    window_ns: u64,
+    /// Limiter time.
+    time_ns: u64,
+    /// Admissions before this have left the window.
+    first_ns: u64,
+}
+
+/// The last record that has left the window.
+enum Left {
+    Found(u64, Record),
+    /// It is forgotten; the position of the oldest record that is known.
+    Forgotten(u64),
+}
+
+impl Log {
+    /// For `quota`, and later for limits of up to `max_limit` units.
+    pub(super) fn new(quota: Quota, max_limit: Option<u64>) -> Result<Self, QuotaError> {
+        let (limit, window_ns) = quota.window()?;
+        let max_limit = max_limit.unwrap_or(limit);
+        if max_limit == 0 {
+            return Err(QuotaError::out_of_range(
+                "a largest limit",
+                0,
+                1,
+                MAX_SLOTS - SPARE_SLOTS,
+            ));
+        }
+        let slots = Ring::slots_for(max_limit.saturating_add(SPARE_SLOTS));
+        if slots > MAX_SLOTS {
+            return Err(QuotaError::ring_too_large(
+                (max_limit, slots.saturating_mul(SLOT_BYTES)),
+                (MAX_SLOTS - SPARE_SLOTS, MAX_SLOTS * SLOT_BYTES),
+            ));
+        }
+        if limit > max_limit {
+            return Err(QuotaError::out_of_range(
+                "a limit in units",
+                limit,
+                1,
+                max_limit,
+            ));
+        }
+        let before_the_first = u64::MAX;
+        let ring = Ring::new(slots, |_| Record::before(before_the_first).0);
+        Ok(Self {
+            index_bits: ring.len().ilog2(),
+            ring,
+            limit: AtomicU64::new(limit),
+            token: AtomicU64::new(quota.scale()),
+            window_ns: AtomicU64::new(window_ns),
+            past: Past::none(),
+            max_limit,
+            hints: Hints {
+                newest: AtomicU64::new(before_the_first),
+                left: AtomicU64::new(before_the_first),
+            },
+            config: Lock::new(Config { quota, serial: 0 }),
+        })
+    }
+
+    pub(super) fn quota(&self) -> Quota {
+        self.config.lock().quota
+    }
+
+    pub(super) fn max_limit(&self) -> u64 {
+        self.max_limit
+    }
+
+    /// What the ring takes, in bytes.
+    pub(super) fn ring_bytes(&self) -> usize {
+        self.ring.bytes()
+    }
+
+    /// Takes one token.
+    #[inline]
+    pub(super) fn take_token(&self, now_ns: u64) -> Result<(), Denied> {
+        self.take(now_ns, || self.token.load(Ordering::Acquire))
+    }
+
+    /// Takes `n` units.
+    #[inline]
+    pub(super) fn take_units(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+        if n == 0 {
+            return Ok(());
+        }
+        self.take(now_ns, || n)
+    }
+
+    /// Takes `n` units for somebody in the queue, to whom the grant is dated `at_ns`.
+    pub(super) fn take_dated(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
+        if n == 0 {
+            return Ok(());
+        }
+        self.take_by(Some(at_ns), at_ns, || n)
+    }
+
+    #[inline(always)]
+    fn take(&self, now_ns: u64, units: impl Fn() -> u64) -> Result<(), Denied> {
+        self.take_by(None, now_ns, units)
+    }
+
+    /// The decision: one clock reading, which the caller has taken, and one compare-and-swap.
+    #[inline(always)]
+    fn take_by(
+        &self,
+        date_ns: Option<u64>,
+        now_ns: u64,
+        units: impl Fn() -> u64,
+    ) -> Result<(), Denied> {
+        loop {
+            let newest = self.hints.newest.load(Ordering::Relaxed);
+            let is_settled = || now_ns >= self.past.since_ns();
+            let Some(view) = self.view_if(newest, now_ns, is_settled) else {
+                match self.take_anywhere(date_ns, now_ns, units()) {
+                    Some(told) => return told,
+                    None => continue,
+                }
+            };
+            let view = view.perhaps_dated(date_ns);
+            let n = units();
+            // Whatever has left bounds what is in the window; so usually nothing has to be looked for.
+            let hint = self.hints.left.load(Ordering::Relaxed);
+            let left = self.record(hint);
+            if left.is_known_before(view.first_ns) {
+                if view.fits(n, left) {
+                    if self.append(&view, n) {
+                        return Ok(());
+                    }
+                    continue;
+                }
+                // It is the last that has left, and the next leaves room enough.
+                let next = self.record(hint.wrapping_add(1));
+                if !next.is_before(view.first_ns) && view.fits(n, next) && self.stands(&view) {
+                    return Err(view.denied_until(view.leaves_ns(next), now_ns));
+                }
+            }
+            if let Some(told) = self.take_slowly(&view, now_ns, n) {
+                return told;
+            }
+        }
+    }
+
+    /// Whether it is of a time before the last change, with nothing admitted since. Then the free slot has a blank.
+    #[inline(always)]
+    fn is_before_change(&self, view: &View) -> bool {
+        view.time_ns < self.past.since_ns()
+    }
+
+    /// The decision at any time, wherever the newest record is. `None` if the state changed meanwhile.
+    #[cold]
+    #[inline(never)]
+    fn take_anywhere(
+        &self,
+        date_ns: Option<u64>,
+        now_ns: u64,
+        n: u64,
+    ) -> Option<Result<(), Denied>> {
+        let view = self.view(now_ns).perhaps_dated(date_ns);
+        if !self.is_before_change(&view) {
+            return self.take_slowly(&view, now_ns, n);
+        }
+        match self.foretell_before(&view, date_ns, now_ns, n) {
+            Ok(()) => self
+                .append_before(&view, date_ns, now_ns, n)
+                .then_some(Ok(())),
+            Err(denied) => self.stands(&view).then_some(Err(denied)),
+        }
+    }
+
+    /// Appends an admission of `n` units at a time before the last change, if the state is still what `view` saw. The next free
+    /// slot then holds a blank, too.
+    fn append_before(&self, view: &View, date_ns: Option<u64>, now_ns: u64, n: u64) -> bool {
+        let mut config = self.config.lock();
+        let seen = view.free;
+        let view = self.freeze(now_ns).perhaps_dated(date_ns);
+        if view.free != seen {
+            self.thaw(&mut config, &view, view.end);
+            return false;
+        }
+        let record = view.newest.followed_by(n, view.time_ns, self.lap(view.end));
+        let next = view.end.wrapping_add(1);
+        // Before the record, so that nobody takes that slot for free.
+        self.ring.store(next, Record::frozen(self.lap(next)).0);
+        self.ring.store(view.end, record.0);
+        let blank = Record::blank(view.time_ns, config.serial, self.lap(next));
+        config.serial += 1;
+        self.hints.newest.store(view.end, Ordering::Relaxed);
+        self.ring.store(next, blank.0);
+        true
+    }
+
+    /// What both quotas say to `n` units.
+    fn foretell_before(
+        &self,
+        view: &View,
+        date_ns: Option<u64>,
+        now_ns: u64,
+        n: u64,
+    ) -> Result<(), Denied> {
+        if n > view.limit {
+            return Err(Denied::never(n, view.limit));
+        }
+        let before_ns = self.admits_before_ns(view, date_ns, n);
+        match self.judge(view, n) {
+            Ok(_) if before_ns <= u128::from(view.time_ns) => Ok(()),
+            Ok(_) => Err(view.denied_until(before_ns, now_ns)),
+            Err(enough_ns) => Err(view.denied_until(enough_ns.max(before_ns), now_ns)),
+        }
+    }
+
+    /// The first instant, not before that of `view`, at which the quota before the last change admits `n` units; at most the
+    /// change.
+    fn admits_before_ns(&self, view: &View, date_ns: Option<u64>, n: u64) -> u128 {
+        let before = self.past.before();
+        let at = view.before_change(&before, date_ns);
+        let enough_ns = match n > at.limit {
+            true => u128::MAX,
+            false => match self.judge(&at, n) {
+                Ok(_) => at.time_ns.into(),
+                Err(enough_ns) => enough_ns,
+            },
+        };
+        enough_ns.min(before.since_ns.into())
+    }
+
+    /// `None` if the state changed meanwhile.
+    #[inline(never)]
+    fn take_slowly(&self, view: &View, now_ns: u64, n: u64) -> Option<Result<(), Denied>> {
+        if n > view.limit {
+            return self
+                .stands(view)
+                .then_some(Err(Denied::never(n, view.limit)));
+        }
+        match self.judge(view, n) {
+            Ok(left) => {
+                let appended = self.append(view, n);
+                if appended {
+                    self.hints.left.store(left, Ordering::Relaxed);
+                }
+                appended.then_some(Ok(()))
+            }
+            Err(enough_ns) => {
+                let denied = view.denied_until(enough_ns, now_ns);
+                self.stands(view).then_some(Err(denied))
+            }
+        }
+    }
+
+    /// Where the last record is that has left the window, if `n` more units, at most the limit, fit into it; otherwise
+    /// when enough has left it.
+    #[inline(always)]
+    fn judge(&self, view: &View, n: u64) -> Result<u64, u128> {
+        match self.last_left(view) {
+            Left::Found(position, left) if view.fits(n, left) => Ok(position),
+            left => Err(self.enough_left_ns(view, n, &left)),
+        }
+    }
+
+    /// What [`take_dated`](Self::take_dated) would answer if `ahead` units were taken first, each as soon as it can be.
+    ///
+    /// A unit comes a window, at the least, after the one that is the limit's number of units before it.
+    pub(super) fn look_ahead(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
+        self.look_by(Some(at_ns), at_ns, ahead, n)
+    }
+
+    /// What [`take_units`](Self::take_units) would answer.
+    pub(super) fn foretell(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+        self.look_by(None, now_ns, 0, n)
+    }
+
+    fn look_by(&self, date_ns: Option<u64>, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
+        if n == 0 {
+            return Ok(());
+        }
+        loop {
+            let view = self.view(at_ns).perhaps_dated(date_ns);
+            let told = if n > view.limit {
+                Err(Denied::never(n, view.limit))
+            } else if ahead == 0 && self.is_before_change(&view) {
+                self.foretell_before(&view, date_ns, at_ns, n)
+            } else {
+                let before = ahead.saturating_add(u128::from(n - 1));
+                let limit = u128::from(view.limit);
+                // At most the limit.
+                let judged = self.judge(&view, (before % limit) as u64 + 1);
+                view.denied_after(judged.err(), before / limit, at_ns)
+            };
+            if self.stands(&view) {
+                return told;
+            }
+        }
+    }
+
+    /// Takes what there is, up to `n` units.
+    pub(super) fn take_up_to(&self, now_ns: u64, n: u64) -> u64 {
+        loop {
+            let view = self.view(now_ns);
+            let left = self.last_left(&view);
+            let n = n
+                .min(view.available(&left))
+                .min(self.available_before(&view));
+            if n == 0 {
+                if self.stands(&view) {
+                    return 0;
+                }
+            } else if self.is_before_change(&view) {
+                if self.append_before(&view, None, now_ns, n) {
+                    return n;
+                }
+            } else if self.append(&view, n) {
+                if let Left::Found(position, _) = left {
+                    self.hints.left.store(position, Ordering::Relaxed);
+                }
+                return n;
+            }
+        }
+    }
+
+    /// The limit, what is available, and for how long the window will not be empty, in nanoseconds.
+    pub(super) fn look(&self, now_ns: u64) -> (u64, u64, u128) {
+        loop {
+            let view = self.view(now_ns);
+            let available = view.available(&self.last_left(&view));
+            let available = available.min(self.available_before(&view));
+            let mut empty_ns = match view.newest.is_before(view.first_ns) {
+                true => 0,
+                false => view.leaves_ns(view.newest) - u128::from(now_ns),
+            };
+            if self.is_before_change(&view) {
+                let before_ns = self.admits_before_ns(&view, None, view.limit);
+                empty_ns = empty_ns.max(before_ns - u128::from(now_ns));
+            }
+            if self.stands(&view) {
+                return (view.limit, available, empty_ns);
+            }
+        }
+    }
+
+    /// The most units that the quota before the last change admits, if it is of a time before that.
+    fn available_before(&self, view: &View) -> u64 {
+        if !self.is_before_change(view) {
+            return u64::MAX;
+        }
+        let before = self.past.before();
+        match view.time_ns < before.known_ns {
+            true => 0,
+            false => {
+                let at = view.before_change(&before, None);
+                at.available(&self.last_left(&at))
+            }
+        }
+    }
+
+    /// How many units one token is.
+    pub(super) fn token(&self) -> u64 {
+        self.token.load(Ordering::Acquire)
+    }
+
+    pub(super) fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Acquire)
+    }
+
+    /// Puts another quota in force, at `now_ns()`.
+    pub(super) fn set_quota(
+        &self,
+        quota: Quota,
+        now_ns: impl Fn() -> u64,
+    ) -> Result<(), QuotaError> {
+        let (limit, window_ns) = quota.window()?;
+        if limit > self.max_limit {
+            return Err(QuotaError::out_of_range(
+                "a limit in units",
+                limit,
+                1,
+                self.max_limit,
+            ));
+        }
+        let mut config = self.config.lock();
+        let scale = config.quota.scale();
+        if quota.scale() != scale {
+            return Err(QuotaError::out_of_range(
+                "units per token",
+                quota.scale(),
+                scale,
+                scale,
+            ));
+        }
+        let view = self.freeze(0);
+        self.past.replace(now_ns(), view.limit, view.window_ns);
+        self.limit.store(limit, Ordering::Release);
+        self.token.store(quota.scale(), Ordering::Release);
+        self.window_ns.store(window_ns, Ordering::Release);
+        config.quota = quota;
+        self.thaw(&mut config, &view, view.end);
+        Ok(())
+    }
+
+    /// Takes out the newest `n` units that are in the window: how many these were.
+    pub(super) fn refund(&self, now_ns: impl Fn() -> u64, n: u64) -> u64 {
+        if n == 0 {
+            return 0;
+        }
+        let mut config = self.config.lock();
+        let mut view = self.freeze(0);
+        // Read after the state, so that it is not older than the decisions in it.
+        view.set_time(view.time_ns.max(now_ns()));
+        let (mut end, mut newest, mut rest) = (view.end, view.newest, n);
+        while newest.is_admission() && !newest.is_before(view.first_ns) {
+            let before = self.record(self.back(end, 2));
+            // How many units the oldest known record has cannot be told.
+            if self.distance(end, view.end) + SPARE_SLOTS >= self.ring.len() || before.is_blank() {
+                break;
+            }
+            let units = newest.units_since(before);
+            if units > rest {
+                let (position, less) = (self.back(end, 1), newest.less(rest));
+                self.ring.store(position, less.0);
+                rest = 0;
+                break;
+            }
+            rest -= units;
+            end = self.back(end, 1);
+            newest = before;
+        }
+        self.thaw(&mut config, &view, end);
+        n - rest
+    }
+
+    /// Takes out `n` units that were admitted at `at_ns`, if that is among the last [`REACH`] admissions. Those after
+    /// it are written anew.
+    pub(super) fn take_out(&self, at_ns: u64, n: u64) {
+        let mut config = self.config.lock();
+        let view = self.freeze(0);
+        let reach = REACH.min(self.ring.len() - 1);
+        let oldest = self.back(view.end, reach);
+        let is_before = |after: u64| self.record(oldest.wrapping_add(after)).is_before(at_ns);
+        let end = if is_before(0) {
+            let last = oldest.wrapping_add(last_that(0, reach, is_before));
+            self.rewrite(&view, last, at_ns, n)
+        } else {
+            view.end
+        };
+        self.thaw(&mut config, &view, end);
+    }
+
+    /// Writes what was admitted after the record at `last` once more, without `n` of the units of `at_ns`. Returns
+    /// where it ends.
+    fn rewrite(&self, view: &View, last: u64, at_ns: u64, n: u64) -> u64 {
+        let (mut before, mut end, mut rest) = (self.record(last), last.wrapping_add(1), n);
+        let is_known = self.record(end).time_ns() == at_ns && !before.is_blank();
+        if end == view.end || !is_known {
+            return view.end;
+        }
+        let mut written = before;
+        for after in 1..=self.distance(last, self.back(view.end, 1)) {
+            let record = self.record(last.wrapping_add(after));
+            let units = record.units_since(before);
+            let out = match record.time_ns() == at_ns {
+                true => units.min(rest),
+                false => 0,
+            };
+            if units > out {
+                written = written.followed_by(units - out, record.time_ns(), self.lap(end));
+                self.ring.store(end, written.0);
+                end = end.wrapping_add(1);
+            }
+            (before, rest) = (record, rest - out);
+        }
+        end
+    }
+
+    /// The state, and the limiter time that it makes of `now_ns`.
+    #[inline(always)]
+    fn view(&self, now_ns: u64) -> View {
+        // What the last admission left, if nobody has come in between.
+        let newest = self.hints.newest.load(Ordering::Relaxed);
+        match self.view_at(newest, now_ns) {
+            Some(view) => view,
+            None => self.view_anywhere(now_ns),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn view_anywhere(&self, now_ns: u64) -> View {
+        loop {
+            match self.view_at(self.find_newest(), now_ns) {
+                Some(view) => return view,
+                // Others have appended, or a change is under way.
+                None => drop(self.config.lock()),
+            }
+        }
+    }
+
+    /// `None` if the record at `newest` is not the newest, or the slot after it is frozen.
+    #[inline(always)]
+    fn view_at(&self, newest: u64, now_ns: u64) -> Option<View> {
+        self.view_if(newest, now_ns, || true)
+    }
+
+    /// The same, and `None` if the free slot has a blank and `is_settled` returns `false`.
+    #[inline(always)]
+    fn view_if(&self, newest: u64, now_ns: u64, is_settled: impl Fn() -> bool) -> Option<View> {
+        let end = newest.wrapping_add(1);
+        // First: all that is read after it is of one state if it is still there at the end.
+        let free = self.record(end);
+        let record = self.record(newest);
+        if !free.is_of(self.lap(end).wrapping_sub(1))
+            || free.is_frozen()
+            || !record.is_of(self.lap(newest))
+        {
+            return None;
+        }
+        let mut view = View {
+            end,
+            free,
+            newest: record,
+            limit: self.limit.load(Ordering::Acquire),
+            window_ns: self.window_ns.load(Ordering::Acquire),
+            time_ns: 0,
+            first_ns: 0,
+        };
+        let mut time_ns = now_ns.max(record.time_ns());
+        if free.is_blank() {
+            if !is_settled() {
+                return None;
+            }
+            time_ns = time_ns.max(free.time_ns());
+        }
+        view.set_time(time_ns);
+        Some(view)
+    }
+
+    /// Whether the state is still what `view` saw.
+    fn stands(&self, view: &View) -> bool {
+        self.record(view.end) == view.free
+    }
+
+    /// Appends an admission of `n` units, if the state is still what `view` saw.
+    #[inline(always)]
+    fn append(&self, view: &View, n: u64) -> bool {
+        let lap = self.lap(view.end);
+        let record = view.newest.followed_by(n, view.time_ns, lap);
+        let appended = self.ring.replace(view.end, view.free.0, record.0);
+        if appended {
+            self.hints.newest.store(view.end, Ordering::Relaxed);
+        }
+        appended
+    }
+
+    /// Where the newest record seems to be.
+    fn find_newest(&self) -> u64 {
+        let near = self.hints.newest.load(Ordering::Relaxed);
+        // What is there tells its lap, whichever the hint was of: one of the records that there are.
+        let lap = self.record(near).lap();
+        let index = near & (self.ring.len() - 1);
+        let first = lap << self.index_bits | index;
+        let written = |after: u64| {
+            let position = first.wrapping_add(after);
+            self.record(position).is_of(self.lap(position))
+        };
+        first.wrapping_add(last_that(0, self.ring.len(), written))
+    }
+
+    /// The last record that has left the window.
+    #[inline(always)]
+    fn last_left(&self, view: &View) -> Left {
+        let newest = self.back(view.end, 1);
+        if view.newest.is_before(view.first_ns) {
+            return Left::Found(newest, view.newest);
+        }
+        // All but the free slot are searched, the newest record is known not to have left.
+        let oldest = self.back(view.end, self.ring.len() - 1);
+        let end = self.distance(oldest, newest);
+        let has_left = |after: u64| {
+            let record = self.record(oldest.wrapping_add(after));
+            record.is_before(view.first_ns)
+        };
+        let hint = self.hints.left.load(Ordering::Relaxed);
+        let from = match self.distance(oldest, hint) {
+            hint if hint < end && has_left(hint) => hint,
+            _ if has_left(0) => 0,
+            _ => return Left::Forgotten(oldest),
+        };
+        let position = oldest.wrapping_add(last_that(from, end, has_left));
+        match self.record(position) {
+            record if record.is_blank() => Left::Forgotten(position.wrapping_add(1)),
+            record => Left::Found(position, record),
+        }
+    }
+
+    /// When enough has left the window that `n` more units, at most the limit, fit into it.
+    fn enough_left_ns(&self, view: &View, n: u64, left: &Left) -> u128 {
+        let newest = self.back(view.end, 1);
+        let room = view.limit.saturating_sub(n);
+        let too_much_after = |position: u64| view.newest.units_since(self.record(position)) > room;
+        let from = match *left {
+            Left::Found(position, _) => position,
+            Left::Forgotten(oldest) if too_much_after(oldest) => oldest,
+            Left::Forgotten(oldest) => return view.leaves_ns(self.record(oldest)),
+        };
+        let too_much = |after: u64| too_much_after(from.wrapping_add(after));
+        let last = last_that(0, self.distance(from, newest), too_much);
+        view.leaves_ns(self.record(from.wrapping_add(last + 1)))
+    }
+
+    /// Stops all decisions until [`thaw`](Self::thaw). The caller holds `config`.
+    fn freeze(&self, now_ns: u64) -> View {
+        loop {
+            let newest = self.find_newest();
+            if let Some(view) = self.view_at(newest, now_ns) {
+                let frozen = Record::frozen(self.lap(view.end));
+                if self.ring.replace(view.end, view.free.0, frozen.0) {
+                    return view;
+                }
+            }
+        }
+    }
+
+    /// Takes out the records from `end` on, and lets decisions go on.
+    fn thaw(&self, config: &mut Config, view: &View, end: u64) {
+        let blank = |position| {
+            let time_ns = match view.free.is_blank() {
+                true => view.free.time_ns().max(view.newest.time_ns()),
+                false => view.newest.time_ns(),
+            };
+            Record::blank(time_ns, config.serial, self.lap(position))
+        };
+        // Frozen before what follows it is blank, and the last of all to be free: as long as one is
+        // frozen nobody takes another for free.
+        self.ring.store(end, Record::frozen(self.lap(end)).0);
+        for after in 1..=self.distance(end, view.end) {
+            let position = end.wrapping_add(after);
+            self.ring.store(position, blank(position).0);
+        }
+        self.hints
+            .newest
+            .store(self.back(end, 1), Ordering::Relaxed);
+        self.ring.store(end, blank(end).0);
+        config.serial += 1;
+    }
+
+    #[inline(always)]
+    fn record(&self, position: u64) -> Record {
+        Record(self.ring.load(position))
+    }
+
+    #[inline(always)]
+    fn lap(&self, position: u64) -> u64 {
+        position >> self.index_bits
+    }
+
+    fn back(&self, position: u64, by: u64) -> u64 {
+        position.wrapping_sub(by)
+    }
+
+    /// How far `to` is after `from`: positions are told apart by their index and the bits that a record
+    /// keeps of their lap.
+    fn distance(&self, from: u64, to: u64) -> u64 {
+        let bits = self.index_bits + Record::LAP_BITS;
+        to.wrapping_sub(from) & ((1 << bits) - 1)
+    }
+}
+
+impl View {
+    #[inline(always)]
+    fn set_time(&mut self, time_ns: u64) {
+        self.time_ns = time_ns;
+        self.set_window(time_ns);
+    }
+
+    /// Lets the window be the one that ends with `last_ns`.
+    #[inline(always)]
+    fn set_window(&mut self, last_ns: u64) {
+        // A window is 1 ns or more, so that this does not overflow.
+        self.first_ns = match last_ns.checked_sub(self.window_ns) {
+            Some(left_ns) => left_ns + 1,
+            None => 0,
+        };
+    }
+
+    /// The same for an admission that is dated `at_ns`, perhaps before limiter time, at which it is recorded: all that
+    /// was admitted since a window before its date counts, so that no window holds more than the limit by the
+    /// dates that are told either.
+    fn dated(mut self, at_ns: u64) -> Self {
+        self.set_window(at_ns);
+        self
+    }
+
+    #[inline(always)]
+    fn perhaps_dated(self, date_ns: Option<u64>) -> Self {
+        match date_ns {
+            None => self,
+            Some(at_ns) => self.dated(at_ns),
+        }
+    }
+
+    /// The same by what was `before` the last change; not at a time of which nothing is known.
+    fn before_change(&self, before: &Before, date_ns: Option<u64>) -> Self {
+        let mut view = Self {
+            limit: before.limit,
+            window_ns: before.window_ns,
+            ..*self
+        };
+        view.set_time(self.time_ns.max(before.known_ns));
+        let date_ns = date_ns.filter(|&date_ns| date_ns >= before.known_ns);
+        view.perhaps_dated(date_ns)
+    }
+
+    /// Whether `n` more units than there are since `left` are within the limit.
+    #[inline(always)]
+    fn fits(&self, n: u64, left: Record) -> bool {
+        let used = self.newest.units_since(left);
+        n <= self.limit && used <= self.limit - n
+    }
+
+    fn available(&self, left: &Left) -> u64 {
+        match left {
+            Left::Found(_, left) => self.limit.saturating_sub(self.newest.units_since(*left)),
+            Left::Forgotten(_) => 0,
+        }
+    }
+
+    /// What is in the window leaves it after limiter time, which is not before `now_ns`.
+    fn denied_until(&self, enough_ns: u128, now_ns: u64) -> Denied {
+        Denied::later(enough_ns.saturating_sub(u128::from(now_ns)), 1)
+    }
+
+    /// The refusal at `at_ns` of what fits at `enough_ns` (none: at once), or `windows` windows later.
+    fn denied_after(
+        &self,
+        enough_ns: Option<u128>,
+        windows: u128,
+        at_ns: u64,
+    ) -> Result<(), Denied> {
+        let enough_ns = match (enough_ns, windows) {
+            (None, 0) => return Ok(()),
+            (Some(enough_ns), 0) => return Err(self.denied_until(enough_ns, at_ns)),
+            (enough_ns, _) => enough_ns.unwrap_or_else(|| at_ns.into()),
+        };
+        let later_ns = windows.saturating_mul(u128::from(self.window_ns));
+        match enough_ns.saturating_add(later_ns) {
+            enough_ns if enough_ns <= u128::from(u64::MAX) => {
+                Err(self.denied_until(enough_ns, at_ns))
+            }
+            _ => Err(Denied::too_late()),
+        }
+    }
+
+    /// The instant at which `record` is in the window no more.
+    fn leaves_ns(&self, record: Record) -> u128 {
+        u128::from(record.time_ns()) + u128::from(self.window_ns)
+    }
+}

@@ -1,0 +1,256 @@
+use super::{Bucket, TokenBucket};
+use crate::clock::{Clock, Timestamp};
+use crate::quota::{Quota, QuotaError};
+use crate::store::word::{BEFORE_ORIGIN, Parameters};
+use crate::types::fixed_window::alignment::Alignment;
+
+/// How tokens flow in.
+/// ```
+/// use flowgate::{ManualClock, Refill, TokenBucket};
+/// use std::time::Duration;
+///
+/// let time = ManualClock::new();
+/// let limiter =
+///     TokenBucket::builder("60/min".parse()?).clock(&time).refill(Refill::Interval).build()?;
+/// assert_eq!(limiter.take_up_to(100), 60);
+/// time.advance(Duration::from_secs(59));
+/// assert_eq!(limiter.available(), 0); // continuously it would be 59
+/// time.advance(Duration::from_secs(1));
+/// assert_eq!(limiter.available(), 60);
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Refill {
+    /// Each at the nanosecond at which it is due.
+    #[default]
+    Continuous,
+    /// Adds `count` tokens together at the end of every period.
+    ///
+    /// Periods are counted from when the limiter was built, or from an [alignment](TokenBucketBuilder::align). Limiter
+    /// time moves only when one ends: in any interval, at most burst + count × (ends of a period in it) is admitted.
+    /// Nothing is lost between them, however often the limiter is asked.
+    ///
+    /// # Changes
+    ///
+    /// A change of quota that keeps the period keeps the instants at which periods end. After a change of the period, or of
+    /// the [way of refilling](TokenBucket::set_refill), periods are counted from the change, or from the alignment
+    /// as before. With an alignment, the first period after such a change is a part of a period, and its end adds the same part
+    /// of `count`: what flowed in before the change is not added twice. The part of the old period before the change adds
+    /// nothing.
+    ///
+    /// # Source
+    ///
+    /// `refillIntervally` and `refillIntervallyAligned` of bucket4j.
+    Interval,
+}
+
+/// Settings of a [`TokenBucket`] other than the default ones.
+///
+/// | setting | default |
+/// |---|---|
+/// | [`clock`](Self::clock) | [`Clock::system`] |
+/// | [`initial_tokens`](Self::initial_tokens) | the burst: it starts full |
+/// | [`refill`](Self::refill) | [`Refill::Continuous`] |
+/// | [`align`](Self::align), [`align_to_wall`](Self::align_to_wall) | periods count from when it is built |
+/// | [`max_debt`](Self::max_debt) | the burst |
+///
+/// ```
+/// use flowgate::{ManualClock, Refill, TokenBucket};
+///
+/// let limiter = TokenBucket::builder("3/s burst 5".parse()?)
+///     .clock(ManualClock::new())
+///     .initial_tokens(0)
+///     .refill(Refill::Interval)
+///     .build()?;
+/// assert_eq!(limiter.available(), 0);
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder builds nothing until `build` is called"]
+pub struct TokenBucketBuilder {
+    pub(crate) quota: Quota,
+    /// What a quota that sets no burst stands for; none: its count.
+    pub(crate) default_burst: Option<u64>,
+    clock: Option<Clock>,
+    initial: Option<u64>,
+    refill: Refill,
+    alignment: Alignment,
+    max_debt: Option<u64>,
+}
+
+impl TokenBucketBuilder {
+    pub(super) fn new(quota: Quota) -> Self {
+        Self {
+            quota,
+            default_burst: None,
+            clock: None,
+            initial: None,
+            refill: Refill::default(),
+            alignment: Alignment::Free,
+            max_debt: None,
+        }
+    }
+
+    /// The clock to decide by.
+    ///
+    /// Without the feature `std` there is no default: a builder without a clock gets a manual one that
+    /// stands at the origin.
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.clock = Some(clock.into());
+        self
+    }
+
+    /// What the bucket holds to begin with, in units.
+    pub fn initial_tokens(mut self, units: u64) -> Self {
+        self.initial = Some(units);
+        self
+    }
+
+    /// How tokens flow in.
+    pub fn refill(mut self, refill: Refill) -> Self {
+        self.refill = refill;
+        self
+    }
+
+    /// Counts the periods of [`Refill::Interval`] from `ends`: one ends then, and one each period before and after.
+    ///
+    /// The bucket starts full, or with its [`initial_tokens`](Self::initial_tokens). The first end of a period adds all of
+    /// `count`, even if the limiter was built shortly before.
+    ///
+    /// ```
+    /// use flowgate::{ManualClock, Refill, Timestamp, TokenBucket};
+    /// use std::time::Duration;
+    ///
+    /// let second = 1_000_000_000;
+    /// let time = ManualClock::new();
+    /// time.set(Timestamp::from_nanos(50 * second));
+    /// let limiter = TokenBucket::builder("60/min".parse()?)
+    ///     .clock(&time)
+    ///     .refill(Refill::Interval)
+    ///     .align(Timestamp::ORIGIN) // at every full minute of the clock
+    ///     .build()?;
+    /// assert_eq!(limiter.take_up_to(100), 60);
+    /// time.advance(Duration::from_secs(9));
+    /// assert_eq!(limiter.available(), 0);
+    /// time.advance(Duration::from_secs(1));
+    /// assert_eq!(limiter.available(), 60);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    ///
+    /// To admit less before that first end, as bucket4j's adaptive initial tokens do, lower the initial tokens: to the burst,
+    /// minus `count`, plus the part of `count` that belongs to the time until then.
+    ///
+    /// [`build`](Self::build) refuses an alignment with [`Refill::Continuous`], where it would have no effect.
+    pub fn align(mut self, ends: Timestamp) -> Self {
+        self.alignment = Alignment::To(ends);
+        self
+    }
+
+    /// Ends the periods of [`Refill::Interval`] where the wall clock, `utc_offset_s` seconds east of UTC, shows a whole
+    /// number of periods since midnight of 1970-01-01: at the full minute, the full hour, at midnight.
+    ///
+    /// The builder reads the wall clock once, in [`build`](Self::build). After that, periods follow the limiter's own
+    /// clock, whatever the wall clock does. Otherwise as [`align`](Self::align).
+    ///
+    /// ```
+    /// # use flowgate::{Refill, TokenBucket};
+    /// # use std::time::Duration;
+    /// // A thousand more at each midnight in Zurich in winter.
+    /// let daily = TokenBucket::builder("1000/day".parse()?)
+    ///     .refill(Refill::Interval)
+    ///     .align_to_wall(3600)
+    ///     .build()?;
+    /// daily.try_acquire_n(1000)?;
+    /// assert!(daily.snapshot().reset_after <= Duration::from_secs(24 * 3600));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "std")]
+    pub fn align_to_wall(mut self, utc_offset_s: i32) -> Self {
+        self.alignment = Alignment::ToWall { utc_offset_s };
+        self
+    }
+
+    /// How far [`overdraw`](TokenBucket::overdraw) may go below zero, in units.
+    ///
+    /// ```
+    /// # use flowgate::TokenBucket;
+    /// let limiter = TokenBucket::builder("10/h".parse()?).max_debt(100).build()?;
+    /// assert!(limiter.overdraw(111).unwrap_err().is_never());
+    /// limiter.overdraw(110)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn max_debt(mut self, units: u64) -> Self {
+        self.max_debt = Some(units);
+        self
+    }
+
+    /// The limiter.
+    ///
+    /// # Errors
+    ///
+    /// [`QuotaError`] if
+    ///
+    /// - the initial tokens are more than the burst,
+    /// - the debt cannot be kept exactly,
+    /// - there is an alignment, and tokens flow in continuously.
+    pub fn build(self) -> Result<TokenBucket, QuotaError> {
+        let (bucket, clock) = self.build_bucket()?;
+        Ok(TokenBucket::over(bucket, clock))
+    }
+
+    /// The bucket, and the clock that it is to go by.
+    pub(crate) fn build_bucket<M>(self) -> Result<(Bucket<M>, Clock), QuotaError> {
+        let quota = self.quota;
+        let burst = quota.burst_units();
+        let initial = self.initial.unwrap_or(burst);
+        if initial > burst {
+            return Err(QuotaError::out_of_range(
+                "initial tokens",
+                initial,
+                0,
+                burst,
+            ));
+        }
+        let most_debt = Parameters::most_debt(&quota);
+        if let Some(debt) = self.max_debt.filter(|&debt| debt > most_debt) {
+            return Err(QuotaError::out_of_range(
+                "a maximum debt",
+                debt,
+                0,
+                most_debt,
+            ));
+        }
+        if !matches!(self.alignment, Alignment::Free) && self.refill != Refill::Interval {
+            return Err(QuotaError::aligned_without_interval());
+        }
+        let clock = self.clock.unwrap_or_default();
+        let bucket = Bucket::new(quota, self.default_burst);
+        let aligned_ns = self.alignment.begins_ns(&clock);
+        let now_ns = clock.latest().as_nanos();
+        {
+            let mut ledger = bucket.ledger.lock();
+            ledger.refill = self.refill;
+            ledger.aligned_ns = aligned_ns;
+            ledger.max_debt = self.max_debt;
+            bucket.word.reconfigure(|default, _| {
+                let mut parameters = ledger.parameters(&quota, now_ns);
+                parameters.epoch = default.epoch;
+                // The first interval counts as a whole one, whatever part of it is over.
+                parameters.credited_ns = match parameters.grid_ns {
+                    Some(first_end_ns) if now_ns < first_end_ns => BEFORE_ORIGIN,
+                    _ => 0,
+                };
+                let missing = parameters.ticks(burst - initial);
+                let tat = match missing {
+                    // Full, whatever the time is, as the default is.
+                    0 => 0,
+                    missing => parameters.now_ticks(now_ns) + missing,
+                };
+                parameters.layout = parameters.layout_for(now_ns, tat);
+                (parameters, tat, ())
+            });
+        }
+        Ok((bucket, clock))
+    }
+}

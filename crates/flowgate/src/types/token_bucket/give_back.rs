@@ -1,0 +1,179 @@
+//! Giving back what was taken: reservations that are cancelled, refunds, and turns that nobody used.
+
+use super::bucket::{Bucket, Mode};
+use super::refund_log::Ledger;
+use crate::algorithm::mul_div::mul_div;
+use crate::algorithm::token_bucket;
+use crate::limiter::reservation::{Booking, Receipt};
+use crate::primitive::Ordering;
+use crate::store::word::{Step, View};
+
+impl<M: Mode> Bucket<M> {
+    /// See [`ledger`](super::refund_log) for why this much. It may have cost less, by as much as `up_to` times.
+    pub(super) fn cancel(&self, booking: &Booking, up_to: u64, now_ns: impl Fn() -> u64) -> u64 {
+        let receipt = &booking.receipt;
+        let (units, scale) = (u128::from(booking.units), receipt.units_per_token);
+        let mut ledger = self.ledger.lock();
+        // If it is the last that was told a time, it is so no longer. Before the state changes: a reservation
+        // that is made meanwhile from what the state was then fails, and tells its time again.
+        let lowered = self.last_told_ns.compare_exchange(
+            booking.at_ns,
+            receipt.told_before_ns,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        let told_ns = lowered.unwrap_or(0);
+        let mut is_last = false;
+        let units = self.give_back(&mut ledger, now_ns, told_ns, |ledger, view, now| {
+            is_last = false;
+            let Some(full_at) = ledger.full_at(receipt, &self.given_back, view.parameters.epoch)
+            else {
+                return (0, 0);
+            };
+            let (own, _) = mul_div(units, view.parameters.token_ticks(), u128::from(scale));
+            let own = own / u128::from(up_to);
+            let missing = u128::try_from(full_at.saturating_sub(now as i128)).unwrap_or(0);
+            let since = u128::try_from((view.state as i128).saturating_sub(full_at)).unwrap_or(0);
+            is_last = since == 0 && own.min(missing) > 0;
+            (own.min(missing), since)
+        });
+        if !is_last {
+            self.last_told_ns.fetch_max(told_ns, Ordering::AcqRel);
+        }
+        drop(ledger);
+        units
+    }
+
+    /// Gives back all of it if nothing has happened since, and otherwise nothing.
+    pub(super) fn cancel_last(&self, booking: &Booking, now_ns: u64) -> u64 {
+        let Receipt {
+            state,
+            given_back,
+            epoch,
+            told_before_ns,
+            ..
+        } = booking.receipt;
+        // Holds back everybody else who gives back.
+        let ledger = self.ledger.lock();
+        // Before the state changes, as where a token bucket's reservation is cancelled.
+        let lowered = self.last_told_ns.compare_exchange(
+            booking.at_ns,
+            told_before_ns,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        let back = self.word.update_stored(now_ns, |view| {
+            let is_last = view.state == state
+                && view.parameters.epoch == epoch
+                && self.given_back.load(Ordering::Acquire) == given_back;
+            let now_ns = self.settled_ns(now_ns, &view.parameters, view.state);
+            let now = view.parameters.now_ticks(now_ns);
+            let cost = view.parameters.ticks(booking.units);
+            let tat = token_bucket::give_back(view.state, now, cost);
+            if !is_last || tat == view.state {
+                return Step::Stay(None);
+            }
+            let units = view.balance_at(now, tat) - view.balance_at(now, view.state);
+            Step::Move(tat, Some(u64::try_from(units).unwrap_or(0)))
+        });
+        if let (None, Ok(told_ns)) = (back, lowered) {
+            self.last_told_ns.fetch_max(told_ns, Ordering::AcqRel);
+        }
+        drop(ledger);
+        back.unwrap_or(0)
+    }
+
+    /// As a cancelled reservation that everything still ahead was made after.
+    pub(super) fn refund_at(&self, n: u64, now_ns: impl Fn() -> u64) -> u64 {
+        self.give_back(&mut self.ledger.lock(), now_ns, 0, |_, view, _| {
+            let parameters = &view.parameters;
+            // Perhaps that is what it cost, and perhaps more.
+            let taken = self.at_least(parameters.ticks(n.min(parameters.most_overdrawn())));
+            (taken, u128::MAX)
+        })
+    }
+
+    /// What `ticks` have really cost, at the least, as it may drain faster.
+    fn at_least(&self, ticks: u128) -> u128 {
+        match self.drain_up_to {
+            1 => ticks,
+            faster => ticks / u128::from(faster),
+        }
+    }
+
+    /// A refund of `n` units that were granted at `at_ns`, but for what has flowed in again since: the bucket may have been
+    /// full but for them, and has then lost that.
+    pub(super) fn take_back_unknown(&self, at_ns: u64, n: u64, now_ns: impl Fn() -> u64) {
+        self.give_back(&mut self.ledger.lock(), now_ns, 0, |_, view, now| {
+            let parameters = &view.parameters;
+            let taken = self.at_least(parameters.ticks(n));
+            let full_at = parameters.now_ticks(at_ns) + taken;
+            (taken.min(full_at.saturating_sub(now)), u128::MAX)
+        });
+    }
+
+    /// `taken` says how many ticks were taken that are still missing, and how many since. If any were, somebody
+    /// may still have been told `told_ns`.
+    fn give_back(
+        &self,
+        ledger: &mut Ledger,
+        now_ns: impl Fn() -> u64,
+        told_ns: u64,
+        mut taken: impl FnMut(&Ledger, &View<'_>, u128) -> (u128, u128),
+    ) -> u64 {
+        let (units, given) = self.word.update_stored(now_ns(), |view| {
+            let parameters = &view.parameters;
+            // Read after the state, so that it is not older than the decisions in it.
+            let now_ns = self.settled_ns(now_ns(), parameters, view.state);
+            let now = parameters.now_ticks(now_ns);
+            let (taken, since) = taken(ledger, view, now);
+
+            let burst = parameters.burst_ticks();
+            let holes = ledger.holes_at(now_ns);
+            let told_ns = if since > 0 { told_ns } else { 0 };
+            let last_told_ns = Self::seen(&self.last_told_ns).max(told_ns);
+            let standing = if last_told_ns > 0 && now_ns <= last_told_ns {
+                let largest = match M::PAYS_AFTER {
+                    // Beside a reservation that may go into debt there is no room for anything given back.
+                    true => u64::MAX,
+                    false => Self::seen(self.largest_told(parameters.epoch)),
+                };
+                parameters.ticks(largest).min(since)
+            } else {
+                0
+            };
+            let room = if standing > 0 {
+                let room = burst.saturating_sub(holes.saturating_add(standing));
+                room - room % u128::from(parameters.unit_ticks)
+            } else {
+                taken
+            };
+            let tat = token_bucket::give_back(view.state, now, taken.min(room));
+            if tat == view.state {
+                return Step::Stay((0, None));
+            }
+            let units = view.balance_at(now, tat) - view.balance_at(now, view.state);
+            let back = view.state - tat;
+            let hole = (standing > 0).then_some((now_ns, last_told_ns));
+            let given = (since > 0).then_some((back, hole));
+            Step::Move(tat, (u64::try_from(units).unwrap_or(0), given))
+        });
+        if let Some((ticks, hole)) = given {
+            // Only the holder of the ledger writes it.
+            let given_back = self.given_back.load(Ordering::Acquire) + ticks;
+            self.given_back.store(given_back, Ordering::Release);
+            if let Some((now_ns, until_ns)) = hole {
+                ledger.leave_hole(now_ns, ticks, until_ns);
+            }
+        }
+        units
+    }
+}
+
+impl View<'_> {
+    /// The whole units that a bucket with `tat` would hold at `now`; negative in debt.
+    pub(super) fn balance_at(&self, now: u128, tat: u128) -> i128 {
+        let horizon = (now + self.parameters.burst_ticks()) as i128;
+        (horizon - tat.max(now) as i128).div_euclid(i128::from(self.parameters.unit_ticks))
+    }
+}

@@ -1,0 +1,203 @@
+//! What a bucket remembers beside its word, for those who give back and those who change the quota.
+//!
+//! # How much may be given back
+//!
+//! Two things are in the way of giving everything back.
+//!
+//! *What has flowed in again.* Tokens flow in first for those who took first. Had nobody taken
+//! before a reservation what was given back since it was made, its own tokens would have flowed in
+//! that much earlier. So with *T* for the arrival time that making it left and *G* for everything
+//! given back since (out of order: a cancelled reservation that nobody has taken after shifts no
+//! one), *T − G − now* is what is still missing of it, and no more comes back. *now* is the latest
+//! time that anybody has seen: by an older one, what has flowed in already would come back a second
+//! time.
+//!
+//! *Who was told a time.* A reservation that was told to wait keeps its time, whatever happens
+//! before it. Giving back from under it leaves a hole; newcomers may use the hole at the very
+//! instant for which it was told, and both together must not exceed the burst. With *X* for the
+//! holes that were left while anybody is still waiting for his time, and *m* for the largest
+//! reservation told for now or later and made after what is given back, *x* more keeps the promise
+//! if
+//!
+//! ```text
+//!     x + X + m ≤ burst
+//! ```
+//!
+//! That *m* is not known; the lesser of everything taken since and the largest reservation ever
+//! told to wait is not less.
+//!
+//! This gives back at least as much as `golang.org/x/time/rate` where one is cancelled, and it
+//! stays within the promise where several are, which that rule does not: burst 4 at 1 per second,
+//! reservations of 4, 4, 4 and 1 at time 0, then the third cancelled and the second: 5 go through
+//! at 9 s. That no short history of reservations and cancellations breaks the promise is checked by
+//! trying all of them (`flowgate_testkit::exhaustive`).
+
+use super::builder::Refill;
+use crate::limiter::reservation::Receipt;
+use crate::primitive::{AtomicU128, Ordering};
+use crate::quota::Quota;
+use crate::store::word::{BEFORE_ORIGIN, Parameters};
+use alloc::collections::VecDeque;
+
+/// Changes of quota that a reservation can outlive; after more, cancelling it gives back nothing.
+const REMEMBERED: usize = 16;
+
+#[derive(Debug)]
+pub(super) struct Ledger {
+    pub(super) quota: Quota,
+    /// What a quota that sets no burst stands for; none: its count.
+    pub(super) default_burst: Option<u64>,
+    pub(super) refill: Refill,
+    /// An instant at which an interval ends, if that is fixed; otherwise one begins with the way of refilling.
+    pub(super) aligned_ns: Option<i128>,
+    /// As it was set; follows the burst where it was not.
+    pub(super) max_debt: Option<u64>,
+    /// X: what was given back from under reservations that still stand, in ticks.
+    holes: u128,
+    /// When the last reservation that was ahead of a hole will have had its time.
+    holes_until_ns: u64,
+    changes: VecDeque<Change>,
+}
+
+/// One change of quota, as a pair of times that mean the same before and after.
+#[derive(Debug)]
+struct Change {
+    /// The epoch that it began.
+    epoch: u64,
+    before: u128,
+    after: u128,
+    /// What had been given back out of order until then, in ticks of all epochs.
+    given_back: u128,
+    old: Parameters,
+    new: Parameters,
+}
+
+pub(super) const fn default_debt(quota: &Quota) -> u64 {
+    quota.burst_units()
+}
+
+impl Ledger {
+    pub(super) const fn new(quota: Quota, default_burst: Option<u64>) -> Self {
+        Self {
+            quota,
+            default_burst,
+            refill: Refill::Continuous,
+            aligned_ns: None,
+            max_debt: None,
+            holes: 0,
+            holes_until_ns: 0,
+            changes: VecDeque::new(),
+        }
+    }
+
+    /// The parameters of `quota` from `now_ns` on, with everything credited that flowed in until then.
+    pub(super) fn parameters(&self, quota: &Quota, now_ns: u64) -> Parameters {
+        let max_debt = self
+            .max_debt
+            .unwrap_or(default_debt(quota))
+            .min(Parameters::most_debt(quota));
+        let mut parameters = Parameters::new(quota, max_debt);
+        if self.refill == Refill::Interval {
+            let interval_ns = u64::try_from(quota.period().as_nanos()).unwrap_or(u64::MAX);
+            let ends_ns = self.aligned_ns.unwrap_or(i128::from(now_ns));
+            parameters.interval_ns = interval_ns;
+            // Less than the interval.
+            parameters.grid_ns = Some(ends_ns.rem_euclid(i128::from(interval_ns)) as u64);
+            parameters.credited_ns = now_ns.min(BEFORE_ORIGIN - 1);
+        }
+        parameters
+    }
+
+    /// X at `now_ns`.
+    pub(super) fn holes_at(&self, now_ns: u64) -> u128 {
+        if now_ns <= self.holes_until_ns {
+            self.holes
+        } else {
+            0
+        }
+    }
+
+    /// Notes that `ticks` were given back before reservations of which the last is told `until_ns`.
+    pub(super) fn leave_hole(&mut self, now_ns: u64, ticks: u128, until_ns: u64) {
+        self.holes = self.holes_at(now_ns) + ticks;
+        self.holes_until_ns = until_ns;
+    }
+
+    /// Notes a change from `old` and `tat` to `new` and `new_tat`; `None` where the debt was
+    /// forgiven.
+    pub(super) fn note_change(
+        &mut self,
+        now_ns: u64,
+        (old, tat): (Parameters, u128),
+        (new, new_tat): (Parameters, u128),
+        given_back: u128,
+        comparable: bool,
+    ) {
+        if !comparable {
+            self.changes.clear();
+            self.holes = 0;
+            return;
+        }
+        let holes = self.holes_at(now_ns);
+        self.holes = new.tokens_up(&old, holes);
+        if self.changes.len() == REMEMBERED {
+            self.changes.pop_front();
+        }
+        self.changes.push_back(Change {
+            epoch: new.epoch,
+            before: tat,
+            after: new_tat,
+            given_back,
+            old,
+            new,
+        });
+    }
+
+    /// The arrival time that making the reservation would have left, had nobody taken before it what
+    /// was given back since, as a time of the epoch `current`; none if what lies between is
+    /// forgotten.
+    pub(super) fn full_at(
+        &self,
+        receipt: &Receipt,
+        given_back_now: &AtomicU128,
+        current: u64,
+    ) -> Option<i128> {
+        let mut epoch = receipt.epoch;
+        let mut full_at = receipt.state as i128;
+        let mut given_back = receipt.given_back;
+        for change in self
+            .changes
+            .iter()
+            .filter(|change| change.epoch > receipt.epoch)
+        {
+            if change.epoch != epoch + 1 {
+                return None;
+            }
+            full_at = full_at.saturating_sub_unsigned(change.given_back - given_back);
+            let later = (change.before as i128).saturating_sub(full_at);
+            let later = u128::try_from(later).unwrap_or(0);
+            let later = change.new.tokens_up(&change.old, later);
+            full_at = (change.after as i128).saturating_sub_unsigned(later);
+            (epoch, given_back) = (change.epoch, change.given_back);
+        }
+        let since = given_back_now.load(Ordering::Acquire) - given_back;
+        (epoch == current).then(|| full_at.saturating_sub_unsigned(since))
+    }
+}
+
+#[cfg(all(test, not(flowgate_loom)))]
+mod tests {
+    use super::*;
+
+    /// Whoever goes at that instant and a newcomer at the same one are held to one burst.
+    #[test]
+    fn c5_a_hole_counts_up_to_and_at_the_last_time_that_was_told() {
+        let mut ledger = Ledger::new(Quota::per_second(1), None);
+        ledger.leave_hole(0, 3, 9);
+        assert_eq!([0, 9, 10].map(|now_ns| ledger.holes_at(now_ns)), [3, 3, 0]);
+        ledger.leave_hole(9, 2, 20);
+        assert_eq!([20, 21].map(|now_ns| ledger.holes_at(now_ns)), [5, 0]);
+        ledger.leave_hole(21, 1, 30);
+        assert_eq!(ledger.holes_at(30), 1);
+    }
+}

@@ -1,0 +1,149 @@
+//! [`Unlimited`]: a limiter that limits nothing.
+
+use crate::clock::Clock;
+use crate::limiter::engine::{Engine, Request, Reserves, Times};
+use crate::limiter::reservation::{Booking, Receipt};
+use crate::limiter::{RateLimiter, Snapshot};
+use crate::primitive::const_unless_loom;
+use crate::verdict::Denied;
+use core::fmt;
+use core::time::Duration;
+
+/// Admits everything immediately and counts nothing: the limiter to plug in where none is wanted.
+///
+/// For code that takes a `&dyn Limiter` or an `Arc<dyn Limiter>` and should not have to ask whether there
+/// is one, and for tests of such code.
+///
+/// ```text
+///  ops ─▶─▶─▶▶▶─▶─▶▶──▶─▶▶▶▶▶▶▶▶▶─▶─▶   as they come
+/// ```
+///
+/// ```
+/// use flowgate::{Limiter, TokenBucket, Unlimited};
+///
+/// fn limiter(quota: Option<&str>) -> Result<Box<dyn Limiter>, flowgate::QuotaError> {
+///     Ok(match quota {
+///         Some(quota) => Box::new(TokenBucket::new(quota.parse()?)),
+///         None => Box::new(Unlimited::new()),
+///     })
+/// }
+/// let limiter = limiter(None)?;
+/// assert!((0..1000).all(|_| limiter.try_acquire().is_ok()));
+/// assert_eq!(limiter.snapshot().remaining, u64::MAX);
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+///
+/// It has no quota, no memory, and nothing that could be given back: there is no `refund`. Every amount is granted, and a
+/// reservation may be used immediately; cancelled, it gives all its units back. [`try_acquire`](RateLimiter::try_acquire) does
+/// not read the clock. No caller ever waits in its queue, but the queue can be [closed](crate::WaitQueue::close), like every other:
+/// then every request is refused.
+pub type Unlimited = RateLimiter<NoLimit>;
+
+/// No limit, and no state.
+#[derive(Debug)]
+pub struct NoLimit;
+
+impl Unlimited {
+    const_unless_loom! {
+        /// Creates a limiter on [`Clock::system`].
+        #[cfg(feature = "std")]
+        #[must_use]
+        pub const fn new() -> Self {
+            Self::over(NoLimit, Clock::system())
+        }
+    }
+
+    /// Creates a limiter on `clock`.
+    ///
+    /// ```
+    /// # use flowgate::{ManualClock, Unlimited};
+    /// let time = ManualClock::new();
+    /// let limiter = Unlimited::with_clock(&time);
+    /// assert_eq!(limiter.reserve_n(1_000)?.at(), time.now());
+    /// assert_eq!((limiter.take_up_to(7), limiter.available()), (7, u64::MAX));
+    /// # Ok::<(), flowgate::Denied>(())
+    /// ```
+    pub fn with_clock(clock: impl Into<Clock>) -> Self {
+        Self::over(NoLimit, clock.into())
+    }
+}
+
+impl Default for Unlimited {
+    fn default() -> Self {
+        Self::with_clock(Clock::default())
+    }
+}
+
+impl Engine for NoLimit {
+    const NAME: &'static str = "Unlimited";
+
+    fn limit(&self) -> u64 {
+        u64::MAX
+    }
+
+    #[inline(always)]
+    fn takes_unread(&self, _: Request, is_held: impl Fn() -> bool) -> bool {
+        !is_held()
+    }
+
+    #[inline]
+    fn take_token(&self, _: u64, door: impl Fn() -> Result<(), Denied>) -> Result<(), Denied> {
+        door()
+    }
+
+    #[inline]
+    fn take_units(
+        &self,
+        _: u64,
+        _: u64,
+        door: impl Fn() -> Result<(), Denied>,
+    ) -> Result<(), Denied> {
+        door()
+    }
+
+    fn take_up_to(&self, _: u64, n: u64, door: impl Fn() -> Result<(), Denied>) -> u64 {
+        door().map_or(0, |()| n)
+    }
+
+    fn available(&self, _: u64, door: impl Fn() -> Result<(), Denied>) -> u64 {
+        door().map_or(0, |()| u64::MAX)
+    }
+
+    fn snapshot(&self, _: u64) -> Snapshot {
+        Snapshot {
+            limit: u64::MAX,
+            remaining: u64::MAX,
+            reset_after: Duration::ZERO,
+        }
+    }
+
+    fn grant(&self, _: u64, _: u64) -> Result<(), Denied> {
+        Ok(())
+    }
+
+    fn delay(&self, _: u64, _: u128, _: u64) -> Result<(), Denied> {
+        Ok(())
+    }
+
+    fn take_back(&self, _: u64, _: u64, _: &[Receipt], _: &dyn Times) {}
+
+    fn describe(&self, _: &mut fmt::DebugStruct<'_, '_>) {}
+
+    fn reserves(&self) -> Option<&dyn Reserves> {
+        Some(self)
+    }
+}
+
+impl Reserves for NoLimit {
+    fn reserve(&self, now_ns: u64, n: Option<u64>, _: Option<u128>) -> Result<Booking, Denied> {
+        Ok(Booking {
+            units: n.unwrap_or(1),
+            at_ns: now_ns,
+            receipt: Receipt::default(),
+        })
+    }
+
+    fn revoke(&self, booking: &Booking, _: &dyn Times) -> u64 {
+        booking.units
+    }
+}
