@@ -4,8 +4,9 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use flowgate::{
-    ApproximateWindow, DecayingBucket, FixedWindow, Keyed, LeakyBucket, Limiter, PayAfter, Quota,
-    SegmentedWindow, SlidingWindow, Sometimes, Timestamp, TokenBucket, Unlimited, WarmUp,
+    ApproximateWindow, DecayingBucket, DualTokenBucket, FixedWindow, Keyed, LeakyBucket, Limiter,
+    PayAfter, Quota, Quotas, SegmentedWindow, SlidingWindow, Sometimes, Timestamp, TokenBucket,
+    Unlimited, WarmUp,
 };
 
 use crate::{BURST, Operation, operation, quota};
@@ -38,6 +39,8 @@ pub fn on_default_clock() -> Vec<Operation> {
         acquire!("leaky_bucket_refuse", full(LeakyBucket::new(one()))),
         acquire!("pay_after_admit", pay_after(bucket())),
         acquire!("pay_after_refuse", full(pay_after(one()))),
+        acquire!("dual_token_bucket_admit", dual(bucket())),
+        acquire!("dual_token_bucket_refuse", full(dual(one()))),
         // Cold, and as it rests at every call for longer than a permit costs, it stays so.
         acquire!("warm_up_admit_cold", warm_up(1_000_000_000, SECOND)),
         acquire!("warm_up_refuse", full(warm_up(1, HOUR))),
@@ -141,6 +144,12 @@ fn window(limit: u64, window: Duration) -> Quota {
 
 fn pay_after(quota: Quota) -> PayAfter {
     TokenBucket::new(quota).pay_after()
+}
+
+/// A quota, and one per day that is never the one to decide.
+fn dual(quota: Quota) -> DualTokenBucket {
+    let day = window(1_000_000_000, 24 * HOUR);
+    DualTokenBucket::new(Quotas::two(quota, day).expect("they fit"))
 }
 
 fn warm_up(count: u64, period: Duration) -> WarmUp {

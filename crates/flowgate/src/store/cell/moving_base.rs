@@ -15,20 +15,20 @@ pub(crate) trait MovingBase<const N: usize>: Parameters<N> {
     /// The bits of `state`; none if it is too far from the base.
     fn pack(&self, state: Self::State) -> Option<u128>;
 
+    /// Takes `n` units at `now_ns`: the new state, if there is one. To be inlined.
+    fn take(&self, state: Self::State, now_ns: u64, n: u64) -> Result<Option<Self::State>, Denied>;
+
     /// The same parameters with the base where `state` fits, and its bits.
     fn rebased(&self, state: Self::State) -> (Self, u128);
 }
 
 impl<P: MovingBase<N>, const N: usize> Cell<P, N> {
-    /// The decision: puts the state that `step` returns in place, if it returns one.
+    /// The decision: takes as many units as `units` says.
     #[inline(always)]
-    pub(crate) fn decide_state(
-        &self,
-        step: impl Fn(&P, P::State) -> Result<Option<P::State>, Denied>,
-    ) -> Result<(), Denied> {
+    pub(crate) fn take(&self, now_ns: u64, units: impl Fn(&P) -> u64) -> Result<(), Denied> {
         let decided = self.decide(|parameters, word| {
-            match step(parameters, parameters.unpack(word)) {
-                // A state that the word has no room for is for `decide_slowly`, and so is none.
+            match parameters.take(parameters.unpack(word), now_ns, units(parameters)) {
+                // A state that the word has no room for is for `take_slowly`, and so is none.
                 Ok(Some(state)) => parameters.pack(state).ok_or(None),
                 Ok(None) => Err(None),
                 Err(denied) => Err(Some(denied)),
@@ -37,19 +37,18 @@ impl<P: MovingBase<N>, const N: usize> Cell<P, N> {
         match decided {
             Ok(()) => Ok(()),
             Err(Some(denied)) => Err(denied),
-            Err(None) => self.decide_slowly(step),
+            Err(None) => self.take_slowly(now_ns, units),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn decide_slowly(
-        &self,
-        step: impl Fn(&P, P::State) -> Result<Option<P::State>, Denied>,
-    ) -> Result<(), Denied> {
-        self.update_state(|parameters, state| match step(parameters, state) {
-            Ok(next) => (next, Ok(())),
-            Err(denied) => (None, Err(denied)),
+    fn take_slowly(&self, now_ns: u64, units: impl Fn(&P) -> u64) -> Result<(), Denied> {
+        self.update_state(|parameters, state| {
+            match parameters.take(state, now_ns, units(parameters)) {
+                Ok(next) => (next, Ok(())),
+                Err(denied) => (None, Err(denied)),
+            }
         })
     }
 

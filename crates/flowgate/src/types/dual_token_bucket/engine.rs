@@ -8,6 +8,7 @@ use crate::limiter::reservation::{Booking, Receipt};
 use crate::primitive::{AtomicU64, Lock, Ordering, const_unless_loom};
 use crate::quota::Quotas;
 use crate::store::cell::Cell;
+use crate::store::cell::MovingBase as _;
 use crate::verdict::{Denied, duration_from_nanos};
 use core::fmt;
 
@@ -150,9 +151,8 @@ impl Engine for Dual {
     #[inline]
     fn take_token(&self, now_ns: u64, door: impl Fn() -> Result<(), Denied>) -> Result<(), Denied> {
         door()?;
-        self.cell.decide_state(|parameters, state| {
-            parameters.take(state, now_ns, parameters.units_per_token)
-        })
+        self.cell
+            .take(now_ns, |parameters| parameters.units_per_token)
     }
 
     #[inline]
@@ -205,8 +205,7 @@ impl Engine for Dual {
 
     #[inline(always)]
     fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
-        self.cell
-            .decide_state(|parameters, state| parameters.take(state, at_ns, n))
+        self.cell.take(at_ns, |_| n)
     }
 
     fn drain(&self, at_ns: u64, n: u64, _: u128, receipts: &mut [Receipt]) -> Result<(), Denied> {

@@ -16,6 +16,7 @@
 use crate::algorithm::dual_token_bucket::{self as algorithm, Bucket, Buckets, Shortage, State};
 use crate::quota::{Quota, Quotas, STATE_BITS, Share};
 use crate::store::cell;
+use crate::store::cell::MovingBase as _;
 use crate::verdict::Denied;
 
 /// How many words the parameters take.
@@ -132,6 +133,26 @@ impl cell::MovingBase<WORDS> for Parameters {
         Some(grains(0)? << self.shares[1].bits | grains(1)?)
     }
 
+    /// Before the last change of quotas, nothing is known to be there: a caller that has read the clock before it is refused
+    /// until the change, and then as long as it takes.
+    #[inline(always)]
+    fn take(&self, state: State, now_ns: u64, n: u64) -> Result<Option<State>, Denied> {
+        if n == 0 {
+            return Ok(None);
+        }
+        let smaller = algorithm::smaller(&self.buckets);
+        if n > self.buckets[smaller].burst_units {
+            return Err(self.never(n));
+        }
+        if now_ns < self.since_ns {
+            return Err(self.before_the_change(state, now_ns, n));
+        }
+        match algorithm::take(&self.buckets, state, now_ns, n) {
+            Ok(state) => Ok(Some(state)),
+            Err(shortage) => Err(denied(shortage)),
+        }
+    }
+
     fn rebased(&self, state: State) -> (Self, u128) {
         let horizon_ns = algorithm::horizon_ns(&self.buckets, state);
         let rebased = Self {
@@ -221,28 +242,6 @@ impl Parameters {
         match now_ns < self.since_ns {
             true => 0,
             false => algorithm::available(&self.buckets, state, now_ns),
-        }
-    }
-
-    /// Takes `n` units at `now_ns`: the new state, if there is one.
-    ///
-    /// Before the last change of quotas, nothing is known to be there: a caller that has read the clock before it is refused
-    /// until the change, and then as long as it takes.
-    #[inline(always)]
-    pub(super) fn take(&self, state: State, now_ns: u64, n: u64) -> Result<Option<State>, Denied> {
-        if n == 0 {
-            return Ok(None);
-        }
-        let smaller = algorithm::smaller(&self.buckets);
-        if n > self.buckets[smaller].burst_units {
-            return Err(self.never(n));
-        }
-        if now_ns < self.since_ns {
-            return Err(self.before_the_change(state, now_ns, n));
-        }
-        match algorithm::take(&self.buckets, state, now_ns, n) {
-            Ok(state) => Ok(Some(state)),
-            Err(shortage) => Err(denied(shortage)),
         }
     }
 

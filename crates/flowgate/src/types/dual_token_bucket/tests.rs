@@ -6,7 +6,7 @@ use crate::algorithm::dual_token_bucket::{self as algorithm, State};
 use crate::clock::{ManualClock, Timestamp};
 use crate::limiter::{At, Reservation};
 use crate::quota::Quotas;
-use crate::store::cell::Parameters as _;
+use crate::store::cell::{MovingBase as _, Parameters as _};
 use crate::verdict::Denied;
 use alloc::format;
 use alloc::string::{String, ToString};

@@ -8,6 +8,7 @@ use crate::limiter::reservation::{Booking, Receipt};
 use crate::primitive::Ordering;
 use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
+use crate::store::cell::MovingBase as _;
 use crate::verdict::Denied;
 use core::fmt;
 use core::time::Duration;
@@ -31,9 +32,8 @@ impl Engine for Warming {
     #[inline]
     fn take_token(&self, now_ns: u64, door: impl Fn() -> Result<(), Denied>) -> Result<(), Denied> {
         door()?;
-        self.cell.decide_state(|parameters, state| {
-            parameters.take(state, now_ns, parameters.units_per_token)
-        })
+        self.cell
+            .take(now_ns, |parameters| parameters.units_per_token)
     }
 
     #[inline]
@@ -44,8 +44,7 @@ impl Engine for Warming {
         door: impl Fn() -> Result<(), Denied>,
     ) -> Result<(), Denied> {
         door()?;
-        self.cell
-            .decide_state(|parameters, state| parameters.take(state, now_ns, n))
+        self.cell.take(now_ns, |_| n)
     }
 
     fn take_up_to(&self, now_ns: u64, n: u64, door: impl Fn() -> Result<(), Denied>) -> u64 {

@@ -16,6 +16,7 @@
 use crate::algorithm::warm_up::{Curve, State};
 use crate::quota::{Quota, QuotaError};
 use crate::store::cell;
+use crate::verdict::Denied;
 use core::time::Duration;
 
 /// How many words the parameters take.
@@ -110,6 +111,20 @@ impl cell::MovingBase<WORDS> for Parameters {
             grain => (state.stored + ((1 << grain) - 1)) >> grain,
         };
         Some(u128::from(from_base) << STORED_BITS | grains)
+    }
+
+    #[inline(always)]
+    fn take(&self, state: State, now_ns: u64, n: u64) -> Result<Option<State>, Denied> {
+        if n == 0 {
+            return Ok(None);
+        }
+        if n > self.burst_units {
+            return Err(self.never(n));
+        }
+        match self.curve.take(state, self.now(now_ns), n) {
+            Ok(state) => Ok(Some(state)),
+            Err(missing) => Err(Denied::later(missing, self.ticks_per_ns)),
+        }
     }
 
     fn rebased(&self, state: State) -> (Self, u128) {

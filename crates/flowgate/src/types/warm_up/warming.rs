@@ -5,7 +5,8 @@ use crate::algorithm::warm_up::State;
 use crate::limiter::reservation::Receipt;
 use crate::primitive::{AtomicU64, Lock};
 use crate::quota::{Quota, QuotaError};
-use crate::store::cell::{Cell, MovingBase as _, Parameters as _};
+use crate::store::cell::MovingBase as _;
+use crate::store::cell::{Cell, Parameters as _};
 use crate::verdict::Denied;
 use core::time::Duration;
 
@@ -110,21 +111,6 @@ impl Warming {
 }
 
 impl Parameters {
-    /// Takes `n` units at `now_ns`: the new state, if there is one.
-    #[inline(always)]
-    pub(super) fn take(&self, state: State, now_ns: u64, n: u64) -> Result<Option<State>, Denied> {
-        if n == 0 {
-            return Ok(None);
-        }
-        if n > self.burst_units {
-            return Err(self.never(n));
-        }
-        match self.curve.take(state, self.now(now_ns), n) {
-            Ok(state) => Ok(Some(state)),
-            Err(missing) => Err(Denied::later(missing, self.ticks_per_ns)),
-        }
-    }
-
     /// `after` without its last `n` units, before which `stored` was stored.
     pub(super) fn undone(&self, after: State, stored: u128, n: u64) -> Option<State> {
         let cost = self
