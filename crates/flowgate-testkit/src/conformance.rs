@@ -582,17 +582,27 @@ fn judge(
             // the newest time of anybody, or (where a refusal leaves no trace) of anybody who was
             // granted something, or of a handover. For a bucket, in the latter case, the callers' own times have to
             // do as well; a window decides a stale call at the newest time.
-            let all = safe(&brought_up_to_date(trace, |_| true));
+            let newest = brought_up_to_date(trace, |_| true);
+            let all = safe(&newest);
             let granted = || safe(&brought_up_to_date(trace, is_remembered));
             let own = || match setup.kind {
                 Kind::Bucket | Kind::PayAfter => by_own_times(setup, allowance.undated, trace),
                 _ => Ok(()),
             };
-            all.or_else(|what| {
-                granted()
-                    .and_then(|()| own())
-                    .map_err(|_| format!("with stale times brought up to date, {what}"))
-            })
+            // What stripes hold is settled by the newest time of anybody, from some operation on.
+            let settled = || {
+                allowance.undated > 0
+                    && (1..trace.len()).any(|from| {
+                        let mut switched = brought_up_to_date(&trace[..from], is_remembered);
+                        switched.extend_from_slice(&newest[from..]);
+                        safe(&switched).is_ok()
+                    })
+            };
+            match all {
+                Err(_) if granted().and_then(|()| own()).is_ok() || settled() => Ok(()),
+                Err(what) => Err(format!("with stale times brought up to date, {what}")),
+                Ok(()) => Ok(()),
+            }
         }
         Contract::C3 | Contract::C8 => Ok(()),
     }

@@ -88,25 +88,27 @@ impl Dual {
     /// more.
     ///
     /// If nothing was taken since, everything is as before. Otherwise each bucket gets back what it would have now, unless it
-    /// may have been full meanwhile.
+    /// may have been full meanwhile; what is known of other grants since is then worthless, so these are not undone any more.
     fn undo(&self, receipt: &Receipt, n: u64, times: &dyn Times) -> u64 {
-        self.cell.update_state(|parameters, state| {
-            if n == 0 || parameters.epoch != receipt.epoch {
-                return (None, 0);
+        if n == 0 {
+            return 0;
+        }
+        self.cell.reconfigure_state(|parameters, state| {
+            if parameters.epoch != receipt.epoch {
+                return (*parameters, state, 0);
             }
             let (before, made_ns) = (states(receipt), receipt.told_before_ns);
             let (after, _) = algorithm::reserve(&parameters.buckets, before, made_ns, n);
             let after = parameters.stored(after);
             if state == after {
-                return (Some(before), n);
+                return (*parameters, before, n);
             }
             let now_ns = self.settled_ns(times.latest_ns(), parameters, state);
-            if self.has_told(now_ns) {
-                return (None, 0);
-            }
-            let (undone, back) =
-                algorithm::undo(&parameters.buckets, state, (before, after), now_ns, n);
-            ((back > 0).then_some(undone), back)
+            let (undone, back) = match self.has_told(now_ns) {
+                true => (state, 0),
+                false => algorithm::undo(&parameters.buckets, state, (before, after), now_ns, n),
+            };
+            (parameters.after_giving(back), undone, back)
         })
     }
 }
@@ -293,16 +295,7 @@ impl Refunds for Dual {
                 true => (state, 0),
                 false => algorithm::give_back(&parameters.buckets, state, now_ns, n),
             };
-            // A receipt of an earlier grant might fit the state that this leaves.
-            let epoch = parameters.epoch + u64::from(back > 0);
-            (
-                Parameters {
-                    epoch,
-                    ..*parameters
-                },
-                state,
-                back,
-            )
+            (parameters.after_giving(back), state, back)
         });
         drop(quotas);
         back

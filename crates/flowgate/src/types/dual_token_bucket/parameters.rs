@@ -233,6 +233,15 @@ impl Parameters {
         State([stored(0), stored(1)])
     }
 
+    /// The same after `back` units were given back: receipts of earlier grants may fit the state that this leaves, or be wrong
+    /// about when a bucket was full.
+    pub(super) fn after_giving(&self, back: u64) -> Self {
+        Self {
+            epoch: self.epoch + u64::from(back > 0),
+            ..*self
+        }
+    }
+
     /// The most units in one request.
     pub(super) fn limit(&self) -> u64 {
         self.buckets[algorithm::smaller(&self.buckets)].burst_units
