@@ -29,6 +29,34 @@ pub enum Request {
     Overdraft(u64),
 }
 
+/// What a request asks for. A type, not a value, so that the decision on one token is compiled for that.
+pub trait Amount: Copy {
+    /// In units, of which a token is `units_per_token`.
+    fn units(self, units_per_token: impl Fn() -> u64) -> u64;
+}
+
+/// One token.
+#[derive(Clone, Copy, Debug)]
+pub struct Token;
+
+/// So many units.
+#[derive(Clone, Copy, Debug)]
+pub struct Units(pub(crate) u64);
+
+impl Amount for Token {
+    #[inline(always)]
+    fn units(self, units_per_token: impl Fn() -> u64) -> u64 {
+        units_per_token()
+    }
+}
+
+impl Amount for Units {
+    #[inline(always)]
+    fn units(self, _: impl Fn() -> u64) -> u64 {
+        self.0
+    }
+}
+
 /// The times that a change is settled by: a change of quota, a refund, a grant that is taken back. Read once the state is known,
 /// so that they are not older than the decisions in it.
 pub trait Times {
@@ -107,26 +135,49 @@ pub trait Engine: fmt::Debug + Send + Sync + 'static {
         let _ = (now_ns, request);
     }
 
+    /// Takes `amount`, all or none, as no waiter is ahead.
+    #[doc(hidden)]
+    fn decide(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied>;
+
+    /// Takes the available units, up to `n`, as no waiter is ahead; returns how many.
+    #[doc(hidden)]
+    fn take_most(&self, now_ns: u64, n: u64) -> u64;
+
     /// Takes one token.
     #[doc(hidden)]
-    fn take_token(&self, now_ns: u64, door: impl Fn() -> Result<(), Denied>) -> Result<(), Denied>;
+    #[inline(always)]
+    fn take_token(&self, now_ns: u64, door: impl Fn() -> Result<(), Denied>) -> Result<(), Denied> {
+        door()?;
+        self.decide(now_ns, Token)
+    }
 
     /// Takes `n` units, all or none.
     #[doc(hidden)]
+    #[inline(always)]
     fn take_units(
         &self,
         now_ns: u64,
         n: u64,
         door: impl Fn() -> Result<(), Denied>,
-    ) -> Result<(), Denied>;
+    ) -> Result<(), Denied> {
+        if n == 0 {
+            return Ok(());
+        }
+        door()?;
+        self.decide(now_ns, Units(n))
+    }
 
     /// Takes the available units, up to `n`; returns how many.
     #[doc(hidden)]
-    fn take_up_to(&self, now_ns: u64, n: u64, door: impl Fn() -> Result<(), Denied>) -> u64;
+    fn take_up_to(&self, now_ns: u64, n: u64, door: impl Fn() -> Result<(), Denied>) -> u64 {
+        door().map_or(0, |()| self.take_most(now_ns, n))
+    }
 
     /// How many units can be taken.
     #[doc(hidden)]
-    fn available(&self, now_ns: u64, door: impl Fn() -> Result<(), Denied>) -> u64;
+    fn available(&self, now_ns: u64, door: impl Fn() -> Result<(), Denied>) -> u64 {
+        door().map_or(0, |()| self.snapshot(now_ns).remaining)
+    }
 
     /// Limit, available units and time until reset, as no waiter is ahead.
     #[doc(hidden)]
@@ -146,12 +197,14 @@ pub trait Engine: fmt::Debug + Send + Sync + 'static {
 
     /// Grants `n` units at the time `at_ns`, which may have passed, to the head of the queue.
     #[doc(hidden)]
-    fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied>;
+    fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
+        self.decide(at_ns, Units(n))
+    }
 
     /// Grants `n` units to a caller that found no waiters, at its own time.
     #[doc(hidden)]
     fn take(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
-        self.grant(now_ns, n)
+        self.decide(now_ns, Units(n))
     }
 
     /// [`grant`](Self::grant) while `level` units are waited for; fills in what can be revoked later.
@@ -193,27 +246,27 @@ pub trait Engine: fmt::Debug + Send + Sync + 'static {
         let _ = is_held;
     }
 
-    /// The engine's own fields for `Debug`.
+    /// The engine's own fields for `Debug`, beside the quota.
     #[doc(hidden)]
-    fn describe(&self, fields: &mut fmt::DebugStruct<'_, '_>);
-
-    /// Its reservations, if it has them.
-    #[doc(hidden)]
-    fn reserves(&self) -> Option<&dyn Reserves> {
-        None
+    fn describe(&self, fields: &mut fmt::DebugStruct<'_, '_>) {
+        let _ = fields;
     }
 
-    /// Its refunds of what was taken at an unknown time, if it has them.
+    /// What it can do besides, for code that does not know its type.
     #[doc(hidden)]
-    fn refunds(&self) -> Option<&dyn Refunds> {
-        None
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities::default()
     }
+}
 
-    /// Its quota, if a quota describes it.
-    #[doc(hidden)]
-    fn requotas(&self) -> Option<&dyn Requotas> {
-        None
-    }
+/// What an engine can do besides deciding.
+#[derive(Clone, Copy, Default)]
+#[expect(missing_debug_implementations, reason = "nobody can look at it")]
+pub struct Capabilities<'a> {
+    pub(crate) reserves: Option<&'a dyn Reserves>,
+    /// Refunds of what was taken at an unknown time.
+    pub(crate) refunds: Option<&'a dyn Refunds>,
+    pub(crate) requotas: Option<&'a dyn Requotas>,
 }
 
 /// Engines that can promise a time: the units are taken now and used later. Sealed.

@@ -392,6 +392,9 @@ impl<E: Engine + Requotas> RateLimiter<E> {
 impl<E: Engine> fmt::Debug for RateLimiter<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = f.debug_struct(E::NAME);
+        if let Some(requotas) = self.engine.capabilities().requotas {
+            fields.field("quota", &requotas.quota());
+        }
         self.engine.describe(&mut fields);
         fields
             .field("available", &self.available())

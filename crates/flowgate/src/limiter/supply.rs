@@ -70,7 +70,7 @@ impl<E: Engine> Supply for RateLimiter<E> {
 
 impl<E: Engine> Revoke for RateLimiter<E> {
     fn revoke(&self, booking: &Booking, now: Option<Timestamp>) -> u64 {
-        let Some(reserves) = self.engine.reserves() else {
+        let Some(reserves) = self.engine.capabilities().reserves else {
             return 0;
         };
         let _change = self.queue.change(self);
@@ -113,7 +113,7 @@ impl<E: Engine> Limiter for RateLimiter<E> {
     }
 
     fn reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
-        let reserves = self.engine.reserves()?;
+        let reserves = self.engine.capabilities().reserves?;
         let at = self.at_now();
         let booking = at
             .pass(Some(n))
@@ -145,14 +145,14 @@ impl<E: Engine> Limiter for RateLimiter<E> {
     }
 
     fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
-        let requotas = self.engine.requotas();
+        let requotas = self.engine.capabilities().requotas;
         let requotas = requotas.ok_or_else(QuotaError::not_by_quota)?;
         let _change = self.queue.reconfigure(self);
         requotas.set_quota(quota, &self.clock)
     }
 
     fn refund(&self, n: u64) -> u64 {
-        let Some(refunds) = self.engine.refunds() else {
+        let Some(refunds) = self.engine.capabilities().refunds else {
             return 0;
         };
         let _change = self.queue.change(self);

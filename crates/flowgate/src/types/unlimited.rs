@@ -1,12 +1,11 @@
 //! [`Unlimited`]: a limiter that limits nothing.
 
 use crate::clock::Clock;
-use crate::limiter::engine::{Engine, Request, Reserves, Times};
+use crate::limiter::engine::{Amount, Capabilities, Engine, Request, Reserves, Times};
 use crate::limiter::reservation::{Booking, Receipt};
 use crate::limiter::{RateLimiter, Snapshot};
 use crate::primitive::const_unless_loom;
 use crate::verdict::Denied;
-use core::fmt;
 use core::time::Duration;
 
 /// Admits everything immediately and counts nothing: the limiter to plug in where none is wanted.
@@ -86,27 +85,13 @@ impl Engine for NoLimit {
         !is_held()
     }
 
-    #[inline]
-    fn take_token(&self, _: u64, door: impl Fn() -> Result<(), Denied>) -> Result<(), Denied> {
-        door()
+    #[inline(always)]
+    fn decide(&self, _: u64, _: impl Amount) -> Result<(), Denied> {
+        Ok(())
     }
 
-    #[inline]
-    fn take_units(
-        &self,
-        _: u64,
-        _: u64,
-        door: impl Fn() -> Result<(), Denied>,
-    ) -> Result<(), Denied> {
-        door()
-    }
-
-    fn take_up_to(&self, _: u64, n: u64, door: impl Fn() -> Result<(), Denied>) -> u64 {
-        door().map_or(0, |()| n)
-    }
-
-    fn available(&self, _: u64, door: impl Fn() -> Result<(), Denied>) -> u64 {
-        door().map_or(0, |()| u64::MAX)
+    fn take_most(&self, _: u64, n: u64) -> u64 {
+        n
     }
 
     fn snapshot(&self, _: u64) -> Snapshot {
@@ -117,20 +102,17 @@ impl Engine for NoLimit {
         }
     }
 
-    fn grant(&self, _: u64, _: u64) -> Result<(), Denied> {
-        Ok(())
-    }
-
     fn delay(&self, _: u64, _: u128, _: u64) -> Result<(), Denied> {
         Ok(())
     }
 
     fn take_back(&self, _: u64, _: u64, _: &[Receipt], _: &dyn Times) {}
 
-    fn describe(&self, _: &mut fmt::DebugStruct<'_, '_>) {}
-
-    fn reserves(&self) -> Option<&dyn Reserves> {
-        Some(self)
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            reserves: Some(self),
+            ..Capabilities::default()
+        }
     }
 }
 

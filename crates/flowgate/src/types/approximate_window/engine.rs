@@ -3,14 +3,13 @@
 use super::parameters::{LIMIT_END, Parameters, pack, parameters_for, unpack};
 use crate::algorithm::approximate_window::{State, Wait};
 use crate::limiter::Snapshot;
-use crate::limiter::engine::{Engine, Refunds, Request, Requotas, Times};
+use crate::limiter::engine::{Amount, Capabilities, Engine, Refunds, Request, Requotas, Times};
 use crate::limiter::reservation::Receipt;
 use crate::primitive::{AtomicU64, Lock, Ordering};
 use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
 use crate::store::cell::{Cell, Step};
 use crate::verdict::{Denied, duration_from_nanos};
-use core::fmt;
 
 /// A window estimated from two counters.
 #[derive(Debug)]
@@ -62,31 +61,7 @@ impl Engine for Approximate {
         self.newest_ns.fetch_max(now_ns, Ordering::AcqRel);
     }
 
-    #[inline]
-    fn take_token(&self, now_ns: u64, door: impl Fn() -> Result<(), Denied>) -> Result<(), Denied> {
-        door()?;
-        self.cell
-            .decide(|parameters, bits| parameters.take(bits, now_ns, parameters.units_per_token))
-    }
-
-    #[inline]
-    fn take_units(
-        &self,
-        now_ns: u64,
-        n: u64,
-        door: impl Fn() -> Result<(), Denied>,
-    ) -> Result<(), Denied> {
-        if n == 0 {
-            return Ok(());
-        }
-        door()?;
-        self.take(now_ns, n)
-    }
-
-    fn take_up_to(&self, now_ns: u64, n: u64, door: impl Fn() -> Result<(), Denied>) -> u64 {
-        if door().is_err() {
-            return 0;
-        }
+    fn take_most(&self, now_ns: u64, n: u64) -> u64 {
         self.cell.update(|parameters, bits| {
             let state = unpack(bits).at(now_ns, parameters.window.length_ns);
             match n.min(state.room(now_ns, parameters.window)) {
@@ -100,11 +75,12 @@ impl Engine for Approximate {
         })
     }
 
-    fn available(&self, now_ns: u64, door: impl Fn() -> Result<(), Denied>) -> u64 {
-        match door() {
-            Ok(()) => self.snapshot(now_ns).remaining,
-            Err(_) => 0,
-        }
+    #[inline(always)]
+    fn decide(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied> {
+        self.cell.decide(|parameters, bits| {
+            let n = amount.units(|| parameters.units_per_token);
+            parameters.take(bits, now_ns, n)
+        })
     }
 
     fn snapshot(&self, now_ns: u64) -> Snapshot {
@@ -125,12 +101,6 @@ impl Engine for Approximate {
     fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
         let cell = &self.cell;
         cell.decide(|parameters, bits| parameters.take_dated(bits, at_ns, n))
-    }
-
-    #[inline(always)]
-    fn take(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
-        let cell = &self.cell;
-        cell.decide(|parameters, bits| parameters.take(bits, now_ns, n))
     }
 
     fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
@@ -164,16 +134,12 @@ impl Engine for Approximate {
         });
     }
 
-    fn describe(&self, fields: &mut fmt::DebugStruct<'_, '_>) {
-        fields.field("quota", &self.quota());
-    }
-
-    fn refunds(&self) -> Option<&dyn Refunds> {
-        Some(self)
-    }
-
-    fn requotas(&self) -> Option<&dyn Requotas> {
-        Some(self)
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            refunds: Some(self),
+            requotas: Some(self),
+            ..Capabilities::default()
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::level::Decaying;
 use super::parameters::{Parameters, pack, unpack};
 use crate::limiter::Snapshot;
-use crate::limiter::engine::{Engine, Times};
+use crate::limiter::engine::{Amount, Engine, Times};
 use crate::limiter::reservation::Receipt;
 use crate::store::cell::Step;
 use crate::verdict::{Denied, duration_from_nanos};
@@ -17,30 +17,7 @@ impl Engine for Decaying {
         self.bucket().capacity()
     }
 
-    #[inline]
-    fn take_token(&self, now_ns: u64, door: impl Fn() -> Result<(), Denied>) -> Result<(), Denied> {
-        door()?;
-        self.take_now(now_ns, 1)
-    }
-
-    #[inline]
-    fn take_units(
-        &self,
-        now_ns: u64,
-        n: u64,
-        door: impl Fn() -> Result<(), Denied>,
-    ) -> Result<(), Denied> {
-        if n == 0 {
-            return Ok(());
-        }
-        door()?;
-        self.take_now(now_ns, n)
-    }
-
-    fn take_up_to(&self, now_ns: u64, n: u64, door: impl Fn() -> Result<(), Denied>) -> u64 {
-        if door().is_err() {
-            return 0;
-        }
+    fn take_most(&self, now_ns: u64, n: u64) -> u64 {
         self.cell.update(|Parameters(bucket), bits| {
             let n = n.min(self.room(now_ns, bucket, bits));
             match unpack(bits).take(now_ns, n, bucket) {
@@ -50,12 +27,9 @@ impl Engine for Decaying {
         })
     }
 
-    fn available(&self, now_ns: u64, door: impl Fn() -> Result<(), Denied>) -> u64 {
-        if door().is_err() {
-            return 0;
-        }
-        let (Parameters(bucket), bits) = self.cell.view();
-        self.room(now_ns, &bucket, bits)
+    #[inline(always)]
+    fn decide(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied> {
+        self.take_now(now_ns, amount)
     }
 
     fn snapshot(&self, now_ns: u64) -> Snapshot {
@@ -71,10 +45,6 @@ impl Engine for Decaying {
 
     fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
         self.take_dated(at_ns, n)
-    }
-
-    fn take(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
-        self.take_now(now_ns, n)
     }
 
     fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {

@@ -4,6 +4,7 @@ use super::parameters::{Parameters, checked, pack, unpack};
 use super::past::Pasts;
 use crate::algorithm::decaying_bucket::{Bucket, State};
 use crate::algorithm::half_life::PER_LN_2;
+use crate::limiter::engine::Amount;
 use crate::primitive::{AtomicU64, Lock, Ordering};
 use crate::quota::QuotaError;
 use crate::store::cell::{Cell, Step};
@@ -81,7 +82,8 @@ impl Decaying {
 
     /// Pours in `n` units at `now_ns`, or counted as then if that is before the last admission.
     #[inline(always)]
-    pub(super) fn take_now(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+    pub(super) fn take_now(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied> {
+        let n = amount.units(|| 1);
         let taken = self.cell.decide(|parameters, bits| {
             // Then it may also be before the last change.
             match now_ns < unpack(bits).time_ns {

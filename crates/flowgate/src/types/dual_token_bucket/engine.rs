@@ -3,7 +3,7 @@
 use super::parameters::{Parameters, WORDS};
 use crate::algorithm::dual_token_bucket::{self as algorithm, State};
 use crate::limiter::Snapshot;
-use crate::limiter::engine::{Engine, Refunds, Request, Reserves, Times};
+use crate::limiter::engine::{Amount, Capabilities, Engine, Refunds, Request, Reserves, Times};
 use crate::limiter::reservation::{Booking, Receipt};
 use crate::primitive::{AtomicU64, Lock, Ordering, const_unless_loom};
 use crate::quota::Quotas;
@@ -150,31 +150,7 @@ impl Engine for Dual {
         }
     }
 
-    #[inline]
-    fn take_token(&self, now_ns: u64, door: impl Fn() -> Result<(), Denied>) -> Result<(), Denied> {
-        door()?;
-        self.cell
-            .take(now_ns, |parameters| parameters.units_per_token)
-    }
-
-    #[inline]
-    fn take_units(
-        &self,
-        now_ns: u64,
-        n: u64,
-        door: impl Fn() -> Result<(), Denied>,
-    ) -> Result<(), Denied> {
-        if n == 0 {
-            return Ok(());
-        }
-        door()?;
-        self.grant(now_ns, n)
-    }
-
-    fn take_up_to(&self, now_ns: u64, n: u64, door: impl Fn() -> Result<(), Denied>) -> u64 {
-        if door().is_err() {
-            return 0;
-        }
+    fn take_most(&self, now_ns: u64, n: u64) -> u64 {
         self.cell.update_state(|parameters, state| {
             let n = n.min(parameters.available(state, now_ns));
             match parameters.take(state, now_ns, n) {
@@ -184,11 +160,11 @@ impl Engine for Dual {
         })
     }
 
-    fn available(&self, now_ns: u64, door: impl Fn() -> Result<(), Denied>) -> u64 {
-        match door() {
-            Ok(()) => self.snapshot(now_ns).remaining,
-            Err(_) => 0,
-        }
+    #[inline(always)]
+    fn decide(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied> {
+        self.cell.take(now_ns, |parameters| {
+            amount.units(|| parameters.units_per_token)
+        })
     }
 
     fn snapshot(&self, now_ns: u64) -> Snapshot {
@@ -203,11 +179,6 @@ impl Engine for Dual {
             remaining: parameters.available(state, now_ns),
             reset_after,
         }
-    }
-
-    #[inline(always)]
-    fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
-        self.cell.take(at_ns, |_| n)
     }
 
     fn drain(&self, at_ns: u64, n: u64, _: u128, receipts: &mut [Receipt]) -> Result<(), Denied> {
@@ -241,12 +212,12 @@ impl Engine for Dual {
         fields.field("quotas", &*self.quotas.lock());
     }
 
-    fn reserves(&self) -> Option<&dyn Reserves> {
-        Some(self)
-    }
-
-    fn refunds(&self) -> Option<&dyn Refunds> {
-        Some(self)
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            reserves: Some(self),
+            refunds: Some(self),
+            ..Capabilities::default()
+        }
     }
 }
 

@@ -3,14 +3,13 @@
 use super::{Settings, Windows};
 use crate::algorithm::fixed_window;
 use crate::limiter::Snapshot;
-use crate::limiter::engine::{Engine, Refunds, Request, Requotas, Times};
+use crate::limiter::engine::{Amount, Capabilities, Engine, Refunds, Request, Requotas, Times};
 use crate::limiter::reservation::Receipt;
 use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
 use crate::store::thread_number::thread_number;
 use crate::store::word::{self, Centre, Rule, Step, View};
 use crate::verdict::Denied;
-use core::fmt;
 use core::time::Duration;
 
 impl Engine for Windows {
@@ -49,15 +48,13 @@ impl Engine for Windows {
         self.word.take_units(now_ns, n, door)
     }
 
-    fn take_up_to(&self, now_ns: u64, n: u64, door: impl Fn() -> Result<(), Denied>) -> u64 {
-        self.draw(now_ns, 0, n, door).unwrap_or(0)
+    fn decide(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied> {
+        let n = amount.units(|| self.token());
+        self.word.take_units(now_ns, n, || Ok(()))
     }
 
-    fn available(&self, now_ns: u64, door: impl Fn() -> Result<(), Denied>) -> u64 {
-        match door() {
-            Ok(()) => self.word.look(now_ns, |view| view.left()),
-            Err(_) => 0,
-        }
+    fn take_most(&self, now_ns: u64, n: u64) -> u64 {
+        self.draw(now_ns, 0, n, || Ok(())).unwrap_or(0)
     }
 
     fn snapshot(&self, now_ns: u64) -> Snapshot {
@@ -140,16 +137,12 @@ impl Engine for Windows {
         self.word.hold(is_held);
     }
 
-    fn describe(&self, fields: &mut fmt::DebugStruct<'_, '_>) {
-        fields.field("quota", &self.quota());
-    }
-
-    fn refunds(&self) -> Option<&dyn Refunds> {
-        Some(self)
-    }
-
-    fn requotas(&self) -> Option<&dyn Requotas> {
-        Some(self)
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            refunds: Some(self),
+            requotas: Some(self),
+            ..Capabilities::default()
+        }
     }
 }
 

@@ -2,7 +2,6 @@
 
 mod builder;
 mod count;
-mod engine;
 #[cfg(all(test, flowgate_loom))]
 mod model;
 mod past;

@@ -56,10 +56,15 @@
 
 use super::count::{Before, Tally};
 use super::past::{Past, Sum};
+use crate::limiter::Snapshot;
+use crate::limiter::engine::{Amount, Capabilities, Engine, Refunds, Requotas, Times};
+use crate::limiter::reservation::Receipt;
 use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering};
+use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
 use crate::store::ring::{Ring, last_that};
-use crate::verdict::Denied;
+use crate::verdict::{Denied, duration_from_nanos};
+use core::fmt;
 
 pub(super) const MAX_SEGMENTS: u64 = 1024;
 /// Beside one for each segment of a window: the last before it, and one that is being closed.
@@ -100,6 +105,198 @@ struct View {
     segment: u64,
     /// The first segment that counts.
     first: u64,
+}
+
+impl Engine for Segments {
+    const NAME: &'static str = "SegmentedWindow";
+
+    /// How many units one token is.
+    fn token(&self) -> u64 {
+        self.token.load(Ordering::Acquire)
+    }
+
+    fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    fn decide(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied> {
+        let token = || self.token.load(Ordering::Acquire);
+        self.take_some(now_ns, || amount.units(token))
+    }
+
+    /// Takes what there is, up to `n` units.
+    fn take_most(&self, now_ns: u64, n: u64) -> u64 {
+        loop {
+            let view = self.view(now_ns);
+            if self.is_before_change(now_ns) {
+                return self.take_up_to_before(now_ns, n);
+            }
+            let (place, left) = self.last_left(&view);
+            let n = n.min(view.available(left));
+            if n == 0 {
+                if self.stands(&view) {
+                    return 0;
+                }
+            } else if self.append(&view, n) {
+                self.left.store(place, Ordering::Relaxed);
+                return n;
+            }
+        }
+    }
+
+    fn snapshot(&self, now_ns: u64) -> Snapshot {
+        let (limit, remaining, empty_ns) = self.seen(now_ns);
+        Snapshot {
+            limit,
+            remaining,
+            reset_after: duration_from_nanos(empty_ns),
+        }
+    }
+
+    fn policy(&self) -> Option<Policy> {
+        Some(Policy::new(self.quota(), false))
+    }
+
+    /// Takes `n` units for somebody in the queue, to whom the grant is dated `at_ns`.
+    fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
+        if n == 0 {
+            return Ok(());
+        }
+        self.take_by(|at_ns| self.view(at_ns).dated(at_ns), at_ns, || n)
+    }
+
+    /// What [`grant`](Engine::grant) would answer if `ahead` units were taken first, each as soon as it can be.
+    ///
+    /// A unit comes a window and a segment, at the least, after the segment of the one that is the limit's number of
+    /// units before it.
+    fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
+        self.look_by(|at_ns| self.view(at_ns).dated(at_ns), at_ns, ahead, n)
+    }
+
+    /// What [`look`](Engine::look) would answer.
+    fn look(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+        self.look_by(|now_ns| self.view(now_ns), now_ns, 0, n)
+    }
+
+    /// Takes `n` units back that were admitted at `at_ns`: out of the sum of their segment, and of those after it.
+    fn take_back(&self, at_ns: u64, n: u64, _: &[Receipt], _: &dyn Times) {
+        let _config = self.config.lock();
+        let word = self.freeze();
+        let segment = at_ns / self.segment_ns();
+        let oldest = word.place().wrapping_sub(self.ring.len() - 1);
+        let end = self.ring.len() - 1;
+        let tally = |after: u64| match after == end {
+            true => word,
+            false => self.tally(oldest.wrapping_add(after)),
+        };
+        let is_before = |after: u64| tally(after).is_before(segment);
+        let mut out = 0;
+        if is_before(0) {
+            let last = last_that(0, end, is_before);
+            let (before, own) = (tally(last), tally(last + 1));
+            if own.segment() == segment && !before.is_before_made_up() {
+                out = n.min(own.units_since(before));
+                for after in last + 1..end {
+                    let place = oldest.wrapping_add(after);
+                    self.ring.store(place, tally(after).less(out).0);
+                }
+            }
+        }
+        // Release: pairs with the Acquire loads of those who then find the ring changed.
+        self.word.store(word.less(out).0, Ordering::Release);
+    }
+
+    fn describe(&self, fields: &mut fmt::DebugStruct<'_, '_>) {
+        fields.field("segments", &self.count());
+    }
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            refunds: Some(self),
+            requotas: Some(self),
+            ..Capabilities::default()
+        }
+    }
+}
+
+impl Refunds for Segments {
+    /// Takes back up to `n` units of the newest segment, if it is in the window and all of them were taken: how many
+    /// these were.
+    fn refund(&self, n: u64, times: &dyn Times) -> u64 {
+        let now_ns = times.latest_ns();
+        loop {
+            let view = self.view(now_ns);
+            let before = self.tally(view.word.place().wrapping_sub(1));
+            let own = match view.word.segment() < view.first || before.is_before_made_up() {
+                true => 0,
+                false => view.word.units_since(before),
+            };
+            let n = n.min(own);
+            let done = match n {
+                0 => self.stands(&view),
+                _ => self.swap(view.word, view.word.less(n)),
+            };
+            if done {
+                return n;
+            }
+        }
+    }
+}
+
+impl Requotas for Segments {
+    fn quota(&self) -> Quota {
+        self.config.lock().quota
+    }
+
+    /// Replaces the quota.
+    fn set_quota(&self, quota: Quota, times: &dyn Times) -> Result<(), QuotaError> {
+        let (limit, window_ns) = quota.window()?;
+        self.check_limit(limit)?;
+        if window_ns < self.count {
+            return Err(QuotaError::out_of_range(
+                "a window in nanoseconds",
+                window_ns,
+                self.count,
+                u64::MAX,
+            ));
+        }
+        let segment_ns = window_ns.div_ceil(self.count);
+        let mut config = self.config.lock();
+        let scale = config.quota.scale();
+        if quota.scale() != scale {
+            return Err(QuotaError::out_of_range(
+                "units per token",
+                quota.scale(),
+                scale,
+                scale,
+            ));
+        }
+        let word = self.freeze();
+        let mut new = word.next_epoch();
+        // Read after the word, so that they are not older than the decisions in it.
+        let (now_ns, latest_ns) = (times.now_ns(), times.latest_ns());
+        // Not before a time that something was admitted at, nor before the change before.
+        let newest_end_ns = word
+            .segment()
+            .saturating_add(1)
+            .saturating_mul(self.segment_ns());
+        let since_ns = now_ns.max(latest_ns.min(newest_end_ns));
+        let since_ns = since_ns.max(config.past.until_ns());
+        let before = (self.limit(), self.segment_ns());
+        config.past.replace(since_ns, before, self.sums(word));
+        if segment_ns != self.segment_ns() {
+            new = self.recount(new, (since_ns, latest_ns), segment_ns);
+            self.segment_ns.store(segment_ns, Ordering::Release);
+        }
+        self.since_ns.store(since_ns, Ordering::Release);
+        self.limit.store(limit, Ordering::Release);
+        self.token.store(quota.scale(), Ordering::Release);
+        config.quota = quota;
+        // Release: pairs with the Acquire loads that then find the parameters stored.
+        self.word.store(new.0, Ordering::Release);
+        Ok(())
+    }
 }
 
 impl Segments {
@@ -152,21 +349,8 @@ impl Segments {
         Tally::UNITS_END / self.ring.len() - 1
     }
 
-    pub(super) fn quota(&self) -> Quota {
-        self.config.lock().quota
-    }
-
     pub(super) fn count(&self) -> u64 {
         self.count
-    }
-
-    pub(super) fn limit(&self) -> u64 {
-        self.limit.load(Ordering::Acquire)
-    }
-
-    /// How many units one token is.
-    pub(super) fn token(&self) -> u64 {
-        self.token.load(Ordering::Acquire)
     }
 
     pub(super) fn segment_ns(&self) -> u64 {
@@ -178,31 +362,8 @@ impl Segments {
         self.ring.bytes() + self.config.lock().past.bytes()
     }
 
-    /// Takes one token.
-    #[inline]
-    pub(super) fn take_token(&self, now_ns: u64) -> Result<(), Denied> {
-        self.take(now_ns, || self.token.load(Ordering::Acquire))
-    }
-
-    /// Takes `n` units.
-    #[inline]
-    pub(super) fn take_units(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
-        if n == 0 {
-            return Ok(());
-        }
-        self.take(now_ns, || n)
-    }
-
-    /// Takes `n` units for somebody in the queue, to whom the grant is dated `at_ns`.
-    pub(super) fn take_dated(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
-        if n == 0 {
-            return Ok(());
-        }
-        self.take_by(|at_ns| self.view(at_ns).dated(at_ns), at_ns, || n)
-    }
-
     #[inline(always)]
-    fn take(&self, now_ns: u64, units: impl Fn() -> u64) -> Result<(), Denied> {
+    fn take_some(&self, now_ns: u64, units: impl Fn() -> u64) -> Result<(), Denied> {
         self.take_by(|now_ns| self.view(now_ns), now_ns, units)
     }
 
@@ -326,19 +487,6 @@ impl Segments {
         }
     }
 
-    /// What [`take_dated`](Self::take_dated) would answer if `ahead` units were taken first, each as soon as it can be.
-    ///
-    /// A unit comes a window and a segment, at the least, after the segment of the one that is the limit's number of
-    /// units before it.
-    pub(super) fn look_ahead(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
-        self.look_by(|at_ns| self.view(at_ns).dated(at_ns), at_ns, ahead, n)
-    }
-
-    /// What [`take_units`](Self::take_units) would answer.
-    pub(super) fn foretell(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
-        self.look_by(|now_ns| self.view(now_ns), now_ns, 0, n)
-    }
-
     fn look_by(
         &self,
         view_at: impl Fn(u64) -> View,
@@ -401,26 +549,6 @@ impl Segments {
         }
     }
 
-    /// Takes what there is, up to `n` units.
-    pub(super) fn take_up_to(&self, now_ns: u64, n: u64) -> u64 {
-        loop {
-            let view = self.view(now_ns);
-            if self.is_before_change(now_ns) {
-                return self.take_up_to_before(now_ns, n);
-            }
-            let (place, left) = self.last_left(&view);
-            let n = n.min(view.available(left));
-            if n == 0 {
-                if self.stands(&view) {
-                    return 0;
-                }
-            } else if self.append(&view, n) {
-                self.left.store(place, Ordering::Relaxed);
-                return n;
-            }
-        }
-    }
-
     #[cold]
     #[inline(never)]
     fn take_up_to_before(&self, now_ns: u64, n: u64) -> u64 {
@@ -441,12 +569,12 @@ impl Segments {
     }
 
     /// The limit, what is available, and for how long the window will not be empty, in nanoseconds.
-    pub(super) fn look(&self, now_ns: u64) -> (u64, u64, u128) {
+    fn seen(&self, now_ns: u64) -> (u64, u64, u128) {
         loop {
             let view = self.view(now_ns);
             if self.is_before_change(now_ns) {
                 let past = &self.config.lock().past;
-                let (limit, available, empty_ns) = self.look(past.until_ns());
+                let (limit, available, empty_ns) = self.seen(past.until_ns());
                 let full_at_ns = past.admits_at_ns(now_ns, limit);
                 let empty_ns = match empty_ns {
                     0 => u128::from(full_at_ns - now_ns),
@@ -465,108 +593,6 @@ impl Segments {
                 return (view.limit, view.available(left), empty_ns);
             }
         }
-    }
-
-    /// Takes back up to `n` units of the newest segment, if it is in the window and all of them were taken: how many
-    /// these were.
-    pub(super) fn refund(&self, now_ns: u64, n: u64) -> u64 {
-        loop {
-            let view = self.view(now_ns);
-            let before = self.tally(view.word.place().wrapping_sub(1));
-            let own = match view.word.segment() < view.first || before.is_before_made_up() {
-                true => 0,
-                false => view.word.units_since(before),
-            };
-            let n = n.min(own);
-            let done = match n {
-                0 => self.stands(&view),
-                _ => self.swap(view.word, view.word.less(n)),
-            };
-            if done {
-                return n;
-            }
-        }
-    }
-
-    /// Takes `n` units back that were admitted at `at_ns`: out of the sum of their segment, and of those after it.
-    pub(super) fn take_out(&self, at_ns: u64, n: u64) {
-        let _config = self.config.lock();
-        let word = self.freeze();
-        let segment = at_ns / self.segment_ns();
-        let oldest = word.place().wrapping_sub(self.ring.len() - 1);
-        let end = self.ring.len() - 1;
-        let tally = |after: u64| match after == end {
-            true => word,
-            false => self.tally(oldest.wrapping_add(after)),
-        };
-        let is_before = |after: u64| tally(after).is_before(segment);
-        let mut out = 0;
-        if is_before(0) {
-            let last = last_that(0, end, is_before);
-            let (before, own) = (tally(last), tally(last + 1));
-            if own.segment() == segment && !before.is_before_made_up() {
-                out = n.min(own.units_since(before));
-                for after in last + 1..end {
-                    let place = oldest.wrapping_add(after);
-                    self.ring.store(place, tally(after).less(out).0);
-                }
-            }
-        }
-        // Release: pairs with the Acquire loads of those who then find the ring changed.
-        self.word.store(word.less(out).0, Ordering::Release);
-    }
-
-    /// Puts another quota in force. `times_ns` tells the time, and the latest that it has been.
-    pub(super) fn set_quota(
-        &self,
-        quota: Quota,
-        times_ns: impl Fn() -> (u64, u64),
-    ) -> Result<(), QuotaError> {
-        let (limit, window_ns) = quota.window()?;
-        self.check_limit(limit)?;
-        if window_ns < self.count {
-            return Err(QuotaError::out_of_range(
-                "a window in nanoseconds",
-                window_ns,
-                self.count,
-                u64::MAX,
-            ));
-        }
-        let segment_ns = window_ns.div_ceil(self.count);
-        let mut config = self.config.lock();
-        let scale = config.quota.scale();
-        if quota.scale() != scale {
-            return Err(QuotaError::out_of_range(
-                "units per token",
-                quota.scale(),
-                scale,
-                scale,
-            ));
-        }
-        let word = self.freeze();
-        let mut new = word.next_epoch();
-        // Read after the word, so that they are not older than the decisions in it.
-        let (now_ns, latest_ns) = times_ns();
-        // Not before a time that something was admitted at, nor before the change before.
-        let newest_end_ns = word
-            .segment()
-            .saturating_add(1)
-            .saturating_mul(self.segment_ns());
-        let since_ns = now_ns.max(latest_ns.min(newest_end_ns));
-        let since_ns = since_ns.max(config.past.until_ns());
-        let before = (self.limit(), self.segment_ns());
-        config.past.replace(since_ns, before, self.sums(word));
-        if segment_ns != self.segment_ns() {
-            new = self.recount(new, (since_ns, latest_ns), segment_ns);
-            self.segment_ns.store(segment_ns, Ordering::Release);
-        }
-        self.since_ns.store(since_ns, Ordering::Release);
-        self.limit.store(limit, Ordering::Release);
-        self.token.store(quota.scale(), Ordering::Release);
-        config.quota = quota;
-        // Release: pairs with the Acquire loads that then find the parameters stored.
-        self.word.store(new.0, Ordering::Release);
-        Ok(())
     }
 
     /// What was admitted in each segment that is known, the newest first. The word is frozen.

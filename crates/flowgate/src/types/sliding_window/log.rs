@@ -63,10 +63,14 @@
 
 use super::past::{Before, Past};
 use super::record::Record;
+use crate::limiter::Snapshot;
+use crate::limiter::engine::{Amount, Capabilities, Engine, Refunds, Requotas, Times};
+use crate::limiter::reservation::Receipt;
 use crate::primitive::{AtomicU64, Lock, Ordering};
+use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
 use crate::store::ring::{Ring, last_that};
-use crate::verdict::Denied;
+use crate::verdict::{Denied, duration_from_nanos};
 
 /// The most slots that a ring has.
 const MAX_SLOTS: u64 = 1 << 26;
@@ -128,6 +132,179 @@ enum Left {
     Forgotten(u64),
 }
 
+impl Engine for Log {
+    const NAME: &'static str = "SlidingWindow";
+
+    /// How many units one token is.
+    fn token(&self) -> u64 {
+        self.token.load(Ordering::Acquire)
+    }
+
+    fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    fn decide(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied> {
+        let token = || self.token.load(Ordering::Acquire);
+        self.take_some(now_ns, || amount.units(token))
+    }
+
+    /// Takes what there is, up to `n` units.
+    fn take_most(&self, now_ns: u64, n: u64) -> u64 {
+        loop {
+            let view = self.view(now_ns);
+            let left = self.last_left(&view);
+            let n = n
+                .min(view.available(&left))
+                .min(self.available_before(&view));
+            if n == 0 {
+                if self.stands(&view) {
+                    return 0;
+                }
+            } else if self.is_before_change(&view) {
+                if self.append_before(&view, None, now_ns, n) {
+                    return n;
+                }
+            } else if self.append(&view, n) {
+                if let Left::Found(position, _) = left {
+                    self.hints.left.store(position, Ordering::Relaxed);
+                }
+                return n;
+            }
+        }
+    }
+
+    fn snapshot(&self, now_ns: u64) -> Snapshot {
+        let (limit, remaining, empty_ns) = self.seen(now_ns);
+        Snapshot {
+            limit,
+            remaining,
+            reset_after: duration_from_nanos(empty_ns),
+        }
+    }
+
+    fn policy(&self) -> Option<Policy> {
+        Some(Policy::new(self.quota(), false))
+    }
+
+    /// Takes `n` units for somebody in the queue, to whom the grant is dated `at_ns`.
+    fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
+        if n == 0 {
+            return Ok(());
+        }
+        self.take_by(Some(at_ns), at_ns, || n)
+    }
+
+    /// What [`grant`](Engine::grant) would answer if `ahead` units were taken first, each as soon as it can be.
+    ///
+    /// A unit comes a window, at the least, after the one that is the limit's number of units before it.
+    fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
+        self.look_by(Some(at_ns), at_ns, ahead, n)
+    }
+
+    /// What [`look`](Engine::look) would answer.
+    fn look(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+        self.look_by(None, now_ns, 0, n)
+    }
+
+    /// Takes out `n` units that were admitted at `at_ns`, if that is among the last [`REACH`] admissions. Those after
+    /// it are written anew.
+    fn take_back(&self, at_ns: u64, n: u64, _: &[Receipt], _: &dyn Times) {
+        let mut config = self.config.lock();
+        let view = self.freeze(0);
+        let reach = REACH.min(self.ring.len() - 1);
+        let oldest = self.back(view.end, reach);
+        let is_before = |after: u64| self.record(oldest.wrapping_add(after)).is_before(at_ns);
+        let end = if is_before(0) {
+            let last = oldest.wrapping_add(last_that(0, reach, is_before));
+            self.rewrite(&view, last, at_ns, n)
+        } else {
+            view.end
+        };
+        self.thaw(&mut config, &view, end);
+    }
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            refunds: Some(self),
+            requotas: Some(self),
+            ..Capabilities::default()
+        }
+    }
+}
+
+impl Refunds for Log {
+    /// Takes out the newest `n` units that are in the window: how many these were.
+    fn refund(&self, n: u64, times: &dyn Times) -> u64 {
+        if n == 0 {
+            return 0;
+        }
+        let mut config = self.config.lock();
+        let mut view = self.freeze(0);
+        // Read after the state, so that it is not older than the decisions in it.
+        view.set_time(view.time_ns.max(times.latest_ns()));
+        let (mut end, mut newest, mut rest) = (view.end, view.newest, n);
+        while newest.is_admission() && !newest.is_before(view.first_ns) {
+            let before = self.record(self.back(end, 2));
+            // How many units the oldest known record has cannot be told.
+            if self.distance(end, view.end) + SPARE_SLOTS >= self.ring.len() || before.is_blank() {
+                break;
+            }
+            let units = newest.units_since(before);
+            if units > rest {
+                let (position, less) = (self.back(end, 1), newest.less(rest));
+                self.ring.store(position, less.0);
+                rest = 0;
+                break;
+            }
+            rest -= units;
+            end = self.back(end, 1);
+            newest = before;
+        }
+        self.thaw(&mut config, &view, end);
+        n - rest
+    }
+}
+
+impl Requotas for Log {
+    fn quota(&self) -> Quota {
+        self.config.lock().quota
+    }
+
+    /// Replaces the quota.
+    fn set_quota(&self, quota: Quota, times: &dyn Times) -> Result<(), QuotaError> {
+        let (limit, window_ns) = quota.window()?;
+        if limit > self.max_limit {
+            return Err(QuotaError::out_of_range(
+                "a limit in units",
+                limit,
+                1,
+                self.max_limit,
+            ));
+        }
+        let mut config = self.config.lock();
+        let scale = config.quota.scale();
+        if quota.scale() != scale {
+            return Err(QuotaError::out_of_range(
+                "units per token",
+                quota.scale(),
+                scale,
+                scale,
+            ));
+        }
+        let view = self.freeze(0);
+        self.past
+            .replace(times.now_ns(), view.limit, view.window_ns);
+        self.limit.store(limit, Ordering::Release);
+        self.token.store(quota.scale(), Ordering::Release);
+        self.window_ns.store(window_ns, Ordering::Release);
+        config.quota = quota;
+        self.thaw(&mut config, &view, view.end);
+        Ok(())
+    }
+}
+
 impl Log {
     /// For `quota`, and later for limits of up to `max_limit` units.
     pub(super) fn new(quota: Quota, max_limit: Option<u64>) -> Result<Self, QuotaError> {
@@ -174,10 +351,6 @@ impl Log {
         })
     }
 
-    pub(super) fn quota(&self) -> Quota {
-        self.config.lock().quota
-    }
-
     pub(super) fn max_limit(&self) -> u64 {
         self.max_limit
     }
@@ -187,31 +360,8 @@ impl Log {
         self.ring.bytes()
     }
 
-    /// Takes one token.
-    #[inline]
-    pub(super) fn take_token(&self, now_ns: u64) -> Result<(), Denied> {
-        self.take(now_ns, || self.token.load(Ordering::Acquire))
-    }
-
-    /// Takes `n` units.
-    #[inline]
-    pub(super) fn take_units(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
-        if n == 0 {
-            return Ok(());
-        }
-        self.take(now_ns, || n)
-    }
-
-    /// Takes `n` units for somebody in the queue, to whom the grant is dated `at_ns`.
-    pub(super) fn take_dated(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
-        if n == 0 {
-            return Ok(());
-        }
-        self.take_by(Some(at_ns), at_ns, || n)
-    }
-
     #[inline(always)]
-    fn take(&self, now_ns: u64, units: impl Fn() -> u64) -> Result<(), Denied> {
+    fn take_some(&self, now_ns: u64, units: impl Fn() -> u64) -> Result<(), Denied> {
         self.take_by(None, now_ns, units)
     }
 
@@ -372,18 +522,6 @@ impl Log {
         }
     }
 
-    /// What [`take_dated`](Self::take_dated) would answer if `ahead` units were taken first, each as soon as it can be.
-    ///
-    /// A unit comes a window, at the least, after the one that is the limit's number of units before it.
-    pub(super) fn look_ahead(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
-        self.look_by(Some(at_ns), at_ns, ahead, n)
-    }
-
-    /// What [`take_units`](Self::take_units) would answer.
-    pub(super) fn foretell(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
-        self.look_by(None, now_ns, 0, n)
-    }
-
     fn look_by(&self, date_ns: Option<u64>, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
         if n == 0 {
             return Ok(());
@@ -407,33 +545,8 @@ impl Log {
         }
     }
 
-    /// Takes what there is, up to `n` units.
-    pub(super) fn take_up_to(&self, now_ns: u64, n: u64) -> u64 {
-        loop {
-            let view = self.view(now_ns);
-            let left = self.last_left(&view);
-            let n = n
-                .min(view.available(&left))
-                .min(self.available_before(&view));
-            if n == 0 {
-                if self.stands(&view) {
-                    return 0;
-                }
-            } else if self.is_before_change(&view) {
-                if self.append_before(&view, None, now_ns, n) {
-                    return n;
-                }
-            } else if self.append(&view, n) {
-                if let Left::Found(position, _) = left {
-                    self.hints.left.store(position, Ordering::Relaxed);
-                }
-                return n;
-            }
-        }
-    }
-
     /// The limit, what is available, and for how long the window will not be empty, in nanoseconds.
-    pub(super) fn look(&self, now_ns: u64) -> (u64, u64, u128) {
+    fn seen(&self, now_ns: u64) -> (u64, u64, u128) {
         loop {
             let view = self.view(now_ns);
             let available = view.available(&self.last_left(&view));
@@ -465,98 +578,6 @@ impl Log {
                 at.available(&self.last_left(&at))
             }
         }
-    }
-
-    /// How many units one token is.
-    pub(super) fn token(&self) -> u64 {
-        self.token.load(Ordering::Acquire)
-    }
-
-    pub(super) fn limit(&self) -> u64 {
-        self.limit.load(Ordering::Acquire)
-    }
-
-    /// Puts another quota in force, at `now_ns()`.
-    pub(super) fn set_quota(
-        &self,
-        quota: Quota,
-        now_ns: impl Fn() -> u64,
-    ) -> Result<(), QuotaError> {
-        let (limit, window_ns) = quota.window()?;
-        if limit > self.max_limit {
-            return Err(QuotaError::out_of_range(
-                "a limit in units",
-                limit,
-                1,
-                self.max_limit,
-            ));
-        }
-        let mut config = self.config.lock();
-        let scale = config.quota.scale();
-        if quota.scale() != scale {
-            return Err(QuotaError::out_of_range(
-                "units per token",
-                quota.scale(),
-                scale,
-                scale,
-            ));
-        }
-        let view = self.freeze(0);
-        self.past.replace(now_ns(), view.limit, view.window_ns);
-        self.limit.store(limit, Ordering::Release);
-        self.token.store(quota.scale(), Ordering::Release);
-        self.window_ns.store(window_ns, Ordering::Release);
-        config.quota = quota;
-        self.thaw(&mut config, &view, view.end);
-        Ok(())
-    }
-
-    /// Takes out the newest `n` units that are in the window: how many these were.
-    pub(super) fn refund(&self, now_ns: impl Fn() -> u64, n: u64) -> u64 {
-        if n == 0 {
-            return 0;
-        }
-        let mut config = self.config.lock();
-        let mut view = self.freeze(0);
-        // Read after the state, so that it is not older than the decisions in it.
-        view.set_time(view.time_ns.max(now_ns()));
-        let (mut end, mut newest, mut rest) = (view.end, view.newest, n);
-        while newest.is_admission() && !newest.is_before(view.first_ns) {
-            let before = self.record(self.back(end, 2));
-            // How many units the oldest known record has cannot be told.
-            if self.distance(end, view.end) + SPARE_SLOTS >= self.ring.len() || before.is_blank() {
-                break;
-            }
-            let units = newest.units_since(before);
-            if units > rest {
-                let (position, less) = (self.back(end, 1), newest.less(rest));
-                self.ring.store(position, less.0);
-                rest = 0;
-                break;
-            }
-            rest -= units;
-            end = self.back(end, 1);
-            newest = before;
-        }
-        self.thaw(&mut config, &view, end);
-        n - rest
-    }
-
-    /// Takes out `n` units that were admitted at `at_ns`, if that is among the last [`REACH`] admissions. Those after
-    /// it are written anew.
-    pub(super) fn take_out(&self, at_ns: u64, n: u64) {
-        let mut config = self.config.lock();
-        let view = self.freeze(0);
-        let reach = REACH.min(self.ring.len() - 1);
-        let oldest = self.back(view.end, reach);
-        let is_before = |after: u64| self.record(oldest.wrapping_add(after)).is_before(at_ns);
-        let end = if is_before(0) {
-            let last = oldest.wrapping_add(last_that(0, reach, is_before));
-            self.rewrite(&view, last, at_ns, n)
-        } else {
-            view.end
-        };
-        self.thaw(&mut config, &view, end);
     }
 
     /// Writes what was admitted after the record at `last` once more, without `n` of the units of `at_ns`. Returns

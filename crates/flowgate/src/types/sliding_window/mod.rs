@@ -1,7 +1,6 @@
 //! [`SlidingWindow`]: the public face over the [log](log) of admissions.
 
 mod builder;
-mod engine;
 mod log;
 #[cfg(all(test, flowgate_loom))]
 mod model;

@@ -4,7 +4,9 @@ use super::bucket::{Bucket, Mode};
 use super::{Carry, Refill};
 use crate::algorithm::token_bucket;
 use crate::limiter::Snapshot;
-use crate::limiter::engine::{Engine, Refunds, Request, Requotas, Reserves, Times};
+use crate::limiter::engine::{
+    Amount, Capabilities, Engine, Refunds, Request, Requotas, Reserves, Times,
+};
 use crate::limiter::reservation::{Booking, Receipt};
 use crate::primitive::Ordering;
 use crate::quota::policy::Policy;
@@ -12,7 +14,6 @@ use crate::quota::{Quota, QuotaError};
 use crate::store::thread_number::thread_number;
 use crate::store::word::{Centre, Parameters, Step, View};
 use crate::verdict::Denied;
-use core::fmt;
 use core::time::Duration;
 
 impl<M: Mode> Engine for Bucket<M> {
@@ -67,6 +68,14 @@ impl<M: Mode> Engine for Bucket<M> {
             return self.overdraw(now_ns, n, door);
         }
         self.word.take_units(now_ns, n, door)
+    }
+
+    fn decide(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied> {
+        self.grant(now_ns, amount.units(|| self.token()))
+    }
+
+    fn take_most(&self, now_ns: u64, n: u64) -> u64 {
+        self.take_up_to(now_ns, n, || Ok(()))
     }
 
     fn take_up_to(&self, now_ns: u64, n: u64, door: impl Fn() -> Result<(), Denied>) -> u64 {
@@ -179,20 +188,12 @@ impl<M: Mode> Engine for Bucket<M> {
         self.word.hold(is_held);
     }
 
-    fn describe(&self, fields: &mut fmt::DebugStruct<'_, '_>) {
-        fields.field("quota", &self.quota());
-    }
-
-    fn reserves(&self) -> Option<&dyn Reserves> {
-        Some(self)
-    }
-
-    fn refunds(&self) -> Option<&dyn Refunds> {
-        Some(self)
-    }
-
-    fn requotas(&self) -> Option<&dyn Requotas> {
-        Some(self)
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            reserves: Some(self),
+            refunds: Some(self),
+            requotas: Some(self),
+        }
     }
 }
 

@@ -3,14 +3,15 @@
 use super::parameters::Parameters;
 use super::warming::Warming;
 use crate::limiter::Snapshot;
-use crate::limiter::engine::{Engine, Refunds, Request, Requotas, Reserves, Times};
+use crate::limiter::engine::{
+    Amount, Capabilities, Engine, Refunds, Request, Requotas, Reserves, Times,
+};
 use crate::limiter::reservation::{Booking, Receipt};
 use crate::primitive::Ordering;
 use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
 use crate::store::cell::MovingBase as _;
 use crate::verdict::Denied;
-use core::fmt;
 use core::time::Duration;
 
 impl Engine for Warming {
@@ -29,28 +30,7 @@ impl Engine for Warming {
         self.newest_ns.fetch_max(now_ns, Ordering::AcqRel);
     }
 
-    #[inline]
-    fn take_token(&self, now_ns: u64, door: impl Fn() -> Result<(), Denied>) -> Result<(), Denied> {
-        door()?;
-        self.cell
-            .take(now_ns, |parameters| parameters.units_per_token)
-    }
-
-    #[inline]
-    fn take_units(
-        &self,
-        now_ns: u64,
-        n: u64,
-        door: impl Fn() -> Result<(), Denied>,
-    ) -> Result<(), Denied> {
-        door()?;
-        self.cell.take(now_ns, |_| n)
-    }
-
-    fn take_up_to(&self, now_ns: u64, n: u64, door: impl Fn() -> Result<(), Denied>) -> u64 {
-        if door().is_err() {
-            return 0;
-        }
+    fn take_most(&self, now_ns: u64, n: u64) -> u64 {
         self.cell.update_state(|parameters, state| {
             let n = n.min(parameters.burst_units);
             match parameters.take(state, now_ns, n) {
@@ -60,11 +40,11 @@ impl Engine for Warming {
         })
     }
 
-    fn available(&self, now_ns: u64, door: impl Fn() -> Result<(), Denied>) -> u64 {
-        match door() {
-            Ok(()) => self.snapshot(now_ns).remaining,
-            Err(_) => 0,
-        }
+    #[inline(always)]
+    fn decide(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied> {
+        self.cell.take(now_ns, |parameters| {
+            amount.units(|| parameters.units_per_token)
+        })
     }
 
     fn snapshot(&self, now_ns: u64) -> Snapshot {
@@ -86,6 +66,10 @@ impl Engine for Warming {
 
     fn policy(&self) -> Option<Policy> {
         Some(Policy::new(self.quota(), false))
+    }
+
+    fn take(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+        self.take_turn(now_ns, n)
     }
 
     fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
@@ -115,20 +99,12 @@ impl Engine for Warming {
         self.take_out(at_ns, n);
     }
 
-    fn describe(&self, fields: &mut fmt::DebugStruct<'_, '_>) {
-        fields.field("quota", &self.quota());
-    }
-
-    fn reserves(&self) -> Option<&dyn Reserves> {
-        Some(self)
-    }
-
-    fn refunds(&self) -> Option<&dyn Refunds> {
-        Some(self)
-    }
-
-    fn requotas(&self) -> Option<&dyn Requotas> {
-        Some(self)
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            reserves: Some(self),
+            refunds: Some(self),
+            requotas: Some(self),
+        }
     }
 }
 
