@@ -97,7 +97,7 @@ pub use keyed::{
     KeyedAlgorithm, KeyedBuilder, KeyedConcurrencyLimit, KeyedCounts, KeyedError, KeyedView,
     OwnedKeyPermit, WhenFull, WithLimit,
 };
-pub use limiter::{At, Limit, Limiter, RateLimiter, Reservation, Snapshot};
+pub use limiter::{At, Builder, Limit, Limiter, RateLimiter, Reservation, Snapshot};
 pub use queue::{
     Acquirable, Acquire, CancelHandle, Grant, Order, Precision, Spacing, Ticks, WaitQueue,
 };
@@ -132,6 +132,7 @@ pub use verdict::Denied;
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
 pub mod engine {
+    pub use crate::limiter::builder::Build;
     pub use crate::limiter::engine::{Engine, Refunds, Requotas, Reserves};
     pub use crate::types::approximate_window::Approximate;
     pub use crate::types::decaying_bucket::Decaying;

@@ -204,7 +204,7 @@ pub fn pay_after(setup: &Setup, test: Test<'_>) {
 /// ```
 pub fn dual_token_bucket(setup: &Setup, test: Test<'_>) {
     if let Some(quotas) = twice(setup.quota) {
-        let limiter = DualTokenBucket::builder(quotas).clock(stopped()).build();
+        let limiter = dual(quotas, stopped());
         test(&mut Explicit(&limiter));
     }
 }
@@ -222,7 +222,7 @@ pub fn dual_token_bucket(setup: &Setup, test: Test<'_>) {
 pub fn dual_token_bucket_by_its_clock(setup: &Setup, test: Test<'_>) {
     if let Some(quotas) = twice(setup.quota) {
         let time = stopped();
-        let limiter = DualTokenBucket::builder(quotas).clock(&time).build();
+        let limiter = dual(quotas, &time);
         test(&mut OwnClock::new(&limiter, time));
     }
 }
@@ -395,6 +395,11 @@ fn by_its_clock_if_in_range(
 /// The same quota twice, if that is exact.
 pub(super) fn twice(quota: Quota) -> Option<Quotas> {
     Quotas::two(quota, quota).ok().filter(Quotas::is_exact)
+}
+
+fn dual(quotas: Quotas, clock: impl Into<Clock>) -> DualTokenBucket {
+    let built = DualTokenBucket::builder(quotas).clock(clock).build();
+    built.expect("every pair is accepted")
 }
 
 fn leaky(setup: &Setup, clock: impl Into<Clock>) -> Result<LeakyBucket, QuotaError> {

@@ -2,6 +2,7 @@
 
 mod any;
 mod at;
+pub(crate) mod builder;
 pub(crate) mod engine;
 pub(crate) mod reservation;
 mod supply;
@@ -10,6 +11,7 @@ pub(crate) use any::sealed;
 pub use any::{Limit, Limiter, Snapshot};
 pub use at::At;
 pub(crate) use at::{ByClock, TimeSource};
+pub use builder::Builder;
 pub use reservation::Reservation;
 
 use crate::clock::{Clock, Timestamp};

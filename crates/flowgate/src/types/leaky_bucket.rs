@@ -1,10 +1,11 @@
-//! [`LeakyBucket`]: the [`TokenBucket`] that allows nothing at once unless it is told to.
+//! [`LeakyBucket`]: the [`TokenBucket`](crate::TokenBucket) that allows nothing at once unless it is told to.
 
 use crate::clock::Clock;
 use crate::limiter::RateLimiter;
+use crate::limiter::builder::{Build, Builder};
 use crate::primitive::const_unless_loom;
 use crate::quota::{Quota, QuotaError};
-use crate::types::token_bucket::{Bucket, Drops, Refill, TokenBucket, TokenBucketBuilder};
+use crate::types::token_bucket::{Bucket, Drops, Refill, builder};
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 use crate::verdict::Denied;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
@@ -47,7 +48,7 @@ use core::time::Duration;
 ///
 /// # Methods
 ///
-/// It has those of [`TokenBucket`], with the guarantees, costs and errors that are described there.
+/// It has those of [`TokenBucket`](crate::TokenBucket), with the guarantees, costs and errors that are described there.
 /// [`set_quota`](RateLimiter::set_quota) keeps the slack unless the new quota sets a burst.
 /// [`Carry::Reset`](crate::Carry::Reset) lets 1 + slack operations more through, less what the bucket is in debt.
 /// [`reserve`](RateLimiter::reserve) returns when the next operation may start, for callers that pace themselves.
@@ -73,11 +74,11 @@ impl LeakyBucket {
 
     /// A bucket with another clock, or slack.
     pub fn builder(quota: Quota) -> LeakyBucketBuilder {
-        LeakyBucketBuilder {
+        Builder::new(Settings {
             slack: None,
             drain: Drain::Constant,
-            bucket: TokenBucket::builder(quota),
-        }
+            bucket: builder::Settings::new(quota),
+        })
     }
 }
 
@@ -165,12 +166,12 @@ pub enum Drain {
 ///
 /// | setting | default |
 /// |---|---|
-/// | [`clock`](Self::clock) | [`Clock::system`] |
-/// | [`slack`](Self::slack) | 0, or what the quota's burst leaves beside the first |
-/// | [`initial_tokens`](Self::initial_tokens) | 1 + slack: it starts empty, and so with room for all |
-/// | [`drain`](Self::drain) | [`Drain::Constant`] |
-/// | [`refill`](Self::refill) | [`Refill::Continuous`] |
-/// | [`max_debt`](Self::max_debt) | 1 + slack |
+/// | [`clock`](Builder::clock) | [`Clock::system`] |
+/// | [`slack`](LeakyBucketBuilder::slack) | 0, or what the quota's burst leaves beside the first |
+/// | [`initial_tokens`](LeakyBucketBuilder::initial_tokens) | 1 + slack: it starts empty, and so with room for all |
+/// | [`drain`](LeakyBucketBuilder::drain) | [`Drain::Constant`] |
+/// | [`refill`](LeakyBucketBuilder::refill) | [`Refill::Continuous`] |
+/// | [`max_debt`](LeakyBucketBuilder::max_debt) | 1 + slack |
 ///
 /// ```
 /// use flowgate::{LeakyBucket, ManualClock};
@@ -188,21 +189,48 @@ pub enum Drain {
 /// assert_eq!(at_once(), 5);
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
+///
+/// # Errors
+///
+/// [`build`](Builder::build) returns [`QuotaError`] if the slack or the debt is too large to be kept exactly at this rate, the
+/// initial tokens are more than 1 + slack, or the drain is to be 0 times as fast.
+pub type LeakyBucketBuilder = Builder<Bucket<Drops>>;
+
 #[derive(Clone, Debug)]
-#[must_use = "a builder builds nothing until `build` is called"]
-pub struct LeakyBucketBuilder {
+pub struct Settings {
     slack: Option<u64>,
     drain: Drain,
-    bucket: TokenBucketBuilder,
+    bucket: builder::Settings,
+}
+
+impl Build for Bucket<Drops> {
+    type Settings = Settings;
+
+    fn build(settings: Settings, clock: &Clock) -> Result<Self, QuotaError> {
+        let Settings {
+            slack,
+            drain,
+            mut bucket,
+        } = settings;
+        let burst = match slack {
+            None => bucket.quota.explicit_burst().unwrap_or(1),
+            Some(slack) => slack.saturating_add(1),
+        };
+        bucket.quota = bucket.quota.try_burst(burst)?;
+        bucket.default_burst = Some(burst);
+        let mut bucket = bucket.bucket(clock)?;
+        bucket.drain_up_to = match drain {
+            Drain::Constant => 1,
+            Drain::Proportional { up_to: 0 } => {
+                return Err(QuotaError::out_of_range("a drain", 0, 1, u64::MAX));
+            }
+            Drain::Proportional { up_to } => up_to,
+        };
+        Ok(bucket)
+    }
 }
 
 impl LeakyBucketBuilder {
-    /// The clock to decide by; see [`TokenBucketBuilder::clock`].
-    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
-        self.bucket = self.bucket.clock(clock);
-        self
-    }
-
     /// How many operations beyond the first may come at once after a rest, in tokens: the same as a burst of
     /// 1 + `tokens`, which it takes the place of.
     ///
@@ -216,16 +244,14 @@ impl LeakyBucketBuilder {
     /// assert_eq!((0..9).filter(|_| limiter.try_acquire().is_ok()).count(), 3);
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
-    pub fn slack(mut self, tokens: u64) -> Self {
-        self.slack = Some(tokens);
-        self
+    pub fn slack(self, tokens: u64) -> Self {
+        self.set(|settings| settings.slack = Some(tokens))
     }
 
     /// How many units can be taken to begin with; all of 1 + slack unless it is said. With 1, slack has to be
     /// earned by a rest first.
-    pub fn initial_tokens(mut self, units: u64) -> Self {
-        self.bucket = self.bucket.initial_tokens(units);
-        self
+    pub fn initial_tokens(self, units: u64) -> Self {
+        self.set(|settings| settings.bucket.initial = Some(units))
     }
 
     /// How fast drops run out for those who wait in the queue.
@@ -239,45 +265,17 @@ impl LeakyBucketBuilder {
     /// # drop(queue);
     /// # Ok::<_, flowgate::QuotaError>(())
     /// ```
-    pub fn drain(mut self, drain: Drain) -> Self {
-        self.drain = drain;
-        self
+    pub fn drain(self, drain: Drain) -> Self {
+        self.set(|settings| settings.drain = drain)
     }
 
-    /// How drops run out; see [`TokenBucketBuilder::refill`].
-    pub fn refill(mut self, refill: Refill) -> Self {
-        self.bucket = self.bucket.refill(refill);
-        self
+    /// How drops run out; see [`TokenBucketBuilder::refill`](crate::TokenBucketBuilder::refill).
+    pub fn refill(self, refill: Refill) -> Self {
+        self.set(|settings| settings.bucket.refill = refill)
     }
 
-    /// How far [`overdraw`](TokenBucket::overdraw) may go below zero, in units.
-    pub fn max_debt(mut self, units: u64) -> Self {
-        self.bucket = self.bucket.max_debt(units);
-        self
-    }
-
-    /// The limiter.
-    ///
-    /// # Errors
-    ///
-    /// [`QuotaError`] if the slack or the debt is too large to be kept exactly at this rate, or the initial tokens
-    /// are more than 1 + slack, or the drain is to be 0 times as fast.
-    pub fn build(mut self) -> Result<LeakyBucket, QuotaError> {
-        let quota = &mut self.bucket.quota;
-        let burst = match self.slack {
-            None => quota.explicit_burst().unwrap_or(1),
-            Some(slack) => slack.saturating_add(1),
-        };
-        *quota = quota.try_burst(burst)?;
-        self.bucket.default_burst = Some(burst);
-        let (mut bucket, clock) = self.bucket.build_bucket()?;
-        bucket.drain_up_to = match self.drain {
-            Drain::Constant => 1,
-            Drain::Proportional { up_to: 0 } => {
-                return Err(QuotaError::out_of_range("a drain", 0, 1, u64::MAX));
-            }
-            Drain::Proportional { up_to } => up_to,
-        };
-        Ok(LeakyBucket::over(bucket, clock))
+    /// How far [`overdraw`](crate::TokenBucket::overdraw) may go below zero, in units.
+    pub fn max_debt(self, units: u64) -> Self {
+        self.set(|settings| settings.bucket.max_debt = Some(units))
     }
 }

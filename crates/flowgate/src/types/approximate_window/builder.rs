@@ -1,14 +1,14 @@
-use super::ApproximateWindow;
 use super::engine::Approximate;
 use crate::clock::{Clock, Timestamp};
+use crate::limiter::builder::{Build, Builder};
 use crate::quota::{Quota, QuotaError};
 
-/// Settings of an [`ApproximateWindow`] other than the default ones.
+/// Settings of an [`ApproximateWindow`](crate::ApproximateWindow) other than the default ones.
 ///
 /// | setting | default |
 /// |---|---|
-/// | [`clock`](Self::clock) | [`Clock::system`] |
-/// | [`align`](Self::align) | the clock's origin |
+/// | [`clock`](Builder::clock) | [`Clock::system`] |
+/// | [`align`](ApproximateWindowBuilder::align) | the clock's origin |
 ///
 /// ```
 /// use flowgate::{ApproximateWindow, ManualClock, Timestamp};
@@ -19,48 +19,31 @@ use crate::quota::{Quota, QuotaError};
 ///     .build()?;
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
+///
+/// # Errors
+///
+/// [`build`](Builder::build) returns [`QuotaError`] if the quota sets a burst, or its count is over 16,777,215 units.
+pub type ApproximateWindowBuilder = Builder<Approximate>;
+
 #[derive(Clone, Debug)]
-#[must_use = "a builder builds nothing until `build` is called"]
-pub struct ApproximateWindowBuilder {
-    quota: Quota,
-    clock: Option<Clock>,
-    align_ns: u64,
+pub struct Settings {
+    pub(super) quota: Quota,
+    pub(super) align_ns: u64,
+}
+
+impl Build for Approximate {
+    type Settings = Settings;
+
+    fn build(settings: Settings, _: &Clock) -> Result<Self, QuotaError> {
+        Self::new(settings.quota, settings.align_ns)
+    }
 }
 
 impl ApproximateWindowBuilder {
-    pub(super) fn new(quota: Quota) -> Self {
-        Self {
-            quota,
-            clock: None,
-            align_ns: 0,
-        }
-    }
-
-    /// The clock to decide by.
-    ///
-    /// Without the feature `std` there is no default: a builder without a clock gets a manual one that
-    /// stands at the origin.
-    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
-        self.clock = Some(clock.into());
-        self
-    }
-
     /// An instant at which a window begins; others begin before and after it, one length apart.
     ///
     /// What is left over at the clock's origin belongs to the first whole window.
-    pub fn align(mut self, at: Timestamp) -> Self {
-        self.align_ns = at.as_nanos();
-        self
-    }
-
-    /// The limiter.
-    ///
-    /// # Errors
-    ///
-    /// [`QuotaError`] if the quota sets a burst, or its count is over 16,777,215 units.
-    pub fn build(self) -> Result<ApproximateWindow, QuotaError> {
-        let engine = Approximate::new(self.quota, self.align_ns)?;
-        let clock = self.clock.unwrap_or_default();
-        Ok(ApproximateWindow::over(engine, clock))
+    pub fn align(self, at: Timestamp) -> Self {
+        self.set(|settings| settings.align_ns = at.as_nanos())
     }
 }

@@ -9,6 +9,7 @@ mod parameters;
 pub use builder::ApproximateWindowBuilder;
 
 use crate::limiter::RateLimiter;
+use crate::limiter::builder::Builder;
 use crate::quota::Quota;
 #[cfg(feature = "std")]
 use crate::quota::QuotaError;
@@ -148,6 +149,6 @@ impl ApproximateWindow {
 
     /// Returns a builder, for another clock or windows aligned otherwise.
     pub fn builder(quota: Quota) -> ApproximateWindowBuilder {
-        ApproximateWindowBuilder::new(quota)
+        Builder::new(builder::Settings { quota, align_ns: 0 })
     }
 }

@@ -2,13 +2,24 @@
 
 use super::level::Decaying;
 use super::parameters::{Parameters, pack, unpack};
+use crate::clock::Clock;
 use crate::limiter::Snapshot;
+use crate::limiter::builder::Build;
 use crate::limiter::engine::{Amount, Engine, Times};
 use crate::limiter::reservation::Receipt;
+use crate::quota::QuotaError;
 use crate::store::cell::Step;
 use crate::verdict::{Denied, duration_from_nanos};
 use core::fmt;
 use core::time::Duration;
+
+impl Build for Decaying {
+    type Settings = (u64, Duration);
+
+    fn build((capacity, half_life): (u64, Duration), _: &Clock) -> Result<Self, QuotaError> {
+        Self::new(capacity, half_life)
+    }
+}
 
 impl Engine for Decaying {
     const NAME: &'static str = "DecayingBucket";

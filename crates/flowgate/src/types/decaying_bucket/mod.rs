@@ -1,7 +1,6 @@
 //! [`DecayingBucket`]: [a level and its steps](level) by
 //! [`algorithm::decaying_bucket`](crate::algorithm::decaying_bucket).
 
-mod builder;
 mod engine;
 mod level;
 #[cfg(all(test, flowgate_loom))]
@@ -9,9 +8,8 @@ mod model;
 mod parameters;
 mod past;
 
-pub use builder::DecayingBucketBuilder;
-
 use crate::clock::Timestamp;
+use crate::limiter::builder::Builder;
 use crate::limiter::{At, RateLimiter};
 use crate::quota::QuotaError;
 use core::time::Duration;
@@ -94,6 +92,28 @@ pub use level::Decaying;
 /// compare-and-swap, where it [is not lock-free](RateLimiter::is_lock_free), it is as exact, under a lock.
 pub type DecayingBucket = RateLimiter<Decaying>;
 
+/// Settings of a [`DecayingBucket`] other than the default ones.
+///
+/// | setting | default |
+/// |---|---|
+/// | [`clock`](Builder::clock) | [`Clock::system`](crate::Clock::system) |
+/// ```
+/// use flowgate::{DecayingBucket, ManualClock};
+/// use std::time::Duration;
+///
+/// let time = ManualClock::new();
+/// let limiter = DecayingBucket::builder(100, Duration::from_secs(1)).clock(&time).build()?;
+/// assert_eq!(limiter.take_up_to(1000), 100);
+/// time.advance(Duration::from_secs(1));
+/// assert_eq!(limiter.available(), 50); // half of it has run out
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+///
+/// # Errors
+///
+/// [`build`](Builder::build) returns [`QuotaError`] if the capacity is not 1 to 4,294,967,295, or the half-life not 1 ns to 292 years.
+pub type DecayingBucketBuilder = Builder<Decaying>;
+
 impl DecayingBucket {
     /// Creates an empty bucket on [`Clock::system`](crate::Clock::system).
     ///
@@ -114,7 +134,7 @@ impl DecayingBucket {
 
     /// Returns a builder, for another clock.
     pub fn builder(capacity: u64, half_life: Duration) -> DecayingBucketBuilder {
-        DecayingBucketBuilder::new(capacity, half_life)
+        Builder::new((capacity, half_life))
     }
 
     /// Gives back `n` units that were poured in at `taken` and not used, and returns how many came back.

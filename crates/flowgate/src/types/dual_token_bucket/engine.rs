@@ -2,11 +2,13 @@
 
 use super::parameters::{Parameters, WORDS};
 use crate::algorithm::dual_token_bucket::{self as algorithm, State};
+use crate::clock::Clock;
 use crate::limiter::Snapshot;
+use crate::limiter::builder::Build;
 use crate::limiter::engine::{Amount, Capabilities, Engine, Refunds, Request, Reserves, Times};
 use crate::limiter::reservation::{Booking, Receipt};
 use crate::primitive::{AtomicU64, Lock, Ordering, const_unless_loom};
-use crate::quota::Quotas;
+use crate::quota::{QuotaError, Quotas};
 use crate::store::cell::Cell;
 use crate::store::cell::MovingBase as _;
 use crate::verdict::{Denied, duration_from_nanos};
@@ -126,6 +128,14 @@ fn receipt(parameters: &Parameters, before: State, now_ns: u64) -> Receipt {
 
 fn states(receipt: &Receipt) -> State {
     State([receipt.state, receipt.given_back])
+}
+
+impl Build for Dual {
+    type Settings = Quotas;
+
+    fn build(quotas: Quotas, _: &Clock) -> Result<Self, QuotaError> {
+        Ok(Self::new(quotas))
+    }
 }
 
 impl Engine for Dual {

@@ -1,17 +1,16 @@
 //! [`DualTokenBucket`]: two token buckets in one [word](parameters), decided by
 //! [`algorithm::dual_token_bucket`](crate::algorithm::dual_token_bucket).
 
-mod builder;
 mod engine;
 mod parameters;
 #[cfg(all(test, not(flowgate_loom)))]
 mod tests;
 
-pub use builder::DualTokenBucketBuilder;
 pub use engine::Dual;
 
 #[cfg(feature = "std")]
 use crate::clock::Clock;
+use crate::limiter::builder::Builder;
 use crate::limiter::{At, RateLimiter};
 use crate::primitive::const_unless_loom;
 use crate::quota::Quotas;
@@ -34,7 +33,7 @@ use crate::quota::Quotas;
 /// use std::time::Duration;
 ///
 /// let time = ManualClock::new(); // a real program leaves the clock out: DualTokenBucket::new(quotas)
-/// let limiter = DualTokenBucket::builder("10/s burst 5; 7/min".parse()?).clock(&time).build();
+/// let limiter = DualTokenBucket::builder("10/s burst 5; 7/min".parse()?).clock(&time).build()?;
 ///
 /// assert_eq!((0..10).filter(|_| limiter.try_acquire().is_ok()).count(), 5); // the first quota's burst
 /// time.advance(Duration::from_secs(1));
@@ -102,6 +101,24 @@ use crate::quota::Quotas;
 /// ```
 pub type DualTokenBucket = RateLimiter<Dual>;
 
+/// Settings of a [`DualTokenBucket`] other than the default ones.
+///
+/// | setting | default |
+/// |---|---|
+/// | [`clock`](Builder::clock) | [`Clock::system`](crate::Clock::system) |
+///
+/// Every [`Quotas`] is accepted, so [`build`](Builder::build) cannot fail.
+///
+/// ```
+/// use flowgate::{DualTokenBucket, ManualClock};
+///
+/// let time = ManualClock::new();
+/// let limiter = DualTokenBucket::builder("2/s; 3/min".parse()?).clock(&time).build()?;
+/// assert_eq!(limiter.take_up_to(10), 2);
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+pub type DualTokenBucketBuilder = Builder<Dual>;
+
 impl DualTokenBucket {
     const_unless_loom! {
         /// Creates two full buckets on [`Clock::system`].
@@ -116,7 +133,7 @@ impl DualTokenBucket {
 
     /// Returns a builder, for another clock.
     pub fn builder(quotas: Quotas) -> DualTokenBucketBuilder {
-        DualTokenBucketBuilder::new(quotas)
+        Builder::new(quotas)
     }
 
     /// Returns the current quotas.
@@ -131,7 +148,7 @@ impl DualTokenBucket {
     /// ```
     /// # use flowgate::{DualTokenBucket, ManualClock};
     /// let limiter =
-    ///     DualTokenBucket::builder("10/s; 100/day".parse()?).clock(ManualClock::new()).build();
+    ///     DualTokenBucket::builder("10/s; 100/day".parse()?).clock(ManualClock::new()).build()?;
     /// limiter.try_acquire_n(6)?;
     /// limiter.set_quotas("20/s burst 30; 50/day".parse()?);
     /// assert_eq!(limiter.available(), 4); // of the first bucket; the second one holds 50

@@ -32,7 +32,8 @@ impl Bench {
         Self {
             limiter: DualTokenBucket::builder(quotas)
                 .clock(ManualClock::new())
-                .build(),
+                .build()
+                .expect("every pair is accepted"),
             moves: 0,
         }
     }

@@ -1,17 +1,19 @@
-use super::{FixedWindow, Settings, Windows, change, count_bits};
+use super::{Settings, Windows, change, count_bits};
 use crate::clock::{Clock, Timestamp};
+use crate::limiter::builder::{Build, Builder};
 use crate::primitive::Lock;
 use crate::quota::{Quota, QuotaError};
 use crate::store::word::Word;
 use crate::types::fixed_window::alignment::Alignment;
 
-/// Settings of a [`FixedWindow`] other than the default ones.
+/// Settings of a [`FixedWindow`](crate::FixedWindow) other than the default ones.
 ///
 /// | setting | default |
 /// |---|---|
-/// | [`clock`](Self::clock) | [`Clock::system`] |
-/// | [`align`](Self::align), [`align_to_wall`](Self::align_to_wall) | a window begins with the first operation |
-/// | [`clock_free`](Self::clock_free) | no |
+/// | [`clock`](Builder::clock) | [`Clock::system`] |
+/// | [`align`](FixedWindowBuilder::align), [`align_to_wall`](FixedWindowBuilder::align_to_wall) | a window begins with the first operation |
+/// | [`clock_free`](FixedWindowBuilder::clock_free) | no |
+///
 /// ```
 /// use flowgate::{FixedWindow, ManualClock, Timestamp};
 /// use std::time::Duration;
@@ -26,31 +28,40 @@ use crate::types::fixed_window::alignment::Alignment;
 /// assert_eq!(limiter.take_up_to(9), 3);
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
+///
+/// # Errors
+///
+/// [`build`](Builder::build) returns [`QuotaError`] if the quota sets a burst, or the limit is 2⁴⁸ or more.
+pub type FixedWindowBuilder = Builder<Windows>;
+
 #[derive(Clone, Debug)]
-#[must_use = "a builder builds nothing until `build` is called"]
-pub struct FixedWindowBuilder {
-    quota: Quota,
-    clock: Option<Clock>,
-    alignment: Alignment,
-    clock_free: bool,
+pub struct BuilderSettings {
+    pub(super) quota: Quota,
+    pub(super) alignment: Alignment,
+    pub(super) clock_free: bool,
+}
+
+impl Build for Windows {
+    type Settings = BuilderSettings;
+
+    fn build(built: BuilderSettings, clock: &Clock) -> Result<Self, QuotaError> {
+        let (limit, window_ns) = change::limit_of(&built.quota)?;
+        let settings = Settings {
+            kept: None,
+            rescaled_ns: None,
+            stands_in_ns: None,
+            quota: built.quota,
+            begins_ns: built.alignment.begins_ns(clock),
+        };
+        Ok(Self {
+            word: Word::new(settings.parameters(limit, window_ns, count_bits(limit))),
+            clock_free: built.clock_free,
+            settings: Lock::new(settings),
+        })
+    }
 }
 
 impl FixedWindowBuilder {
-    pub(super) fn new(quota: Quota) -> Self {
-        Self {
-            quota,
-            clock: None,
-            alignment: Alignment::Free,
-            clock_free: false,
-        }
-    }
-
-    /// The clock to decide by; see [`TokenBucketBuilder::clock`](crate::TokenBucketBuilder::clock).
-    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
-        self.clock = Some(clock.into());
-        self
-    }
-
     /// Lets windows begin a whole number of windows before and after `begins`, whether there are operations or
     /// not.
     ///
@@ -67,9 +78,8 @@ impl FixedWindowBuilder {
     /// assert!(limiter.at(Timestamp::from_nanos(89 * second)).try_acquire().is_err());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn align(mut self, begins: Timestamp) -> Self {
-        self.alignment = Alignment::To(begins);
-        self
+    pub fn align(self, begins: Timestamp) -> Self {
+        self.set(|settings| settings.alignment = Alignment::To(begins))
     }
 
     /// Lets windows begin where the wall clock, `utc_offset_s` seconds east of UTC, shows a whole number of windows
@@ -77,7 +87,7 @@ impl FixedWindowBuilder {
     /// on a Thursday.)
     ///
     /// The wall clock is read when the limiter is built, and after that only by
-    /// [`FixedWindow::align_to_wall`]; windows go by the limiter's own clock, whatever the wall clock does.
+    /// [`FixedWindow::align_to_wall`](crate::FixedWindow::align_to_wall); windows go by the limiter's own clock, whatever the wall clock does.
     ///
     /// ```
     /// # use flowgate::FixedWindow;
@@ -89,9 +99,8 @@ impl FixedWindowBuilder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[cfg(feature = "std")]
-    pub fn align_to_wall(mut self, utc_offset_s: i32) -> Self {
-        self.alignment = Alignment::ToWall { utc_offset_s };
-        self
+    pub fn align_to_wall(self, utc_offset_s: i32) -> Self {
+        self.set(|settings| settings.alignment = Alignment::ToWall { utc_offset_s })
     }
 
     /// Does not read the clock until the window is full.
@@ -102,7 +111,7 @@ impl FixedWindowBuilder {
     /// a span as long as a window; but what a window did not use can be used later. Where windows are aligned as well, they may begin
     /// less than a period after they are opened, and up to 3 · limit − 1 can come in such a span.
     ///
-    /// The verbs that report, those of [`at`](FixedWindow::at), and who [waits](FixedWindow::acquire) look at the time
+    /// The verbs that report, those of [`at`](crate::FixedWindow::at), and who [waits](crate::FixedWindow::acquire) look at the time
     /// as always.
     ///
     /// ```
@@ -117,31 +126,7 @@ impl FixedWindowBuilder {
     /// assert!(limiter.try_acquire().is_err());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn clock_free(mut self) -> Self {
-        self.clock_free = true;
-        self
-    }
-
-    /// The limiter.
-    ///
-    /// # Errors
-    ///
-    /// [`QuotaError`] if the quota sets a burst, or the limit is 2⁴⁸ or more.
-    pub fn build(self) -> Result<FixedWindow, QuotaError> {
-        let (limit, window_ns) = change::limit_of(&self.quota)?;
-        let clock = self.clock.unwrap_or_default();
-        let settings = Settings {
-            kept: None,
-            rescaled_ns: None,
-            stands_in_ns: None,
-            quota: self.quota,
-            begins_ns: self.alignment.begins_ns(&clock),
-        };
-        let windows = Windows {
-            word: Word::new(settings.parameters(limit, window_ns, count_bits(limit))),
-            clock_free: self.clock_free,
-            settings: Lock::new(settings),
-        };
-        Ok(FixedWindow::over(windows, clock))
+    pub fn clock_free(self) -> Self {
+        self.set(|settings| settings.clock_free = true)
     }
 }

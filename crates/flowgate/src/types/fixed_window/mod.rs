@@ -8,10 +8,12 @@ mod give_back;
 #[cfg(feature = "std")]
 mod wall;
 
+use alignment::Alignment;
 pub use builder::FixedWindowBuilder;
 
 use crate::clock::Timestamp;
 use crate::limiter::RateLimiter;
+use crate::limiter::builder::Builder;
 use crate::primitive::Lock;
 use crate::quota::Quota;
 #[cfg(feature = "std")]
@@ -160,7 +162,11 @@ impl FixedWindow {
 
     /// Returns a builder, for another clock, aligned windows, or the clock-free form.
     pub fn builder(quota: Quota) -> FixedWindowBuilder {
-        FixedWindowBuilder::new(quota)
+        Builder::new(builder::BuilderSettings {
+            quota,
+            alignment: Alignment::Free,
+            clock_free: false,
+        })
     }
 
     /// Counts at least `min` units, and up to `max` if there is as much room.

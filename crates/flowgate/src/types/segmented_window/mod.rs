@@ -10,6 +10,7 @@ mod segments;
 pub use builder::SegmentedWindowBuilder;
 
 use crate::limiter::RateLimiter;
+use crate::limiter::builder::Builder;
 use crate::quota::Quota;
 #[cfg(feature = "std")]
 use crate::quota::QuotaError;
@@ -129,7 +130,10 @@ impl SegmentedWindow {
 
     /// Returns a builder, for another clock or another number of segments.
     pub fn builder(quota: Quota) -> SegmentedWindowBuilder {
-        SegmentedWindowBuilder::new(quota)
+        Builder::new(builder::Settings {
+            quota,
+            segments: None,
+        })
     }
 
     /// Returns the number of segments in a window.

@@ -10,6 +10,7 @@ mod record;
 pub use builder::SlidingWindowBuilder;
 
 use crate::limiter::RateLimiter;
+use crate::limiter::builder::Builder;
 use crate::quota::Quota;
 #[cfg(feature = "std")]
 use crate::quota::QuotaError;
@@ -135,7 +136,10 @@ impl SlidingWindow {
 
     /// Returns a builder, for another clock or room for a larger limit.
     pub fn builder(quota: Quota) -> SlidingWindowBuilder {
-        SlidingWindowBuilder::new(quota)
+        Builder::new(builder::Settings {
+            quota,
+            max_limit: None,
+        })
     }
 
     /// Returns the largest limit, in units, that [`set_quota`](RateLimiter::set_quota) accepts.

@@ -1,5 +1,6 @@
-use super::{Bucket, TokenBucket};
+use super::{Bucket, Tokens};
 use crate::clock::{Clock, Timestamp};
+use crate::limiter::builder::{Build, Builder};
 use crate::quota::{Quota, QuotaError};
 use crate::store::word::{BEFORE_ORIGIN, Parameters};
 use crate::types::fixed_window::alignment::Alignment;
@@ -34,7 +35,7 @@ pub enum Refill {
     /// # Changes
     ///
     /// A change of quota that keeps the period keeps the instants at which periods end. After a change of the period, or of
-    /// the [way of refilling](TokenBucket::set_refill), periods are counted from the change, or from the alignment
+    /// the [way of refilling](crate::TokenBucket::set_refill), periods are counted from the change, or from the alignment
     /// as before. With an alignment, the first period after such a change is a part of a period, and its end adds the same part
     /// of `count`: what flowed in before the change is not added twice. The part of the old period before the change adds
     /// nothing.
@@ -45,15 +46,15 @@ pub enum Refill {
     Interval,
 }
 
-/// Settings of a [`TokenBucket`] other than the default ones.
+/// Settings of a [`TokenBucket`](crate::TokenBucket) other than the default ones.
 ///
 /// | setting | default |
 /// |---|---|
-/// | [`clock`](Self::clock) | [`Clock::system`] |
-/// | [`initial_tokens`](Self::initial_tokens) | the burst: it starts full |
-/// | [`refill`](Self::refill) | [`Refill::Continuous`] |
-/// | [`align`](Self::align), [`align_to_wall`](Self::align_to_wall) | periods count from when it is built |
-/// | [`max_debt`](Self::max_debt) | the burst |
+/// | [`clock`](Builder::clock) | [`Clock::system`] |
+/// | [`initial_tokens`](TokenBucketBuilder::initial_tokens) | the burst: it starts full |
+/// | [`refill`](TokenBucketBuilder::refill) | [`Refill::Continuous`] |
+/// | [`align`](TokenBucketBuilder::align), [`align_to_wall`](TokenBucketBuilder::align_to_wall) | periods count from when it is built |
+/// | [`max_debt`](TokenBucketBuilder::max_debt) | the burst |
 ///
 /// ```
 /// use flowgate::{ManualClock, Refill, TokenBucket};
@@ -66,51 +67,57 @@ pub enum Refill {
 /// assert_eq!(limiter.available(), 0);
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
+///
+/// # Errors
+///
+/// [`build`](Builder::build) returns [`QuotaError`] if
+///
+/// - the initial tokens are more than the burst,
+/// - the debt cannot be kept exactly,
+/// - there is an alignment, and tokens flow in continuously.
+pub type TokenBucketBuilder = Builder<Bucket<Tokens>>;
+
 #[derive(Clone, Debug)]
-#[must_use = "a builder builds nothing until `build` is called"]
-pub struct TokenBucketBuilder {
+pub struct Settings {
     pub(crate) quota: Quota,
     /// What a quota that sets no burst stands for; none: its count.
     pub(crate) default_burst: Option<u64>,
-    clock: Option<Clock>,
-    initial: Option<u64>,
-    refill: Refill,
+    pub(crate) initial: Option<u64>,
+    pub(crate) refill: Refill,
     alignment: Alignment,
-    max_debt: Option<u64>,
+    pub(crate) max_debt: Option<u64>,
 }
 
-impl TokenBucketBuilder {
-    pub(super) fn new(quota: Quota) -> Self {
+impl Settings {
+    pub(crate) const fn new(quota: Quota) -> Self {
         Self {
             quota,
             default_burst: None,
-            clock: None,
             initial: None,
-            refill: Refill::default(),
+            refill: Refill::Continuous,
             alignment: Alignment::Free,
             max_debt: None,
         }
     }
+}
 
-    /// The clock to decide by.
-    ///
-    /// Without the feature `std` there is no default: a builder without a clock gets a manual one that
-    /// stands at the origin.
-    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
-        self.clock = Some(clock.into());
-        self
+impl Build for Bucket<Tokens> {
+    type Settings = Settings;
+
+    fn build(settings: Settings, clock: &Clock) -> Result<Self, QuotaError> {
+        settings.bucket(clock)
     }
+}
 
+impl TokenBucketBuilder {
     /// What the bucket holds to begin with, in units.
-    pub fn initial_tokens(mut self, units: u64) -> Self {
-        self.initial = Some(units);
-        self
+    pub fn initial_tokens(self, units: u64) -> Self {
+        self.set(|settings| settings.initial = Some(units))
     }
 
     /// How tokens flow in.
-    pub fn refill(mut self, refill: Refill) -> Self {
-        self.refill = refill;
-        self
+    pub fn refill(self, refill: Refill) -> Self {
+        self.set(|settings| settings.refill = refill)
     }
 
     /// Counts the periods of [`Refill::Interval`] from `ends`: one ends then, and one each period before and after.
@@ -142,9 +149,8 @@ impl TokenBucketBuilder {
     /// minus `count`, plus the part of `count` that belongs to the time until then.
     ///
     /// [`build`](Self::build) refuses an alignment with [`Refill::Continuous`], where it would have no effect.
-    pub fn align(mut self, ends: Timestamp) -> Self {
-        self.alignment = Alignment::To(ends);
-        self
+    pub fn align(self, ends: Timestamp) -> Self {
+        self.set(|settings| settings.alignment = Alignment::To(ends))
     }
 
     /// Ends the periods of [`Refill::Interval`] where the wall clock, `utc_offset_s` seconds east of UTC, shows a whole
@@ -166,12 +172,11 @@ impl TokenBucketBuilder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[cfg(feature = "std")]
-    pub fn align_to_wall(mut self, utc_offset_s: i32) -> Self {
-        self.alignment = Alignment::ToWall { utc_offset_s };
-        self
+    pub fn align_to_wall(self, utc_offset_s: i32) -> Self {
+        self.set(|settings| settings.alignment = Alignment::ToWall { utc_offset_s })
     }
 
-    /// How far [`overdraw`](TokenBucket::overdraw) may go below zero, in units.
+    /// How far [`overdraw`](crate::TokenBucket::overdraw) may go below zero, in units.
     ///
     /// ```
     /// # use flowgate::TokenBucket;
@@ -180,27 +185,14 @@ impl TokenBucketBuilder {
     /// limiter.overdraw(110)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn max_debt(mut self, units: u64) -> Self {
-        self.max_debt = Some(units);
-        self
+    pub fn max_debt(self, units: u64) -> Self {
+        self.set(|settings| settings.max_debt = Some(units))
     }
+}
 
-    /// The limiter.
-    ///
-    /// # Errors
-    ///
-    /// [`QuotaError`] if
-    ///
-    /// - the initial tokens are more than the burst,
-    /// - the debt cannot be kept exactly,
-    /// - there is an alignment, and tokens flow in continuously.
-    pub fn build(self) -> Result<TokenBucket, QuotaError> {
-        let (bucket, clock) = self.build_bucket()?;
-        Ok(TokenBucket::over(bucket, clock))
-    }
-
-    /// The bucket, and the clock that it is to go by.
-    pub(crate) fn build_bucket<M>(self) -> Result<(Bucket<M>, Clock), QuotaError> {
+impl Settings {
+    /// The bucket, on `clock`.
+    pub(crate) fn bucket<M>(self, clock: &Clock) -> Result<Bucket<M>, QuotaError> {
         let quota = self.quota;
         let burst = quota.burst_units();
         let initial = self.initial.unwrap_or(burst);
@@ -224,9 +216,8 @@ impl TokenBucketBuilder {
         if !matches!(self.alignment, Alignment::Free) && self.refill != Refill::Interval {
             return Err(QuotaError::aligned_without_interval());
         }
-        let clock = self.clock.unwrap_or_default();
         let bucket = Bucket::new(quota, self.default_burst);
-        let aligned_ns = self.alignment.begins_ns(&clock);
+        let aligned_ns = self.alignment.begins_ns(clock);
         let now_ns = clock.latest().as_nanos();
         {
             let mut ledger = bucket.ledger.lock();
@@ -251,6 +242,6 @@ impl TokenBucketBuilder {
                 (parameters, tat, ())
             });
         }
-        Ok((bucket, clock))
+        Ok(bucket)
     }
 }

@@ -1,7 +1,7 @@
 //! [`TokenBucket`]: the limiter over [`algorithm::token_bucket`](crate::algorithm::token_bucket).
 
 mod bucket;
-mod builder;
+pub(crate) mod builder;
 mod carry;
 mod change_quota;
 mod engine;
@@ -20,6 +20,7 @@ pub use pay_after::PayAfter;
 
 #[cfg(feature = "std")]
 use crate::clock::Clock;
+use crate::limiter::builder::Builder;
 use crate::limiter::engine::Request;
 use crate::limiter::{At, RateLimiter, TimeSource};
 use crate::primitive::const_unless_loom;
@@ -120,7 +121,7 @@ impl TokenBucket {
 
     /// Returns a builder, for another clock, other tokens to begin with, another way of refilling, or another debt.
     pub fn builder(quota: Quota) -> TokenBucketBuilder {
-        TokenBucketBuilder::new(quota)
+        Builder::new(builder::Settings::new(quota))
     }
 
     /// Makes [`overdraw`](RateLimiter::overdraw) what every verb does: an operation goes at once even if the bucket

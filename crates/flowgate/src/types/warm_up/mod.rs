@@ -10,6 +10,7 @@ mod warming;
 pub use builder::WarmUpBuilder;
 
 use crate::limiter::RateLimiter;
+use crate::limiter::builder::Builder;
 use crate::quota::Quota;
 #[cfg(feature = "std")]
 use crate::quota::QuotaError;
@@ -222,6 +223,10 @@ impl WarmUp {
 
     /// Returns a builder, for another clock or cold factor.
     pub fn builder(quota: Quota) -> WarmUpBuilder {
-        WarmUpBuilder::new(quota)
+        Builder::new(builder::Settings {
+            quota,
+            warm_up: core::time::Duration::ZERO,
+            cold_factor: 3,
+        })
     }
 }
