@@ -113,7 +113,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         KeyLimiter::new(Owner::Borrowed(self), who.place, Cow::Borrowed(who.key))
     }
 
-    /// The key of those who wait in `room`.
+    /// The key of those who wait in `queue`.
     pub(super) fn waited_for<'k>(&'k self, queue: &'k SharedQueue<N>) -> KeyLimiter<'k, A, N> {
         let key = Cow::Borrowed(queue.key.borrow());
         let mut line = KeyLimiter::new(Owner::Borrowed(self), queue.place, key);
@@ -292,7 +292,7 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
         let line = queue.as_ref().map(|queue| self.keyed.waited_for(queue));
         let guard = line.as_ref().map(|line| Supply::queue(line).change(line));
         let (changed, waits) = change(&self.keyed);
-        // Somebody may have come in between, also to a new line after all have left that one.
+        // Somebody may have come in between, also to a new queue after all have left that one.
         if let Some(now) = waits.and_then(|slot| self.queue_in(slot))
             && !queue.as_ref().is_some_and(|queue| Arc::ptr_eq(queue, &now))
         {

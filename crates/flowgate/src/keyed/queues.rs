@@ -132,7 +132,7 @@ impl<Q: Copy + PartialEq, O> KeyQueue<Q, O> {
     }
 
     /// Goes by `own` from now on, and if that is another than before, has the key `restated` in it. `supply` is that of
-    /// this line.
+    /// this queue.
     pub(crate) fn go_by(&self, own: Option<Q>, supply: &dyn Supply, restated: impl FnOnce()) {
         if self.own() == own {
             return;
@@ -208,7 +208,7 @@ impl<Q: Copy + PartialEq, O> KeyQueues<Q, O> {
         queue.is_of(place, key).then(|| Arc::clone(queue))
     }
 
-    /// All lines there are.
+    /// All queues there are.
     pub(crate) fn all(&self) -> Vec<Arc<KeyQueue<Q, O>>> {
         let open = self.open.lock();
         open.values().map(|open| Arc::clone(&open.queue)).collect()

@@ -1,7 +1,7 @@
 //! Schedules of keys: small crowds of threads that want the same few slots, in thousands of orders chosen by shuttle.
 //!
 //! loom explores every order of two or three threads with two interruptions (`model.rs`); this samples those of more, with
-//! lines and with changes of quota. See [`room::schedules`](crate::queue::schedules), which has the rest. Run by `ci/shuttle.sh`.
+//! queues and with changes of quota. See [`queue::schedules`](crate::queue::schedules), which has the rest. Run by `ci/shuttle.sh`.
 //!
 //! A table here is one line of four slots, so that keys crowd each other out. Each scenario ends with a reckoning: no key has
 //! got more than its promise, what it has taken is owed, and nobody is left in the queue.

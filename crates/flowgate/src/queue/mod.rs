@@ -1,15 +1,15 @@
-//! Where those wait who were not let through at once.
+//! Where callers wait that were not admitted immediately.
 //!
-//! A room is mechanism: it knows no algorithm. It asks the limiter ([`Supply`]) whether the next in the queue can be granted
-//! at an instant, and if not, when. Threads and tasks stand in the same line.
+//! A queue is mechanism: it knows no algorithm. It asks the limiter ([`Supply`]) whether the next waiter can be granted at a
+//! time, and if not, when. Threads and tasks wait in the same queue.
 //!
 //! # How a turn comes
 //!
-//! Limiters are plain borrowed values, so nothing in the background can touch one. The timer only wakes; whoever comes
-//! into the room, a waiter that is polled, a newcomer, somebody who gives back or changes the quota, serves
-//! *everybody* who is due, in order, under the queue's lock. A grant is dated at the earliest instant at which the
-//! limiter allows it (not before its waiter came, nor before the grant before it), which may lie somewhat in the past: so the
-//! dates are those of an ideal line, however late anybody wakes up.
+//! Limiters are plain borrowed values, so nothing in the background can touch one. The timer only wakes. Any caller that comes
+//! to the queue (a waiter that is polled, a new caller, a caller that gives back or changes the quota) serves *all* waiters
+//! whose time has come, in order, under the queue's lock. The timestamp of a grant is the earliest time at which the limiter
+//! allows it (not before its waiter came, nor before the grant before it). That may lie somewhat in the past: so the timestamps
+//! are those of an ideal queue, however late a waiter wakes up.
 //!
 //! ```text
 //!   limiter ──▶ Queue: flags ── 0: nobody waits; a newcomer sees that with one load, and passes
@@ -55,7 +55,7 @@
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
 //! | `flags` | every decision; who makes more possible | whoever changes the queue | the queue's lock for writing |
-//! | `line` | everybody in the room | whoever comes first | made once |
+//! | `active` | every waiter | whoever waits first | made once |
 //! | `ActiveQueue::served` | whoever has been woken | whoever serves | the queue's lock for writing |
 //! | `ActiveQueue::state` | the same, and the timer | the same | its lock; the limiter's own locks come after it |
 

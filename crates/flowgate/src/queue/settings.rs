@@ -17,7 +17,7 @@ pub enum Order {
     #[default]
     Fifo,
     /// Who came last: under overload some are served in time, where in order of coming everybody would be late.
-    /// A full line lets the oldest go, not the newcomer.
+    /// A full queue sends away the oldest waiter, not the new caller.
     Lifo,
     /// [`Fifo`](Self::Fifo) while the queue is sometimes empty, [`Lifo`](Self::Lifo) while it has not been for
     /// `after` (Facebook's *adaptive LIFO*).

@@ -4,12 +4,12 @@ use crate::clock::{Clock, Timestamp};
 use crate::limiter::reservation::Receipt;
 use crate::verdict::Denied;
 
-/// What a room hands out: a limiter, seen from its queue.
+/// What a queue grants: a limiter, as its queue sees it.
 pub trait Supply: Send + Sync {
     /// Where those wait who want some.
     fn queue(&self) -> &Queue;
 
-    /// [`room`](Self::room), for somebody who is about to wait there.
+    /// [`queue`](Self::queue), for a caller that is about to wait there.
     fn open_queue(&self) -> Result<&Queue, Denied> {
         Ok(self.queue())
     }
@@ -99,7 +99,7 @@ pub trait Supply: Send + Sync {
         0
     }
 
-    /// The room's flags have become these.
+    /// The queue's flags have become these.
     fn announce(&self, flags: u64) {
         let _ = flags;
     }

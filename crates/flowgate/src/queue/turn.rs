@@ -1,4 +1,4 @@
-//! One caller's way through the room.
+//! One caller's way through the queue.
 
 use super::Supply;
 use super::active::{ActiveQueue, State};
@@ -306,7 +306,7 @@ impl Turn {
         Some((granted, receipts))
     }
 
-    /// Leaves the room, and gives back what it was granted and has not seen.
+    /// Leaves the queue, and gives back what it was granted and has not seen.
     pub(crate) fn abandon(&mut self, supply: &dyn Supply) {
         if !matches!(self.stage, Stage::InLine { .. }) {
             return;

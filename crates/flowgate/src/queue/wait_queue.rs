@@ -3,9 +3,9 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 
-/// Those who wait at a limiter: how many there are, and by which rules they stand.
+/// The waiters of a limiter: how many there are, and the rules by which they are served.
 ///
-/// A view, made by `line()` of every limiter. All rules can be changed at any time, and hold from then on.
+/// A view, made by `queue()` of every limiter. All rules can be changed at any time, and hold from then on.
 ///
 /// Joining, leaving and being served cost the same however many wait; with a deadline, the logarithm of all waits in the process that have
 /// one. A change of quota looks at everybody in the queue.
@@ -48,7 +48,7 @@ impl<'a> WaitQueue<'a> {
     /// # };
     /// assert_eq!(limiter.queue().len(), 0); // nobody has polled it
     /// assert!(poll(wait.as_mut()).is_pending());
-    /// assert_eq!((limiter.queue().len(), limiter.line().units()), (1, 1));
+    /// assert_eq!((limiter.queue().len(), limiter.queue().units()), (1, 1));
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn len(self) -> usize {

@@ -61,7 +61,7 @@ use plumbing::Key;
 ///   taken from stripes by then: up to an eighth of the burst, and none if the stripes were not in use. They flow in
 ///   again at the rate. No limiter that does without the clock can do better: whether they were taken before the
 ///   bucket was full or after, it cannot know, and has to take the worse.
-/// - **Honest waits** (C3), **turns** (C6): as the limiter's. While somebody waits in line, the stripes are empty and stay
+/// - **Honest waits** (C3), **turns** (C6): as the limiter's. While a caller waits in the queue, the stripes are empty and stay
 ///   so.
 /// - **Any clock** (C4): as the limiter's, by limiter time, which never runs backward. Taking from a stripe does not read the
 ///   clock. So after the clock is set back, tokens from a stripe count at the latest time that the clock has shown. Only when

@@ -52,7 +52,7 @@ const CHUNKS_PER_BURST: u64 = 8;
 /// Turns come in the order of the limiter's queue, so those who wait and always want more get one chunk each, round by
 /// round: the same bytes, to a chunk. What can be had without a wait goes to who comes first. Who asks for less than a
 /// chunk at a time gets as much less; put a [`BufReader`](std::io::BufReader) or [`BufWriter`](std::io::BufWriter)
-/// around it. Others who use the limiter stand in the same line.
+/// around it. Other users of the limiter wait in the same queue.
 ///
 /// # What is promised
 ///

@@ -3,7 +3,7 @@
 //! # What is counted where
 //!
 //! Answers are counted as a caller gets them, and not grants as the limiter makes them. A turn in the queue is granted
-//! by whoever comes into the room next, who may be somebody giving back through the limiter itself, past any wrapper;
+//! by the caller that comes to the queue next, which may be somebody giving back through the limiter itself, past any wrapper;
 //! and a grant may be one that nobody will see. A wait also ends in ways that no grant tells of: the queue is full, the
 //! deadline has passed, the owner is gone. So the turn says how it ended ([`Supply::answered`], [`Supply::abandoned`]) to
 //! the supply that it was made with, whichever future, iterator or permit it belongs to, through `dyn` or not; everything

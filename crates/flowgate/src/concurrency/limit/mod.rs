@@ -1,4 +1,4 @@
-//! [`ConcurrencyLimit`]: the public face over [`Slots`] and a room.
+//! [`ConcurrencyLimit`]: the public face over [`Slots`] and a queue.
 
 mod builder;
 #[cfg(all(test, flowgate_loom))]
@@ -87,8 +87,8 @@ use slots::{Slots, View};
 /// # Cost
 ///
 /// Taking a slot is a load and one compare-and-swap on one 64-bit word, giving it back a load and one subtraction; no
-/// clock is read, no lock taken, no memory. Only who waits, and who gives a slot back while somebody does, enters the
-/// room, where it goes from hand to hand.
+/// clock is read, no lock taken, no memory. Only a caller that waits, and a caller that gives a slot back while
+/// another one waits, comes to the queue, where the slot goes from hand to hand.
 ///
 /// A limit is not `Clone`: two would be two limits. Share it by reference, `Arc`, or `static`:
 ///

@@ -26,7 +26,7 @@ pub(super) struct Slots {
     /// ```
     ///
     /// In flight is at most the largest limit that there was, so it never overflows. The flags are a copy of the
-    /// room's, written under its queue's lock.
+    /// queue's, written under its lock.
     word: AtomicU64,
 }
 
@@ -96,7 +96,7 @@ impl Slots {
         });
     }
 
-    /// The room's flags have become these.
+    /// The queue's flags have become these.
     ///
     /// Whoever is next in the queue raises `WAITING` here before it asks for slots. A `give_back` comes before that, and then it
     /// finds them; or after, and then that sees the flag, and has it served.

@@ -94,7 +94,7 @@ where
 }
 
 impl KeyedConcurrencyLimit {
-    /// The key of those who wait in `room`.
+    /// The key of those who wait in `queue`.
     pub(super) fn waited_for(&self, queue: &Arc<KeyQueue<u32>>) -> KeyPermits<&Self> {
         KeyPermits {
             guest: Guest::of(queue),

@@ -1,4 +1,4 @@
-//! What is behind a room's lock: the queue, and when the next in it is due.
+//! What the queue's lock guards: the waiters, and the scheduled time of the next one.
 
 mod calls;
 mod newcomer;
@@ -285,7 +285,7 @@ impl State {
         }
     }
 
-    /// Says on the room's door whether somebody waits, and whether newcomers may enter.
+    /// Sets the queue's flags: whether a caller waits, and whether new callers may pass.
     pub(super) fn announce(&self, supply: &dyn Supply) {
         let is_waiting = !self.waiters.is_empty();
         let is_held = self.is_closed || is_waiting && self.settings.order != Order::Barging;

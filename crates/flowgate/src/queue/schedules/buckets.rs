@@ -10,7 +10,7 @@ use alloc::task::Wake;
 use core::pin::Pin;
 use std::boxed::Box;
 
-/// Dates are those of an ideal line, however late those in it wake up.
+/// Timestamps are those of an ideal queue, however late its waiters wake up.
 #[test]
 fn c2_those_in_line_are_dated_when_their_tokens_came() {
     explore(|| {
@@ -347,7 +347,7 @@ fn c1_ticks_that_end_half_way_meet_those_who_wait() {
     });
 }
 
-/// Those who count from when they returned, and those who count from when they were due, in one line.
+/// Waiters that count from when they returned, and waiters that count from their scheduled time, in one queue.
 #[test]
 fn c1_both_spacings_in_one_line() {
     explore(|| {

@@ -1,7 +1,7 @@
-//! Schedules of the room: small crowds of threads that meet in it in thousands of orders, chosen by shuttle.
+//! Schedules of the queue: small crowds of threads that meet in it in thousands of orders, chosen by shuttle.
 //!
 //! loom explores every order of two or three threads (`model.rs` here and beside the limiters); this samples those of
-//! whole lines. Every wait is the real future, on a clock that another thread of the scenario moves. A wake-up that is lost leaves
+//! whole queues. Every wait is the real future, on a clock that another thread of the scenario moves. A wake-up that is lost leaves
 //! somebody asleep when all others are done, which shuttle reports as a deadlock, with the schedule that led there:
 //!
 //! ```text

@@ -3,7 +3,7 @@
 use super::*;
 use crate::queue::Order;
 
-/// A full line lets its oldest go, who may have been granted at that moment.
+/// A full queue sends away its oldest waiter, which may have been granted at that moment.
 #[test]
 fn a_full_line_that_lets_its_oldest_go_meets_a_release() {
     explore(|| {

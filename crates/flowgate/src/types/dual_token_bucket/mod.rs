@@ -41,7 +41,7 @@ use crate::quota::Quotas;
 ///
 /// let denied = limiter.try_acquire().unwrap_err();
 /// assert_eq!(denied.limit(), Some(1)); // the second quota, counted from 0
-/// assert_eq!(denied.retry_after().map(|wait| wait.as_millis()), Some(7_572));
+/// assert_eq!(denied.retry_after(), Some(Duration::from_nanos(7_571_428_572))); // 60/7 s, less the first
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
 ///

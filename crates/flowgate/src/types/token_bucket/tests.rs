@@ -167,7 +167,7 @@ fn c8_a_reservation_far_ahead_leaves_the_narrow_word() {
         let told = at.reserve_n(100).expect("the clock has 584 years").at();
         assert_eq!(told.as_nanos(), hundred * 100 * day);
     }
-    assert_eq!(layout(&bucket, 0), Layout::Wide); // And comes back to it when the line has been served.
+    assert_eq!(layout(&bucket, 0), Layout::Wide); // And comes back to it when the queue has been served.
     let served = Timestamp::from_nanos(1_000 * day);
     assert_eq!(bucket.at(served).take_up_to(1_000), 100);
     assert!(matches!(
