@@ -74,9 +74,9 @@ use crate::quota::Quotas;
 /// # Reservations
 ///
 /// [`reserve`](RateLimiter::reserve) takes the units now, for the first time at which both buckets hold them. Later requests
-/// come after it. [`Reservation::cancel`](crate::Reservation::cancel) of the last one undoes it. Of an earlier one, and of
-/// what is [refunded](RateLimiter::refund), comes back what cannot break a promise: nothing while another reservation's time
-/// lies ahead.
+/// come after it. [`Reservation::cancel`](crate::Reservation::cancel) of the last one undoes it. Canceling an earlier one, or a
+/// [refund](RateLimiter::refund), gives back nothing while the time of a reservation lies ahead. Otherwise it gives back what
+/// cannot break a guarantee; grants before it then cannot be undone any more.
 ///
 /// # Changing the quotas
 ///

@@ -10,8 +10,10 @@ use crate::store::cell::{MovingBase as _, Parameters as _};
 use crate::verdict::Denied;
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::time::Duration;
 use flowgate_testkit::oracle::DualOracle;
+use flowgate_testkit::promise::{Grant, Promise};
 use flowgate_testkit::script::{Op, Outcome, Retry, Step};
 use num_rational::BigRational;
 use proptest::prelude::*;
@@ -44,6 +46,10 @@ impl Bench {
 
     fn at(&self, ns: u64) -> At<'_, DualTokenBucket> {
         self.limiter.at(Timestamp::from_nanos(ns))
+    }
+
+    fn try_acquire_at(&self, at_ns: u64, n: u64) -> bool {
+        self.at(at_ns).try_acquire_n(n).is_ok()
     }
 
     fn try_acquire(&mut self, at_ns: u64, n: u64) -> Result<(), Denied> {
@@ -557,4 +563,100 @@ fn c4_before_a_change_of_quotas_there_is_nothing() {
         Some(Duration::from_nanos(100_000_600))
     );
     assert_eq!(bench.try_acquire(400, 0), Ok(()));
+}
+
+/// What was granted or reserved and is still held.
+struct Held<'a> {
+    reservation: Reservation<'a>,
+    /// Of its grant.
+    index: usize,
+}
+
+/// Whatever comes back of what is cancelled or refunded, what stays keeps both bounds; and the last reservation comes back whole.
+#[test]
+fn c1_c5_what_is_cancelled_breaks_neither_bound() {
+    let mut random = fastrand::Rng::with_seed(23);
+    let (mut whole_back, mut part_back, mut none_back) = (0, 0, 0);
+    for _ in 0..3_000 {
+        let quotas = draw_quotas(&mut random);
+        let bench = Bench::new(&quotas);
+        if !is_exact(&bench.seen().0) {
+            continue;
+        }
+        let most = bench.seen().0.limit();
+        let mut at_ns = random.u64(..) >> random.u32(20..64);
+        // What was granted, when, and how much of it stays; and who may still cancel.
+        let mut grants: Vec<Grant> = Vec::new();
+        let mut held: Vec<Held<'_>> = Vec::new();
+        let mut known_from = 0;
+        for _ in 0..40 {
+            let (parameters, state) = bench.seen();
+            let n = of_any_size(&mut random, most);
+            let wait_ns = match parameters.take(state, at_ns, n) {
+                Err(denied) => denied.retry_after().map_or(0, |wait| wait.as_nanos()),
+                Ok(_) => full_after_ns(&parameters, state, at_ns),
+            };
+            let wait_ns = u64::try_from(wait_ns).unwrap_or(u64::MAX / 4);
+            if random.bool() {
+                at_ns = at_ns.saturating_add(random.u64(0..=wait_ns.max(1)));
+            }
+            match random.u32(0..6) {
+                0..2 => {
+                    if bench.try_acquire_at(at_ns, n) {
+                        grants.push(Grant::new(at_ns, n));
+                    }
+                }
+                2..4 => {
+                    if let Ok(reservation) = bench.at(at_ns).reserve_n(n) {
+                        grants.push(Grant {
+                            rounded: true,
+                            ..Grant::new(reservation.at().as_nanos(), n)
+                        });
+                        held.push(Held {
+                            reservation,
+                            index: grants.len() - 1,
+                        });
+                    }
+                }
+                _ if held.is_empty() => {}
+                _ => {
+                    let is_last = random.bool();
+                    let pick = match is_last {
+                        true => held.len() - 1,
+                        false => random.usize(0..held.len()),
+                    };
+                    let Held { reservation, index } = held.remove(pick);
+                    let units = reservation.units();
+                    let back = reservation.cancel_at(Timestamp::from_nanos(at_ns));
+                    assert!(back <= units, "{quotas}: {back} of {units}");
+                    let is_newest = index + 1 == grants.len();
+                    if is_newest && index >= known_from {
+                        assert_eq!(back, units, "{quotas}: nothing was taken since");
+                    }
+                    if !is_newest && back > 0 {
+                        // What was granted before is not undone any more.
+                        known_from = grants.len();
+                    }
+                    match back {
+                        0 => none_back += 1,
+                        all if all == units => whole_back += 1,
+                        _ => part_back += 1,
+                    }
+                    grants[index].n -= back;
+                    if index + 1 == grants.len() {
+                        grants.pop();
+                    }
+                }
+            }
+            let mut in_order = grants.clone();
+            in_order.sort_by_key(|grant| grant.at_ns);
+            for quota in quotas.split(';') {
+                let promise = Promise::bucket(quota.trim().parse().expect("a quota"));
+                let kept = promise.check(&in_order);
+                assert!(kept.is_ok(), "{quotas}: {kept:?}, of {in_order:?}");
+            }
+        }
+    }
+    std::println!("{whole_back} wholly, {part_back} in part, {none_back} not at all");
+    assert!(whole_back > 1_000 && part_back > 10 && none_back > 100);
 }
