@@ -167,7 +167,7 @@ impl<T, F: Future<Output = Result<T, Denied>>> Task<F> {
     ///
     /// let limit = ConcurrencyLimit::new(5);
     /// let task = Task::start(limit.acquire().n(3));
-    /// assert_eq!(task.granted().map(|permit| permit.n()), Some(3));
+    /// assert_eq!(task.granted().map(|permit| permit.units()), Some(3));
     /// ```
     pub fn granted(&self) -> Option<&T> {
         self.output.as_ref()?.as_ref().ok()

@@ -92,7 +92,7 @@ impl Subject for Slots<'_> {
                 }
                 Err(denied) => refusal(denied),
             },
-            Op::Cancel { pick } => give_back(&mut self.held, pick, Permit::n),
+            Op::Cancel { pick } => give_back(&mut self.held, pick, Permit::units),
             Op::Available => Outcome::Holds(self.limit.available()),
             Op::SetQuota { quota, .. } => match self.limit.set_limit(slots(quota)) {
                 Ok(()) => Outcome::Changed,
@@ -130,7 +130,7 @@ impl Subject for KeySlots<'_> {
                 }
                 Err(denied) => refusal(denied),
             },
-            Op::Cancel { pick } => give_back(&mut self.held, pick, KeyPermit::n),
+            Op::Cancel { pick } => give_back(&mut self.held, pick, KeyPermit::units),
             Op::Available => Outcome::Holds(self.limits.available(&KEY)),
             Op::SetQuota { quota, .. } => match self.limits.set_limit(slots(quota)) {
                 Ok(()) => Outcome::Changed,

@@ -94,9 +94,9 @@ impl Permit {
     /// How many slots are in use by it.
     fn slots(&self) -> u64 {
         match self {
-            Self::Slots(permit) => permit.n(),
-            Self::Gate(permit) => permit.n(),
-            Self::Key(permit) => permit.n(),
+            Self::Slots(permit) => permit.units(),
+            Self::Gate(permit) => permit.units(),
+            Self::Key(permit) => permit.units(),
         }
     }
 }

@@ -70,7 +70,7 @@ impl<L: sealed::Sealed + Any + Send + Sync + Debug> Limit for L {}
 /// limiter.try_acquire_n(2)?;
 /// assert_eq!((limiter.available(), limiter.snapshot().limit), (1, 3));
 ///
-/// let later = limiter.reserve_n(2).expect("this type can promise a time")?;
+/// let later = limiter.try_reserve_n(2).expect("this type can promise a time")?;
 /// assert_eq!(later.at().as_nanos(), 100_000_000);
 /// let now = limiter.clock().now();
 /// assert!(limiter.peek_n_at(now, 1).is_err());
@@ -146,7 +146,7 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
     /// # Errors
     ///
     /// Inside: [`Denied`] if `n` can never be granted.
-    fn reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
+    fn try_reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
         let _ = n;
         None
     }

@@ -112,7 +112,7 @@ impl<E: Engine> Limiter for RateLimiter<E> {
         self.take_up_to(n)
     }
 
-    fn reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
+    fn try_reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
         let reserves = self.engine.capabilities().reserves?;
         let at = self.at_now();
         let booking = at

@@ -271,8 +271,8 @@ impl<L: OneWord> Limiter for Striped<L> {
         self.limiter.try_acquire_n_at(now, n)
     }
 
-    fn reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
-        self.limiter.reserve_n(n)
+    fn try_reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
+        self.limiter.try_reserve_n(n)
     }
 
     fn take_up_to(&self, n: u64) -> u64 {

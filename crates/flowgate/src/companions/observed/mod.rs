@@ -86,7 +86,7 @@ use supply::Observable;
 /// |---|---|
 /// | `try_acquire`, `try_acquire_n` | at once |
 /// | `acquire` | when it is ready or dropped |
-/// | [`Limiter::try_acquire_n_at`], [`Limiter::reserve_n`] | at once; a reservation that is cancelled stays admitted |
+/// | [`Limiter::try_acquire_n_at`], [`Limiter::try_reserve_n`] | at once; a reservation that is cancelled stays admitted |
 /// | whatever is called on [`get_ref`](Self::get_ref) | not; what is refunded there stays admitted |
 /// | [`Limiter::refund`], [`Limiter::charge`] | as there |
 /// | whatever a [`Gate`](crate::Gate) that it is in does | not; observe the gate |
@@ -266,8 +266,8 @@ impl<L: Limiter> Limiter for Observed<L> {
         self.count(n, self.limiter.try_acquire_n_at(now, n))
     }
 
-    fn reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
-        let answer = self.limiter.reserve_n(n)?;
+    fn try_reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
+        let answer = self.limiter.try_reserve_n(n)?;
         Some(self.count(n, answer))
     }
 

@@ -258,7 +258,7 @@ impl ConcurrencyLimit {
     /// # use flowgate::ConcurrencyLimit;
     /// let limit = ConcurrencyLimit::new(5);
     /// let permit = limit.take_up_to(3);
-    /// assert_eq!((permit.n(), limit.take_up_to(3).n()), (3, 2));
+    /// assert_eq!((permit.units(), limit.take_up_to(3).units()), (3, 2));
     /// ```
     pub fn take_up_to(&self, n: u64) -> Permit<&Self> {
         let mut bar = HOLD;
@@ -283,7 +283,7 @@ impl ConcurrencyLimit {
     /// # use flowgate::ConcurrencyLimit;
     /// let limit = ConcurrencyLimit::new(5);
     /// let one = limit.try_acquire()?;
-    /// assert_eq!(limit.drain().n(), 4);
+    /// assert_eq!(limit.drain().units(), 4);
     /// # drop(one);
     /// # Ok::<(), flowgate::Denied>(())
     /// ```

@@ -288,7 +288,7 @@ fn model_closing_meets_a_release() {
         drop(permit);
         closer.join().expect("no panic");
         match wait.finish() {
-            Ok(permit) => assert_eq!(permit.n(), 1),
+            Ok(permit) => assert_eq!(permit.units(), 1),
             Err(denied) => assert!(denied.is_closed()),
         }
         assert!(limit.queue().is_empty());

@@ -25,7 +25,7 @@ pub trait Lender: Supply + Sized {}
 /// let limit = ConcurrencyLimit::new(3);
 /// let mut permit = limit.try_acquire_n(3)?;
 /// let one = permit.split(1).unwrap();
-/// assert_eq!((permit.n(), one.n()), (2, 1));
+/// assert_eq!((permit.units(), one.units()), (2, 1));
 /// drop(permit);
 /// assert_eq!(limit.available(), 2);
 /// # Ok::<(), flowgate::Denied>(())
@@ -74,7 +74,7 @@ where
     }
 
     /// How many operations it is for.
-    pub fn n(&self) -> u64 {
+    pub fn units(&self) -> u64 {
         self.n
     }
 
@@ -91,7 +91,7 @@ where
     /// let mut permit = limit.try_acquire_n(5)?;
     /// let half = permit.split(2).expect("it has 5");
     /// drop(half);
-    /// assert_eq!((permit.n(), limit.in_flight()), (3, 3));
+    /// assert_eq!((permit.units(), limit.in_flight()), (3, 3));
     /// # Ok::<(), flowgate::Denied>(())
     /// ```
     pub fn split(&mut self, n: u64) -> Option<Self>
@@ -109,7 +109,7 @@ where
     /// let [limit, elsewhere] = [(); 2].map(|()| ConcurrencyLimit::new(10));
     /// let mut permit = limit.try_acquire_n(5)?;
     /// assert!(permit.merge(limit.try_acquire_n(3)?).is_ok());
-    /// assert_eq!(permit.n(), 8);
+    /// assert_eq!(permit.units(), 8);
     ///
     /// let other = permit.merge(elsewhere.try_acquire()?).unwrap_err(); // unchanged
     /// assert_eq!(other.limiter().in_flight(), 1);

@@ -15,7 +15,7 @@ use core::ops::Deref;
 /// let limits = KeyedConcurrencyLimit::new(3, 1000)?;
 /// let mut permit = limits.try_acquire_n("10.0.0.1", 3)?;
 /// let one = permit.split(1).unwrap();
-/// assert_eq!((permit.n(), one.n()), (2, 1));
+/// assert_eq!((permit.units(), one.units()), (2, 1));
 /// drop(permit);
 /// assert_eq!(limits.in_flight("10.0.0.1"), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -63,7 +63,7 @@ where
     }
 
     /// How many operations it is for.
-    pub fn n(&self) -> u64 {
+    pub fn units(&self) -> u64 {
         self.n
     }
 
@@ -88,7 +88,7 @@ where
     /// let limits = KeyedConcurrencyLimit::new(5, 1000)?;
     /// let mut permit = limits.try_acquire("tenant")?;
     /// assert!(permit.merge(limits.try_acquire_n("tenant", 2)?).is_ok());
-    /// assert_eq!(permit.n(), 3);
+    /// assert_eq!(permit.units(), 3);
     ///
     /// let other = permit.merge(limits.try_acquire("another")?).unwrap_err(); // unchanged
     /// assert_eq!(other.limiter().in_flight("another"), 1);

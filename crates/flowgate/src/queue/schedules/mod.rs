@@ -179,7 +179,7 @@ impl InUse {
         P: Deref,
         P::Target: Lender,
     {
-        let n = permit.n();
+        let n = permit.units();
         let in_use = self.0.fetch_add(n, SeqCst) + n;
         assert!(in_use <= most, "{in_use} of {most} slots are in use");
         thread::yield_now();

@@ -102,9 +102,9 @@ fn the_trait_counts_as_the_type_does() {
     assert!(any.try_acquire_n(2).is_ok());
     assert!(any.try_acquire_n_at(time.now(), 2).is_ok());
     assert!(any.try_acquire_n_at(time.now(), 1).is_err());
-    let reserved = any.reserve_n(3).unwrap().unwrap();
+    let reserved = any.try_reserve_n(3).unwrap().unwrap();
     assert_eq!(reserved.cancel(), 3);
-    assert!(any.reserve_n(6).unwrap().is_err());
+    assert!(any.try_reserve_n(6).unwrap().is_err());
     assert_eq!(
         all(limiter.counts()),
         ([4, 8], [1, 0, 1, 0, 0, 0, 0], [0, 0])

@@ -68,7 +68,7 @@ fn zero_are_admitted_to_anybody_and_take_no_slot() {
         .collect();
     let none = limits.try_acquire_n(&0, 0).unwrap();
     let new = limits.try_acquire_n(&77, 0).unwrap();
-    assert_eq!((none.n(), new.n(), limits.len()), (0, 0, 4));
+    assert_eq!((none.units(), new.units(), limits.len()), (0, 0, 4));
     drop((none, new));
     assert_eq!((limits.in_flight(&0), limits.in_flight(&77)), (1, 0));
 }
@@ -117,12 +117,18 @@ fn permits_split_and_merge() {
     let mut permit = limits.try_acquire_n("a", 5).unwrap();
     let part = permit.split(2).unwrap();
     assert!(permit.split(4).is_none());
-    assert_eq!((permit.n(), part.n(), limits.in_flight("a")), (3, 2, 5));
+    assert_eq!(
+        (permit.units(), part.units(), limits.in_flight("a")),
+        (3, 2, 5)
+    );
     permit.merge(part).unwrap();
     let other_key = limits.try_acquire("b").unwrap();
     let other_key = permit.merge(other_key).unwrap_err();
     let other_limit = permit.merge(others.try_acquire("a").unwrap()).unwrap_err();
-    assert_eq!((permit.n(), other_key.n(), other_limit.n()), (5, 1, 1));
+    assert_eq!(
+        (permit.units(), other_key.units(), other_limit.units()),
+        (5, 1, 1)
+    );
     drop(permit);
     assert_eq!((limits.in_flight("a"), limits.in_flight("b")), (0, 1));
     drop(other_key);
@@ -262,7 +268,7 @@ fn c7_a_key_without_a_slot_is_refused_and_takes_nothing_from_the_others() {
         limits.try_acquire(&9).unwrap_err().is_table_full(),
         "two of key 2 are left"
     );
-    permits.retain(|permit| permit.n() == 1);
+    permits.retain(|permit| permit.units() == 1);
     assert_eq!((0..4).map(|key| limits.in_flight(&key)).sum::<u64>(), 3);
     let late = limits.try_acquire(&9).unwrap();
     drop((permits, late));
@@ -283,7 +289,7 @@ fn c7_eight_keys_in_the_same_two_lines_do_not_meddle() {
         let (key, n) = (rng.u64(..30), rng.u64(1..=40));
         let of_key = |held: &Vec<(u64, KeyPermit<_>)>, key| -> u64 {
             let permits = held.iter().filter(|(of, _)| *of == key);
-            permits.map(|(_, permit)| permit.n()).sum()
+            permits.map(|(_, permit)| permit.units()).sum()
         };
         let before = of_key(&held, key);
         match limits.try_acquire_n(&key, n) {
@@ -410,12 +416,12 @@ fn c1_a_ledger_over_threads_never_shows_more_than_the_limit() {
                         }
                         if held.len() > rng.usize(..4) {
                             let (key, permit) = held.swap_remove(rng.usize(..held.len()));
-                            ledger[key].fetch_sub(permit.n(), Ordering::SeqCst);
+                            ledger[key].fetch_sub(permit.units(), Ordering::SeqCst);
                             drop(permit);
                         }
                     }
                     for (key, permit) in held {
-                        ledger[key].fetch_sub(permit.n(), Ordering::SeqCst);
+                        ledger[key].fetch_sub(permit.units(), Ordering::SeqCst);
                     }
                 });
             }
@@ -611,7 +617,9 @@ fn who_can_never_be_served_does_not_wait() {
     let limits = limits_of(2, 1);
     assert!(refused(limits.acquire("key").n(3)).is_never());
     assert_eq!(
-        Task::start(limits.acquire("key").n(0)).into_granted().n(),
+        Task::start(limits.acquire("key").n(0))
+            .into_granted()
+            .units(),
         0
     );
     let permits: Vec<_> = (0..4)

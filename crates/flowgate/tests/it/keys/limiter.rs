@@ -46,7 +46,7 @@ fn c7_a_key_behind_dyn_takes_what_the_table_has_for_it() {
     assert_eq!(limiter.refund(1), 1);
     limiter.charge(7);
     assert_eq!((limits.available("alice"), limiter.available()), (0, 0));
-    assert!(limiter.reserve_n(1).is_none());
+    assert!(limiter.try_reserve_n(1).is_none());
     assert_eq!(
         limiter.policy().map(|policy| policy.quota),
         Some(limits.quota())

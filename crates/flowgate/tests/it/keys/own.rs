@@ -154,7 +154,7 @@ fn c6_those_who_wait_for_a_key_go_by_the_limit_of_whoever_came_last() {
     assert!(whole.poll() && whole.denied().unwrap().is_never(), "3 of 2");
     drop((permit, first.into_granted()));
     assert!(last.poll(), "in turn");
-    assert_eq!(last.into_granted().n(), 1);
+    assert_eq!(last.into_granted().units(), 1);
     assert_eq!((limits.in_flight("a"), limits.waiting_keys()), (1, 0));
     drop(second.into_granted());
     assert!(limits.is_empty());

@@ -39,7 +39,7 @@ fn assert_idle(limit: &ConcurrencyLimit) {
     assert_eq!(limit.in_flight(), 0);
     assert_eq!(limit.available(), u64::from(limit.limit()));
     assert_eq!(
-        limit.drain().n(),
+        limit.drain().units(),
         u64::from(limit.limit()),
         "all can be had"
     );
@@ -74,14 +74,14 @@ fn a_refusal_takes_nothing_and_knows_no_time() {
 #[test]
 fn zero_slots_are_had_by_anybody() {
     let limit = limit_of(0);
-    assert_eq!(limit.try_acquire_n(0).unwrap().n(), 0);
+    assert_eq!(limit.try_acquire_n(0).unwrap().units(), 0);
     let limit = limit_of(1);
     let _one = hold(&limit, 1);
     let _waiter = Task::start(limit.acquire());
-    assert_eq!(limit.try_acquire_n(0).unwrap().n(), 0);
-    assert_eq!(Task::start(limit.acquire().n(0)).into_granted().n(), 0);
+    assert_eq!(limit.try_acquire_n(0).unwrap().units(), 0);
+    assert_eq!(Task::start(limit.acquire().n(0)).into_granted().units(), 0);
     limit.queue().close();
-    assert_eq!(limit.try_acquire_n(0).unwrap().n(), 0);
+    assert_eq!(limit.try_acquire_n(0).unwrap().units(), 0);
     assert_eq!(limit.in_flight(), 1);
 }
 
@@ -198,13 +198,13 @@ fn permits_are_split_and_merged() {
     let mut permit = hold(&limit, 6);
     let mut four = permit.split(4).unwrap();
     assert!(permit.split(3).is_none(), "it holds two");
-    assert_eq!((permit.n(), four.n(), limit.in_flight()), (2, 4, 6));
+    assert_eq!((permit.units(), four.units(), limit.in_flight()), (2, 4, 6));
     let all_of_it = four.split(4).unwrap();
-    assert_eq!((four.n(), all_of_it.n()), (0, 4));
+    assert_eq!((four.units(), all_of_it.units()), (0, 4));
     drop(four);
     assert_eq!(limit.in_flight(), 6);
     permit.merge(all_of_it).unwrap();
-    assert_eq!((permit.n(), limit.in_flight()), (6, 6));
+    assert_eq!((permit.units(), limit.in_flight()), (6, 6));
     assert!(permit.split(u64::MAX).is_none());
     assert!(core::ptr::eq(permit.limiter(), &limit));
     drop(permit);
@@ -216,15 +216,15 @@ fn permits_of_two_limits_do_not_merge() {
     let (one, other) = (Arc::new(limit_of(2)), Arc::new(limit_of(2)));
     let mut permit = hold(&one, 1);
     let stranger = permit.merge(hold(&other, 2)).unwrap_err();
-    assert_eq!((permit.n(), stranger.n()), (1, 2));
+    assert_eq!((permit.units(), stranger.units()), (1, 2));
     assert_eq!((one.in_flight(), other.in_flight()), (1, 2));
     drop((permit, stranger));
 
     let mut permit = one.try_acquire_owned().unwrap();
     permit.merge(one.try_acquire_owned().unwrap()).unwrap();
     let stranger = permit.merge(other.try_acquire_owned().unwrap());
-    assert_eq!(stranger.unwrap_err().n(), 1);
-    assert_eq!(permit.n(), 2);
+    assert_eq!(stranger.unwrap_err().units(), 1);
+    assert_eq!(permit.units(), 2);
     drop(permit);
     assert_idle(&one);
     assert_idle(&other);
@@ -274,7 +274,7 @@ fn forgetting_what_somebody_waits_for_refuses_them() {
     permit.split(1).unwrap().forget();
     assert!(waiter.run() && waiter.denied().unwrap().is_never());
     drop(permit);
-    assert_eq!(limit.drain().n(), 2);
+    assert_eq!(limit.drain().units(), 2);
 }
 
 #[test]
@@ -363,7 +363,7 @@ fn c6_every_one_of_64_has_the_same_share() {
                 ));
             }
         }
-        let in_flight: u64 = held.iter().map(|(_, permit)| permit.n()).sum();
+        let in_flight: u64 = held.iter().map(|(_, permit)| permit.units()).sum();
         assert!(in_flight <= 10, "{in_flight} of 10");
         for (task, permit) in held {
             // Behind the others, and before its own slots are free.
@@ -532,7 +532,7 @@ fn c5_cancelled_after_it_was_granted_it_has_its_slot() {
     drop(permit);
     handle.cancel();
     assert!(waiter.run());
-    assert_eq!(waiter.into_granted().n(), 1);
+    assert_eq!(waiter.into_granted().units(), 1);
     assert_idle(&limit);
 }
 
@@ -692,7 +692,7 @@ fn closing_refuses_all_and_leaves_permits_valid() {
     assert!(limit.try_acquire().unwrap_err().is_closed());
     assert!(limit.try_acquire_n(9).unwrap_err().is_closed());
     assert!(Task::start(limit.acquire()).denied().unwrap().is_closed());
-    assert_eq!(limit.drain().n(), 0);
+    assert_eq!(limit.drain().units(), 0);
     assert_eq!((limit.in_flight(), limit.available()), (2, 0));
     let split = permit.split(1).unwrap();
     permit.merge(split).unwrap();
@@ -788,7 +788,7 @@ fn java_tries_succeed_while_there_are_some() {
 fn java_release_and_acquire_in_turn() {
     let limit = limit_of(1);
     let mut drained = limit.drain();
-    assert_eq!(drained.n(), 1);
+    assert_eq!(drained.units(), 1);
     for i in 1..=5 {
         // Release i: so many more than are in use.
         limit.set_limit(limit.in_flight() as u32 + i).unwrap();
@@ -796,16 +796,16 @@ fn java_release_and_acquire_in_turn() {
         assert_eq!(limit.available(), 0);
         drained.merge(permit).unwrap();
     }
-    assert_eq!(drained.n(), 16);
+    assert_eq!(drained.units(), 16);
 }
 
 #[test]
 fn java_drain_takes_all_there_is() {
     let limit = limit_of(0);
-    assert_eq!(limit.drain().n(), 0);
+    assert_eq!(limit.drain().units(), 0);
     limit.set_limit(10).unwrap();
     let ten = limit.drain();
-    assert_eq!((ten.n(), limit.drain().n()), (10, 0));
+    assert_eq!((ten.units(), limit.drain().units()), (10, 0));
 }
 
 #[test]
@@ -944,14 +944,14 @@ fn tokio_a_wait_that_is_dropped_leaves_what_it_waited_for() {
 fn tokio_forgetting_some() {
     let limit = limit_of(10);
     let mut forgotten = limit.take_up_to(4);
-    assert_eq!(forgotten.n(), 4);
+    assert_eq!(forgotten.units(), 4);
     forgotten.forget();
     assert_eq!(limit.available(), 6);
     forgotten = limit.take_up_to(10);
-    assert_eq!(forgotten.n(), 6);
+    assert_eq!(forgotten.units(), 6);
     forgotten.forget();
     assert_eq!(limit.available(), 0);
-    assert_eq!(limit.take_up_to(4).n(), 0);
+    assert_eq!(limit.take_up_to(4).units(), 0);
 }
 
 // Many threads.
@@ -1051,7 +1051,7 @@ impl Ledger<'_> {
     fn leave(&self, permit: Permit<&ConcurrencyLimit>) {
         assert!(std::ptr::eq(permit.limiter(), self.limit));
         self.in_flight
-            .fetch_sub(permit.n() as usize, Ordering::SeqCst);
+            .fetch_sub(permit.units() as usize, Ordering::SeqCst);
         drop(permit);
     }
 }
@@ -1080,7 +1080,7 @@ fn storm(cancels: usize, threads: usize) {
                         match Pin::new(&mut wait).poll(&mut context) {
                             Poll::Ready(permit) => {
                                 let permit = permit.unwrap();
-                                ledger.enter(permit.n());
+                                ledger.enter(permit.units());
                                 held.push(permit);
                             }
                             Poll::Pending => waits.push(wait),
@@ -1104,7 +1104,7 @@ fn storm(cancels: usize, threads: usize) {
                             && let Poll::Ready(permit) = Pin::new(&mut wait).poll(&mut context)
                         {
                             let permit = permit.unwrap();
-                            ledger.enter(permit.n());
+                            ledger.enter(permit.units());
                             held.push(permit);
                         } else {
                             drop(wait);

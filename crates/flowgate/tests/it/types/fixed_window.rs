@@ -263,7 +263,7 @@ fn any_limiter_may_be_one() {
     let limiter: Arc<dyn Limiter> = Arc::new(builder("2/s").build().unwrap());
     assert!(limiter.try_acquire().is_ok());
     assert!(limiter.try_acquire_n_at(at(9), 2).is_err());
-    assert!(limiter.reserve_n(1).is_none());
+    assert!(limiter.try_reserve_n(1).is_none());
     assert_eq!(limiter.snapshot().remaining, 1);
 }
 

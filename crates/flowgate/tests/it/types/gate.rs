@@ -187,7 +187,7 @@ fn a_token_that_is_divided_counts_whole() {
         .build()
         .unwrap();
     let gate = Gate::builder().limit("rate", divided).build().unwrap();
-    assert_eq!(gate.try_acquire_n(2).unwrap().n(), 2);
+    assert_eq!(gate.try_acquire_n(2).unwrap().units(), 2);
     assert_eq!(gate.try_acquire().unwrap_err().retry_after(), Some(ms(500)));
 }
 
@@ -229,7 +229,7 @@ fn a_permit_of_ones_own_outlives_the_borrow() {
     let weak = Arc::downgrade(&gate);
     drop(gate);
     assert!(weak.upgrade().is_some());
-    assert_eq!(permit.n(), 1);
+    assert_eq!(permit.units(), 1);
 }
 
 #[test]

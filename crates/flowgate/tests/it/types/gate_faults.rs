@@ -238,7 +238,7 @@ fn a_gate_of_divided_tokens_says_never_for_any_amount() {
             1 << 60,
             u64::MAX,
         ] {
-            println!("{n} {:?}", gate.try_acquire_n(n).map(|p| p.n()));
+            println!("{n} {:?}", gate.try_acquire_n(n).map(|p| p.units()));
             time.advance(Duration::from_secs(1 << 33));
         }
     }

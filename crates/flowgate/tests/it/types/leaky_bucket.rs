@@ -76,7 +76,7 @@ fn any_limiter_may_be_one() {
     let limiter: Arc<dyn Limiter> = Arc::new(on("10/s"));
     assert!(limiter.try_acquire().is_ok());
     assert!(limiter.try_acquire_n(1).is_err());
-    let reservation = limiter.reserve_n(1).expect("it can reserve").unwrap();
+    let reservation = limiter.try_reserve_n(1).expect("it can reserve").unwrap();
     assert_eq!(reservation.at(), Timestamp::from_nanos(100_000_000));
 }
 

@@ -660,7 +660,7 @@ fn c1_any_limiter_decides_like_its_own_type() {
     assert!(any.try_acquire_n(2).is_ok());
     assert_eq!(any.available(), 0);
     assert!(any.try_acquire_n_at(ns(1_000_000_000), 1).is_ok());
-    assert!(any.reserve_n(1).is_none());
+    assert!(any.try_reserve_n(1).is_none());
     assert_eq!(any.snapshot().limit, 3);
 }
 

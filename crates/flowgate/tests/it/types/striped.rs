@@ -385,7 +385,7 @@ fn behind_dyn_it_is_a_limiter_like_any_other() {
     assert!(limiter.peek().is_ok());
     assert_eq!(admitted(&*limiter, 2 * BURST), BURST);
     assert!(limiter.peek().is_err());
-    assert!(limiter.reserve_n(1).unwrap().is_ok());
+    assert!(limiter.try_reserve_n(1).unwrap().is_ok());
     assert_eq!(limiter.try_acquire_n(0), Ok(()));
     time.advance(Duration::from_nanos(20));
     assert_eq!(limiter.available(), 1);

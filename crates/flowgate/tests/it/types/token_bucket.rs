@@ -50,7 +50,7 @@ fn c1_any_limiter_decides_like_its_own_type() {
             .is_ok()
     );
     let told = any
-        .reserve_n(1)
+        .try_reserve_n(1)
         .expect("a token bucket reserves")
         .expect("within the burst")
         .at();

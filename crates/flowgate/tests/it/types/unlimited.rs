@@ -23,7 +23,7 @@ fn c5_a_reservation_is_for_now_and_comes_back_whole() {
     let unlimited = Unlimited::with_clock(&time);
     let any: &dyn Limiter = &unlimited;
     let reservation = any
-        .reserve_n(u64::MAX)
+        .try_reserve_n(u64::MAX)
         .expect("it can tell a time")
         .expect("nothing is refused");
     assert_eq!(reservation.at(), time.now());

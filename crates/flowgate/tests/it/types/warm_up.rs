@@ -360,7 +360,7 @@ fn amounts() {
     let limiter: Box<dyn Limiter> = Box::new(limiter);
     assert!(limiter.try_acquire_n_at(ns(400_000_000), 400).is_ok());
     let turn = limiter
-        .reserve_n(100)
+        .try_reserve_n(100)
         .expect("it can reserve")
         .expect("a turn");
     assert_eq!(turn.at(), ns(800_000_000));

@@ -781,7 +781,7 @@ fn closing_refuses_all_and_everything() {
         assert_eq!(limiter.available(), 0);
         assert_eq!(limiter.snapshot().reset_after, Duration::MAX);
         assert_eq!(limiter.try_acquire_n(0), Ok(()));
-        if let Some(reserved) = limiter.reserve_n(1) {
+        if let Some(reserved) = limiter.try_reserve_n(1) {
             assert!(reserved.unwrap_err().is_closed());
         }
     }
