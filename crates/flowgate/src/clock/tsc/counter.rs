@@ -29,5 +29,11 @@ pub(super) fn read_in_order() -> u64 {
 pub(super) fn is_invariant() -> bool {
     const HIGHEST_EXTENDED: u32 = 0x8000_0000;
     const POWER: u32 = 0x8000_0007;
-    __cpuid(HIGHEST_EXTENDED).eax >= POWER && __cpuid(POWER).edx & (1 << 8) != 0
+    // Safe since Rust 1.94, and unsafe before.
+    #[allow(unused_unsafe)]
+    let leaf = |number| {
+        // SAFETY: CPUID is part of the x86-64 baseline and touches no memory.
+        unsafe { __cpuid(number) }
+    };
+    leaf(HIGHEST_EXTENDED).eax >= POWER && leaf(POWER).edx & (1 << 8) != 0
 }

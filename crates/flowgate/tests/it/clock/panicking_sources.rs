@@ -72,7 +72,7 @@ fn quietly() {
     QUIET.call_once(|| {
         let report = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            if info.payload_as_str() != Some(ON_PURPOSE) {
+            if info.payload().downcast_ref() != Some(&ON_PURPOSE) {
                 report(info);
             }
         }));
