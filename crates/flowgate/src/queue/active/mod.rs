@@ -6,10 +6,10 @@ mod order;
 mod serving;
 
 use self::calls::Call;
-use super::Supply;
 use super::served::Served;
 use super::settings::{Order, Settings};
 use super::waiters::{Answer, Progress, Ticket, Waiters};
+use super::{Asker, Supply};
 use crate::clock::alarm::{Alarm, wake};
 use crate::clock::{Clock, Timestamp};
 use crate::primitive::{Lock, LockGuard};
@@ -247,14 +247,14 @@ impl State {
     /// After a change of what a token is and what can ever be granted: who asked for a token asks for one still, and
     /// who asks for too much is refused.
     pub(super) fn restate(&mut self, supply: &dyn Supply, now_ns: u64) {
-        let (now, token) = (Timestamp::from_nanos(now_ns), supply.token());
+        let (now, token) = (Timestamp::from_nanos(now_ns), supply.facts().token);
         let mut seen = self.waiters.oldest();
         while let Some(index) = seen {
             seen = self.waiters.behind(index);
             if self.waiters.request(index).is_token {
                 self.waiters.ask(index, token);
             }
-            let asked = supply.peek(now, self.waiters.request(index).units);
+            let asked = supply.ask(now, self.waiters.request(index).units, Asker::HEAD);
             if let Some(denied) = asked.err().filter(Denied::is_never) {
                 let waker = self.tell(index, Answer::Refused(denied));
                 self.wake(waker);

@@ -2,9 +2,9 @@
 
 use super::{NEVER_NS, State};
 use crate::clock::Timestamp;
-use crate::queue::Supply;
 use crate::queue::settings::Order;
 use crate::queue::waiters::{Answer, Request, Ticket, Waiters};
+use crate::queue::{Asker, Supply};
 use crate::verdict::Denied;
 use core::task::Waker;
 
@@ -39,14 +39,18 @@ impl State {
         let Request {
             units, deadline_ns, ..
         } = self.waiters.request(index);
-        let is_last = self.next() != Some(index) || self.waiters.waiters() == 1;
-        let ahead = if is_last {
-            self.waiters.units() - u128::from(units)
+        let is_next = self.next() == Some(index);
+        let denied = if is_next && self.held_by.is_some() && self.changes == 0 {
+            // The limiter has been asked for it just now.
+            Some(self.not_yet(now_ns))
         } else {
-            0
+            let ahead = match is_next {
+                true => 0,
+                false => self.waiters.units() - u128::from(units),
+            };
+            let now = Timestamp::from_nanos(now_ns);
+            supply.ask(now, units, Asker::Waiter { ahead }).err()
         };
-        let now = Timestamp::from_nanos(now_ns);
-        let denied = supply.delay(now, ahead, units).err();
         let wait = denied.and_then(|denied| denied.retry_after());
         let wait_ns = wait.map_or(0, |wait| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
         let patience_ns = deadline_ns.saturating_sub(now_ns);
@@ -100,7 +104,10 @@ impl State {
             return None;
         }
         let now = Timestamp::from_nanos(now_ns);
-        let denied = supply.behind(now, self.waiters.units(), units).err();
+        let asker = Asker::Caller {
+            ahead: self.waiters.units(),
+        };
+        let denied = supply.ask(now, units, asker).err();
         let not_yet = self.not_yet(now_ns);
         match denied {
             Some(denied) if denied.is_never() => Some(denied),

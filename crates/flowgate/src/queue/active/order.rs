@@ -62,7 +62,7 @@ impl State {
     /// The rules have changed: whoever is next by the new ones is to be woken by them.
     pub(in crate::queue) fn reorder(&mut self, supply: &dyn Supply, now_ns: u64) {
         self.is_lifo = false;
-        if !supply.has_dates() {
+        if !supply.facts().wants_dates {
             // Nobody knows since when.
             self.busy_since_ns = now_ns;
         }

@@ -3,10 +3,10 @@
 use super::{ActiveQueue, NEVER_NS, State};
 use crate::clock::Timestamp;
 use crate::primitive::LockGuard;
-use crate::queue::Supply;
 use crate::queue::served::Served;
 use crate::queue::settings::Spacing;
 use crate::queue::waiters::{Answer, Progress, Ticket};
+use crate::queue::{Asker, Grantee, Supply};
 use crate::verdict::Denied;
 use alloc::sync::Arc;
 
@@ -24,13 +24,43 @@ impl ActiveQueue {
     /// The lock is let go in between if they are many, and is held again at the end.
     pub(in crate::queue) fn serve<'a>(
         self: &'a Arc<Self>,
+        state: LockGuard<'a, State>,
+        supply: &dyn Supply,
+        now_ns: u64,
+        me: Option<Ticket>,
+    ) -> LockGuard<'a, State> {
+        self.serve_with(state, supply, now_ns, me, None)
+    }
+
+    /// [`serve`](Self::serve), where the poller has just entered, and the limiter has refused it before. `refusal` is none
+    /// if that need not hold any longer.
+    pub(in crate::queue) fn serve_refused<'a>(
+        self: &'a Arc<Self>,
+        state: LockGuard<'a, State>,
+        supply: &dyn Supply,
+        now_ns: u64,
+        me: Ticket,
+        refusal: Option<Denied>,
+    ) -> LockGuard<'a, State> {
+        self.serve_with(state, supply, now_ns, Some(me), refusal)
+    }
+
+    fn serve_with<'a>(
+        self: &'a Arc<Self>,
         mut state: LockGuard<'a, State>,
         supply: &dyn Supply,
         now_ns: u64,
         mut me: Option<Ticket>,
+        mut refusal: Option<Denied>,
     ) -> LockGuard<'a, State> {
         loop {
-            while state.serve(&self.served, supply, now_ns, me.map(|me| me.place)) {
+            while state.serve(
+                &self.served,
+                supply,
+                now_ns,
+                me.map(|me| me.place),
+                refusal.take(),
+            ) {
                 self.end(state);
                 state = self.state.lock();
                 // Others may have served it meanwhile, and a third one may stand in its place.
@@ -53,6 +83,7 @@ impl State {
         supply: &dyn Supply,
         now_ns: u64,
         me: Option<u32>,
+        mut refusal: Option<Denied>,
     ) -> bool {
         if self.changes > 0 {
             // Who was called to take its turn itself, and looks now, has to be called again.
@@ -66,7 +97,8 @@ impl State {
                 self.announce(supply);
                 return false;
             };
-            match self.decide(supply, next, now_ns, me) {
+            let known = refusal.take_if(|_| me == Some(next));
+            match self.decide(supply, next, now_ns, me, known) {
                 Decision::Now(answer) => {
                     match answer {
                         Answer::Granted { at_ns, .. } => self.changed(at_ns),
@@ -85,7 +117,9 @@ impl State {
                     if me != Some(next) {
                         self.wake(waker);
                     }
-                    if self.is_blocked() && !supply.has_more() {
+                    if self.is_blocked() && !supply.facts().has_more {
+                        // Nobody has asked for the next one.
+                        self.held_by = None;
                         return false;
                     }
                 }
@@ -117,7 +151,15 @@ impl State {
         self.service_ns == NEVER_NS && !self.tells_time() && !self.waiters.is_empty()
     }
 
-    fn decide(&mut self, supply: &dyn Supply, next: u32, now_ns: u64, me: Option<u32>) -> Decision {
+    /// What becomes of `next`. `known` is what the limiter has refused it with when it came, and would now, for that time.
+    fn decide(
+        &mut self,
+        supply: &dyn Supply,
+        next: u32,
+        now_ns: u64,
+        me: Option<u32>,
+        mut known: Option<Denied>,
+    ) -> Decision {
         let request = self.waiters.request(next);
         let is_own_affair = request.spacing == Spacing::AtLeast;
         let mut at_ns = self.floor_ns.max(request.since_ns);
@@ -129,7 +171,7 @@ impl State {
         if at_ns > request.deadline_ns {
             let denied = match self.held_by {
                 Some(_) => self.not_yet(now_ns),
-                None if !supply.is_timed() => Denied::busy(),
+                None if !supply.facts().is_timed => Denied::busy(),
                 // Nobody has been asked yet, so that it is the time alone that it missed.
                 None => Denied::later(1, 1),
             };
@@ -138,8 +180,14 @@ impl State {
         let mut held_by = None;
         while at_ns <= now_ns {
             let at = Timestamp::from_nanos(at_ns);
-            let answer = if is_own_affair && me != Some(next) {
-                match supply.peek(at, request.units) {
+            let asked_ns = match known {
+                Some(_) => request.since_ns,
+                None => at_ns,
+            };
+            let answer = if let Some(denied) = known.take() {
+                Err(denied)
+            } else if is_own_affair && me != Some(next) {
+                match supply.ask(at, request.units, Asker::HEAD) {
                     Ok(()) if self.is_absent(next, now_ns) => {
                         return Decision::Now(Answer::PassedOver);
                     }
@@ -148,8 +196,9 @@ impl State {
                 }
             } else {
                 let level = self.waiters.units();
-                let receipts = self.waiters.receipts_to_keep(next, supply.receipts());
-                supply.drain(at, request.units, level, receipts)
+                let each = || supply.facts().receipts;
+                let receipts = self.waiters.receipts_to_keep(next, each);
+                supply.grant(at, request.units, Grantee::Waiter { level, receipts })
             };
             let denied = match answer {
                 Ok(()) => {
@@ -162,10 +211,10 @@ impl State {
             match denied.retry_after() {
                 Some(wait) => {
                     let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
-                    let Some(later_ns) = at_ns.checked_add(wait_ns.max(1)) else {
+                    let Some(later_ns) = asked_ns.checked_add(wait_ns.max(1)) else {
                         return Decision::Now(Answer::Refused(Denied::too_late()));
                     };
-                    at_ns = later_ns;
+                    at_ns = at_ns.max(later_ns);
                 }
                 None if denied.is_busy() && now_ns < request.deadline_ns => {
                     return Decision::At(NEVER_NS, Some(denied));
