@@ -63,7 +63,7 @@
 //!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
-//! | `flags` | every decision; who makes more possible | whoever changes the queue | the queue's lock for writing |
+//! | `flags` | every decision; who makes more possible | whoever changes the queue; changes, to be counted | the queue's lock for the two flags |
 //! | `line` | everybody in the room | whoever comes first | made once |
 //! | `ActiveQueue::served` | whoever has been woken | whoever serves | the queue's lock for writing |
 //! | `ActiveQueue::state` | the same, and the timer | the same | its lock; the limiter's own locks come after it |
@@ -95,7 +95,7 @@ pub(crate) use park::block_on;
 pub use settings::{Order, Precision, Spacing};
 pub(crate) use supply::{Asker, Event, Facts, Grantee, Supply};
 pub use ticks::Ticks;
-pub(crate) use turn::{Granted, Turn};
+pub(crate) use turn::Turn;
 pub use wait_queue::WaitQueue;
 
 use change::Change;
