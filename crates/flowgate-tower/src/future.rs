@@ -1,7 +1,7 @@
 use crate::body::LimitBody;
 use crate::counts::count;
 use crate::limits::sealed::Sealed;
-use crate::limits::{Limits, Permit, Wait};
+use crate::limits::{Limits, Permit};
 use crate::rules::{DryRun, Outcome, Rules, WouldReject};
 use crate::{RequestHead, ResponseHead};
 use bytes::Bytes;
@@ -80,13 +80,14 @@ pub(crate) struct Waiting<S, L: Limits, B> {
 /// A wait that is counted if it is given up.
 struct Turn<L: Limits> {
     rules: Arc<Rules<L>>,
-    wait: Wait<<L as Sealed>::Key>,
-    is_over: bool,
+    wait: <L as Sealed>::Wait,
+    /// Whose turn it is; none when it is over.
+    key: Option<L::Key>,
 }
 
 impl<L: Limits> Drop for Turn<L> {
     fn drop(&mut self) {
-        if !self.is_over {
+        if self.key.is_some() {
             count(&self.rules.counters().abandoned);
         }
     }
@@ -148,8 +149,8 @@ where
     ) -> Self {
         let turn = Turn {
             rules: Arc::clone(rules),
-            wait: rules.limit.wait(key, cost, patience),
-            is_over: false,
+            wait: rules.limit.wait(&key, cost, patience),
+            key: Some(key),
         };
         let waiting = Waiting {
             turn,
@@ -257,9 +258,8 @@ where
             let next = match stage.as_mut().project() {
                 StageProjection::Waiting { waiting } => {
                     let Some(now) = waiting else { polled_again() };
-                    let (answer, key) = ready!(now.turn.wait.as_mut().poll(context));
-                    now.turn.is_over = true;
-                    let Some(over) = waiting.take() else {
+                    let answer = ready!(Pin::new(&mut now.turn.wait).poll(context));
+                    let (Some(key), Some(over)) = (now.turn.key.take(), waiting.take()) else {
                         polled_again()
                     };
                     over.go_on(answer, key)

@@ -2,11 +2,13 @@
 
 mod advice;
 mod error;
+mod future;
 mod pauses;
 mod service;
 mod told;
 
 pub use error::ClientError;
+pub use future::ClientFuture;
 pub use service::PoliteClient;
 pub use told::Told;
 

@@ -1,10 +1,13 @@
 use super::advice::Advice;
-use flowgate::{Clock, ConcurrencyLimit, Denied, Timestamp};
+use flowgate::{Acquire, Clock, ConcurrencyLimit, Denied, Permits, Timestamp};
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::fmt;
+use std::future::Future;
 use std::hash::BuildHasher;
-use std::sync::{Mutex, PoisonError};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 /// How many hosts' pauses are kept.
@@ -14,7 +17,7 @@ const MAX_HOSTS: usize = 10_000;
 pub(crate) struct Pauses {
     hosts: Mutex<HashMap<String, Pause>>,
     /// Has no slots, so that who waits for one waits for a deadline.
-    never: ConcurrencyLimit,
+    never: Arc<ConcurrencyLimit>,
     clock: Clock,
     settings: Settings,
     random: RandomState,
@@ -53,7 +56,8 @@ impl Pauses {
             never: ConcurrencyLimit::builder(0)
                 .clock(clock.clone())
                 .build()
-                .unwrap_or_else(|_| ConcurrencyLimit::new(0)),
+                .unwrap_or_else(|_| ConcurrencyLimit::new(0))
+                .into(),
             clock,
             settings,
             random: RandomState::new(),
@@ -85,13 +89,9 @@ impl Pauses {
         (until > self.clock.now()).then_some(until)
     }
 
-    /// Waits until then, or says that too many do.
-    pub(super) async fn sleep(&self, until: Timestamp) -> Result<(), Denied> {
-        match self.never.acquire().by(until).await {
-            Err(denied) if denied.is_queue_full() => Err(denied),
-            // Refused when the deadline has come, and not before.
-            _ => Ok(()),
-        }
+    /// Waits until then.
+    pub(super) fn sleep(&self, until: Timestamp) -> Sleep {
+        Sleep(self.never.acquire_owned().by(until))
     }
 
     /// Takes to heart what `host` has said.
@@ -155,6 +155,21 @@ impl Pauses {
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.hosts.lock().map_or(0, |hosts| hosts.len())
+    }
+}
+
+/// A wait for a time. An error if too many wait.
+pub(super) struct Sleep(Acquire<Permits<Arc<ConcurrencyLimit>>>);
+
+impl Future for Sleep {
+    type Output = Result<(), Denied>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(match ready!(Pin::new(&mut self.0).poll(context)) {
+            Err(denied) if denied.is_queue_full() => Err(denied),
+            // Refused when the deadline has come, and not before.
+            _ => Ok(()),
+        })
     }
 }
 

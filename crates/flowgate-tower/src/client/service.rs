@@ -1,14 +1,10 @@
-use super::advice::advice;
-use super::{ClientError, Rules};
-use flowgate::{AsKey, Denied, KeyNames, Keyed, KeyedAlgorithm, Timestamp};
+use super::{ClientError, ClientFuture, Rules};
+use flowgate::{AsKey, KeyNames, KeyedAlgorithm};
 use http::header::HOST;
 use http::{Request, Response};
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, SystemTime};
 use tower_service::Service;
 
 /// A client that is polite to each host; made by [`ClientLayer`](super::ClientLayer).
@@ -55,16 +51,14 @@ impl<S: Clone, A: KeyedAlgorithm, N: KeyNames> Clone for PoliteClient<S, A, N> {
 
 impl<S, A, N, B, R> Service<Request<B>> for PoliteClient<S, A, N>
 where
-    S: Service<Request<B>, Response = Response<R>, Future: Send> + Clone + Send + 'static,
-    A: KeyedAlgorithm + 'static,
-    N: KeyNames + 'static,
+    S: Service<Request<B>, Response = Response<R>> + Clone,
+    A: KeyedAlgorithm,
+    N: KeyNames,
     String: AsKey<N>,
-    B: Send + 'static,
-    Keyed<A, N>: Send + Sync,
 {
     type Response = Response<R>;
     type Error = ClientError<S::Error>;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<R>, ClientError<S::Error>>> + Send>>;
+    type Future = ClientFuture<S, A, N, B>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(context).map_err(ClientError::Client)
@@ -73,65 +67,9 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         // The one that is ready waits; its clone is asked again whether it is.
         let next = self.inner.clone();
-        let mut ready = std::mem::replace(&mut self.inner, next);
-        let rules = Arc::clone(&self.rules);
-        Box::pin(async move {
-            let host = host(&request).ok_or(ClientError::NoHost)?;
-            turn(&rules, &host).await.map_err(|refused| match refused {
-                Refused::Paused(rest) => ClientError::Paused(rest),
-                Refused::Denied(denied) => ClientError::Denied(denied),
-            })?;
-            let response = ready.call(request).await.map_err(ClientError::Client)?;
-            rules
-                .pauses
-                .heed(&host, advice(&response, SystemTime::now()));
-            Ok(response)
-        })
+        let ready = std::mem::replace(&mut self.inner, next);
+        ClientFuture::new(Arc::clone(&self.rules), host(&request), ready, request)
     }
-}
-
-enum Refused {
-    Paused(Duration),
-    Denied(Denied),
-}
-
-/// Waits until a request may be sent to `host`.
-async fn turn<A, N>(rules: &Rules<A, N>, host: &String) -> Result<(), Refused>
-where
-    A: KeyedAlgorithm,
-    N: KeyNames,
-    String: AsKey<N>,
-{
-    let hosts = &*rules.hosts;
-    let now = hosts.clock().now();
-    let deadline = rules.patience.map(|patience| after(now, patience));
-    loop {
-        while let Some(until) = rules.pauses.until(host) {
-            if deadline.is_some_and(|deadline| until > deadline) {
-                let now = hosts.clock().now();
-                return Err(Refused::Paused(until.saturating_duration_since(now)));
-            }
-            let slept = rules.pauses.sleep(until).await;
-            slept.map_err(Refused::Denied)?;
-        }
-        let turn = hosts.acquire(host);
-        let turn = match deadline {
-            Some(deadline) => turn.by(deadline),
-            None => turn,
-        };
-        let granted = turn.await.map_err(Refused::Denied)?;
-        // The host may have asked for a pause meanwhile. Whoever waited for it with a token in hand would go
-        // together with all others who did.
-        if rules.pauses.until(host).is_none() {
-            return Ok(());
-        }
-        hosts.refund(host, granted.units());
-    }
-}
-
-fn after(now: Timestamp, time: Duration) -> Timestamp {
-    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    Timestamp::from_nanos(now.as_nanos().saturating_add(nanos))
 }
 
 /// Host and port, in small letters.

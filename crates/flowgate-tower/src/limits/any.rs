@@ -1,5 +1,5 @@
 use super::sealed::Sealed;
-use super::{Cause, Permit, Standing, Wait};
+use super::{AnyWait, Cause, Permit, Standing, Turn};
 use crate::RequestHead;
 use flowgate::{
     ApproximateWindow, ConcurrencyLimit, DecayingBucket, Denied, FixedWindow, Gate, LeakyBucket,
@@ -96,6 +96,7 @@ impl From<Arc<Gate>> for AnyLimit {
 
 impl Sealed for AnyLimit {
     type Key = ();
+    type Wait = AnyWait;
 
     fn key(&self, _: &RequestHead<'_>) -> Result<Option<()>, Cause> {
         Ok(Some(()))
@@ -114,24 +115,15 @@ impl Sealed for AnyLimit {
         }
     }
 
-    fn wait(&self, (): (), cost: Option<u64>, patience: Duration) -> Wait<()> {
-        match self.clone() {
-            Self::Rate(limiter) => Box::pin(async move {
-                let turn = limiter.acquire().within(patience);
-                let turn = match cost {
-                    Some(n) => turn.n(n),
-                    None => turn,
-                };
-                (turn.await.map(|_| None), ())
-            }),
+    fn wait(&self, (): &(), cost: Option<u64>, patience: Duration) -> AnyWait {
+        match self {
+            Self::Rate(limiter) => {
+                AnyWait::Rate(Turn::new(limiter.acquire_owned(), cost, patience))
+            }
             Self::Concurrency(limit) => {
-                let turn = limit.acquire_owned().n(cost.unwrap_or(1)).within(patience);
-                Box::pin(async { (turn.await.map(|permit| Some(Permit::Slots(permit))), ()) })
+                AnyWait::Slots(Turn::new(limit.acquire_owned(), cost, patience))
             }
-            Self::Gate(gate) => {
-                let turn = gate.acquire_owned().n(cost.unwrap_or(1)).within(patience);
-                Box::pin(async { (turn.await.map(|permit| Some(Permit::Gate(permit))), ()) })
-            }
+            Self::Gate(gate) => AnyWait::Gate(Turn::new(gate.acquire_owned(), cost, patience)),
         }
     }
 

@@ -3,6 +3,7 @@
 mod any;
 mod per_key;
 mod table;
+mod wait;
 
 pub use any::AnyLimit;
 pub use per_key::{Missing, PerKey};
@@ -12,9 +13,8 @@ use crate::RequestHead;
 use crate::by::NoKey;
 use flowgate::{Denied, Gate, KeyedError, Limiter, OwnedKeyPermit, OwnedPermit, Quota, Snapshot};
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::time::Duration;
+use wait::{AnyWait, KeyWait, Turn, Wait};
 
 /// Whatever a [`LimitLayer`](crate::LimitLayer) asks: [`AnyLimit`], or a limit [for each key](PerKey). Sealed.
 ///
@@ -51,6 +51,9 @@ pub(crate) mod sealed {
         /// Whose limit it is, for as long as the request lasts.
         type Key: Send + 'static;
 
+        /// A wait for a turn, by itself.
+        type Wait: Wait;
+
         /// Whose request it is; `None` if no limit is meant for it.
         fn key(&self, request: &RequestHead<'_>) -> Result<Option<Self::Key>, Cause>;
 
@@ -58,7 +61,7 @@ pub(crate) mod sealed {
         fn try_take(&self, key: &Self::Key, cost: Option<u64>) -> Result<Option<Permit>, Denied>;
 
         /// Takes them in turn, within `patience`.
-        fn wait(&self, key: Self::Key, cost: Option<u64>, patience: Duration) -> Wait<Self::Key>;
+        fn wait(&self, key: &Self::Key, cost: Option<u64>, patience: Duration) -> Self::Wait;
 
         /// How many units one token is.
         fn token(&self, key: &Self::Key) -> u64;
@@ -79,9 +82,6 @@ pub(crate) mod sealed {
         fn is_the_clients(&self, key: &Self::Key) -> bool;
     }
 }
-
-/// A wait for a turn. It gives the key back.
-pub type Wait<K> = Pin<Box<dyn Future<Output = (Result<Option<Permit>, Denied>, K)> + Send>>;
 
 /// What a request holds while it lasts.
 pub enum Permit {

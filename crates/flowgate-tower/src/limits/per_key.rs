@@ -1,5 +1,5 @@
 use super::sealed::Sealed;
-use super::{AnyLimit, Cause, Permit, Standing, Table, Wait};
+use super::{AnyLimit, Cause, KeyWait, Permit, Standing, Table};
 use crate::RequestHead;
 use crate::by::KeySource;
 use flowgate::{Denied, Quota};
@@ -123,6 +123,7 @@ impl<T: fmt::Debug, S: KeySource> fmt::Debug for PerKey<T, S> {
 
 impl<T: Table<S::Key>, S: KeySource> Sealed for PerKey<T, S> {
     type Key = Who<S::Key>;
+    type Wait = KeyWait<T::Wait>;
 
     fn key(&self, request: &RequestHead<'_>) -> Result<Option<Self::Key>, Cause> {
         let key = match (self.source.key(request), &self.missing) {
@@ -145,19 +146,12 @@ impl<T: Table<S::Key>, S: KeySource> Sealed for PerKey<T, S> {
         }
     }
 
-    fn wait(&self, key: Self::Key, cost: Option<u64>, patience: Duration) -> Wait<Self::Key> {
+    fn wait(&self, key: &Self::Key, cost: Option<u64>, patience: Duration) -> Self::Wait {
         match key {
             Who::Known(key, own) => {
-                let table = Arc::clone(&self.table);
-                Box::pin(async move {
-                    let answer = table.wait(&key, own.as_deref(), cost, patience).await;
-                    (answer, Who::Known(key, own))
-                })
+                KeyWait::Known(self.table.wait(key, own.as_deref(), cost, patience))
             }
-            Who::Nobody(limit) => {
-                let turn = limit.wait((), cost, patience);
-                Box::pin(async move { (turn.await.0, Who::Nobody(limit)) })
-            }
+            Who::Nobody(limit) => KeyWait::Nobody(limit.wait(&(), cost, patience)),
         }
     }
 

@@ -1,7 +1,7 @@
-use super::{Permit, Standing};
+use super::{Permit, Standing, Turn, Wait};
 use flowgate::{
-    AsKey, Denied, KeyNames, Keyed, KeyedAlgorithm, KeyedConcurrencyLimit, KeyedError, KeyedView,
-    Quota,
+    Acquire, AsKey, Denied, KeyLimiter, KeyNames, KeyPermits, Keyed, KeyedAlgorithm,
+    KeyedConcurrencyLimit, KeyedError, KeyedView, Quota,
 };
 use std::hash::Hash;
 use std::sync::Arc;
@@ -72,11 +72,12 @@ macro_rules! into_table {
 into_table!(Keyed<A, N> where A, N, KeyedConcurrencyLimit);
 
 pub(crate) mod sealed {
-    use super::{Arc, Denied, Duration, KeyedError, Permit, Quota, Standing};
-    use std::future::Future;
+    use super::{Arc, Denied, Duration, KeyedError, Permit, Quota, Standing, Wait};
 
     /// As the methods of [`Limits`](crate::Limits), for a key, and by a quota of its own if it has one.
     pub trait Sealed<K>: Send + Sync + 'static {
+        type Wait: Wait;
+
         fn check(&self, own: Quota) -> Result<(), KeyedError>;
 
         fn try_take(
@@ -92,7 +93,7 @@ pub(crate) mod sealed {
             own: Option<&Quota>,
             cost: Option<u64>,
             patience: Duration,
-        ) -> impl Future<Output = Result<Option<Permit>, Denied>> + Send;
+        ) -> Self::Wait;
 
         fn token(&self, own: Option<&Quota>) -> u64;
 
@@ -119,6 +120,8 @@ where
     K: AsKey<N> + Send + Sync + 'static,
     Keyed<A, N>: Send + Sync,
 {
+    type Wait = Turn<KeyLimiter<'static, A, N>>;
+
     fn check(&self, own: Quota) -> Result<(), KeyedError> {
         self.with(own).map(|_| ())
     }
@@ -138,22 +141,17 @@ where
         .map(|()| None)
     }
 
-    async fn wait(
+    fn wait(
         self: &Arc<Self>,
         key: &K,
         own: Option<&Quota>,
         cost: Option<u64>,
         patience: Duration,
-    ) -> Result<Option<Permit>, Denied> {
-        let turn = match view(self, own) {
-            Some(own) => own.acquire(key),
-            None => self.acquire(key),
-        };
-        let turn = match cost {
-            Some(n) => turn.n(n),
-            None => turn,
-        };
-        turn.within(patience).await.map(|_| None)
+    ) -> Self::Wait {
+        let limiter = || self.key_owned(key);
+        let by_own = own.and_then(|own| limiter().with(*own).ok());
+        let limiter = by_own.unwrap_or_else(limiter);
+        Turn::new(Acquire::new(limiter), cost, patience)
     }
 
     fn token(&self, own: Option<&Quota>) -> u64 {
@@ -200,6 +198,8 @@ impl<K> sealed::Sealed<K> for KeyedConcurrencyLimit
 where
     K: Hash + Send + Sync + 'static,
 {
+    type Wait = Turn<KeyPermits<Arc<Self>>>;
+
     fn check(&self, _: Quota) -> Result<(), KeyedError> {
         Ok(())
     }
@@ -214,17 +214,14 @@ where
             .map(|permit| Some(Permit::Key(permit)))
     }
 
-    async fn wait(
+    fn wait(
         self: &Arc<Self>,
         key: &K,
         _: Option<&Quota>,
         cost: Option<u64>,
         patience: Duration,
-    ) -> Result<Option<Permit>, Denied> {
-        let turn = self.acquire_owned(key).n(cost.unwrap_or(1));
-        turn.within(patience)
-            .await
-            .map(|permit| Some(Permit::Key(permit)))
+    ) -> Self::Wait {
+        Turn::new(self.acquire_owned(key), cost, patience)
     }
 
     fn token(&self, _: Option<&Quota>) -> u64 {

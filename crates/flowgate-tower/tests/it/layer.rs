@@ -606,6 +606,47 @@ fn c6_who_may_wait_is_served_in_turn_and_whoever_leaves_costs_nothing() {
 }
 
 #[test]
+fn c9_a_request_that_waits_is_put_aside_in_one_allocation() {
+    let allocations = |wait: &mut dyn FnMut()| {
+        // What the queue keeps for later waits is there.
+        wait();
+        allocation_counter::measure(wait).count_total
+    };
+    let time = ManualClock::new();
+    let limiter = Arc::new(bucket("1/min", &time));
+    limiter.try_acquire().expect("a token");
+    let alone = allocations(&mut || {
+        let mut wait = std::pin::pin!(limiter.acquire_owned().within(60 * SECOND));
+        assert!(poll(wait.as_mut()).is_pending());
+    });
+    let layer = LimitLayer::new(Arc::clone(&limiter)).wait(60 * SECOND);
+    let (mut service, mut requests) = (layer.layer(done()), vec![get("/"), get("/")]);
+    let limited = allocations(&mut || {
+        let request = requests.pop().expect("two");
+        let mut wait = std::pin::pin!(service.call(request));
+        assert!(poll(wait.as_mut()).is_pending());
+    });
+    assert_eq!(limited, alone + 1);
+
+    let table = Arc::new(per_tenant("1/min", &time));
+    table.try_acquire("alice").expect("a token");
+    let alone = allocations(&mut || {
+        let mut wait = std::pin::pin!(table.acquire("alice").within(60 * SECOND));
+        assert!(poll(wait.as_mut()).is_pending());
+    });
+    let layer = LimitLayer::keyed(Arc::clone(&table), by::header("x-tenant")).wait(60 * SECOND);
+    let mut service = layer.layer(done());
+    let mut requests = vec![from_tenant("alice"), from_tenant("alice")];
+    let limited = allocations(&mut || {
+        let request = requests.pop().expect("two");
+        let mut wait = std::pin::pin!(service.call(request));
+        assert!(poll(wait.as_mut()).is_pending());
+    });
+    // And the key, which the request brings.
+    assert_eq!(limited, alone + 2);
+}
+
+#[test]
 fn c5_a_turn_that_comes_too_late_for_its_owner_is_given_back() {
     let time = ManualClock::new();
     for keyed in [false, true] {

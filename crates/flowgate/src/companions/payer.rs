@@ -4,7 +4,7 @@
 use crate::clock::Timestamp;
 use crate::limiter::Limiter;
 use crate::limiter::sealed::Sealed;
-use crate::queue::{Granted, Supply, Turn};
+use crate::queue::{Grant, Supply, Turn};
 use crate::verdict::Denied;
 use core::ops::Deref;
 use core::task::{Poll, Waker, ready};
@@ -76,7 +76,9 @@ where
             let asked = turn.units;
             *place = None;
             match answer {
-                Ok(granted) => return Poll::Ready(Ok(Unused::new(limiter.supply().0, granted))),
+                Ok(granted) => {
+                    return Poll::Ready(Ok(Unused::new(limiter.supply().0, granted.into())));
+                }
                 // Less is possible at once than when it asked.
                 Err(denied)
                     if denied.is_never() && asked > Some(limiter.snapshot().limit.max(1)) => {}
@@ -106,11 +108,11 @@ where
 }
 
 impl<'a> Unused<'a> {
-    fn new(supply: &'a dyn Supply, granted: Granted) -> Self {
+    fn new(supply: &'a dyn Supply, grant: Grant) -> Self {
         Self {
             supply,
-            at: Timestamp::from_nanos(granted.at_ns),
-            units: granted.units,
+            at: grant.at(),
+            units: grant.units(),
         }
     }
 

@@ -99,11 +99,14 @@ impl GateBuilder {
             limit,
         };
         let limits = self.members.iter();
-        let receipts = limits.map(|(_, limit)| limit.supply().0.receipts()).sum();
+        let receipts = limits
+            .map(|(_, limit)| limit.supply().0.facts().receipts)
+            .sum();
         Ok(Gate {
             members: self.members.into_iter().map(member).collect(),
             clock,
             queue: Queue::new(),
+            receipts,
             taking: Lock::new(Taking::new(receipts)),
         })
     }

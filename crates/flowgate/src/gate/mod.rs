@@ -10,7 +10,7 @@ use crate::concurrency::permit::{Lender, Permit, Permits};
 use crate::limiter::reservation::Receipt;
 use crate::limiter::{Limit, Limiter};
 use crate::primitive::Lock;
-use crate::queue::{Acquire, Queue, WaitQueue};
+use crate::queue::{Acquire, Asker, Queue, WaitQueue};
 use crate::verdict::Denied;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -80,6 +80,8 @@ pub struct Gate {
     members: Box<[Member]>,
     clock: Clock,
     queue: Queue,
+    /// How many receipts all limits together give for each grant.
+    receipts: usize,
     /// Asking all and then taking from all is one step, by whoever holds this.
     taking: Lock<Taking>,
 }
@@ -322,7 +324,7 @@ impl Gate {
         let mut taking = self.taking.lock();
         // Somebody may have read the clock later, and taken first.
         let at = Timestamp::from_nanos(now_ns.max(taking.latest_ns));
-        self.ask_all(supply::hardest, n, |supply, units| supply.peek(at, units))?;
+        self.ask_all(supply::hardest, at, n, Asker::HEAD)?;
         self.take_from_all(&mut taking, at, n, 1)
     }
 }

@@ -3,7 +3,7 @@
 use super::{Gate, Member, Taking};
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::reservation::Receipt;
-use crate::queue::{Queue, Supply};
+use crate::queue::{Asker, Facts, Grantee, Queue, Supply};
 use crate::verdict::Denied;
 use core::time::Duration;
 
@@ -16,19 +16,26 @@ impl Supply for Gate {
         &self.clock
     }
 
-    fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
-        self.drain(at, n, n.into(), &mut [])
+    fn facts(&self) -> Facts {
+        Facts::timed(1, self.receipts)
     }
 
-    fn drain(
-        &self,
-        at: Timestamp,
-        n: u64,
-        level: u128,
-        receipts: &mut [Receipt],
-    ) -> Result<(), Denied> {
+    fn ask(&self, at: Timestamp, n: u64, asker: Asker) -> Result<(), Denied> {
+        // The next one is not to see what has been taken from some of the limits and not yet from the others.
+        let _taking = (asker.ahead() == 0).then(|| self.taking.lock());
+        match asker {
+            Asker::Waiter { .. } => self.ask_all(longest, at, n, asker),
+            Asker::Caller { .. } => self.ask_all(hardest, at, n, asker),
+        }
+    }
+
+    fn grant(&self, at: Timestamp, n: u64, to: Grantee<'_>) -> Result<(), Denied> {
+        let (level, receipts) = match to {
+            Grantee::Caller => (n.into(), &mut [][..]),
+            Grantee::Waiter { level, receipts } => (level, receipts),
+        };
         let mut taking = self.taking.lock();
-        self.ask_all(longest, n, |supply, units| supply.peek(at, units))?;
+        self.ask_all(longest, at, n, Asker::HEAD)?;
         self.take_from_all(&mut taking, at, n, level)?;
         for (receipt, taken) in receipts.iter_mut().zip(&taking.receipts) {
             *receipt = *taken;
@@ -36,39 +43,17 @@ impl Supply for Gate {
         Ok(())
     }
 
-    fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
-        let _taking = self.taking.lock();
-        self.ask_all(longest, n, |supply, units| supply.peek(at, units))
-    }
-
     fn take_back(&self, at: Timestamp, n: u64, receipts: &[Receipt]) {
         let _change = self.queue.change(self);
         give_back(&self.members, at, n, receipts);
     }
 
-    fn receipts(&self) -> usize {
-        self.members.iter().map(Member::receipts).sum()
-    }
-
     fn end(&self, n: u64) {
         let _change = self.queue.change(self);
         for member in &self.members {
-            member.limit.supply().0.end(member.units(n));
+            let units = n.saturating_mul(member.facts().token);
+            member.supply().end(units);
         }
-    }
-
-    fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
-        self.ask_all(longest, n, |supply, units| {
-            let ahead = ahead.saturating_mul(supply.token().into());
-            supply.delay(at, ahead, units)
-        })
-    }
-
-    fn behind(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
-        self.ask_all(hardest, n, |supply, units| {
-            let ahead = ahead.saturating_mul(supply.token().into());
-            supply.behind(at, ahead, units)
-        })
     }
 }
 
@@ -83,11 +68,18 @@ impl Gate {
     ) -> Result<(), Denied> {
         let mut begin = 0;
         for (index, member) in self.members.iter().enumerate() {
-            let supply = member.limit.supply().0;
-            let level = level.saturating_mul(supply.token().into());
-            let end = begin + member.receipts();
-            let own = &mut taking.receipts[begin..end];
-            if let Err(denied) = supply.drain(at, member.units(n), level, own) {
+            let (
+                supply,
+                Facts {
+                    token, receipts, ..
+                },
+            ) = (member.supply(), member.facts());
+            let end = begin + receipts;
+            let to = Grantee::Waiter {
+                level: level.saturating_mul(token.into()),
+                receipts: &mut taking.receipts[begin..end],
+            };
+            if let Err(denied) = supply.grant(at, n.saturating_mul(token), to) {
                 // Nobody else can take from a limit of ours, unless `inspect` or `configure` was used for it.
                 give_back(&self.members[..index], at, n, &taking.receipts);
                 return Err(denied.by_limit(index));
@@ -102,17 +94,18 @@ impl Gate {
     pub(super) fn ask_all<R: Ord>(
         &self,
         rank: impl Fn(&Denied) -> R,
+        at: Timestamp,
         n: u64,
-        ask: impl Fn(&dyn Supply, u64) -> Result<(), Denied>,
+        asker: Asker,
     ) -> Result<(), Denied> {
         let mut refusal: Option<Denied> = None;
         for (index, member) in self.members.iter().enumerate() {
-            let supply = member.limit.supply().0;
-            let token = supply.token();
+            let (supply, token) = (member.supply(), member.facts().token);
+            let asker = asker.in_units(token);
             let answer = match n.checked_mul(token) {
-                Some(units) => ask(supply, units),
+                Some(units) => supply.ask(at, units, asker),
                 // More units than there are numbers for: as many as there are.
-                None => match ask(supply, u64::MAX) {
+                None => match supply.ask(at, u64::MAX, asker) {
                     Err(denied) if denied.is_never() => Err(denied),
                     _ => Err(Denied::never(u64::MAX, u64::MAX)),
                 },
@@ -129,14 +122,12 @@ impl Gate {
 }
 
 impl Member {
-    /// How many units `n` operations are.
-    fn units(&self, n: u64) -> u64 {
-        n.saturating_mul(self.limit.supply().0.token())
+    fn supply(&self) -> &dyn Supply {
+        self.limit.supply().0
     }
 
-    /// How many receipts it gives for each grant.
-    fn receipts(&self) -> usize {
-        self.limit.supply().0.receipts()
+    fn facts(&self) -> Facts {
+        self.supply().facts()
     }
 }
 
@@ -144,8 +135,11 @@ impl Member {
 fn give_back(members: &[Member], at: Timestamp, n: u64, receipts: &[Receipt]) {
     let mut rest = receipts;
     for member in members {
-        let (own, others) = rest.split_at(member.receipts().min(rest.len()));
-        member.limit.supply().0.take_back(at, member.units(n), own);
+        let Facts {
+            token, receipts, ..
+        } = member.facts();
+        let (own, others) = rest.split_at(receipts.min(rest.len()));
+        (member.supply()).take_back(at, n.saturating_mul(token), own);
         rest = others;
     }
 }

@@ -10,7 +10,9 @@ use super::{Keyed, KeyedError};
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::reservation::Receipt;
 use crate::limiter::{Limiter, Snapshot, sealed};
-use crate::queue::{Acquirable, Acquire, Grant, Queue, Supply, Turn, WaitQueue};
+use crate::queue::{
+    Acquirable, Acquire, Asker, Facts, Grant, Grantee, Queue, Supply, Turn, WaitQueue,
+};
 use crate::quota::Quota;
 use crate::quota::policy::Policy;
 use crate::verdict::Denied;
@@ -465,46 +467,37 @@ impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeyLimiter<'_, A, N> {
         &self.keyed.clock
     }
 
-    fn token(&self) -> u64 {
-        self.terms().scale
+    fn facts(&self) -> Facts {
+        Facts::timed(self.terms().scale, 1)
     }
 
-    fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
-        if self.guest.key_queue().is_none() {
-            return Supply::take(self, at, n);
+    fn ask(&self, at: Timestamp, n: u64, asker: Asker) -> Result<(), Denied> {
+        if asker.ahead() == 0 && self.guest.key_queue().is_none() {
+            return self.look_for(self.asked_as_of(at, &self.own), Some(n));
         }
         let own = self.guest.own(self.own);
         self.align(&own);
-        let asked = self.asked_as_of(at, &own);
-        let taken = self
-            .keyed
-            .keys
-            .take(self.who(), asked, Amount::All(n), true);
-        taken.map(drop).map_err(Refusal::denied)
+        let (known, _) = self.keyed.keys.look(self.who(), self.asked_as_of(at, &own));
+        known.behind(asker.ahead()).judge(n)
     }
 
-    fn take(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
-        let asked = self.asked_as_of(now, &self.own);
-        self.take_amount(asked, Amount::All(n)).map(drop)
-    }
-
-    fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
-        match self.guest.key_queue() {
-            Some(_) => self.delay(at, 0, n),
-            None => self.look_for(self.asked_as_of(at, &self.own), Some(n)),
-        }
-    }
-
-    /// With the number of the terms that were in force before, so that it is not that of later ones.
-    fn drain(
-        &self,
-        at: Timestamp,
-        n: u64,
-        _: u128,
-        receipts: &mut [Receipt],
-    ) -> Result<(), Denied> {
+    fn grant(&self, at: Timestamp, n: u64, to: Grantee<'_>) -> Result<(), Denied> {
+        let alone = || self.take_amount(self.asked_as_of(at, &self.own), Amount::All(n));
+        let Grantee::Waiter { receipts, .. } = to else {
+            return alone().map(drop);
+        };
+        // Before the grant, so that it is not that of later terms.
         let epoch = self.terms().reading.number();
-        self.grant(at, n)?;
+        if self.guest.key_queue().is_some() {
+            let own = self.guest.own(self.own);
+            self.align(&own);
+            let asked = self.asked_as_of(at, &own);
+            let keys = &self.keyed.keys;
+            let taken = keys.take(self.who(), asked, Amount::All(n), true);
+            taken.map_err(Refusal::denied)?;
+        } else {
+            alone()?;
+        }
         receipts.fill(Receipt {
             epoch,
             ..Receipt::default()
@@ -521,17 +514,6 @@ impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeyLimiter<'_, A, N> {
             keyed.keys.take_back(self.who(), asked, taken, epoch);
             ((), None)
         });
-    }
-
-    fn receipts(&self) -> usize {
-        1
-    }
-
-    fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
-        let own = self.guest.own(self.own);
-        self.align(&own);
-        let (known, _) = self.keyed.keys.look(self.who(), self.asked_as_of(at, &own));
-        known.behind(ahead).judge(n)
     }
 }
 

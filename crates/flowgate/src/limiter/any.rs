@@ -2,7 +2,7 @@
 
 use super::reservation::Reservation;
 use crate::clock::{Clock, Timestamp};
-use crate::queue::{Acquire, WaitQueue};
+use crate::queue::{Acquire, Asker, WaitQueue};
 use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
 use crate::verdict::Denied;
@@ -120,7 +120,7 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
     ///
     /// As [`Limiter::try_acquire`].
     fn peek(&self) -> Result<(), Denied> {
-        self.peek_n_at(self.clock().now(), self.supply().0.token())
+        self.peek_n_at(self.clock().now(), self.supply().0.facts().token)
     }
 
     /// What [`try_acquire_n_at`](Self::try_acquire_n_at) would answer. Takes nothing.
@@ -134,7 +134,7 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
         }
         let supply = self.supply().0;
         supply.queue().pass(supply, now.as_nanos(), Some(n))?;
-        supply.look(now, n)
+        supply.ask(now, n, Asker::Caller { ahead: 0 })
     }
 
     /// Takes the available units, up to `n`, and returns how many it took.

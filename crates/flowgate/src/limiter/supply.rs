@@ -5,7 +5,7 @@ use super::any::{Limiter, Snapshot, sealed};
 use super::engine::{Engine, Request};
 use super::reservation::{Booking, Receipt, Reservation, Revoke};
 use crate::clock::{Clock, Timestamp};
-use crate::queue::{Acquire, HOLD, Queue, Supply};
+use crate::queue::{Acquire, Asker, Event, Facts, Grantee, HOLD, Queue, Supply};
 use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
 use crate::verdict::Denied;
@@ -19,34 +19,24 @@ impl<E: Engine> Supply for RateLimiter<E> {
         &self.clock
     }
 
-    fn token(&self) -> u64 {
-        self.engine.token()
+    fn facts(&self) -> Facts {
+        Facts::timed(self.engine.token(), self.engine.receipts())
     }
 
-    fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
-        self.engine.grant(at.as_nanos(), n)
+    fn ask(&self, at: Timestamp, n: u64, asker: Asker) -> Result<(), Denied> {
+        match asker {
+            Asker::Caller { ahead: 0 } => self.engine.look(at.as_nanos(), n),
+            _ => self.engine.delay(at.as_nanos(), asker.ahead(), n),
+        }
     }
 
-    fn take(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
-        self.engine.take(now.as_nanos(), n)
-    }
-
-    fn drain(
-        &self,
-        at: Timestamp,
-        n: u64,
-        level: u128,
-        receipts: &mut [Receipt],
-    ) -> Result<(), Denied> {
-        self.engine.drain(at.as_nanos(), n, level, receipts)
-    }
-
-    fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
-        self.engine.delay(at.as_nanos(), 0, n)
-    }
-
-    fn look(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
-        self.engine.look(now.as_nanos(), n)
+    fn grant(&self, at: Timestamp, n: u64, to: Grantee<'_>) -> Result<(), Denied> {
+        match to {
+            Grantee::Caller => self.engine.take(at.as_nanos(), n),
+            Grantee::Waiter { level, receipts } => {
+                self.engine.drain(at.as_nanos(), n, level, receipts)
+            }
+        }
     }
 
     fn take_back(&self, at: Timestamp, n: u64, receipts: &[Receipt]) {
@@ -55,16 +45,10 @@ impl<E: Engine> Supply for RateLimiter<E> {
             .take_back(at.as_nanos(), n, receipts, &self.clock);
     }
 
-    fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
-        self.engine.delay(at.as_nanos(), ahead, n)
-    }
-
-    fn receipts(&self) -> usize {
-        self.engine.receipts()
-    }
-
-    fn announce(&self, flags: u64) {
-        self.engine.hold(flags & HOLD != 0);
+    fn note(&self, event: Event<'_>) {
+        if let Event::Flags(flags) = event {
+            self.engine.hold(flags & HOLD != 0);
+        }
     }
 }
 

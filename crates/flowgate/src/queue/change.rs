@@ -1,4 +1,4 @@
-use super::{Queue, Supply, WAITING};
+use super::{CHANGED, Queue, Supply, WAITING};
 use crate::primitive::Ordering;
 
 /// Something is being done at a limiter that its queue has to know of; until this is dropped.
@@ -34,7 +34,8 @@ impl<'a> Change<'a> {
 impl Drop for Change<'_> {
     fn drop(&mut self) {
         // A read-modify-write; see the queue.
-        let is_waiting = self.queue.flags.fetch_or(0, Ordering::AcqRel) & WAITING != 0;
+        let flags = self.queue.flags.fetch_add(CHANGED, Ordering::AcqRel);
+        let is_waiting = flags & WAITING != 0;
         if !self.has_frozen && !is_waiting {
             return;
         }

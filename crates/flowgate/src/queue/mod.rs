@@ -35,6 +35,15 @@
 //! If somebody is in the queue already, those who are due are served first, and then nobody until the change is through: its
 //! first half is not to be seen by somebody whose turn is dated before it ([`change`]).
 //!
+//! # One question before a wait
+//!
+//! A caller that finds nobody in the queue asks the limiter, and enters the queue when it is refused. What others have made
+//! possible between the question and the raised flag has woken nobody, so a first waiter would have to ask again. But
+//! every [`change`] is counted in the word of the flags, by the same read-modify-write that looks at them. If none has been
+//! counted since before the question, the refusal still holds: the waiter is called when the refusal said, and nobody asks
+//! before. A limit of permits does not count what is given back, and says whether there is anything
+//! ([`Facts::has_more`]).
+//!
 //! # How a turn is learnt
 //!
 //! Whoever is served is woken, and looks. If it was granted just what it asked for, and no date goes with that, there
@@ -54,13 +63,15 @@
 //!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
-//! | `flags` | every decision; who makes more possible | whoever changes the queue | the queue's lock for writing |
+//! | `flags` | every decision; who makes more possible | whoever changes the queue; changes, to be counted | the queue's lock for the two flags |
 //! | `active` | every waiter | whoever waits first | made once |
 //! | `ActiveQueue::served` | whoever has been woken | whoever serves | the queue's lock for writing |
 //! | `ActiveQueue::state` | the same, and the timer | the same | its lock; the limiter's own locks come after it |
 
 mod acquire;
 mod active;
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
+mod asked;
 mod cancel;
 mod change;
 #[cfg(all(test, flowgate_loom))]
@@ -82,9 +93,9 @@ pub use cancel::CancelHandle;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 pub(crate) use park::block_on;
 pub use settings::{Order, Precision, Spacing};
-pub(crate) use supply::Supply;
+pub(crate) use supply::{Asker, Event, Facts, Grantee, Supply};
 pub use ticks::Ticks;
-pub(crate) use turn::{Granted, Turn};
+pub(crate) use turn::Turn;
 pub use wait_queue::WaitQueue;
 
 use change::Change;
@@ -97,6 +108,10 @@ use alloc::sync::Arc;
 /// See the module.
 #[derive(Debug)]
 pub struct Queue {
+    /// ```text
+    ///   63                        2      1         0
+    ///  ├── the number of changes ──┼─ HOLD ─┼─ WAITING ─┤
+    /// ```
     flags: AtomicU64,
     active: Lazy<Arc<active::ActiveQueue>>,
 }
@@ -105,6 +120,12 @@ pub struct Queue {
 pub(crate) const WAITING: u64 = 1;
 /// Newcomers may not pass: somebody waits whom they would overtake, or all is closed.
 pub(crate) const HOLD: u64 = 2;
+/// One [change](Queue::change) that is through, whether anybody waits or not.
+const CHANGED: u64 = 4;
+
+/// How often something has been changed at a limiter: a refusal from before a change need not hold after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Changes(u64);
 
 impl Queue {
     const_unless_loom! {
@@ -136,6 +157,12 @@ impl Queue {
         self.flags.load(Ordering::Acquire) & HOLD != 0
     }
 
+    /// How many changes are through.
+    fn changes(&self) -> Changes {
+        // Acquires what a change releases.
+        Changes(self.flags.load(Ordering::Acquire) / CHANGED)
+    }
+
     /// Whether a newcomer at `now_ns` finds others in the queue, once those who are due have been served.
     #[cold]
     #[inline(never)]
@@ -145,7 +172,7 @@ impl Queue {
         now_ns: u64,
         units: Option<u64>,
     ) -> Result<(), Denied> {
-        let units = units.unwrap_or_else(|| supply.token());
+        let units = units.unwrap_or_else(|| supply.facts().token);
         let active = self.active(supply.clock());
         let state = active.serve(active.lock(), supply, now_ns, None);
         let answer = if units == 0 {
@@ -176,7 +203,7 @@ impl Queue {
     pub(crate) fn serve_changed(&self, supply: &dyn Supply) {
         let active = self.active(supply.clock());
         let mut state = active.lock();
-        let now_ns = match supply.has_dates() || state.tells_time() {
+        let now_ns = match supply.facts().wants_dates || state.tells_time() {
             true => supply.clock().now().as_nanos(),
             false => 0,
         };
@@ -198,9 +225,12 @@ impl Queue {
         if is_held {
             flags |= HOLD;
         }
-        // A read-modify-write; see the module.
-        if self.flags.swap(flags, Ordering::AcqRel) != flags {
-            supply.announce(flags);
+        // Nobody else writes these two.
+        let turned = (self.flags.load(Ordering::Relaxed) ^ flags) & (WAITING | HOLD);
+        // A read-modify-write, whether it changes anything or not; see the module.
+        self.flags.fetch_xor(turned, Ordering::AcqRel);
+        if turned != 0 {
+            supply.note(Event::Flags(flags));
         }
     }
 }

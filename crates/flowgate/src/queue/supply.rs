@@ -1,12 +1,14 @@
+//! What a queue asks of a limiter: [`Supply`].
+
 use super::Queue;
 use super::turn::Granted;
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::reservation::Receipt;
 use crate::verdict::Denied;
 
-/// What a queue grants: a limiter, as its queue sees it.
+/// A limiter, as its queue sees it.
 pub trait Supply: Send + Sync {
-    /// Where those wait who want some.
+    /// The queue of those that wait.
     fn queue(&self) -> &Queue;
 
     /// [`queue`](Self::queue), for a caller that is about to wait there.
@@ -14,101 +16,130 @@ pub trait Supply: Send + Sync {
         Ok(self.queue())
     }
 
-    /// The clock by which grants are dated.
+    /// The clock by which grants are timestamped.
     fn clock(&self) -> &Clock;
 
-    /// How many units one token is.
-    fn token(&self) -> u64 {
-        1
-    }
+    /// What the queue has to know of the limiter.
+    fn facts(&self) -> Facts;
 
-    /// Takes `n` units at `at` for the next in the queue. A refusal says exactly when that can be repeated, or that it is
-    /// busy, or never.
-    fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied>;
+    /// What [`grant`](Self::grant) would return for `n` units after those that are ahead of `asker`. Takes nothing.
+    fn ask(&self, at: Timestamp, n: u64, asker: Asker) -> Result<(), Denied>;
 
-    /// Takes `n` units at `now` for somebody who comes while nobody waits. It need not be dated after what others have
-    /// taken, as `now` may have been read before they did.
-    fn take(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
-        self.grant(now, n)
-    }
+    /// Takes `n` units at `at`. A refusal reports exactly when the same request can be granted, or that the limiter is busy,
+    /// or never.
+    fn grant(&self, at: Timestamp, n: u64, to: Grantee<'_>) -> Result<(), Denied>;
 
-    /// [`grant`](Self::grant) to the next of those in the queue, who ask for `level` units together.
-    ///
-    /// Writes into `receipts`, which are as many as [`receipts`](Self::receipts) or none, what
-    /// [`take_back`](Self::take_back) gets.
-    fn drain(
-        &self,
-        at: Timestamp,
-        n: u64,
-        level: u128,
-        receipts: &mut [Receipt],
-    ) -> Result<(), Denied> {
-        let _ = (level, receipts);
-        self.grant(at, n)
-    }
-
-    /// What [`grant`](Self::grant) would answer. Takes nothing.
-    fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied>;
-
-    /// What [`take`](Self::take) would answer. Takes nothing.
-    fn look(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
-        self.peek(now, n)
-    }
-
-    /// Whether there may be something for the one behind, after a grant: if not, it need not ask before more is made
-    /// possible.
-    fn has_more(&self) -> bool {
-        true
-    }
-
-    /// Gives back what was granted at `at` to somebody who had left before they knew. `receipts` are those of the grant,
-    /// or none if it has none.
+    /// Gives back what was granted at `at` to a waiter that left before it learned of the grant. `receipts` are those of
+    /// the grant, or none if it has none.
     fn take_back(&self, at: Timestamp, n: u64, receipts: &[Receipt]);
 
-    /// `n` units that were granted are not used any longer.
+    /// `n` units that were granted are no longer in use.
     fn end(&self, n: u64) {
         let _ = n;
     }
 
-    /// How long, from `at`, a queue that asks for `ahead` units and then one that asks for `n` takes: exactly, or not as
-    /// long as it really does.
-    fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
-        let _ = ahead;
-        self.peek(at, n)
+    /// Notes what has happened in the queue.
+    fn note(&self, event: Event<'_>) {
+        let _ = event;
+    }
+}
+
+/// What a queue has to know of its limiter.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// How many units one token is.
+    pub(crate) token: u64,
+    /// How many receipts each grant has. It never changes.
+    pub(crate) receipts: usize,
+    /// Whether what is waited for comes with time.
+    pub(crate) is_timed: bool,
+    /// Whether the times of grants are of use. If not, the clock is read only where a waiter has a deadline, or the order
+    /// depends on the time.
+    pub(crate) wants_dates: bool,
+    /// Whether there may be something to grant. If not, nothing need be asked before more is made possible.
+    pub(crate) has_more: bool,
+}
+
+impl Facts {
+    /// Of a limiter whose units come with time.
+    pub(crate) const fn timed(token: u64, receipts: usize) -> Self {
+        Self {
+            token,
+            receipts,
+            is_timed: true,
+            wants_dates: true,
+            has_more: true,
+        }
     }
 
-    /// What somebody is told who asks for `n` behind a queue that asks for `ahead`: [`delay`](Self::delay), unless that
-    /// leaves out something of which no time is known.
-    fn behind(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
-        self.delay(at, ahead, n)
+    /// Of a limiter whose units come when others end.
+    pub(crate) const fn untimed(has_more: bool) -> Self {
+        Self {
+            token: 1,
+            receipts: 0,
+            is_timed: false,
+            wants_dates: false,
+            has_more,
+        }
+    }
+}
+
+/// Who asks a limiter for an answer, behind a queue that asks for `ahead` units.
+#[derive(Clone, Copy, Debug)]
+pub enum Asker {
+    /// A waiter: the answer is how long it waits, exactly or a lower bound.
+    Waiter { ahead: u128 },
+    /// A caller that does not wait: the answer is what it is told. The same, unless a lower bound would leave out something
+    /// of which no time is known.
+    Caller { ahead: u128 },
+}
+
+impl Asker {
+    /// The next in the queue.
+    pub(crate) const HEAD: Self = Self::Waiter { ahead: 0 };
+
+    /// How many units are asked for ahead of it.
+    pub(crate) const fn ahead(self) -> u128 {
+        match self {
+            Self::Waiter { ahead } | Self::Caller { ahead } => ahead,
+        }
     }
 
-    /// Whether it is time that what is wanted comes with.
-    fn is_timed(&self) -> bool {
-        true
+    /// The same, where each unit ahead is `token` units.
+    pub(crate) fn in_units(self, token: u64) -> Self {
+        let units = |ahead: u128| ahead.saturating_mul(token.into());
+        match self {
+            Self::Waiter { ahead } => Self::Waiter {
+                ahead: units(ahead),
+            },
+            Self::Caller { ahead } => Self::Caller {
+                ahead: units(ahead),
+            },
+        }
     }
+}
 
-    /// Whether anybody wants to know when grants are dated. If not, the clock is read only where somebody in the queue has a
-    /// deadline, or the order depends on it.
-    fn has_dates(&self) -> bool {
-        true
-    }
+/// To whom units are granted.
+#[derive(Debug)]
+pub enum Grantee<'a> {
+    /// To a caller that found no waiters. Its time may be before that of other grants, as it may have read the clock
+    /// before others did.
+    Caller,
+    /// To the next in the queue, which asks for `level` units in total; `receipts` are as many as [`Facts::receipts`] or none,
+    /// and are filled in with what [`Supply::take_back`] gets.
+    Waiter {
+        level: u128,
+        receipts: &'a mut [Receipt],
+    },
+}
 
-    /// How many receipts [`drain`](Self::drain) writes for each grant.
-    fn receipts(&self) -> usize {
-        0
-    }
-
+/// What has happened in a queue.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
     /// The queue's flags have become these.
-    fn announce(&self, flags: u64) {
-        let _ = flags;
-    }
-
+    Flags(u64),
     /// A turn has ended with this answer, which its owner now knows.
-    fn answered(&self, answer: &Result<Granted, Denied>) {
-        let _ = answer;
-    }
-
+    Answered(&'a Result<Granted, Denied>),
     /// A turn in the queue was given up before its owner knew an answer.
-    fn abandoned(&self) {}
+    Abandoned,
 }

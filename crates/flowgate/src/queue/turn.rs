@@ -1,10 +1,10 @@
 //! One caller's way through the queue.
 
-use super::Supply;
 use super::active::{ActiveQueue, State};
 use super::cancel::{CancelHandle, Watch};
 use super::settings::Spacing;
 use super::waiters::{Answer, Progress, Request, Ticket};
+use super::{Event, Grantee, Supply};
 use crate::clock::Timestamp;
 use crate::clock::alarm::Alarm;
 use crate::limiter::reservation::Receipt;
@@ -102,7 +102,7 @@ impl Turn {
     ) -> Poll<Result<Granted, Denied>> {
         let answer = self.go(supply, waker);
         if let Poll::Ready(answer) = &answer {
-            supply.answered(answer);
+            supply.note(Event::Answered(answer));
         }
         answer
     }
@@ -179,12 +179,13 @@ impl Turn {
     fn enter(&mut self, supply: &dyn Supply, waker: &Waker) -> Poll<Seen> {
         let room = supply.queue();
         // Reading the clock would be half the cost.
-        let is_dated = supply.has_dates() || !matches!(self.patience, Patience::Endless);
+        let facts = supply.facts();
+        let is_dated = facts.wants_dates || !matches!(self.patience, Patience::Endless);
         let mut now_ns = match is_dated {
             true => supply.clock().now().as_nanos(),
             false => 0,
         };
-        let units = self.units.unwrap_or_else(|| supply.token());
+        let units = self.units.unwrap_or(facts.token);
         let since_ns = match self.spacing {
             Spacing::Scheduled => self.since_ns.unwrap_or(now_ns).min(now_ns),
             Spacing::AtLeast => now_ns,
@@ -200,29 +201,34 @@ impl Turn {
                 Patience::UntilNs(ns) => ns.max(now_ns),
             },
             spacing: self.spacing,
-            wants_date: supply.has_dates(),
+            wants_date: facts.wants_dates,
         };
         if units == 0 {
             return Poll::Ready(Some(Ok(request.granted(since_ns, units))));
         }
+        let (changes, mut refusal) = (room.changes(), None);
         if !room.is_held() {
             let since = Timestamp::from_nanos(since_ns);
-            let taken = match self.since_ns {
-                None => supply.take(since, units),
-                Some(_) => supply.grant(since, units),
+            let to = match self.since_ns {
+                None => Grantee::Caller,
+                Some(_) => Grantee::Waiter {
+                    level: 1,
+                    receipts: &mut [],
+                },
             };
-            match taken {
+            match supply.grant(since, units, to) {
                 Ok(()) => return Poll::Ready(Some(Ok(request.granted(since_ns, units)))),
                 Err(denied) if denied.is_never() || denied.is_table_full() => {
                     return Poll::Ready(Some(Err(denied)));
                 }
-                Err(_) => {}
+                Err(denied) => refusal = Some(denied),
             }
         }
-        let active = match supply.open_queue() {
-            Ok(room) => room.active(supply.clock()),
+        let queue = match supply.open_queue() {
+            Ok(queue) => queue,
             Err(denied) => return Poll::Ready(Some(Err(denied))),
         };
+        let active = queue.active(supply.clock());
         let mut state = active.lock();
         if state.is_closed {
             return Poll::Ready(Some(Err(Denied::closed())));
@@ -243,7 +249,12 @@ impl Turn {
         };
         let place = ticket.place;
         if !state.is_behind(place) || state.needs_service(now_ns) {
-            state = active.serve(state, supply, now_ns, Some(ticket));
+            // Looked at after the flags are up: what is made possible from then on is for those in the queue.
+            refusal = refusal.filter(|_| {
+                let is_counted = facts.is_timed || !supply.facts().has_more;
+                is_counted && core::ptr::eq(queue, room) && queue.changes() == changes
+            });
+            state = active.serve_refused(state, supply, now_ns, ticket, refusal);
             if visit.is_over(&state) {
                 return Poll::Ready(visit.collect(state, now_ns));
             }
@@ -315,7 +326,7 @@ impl Turn {
             let at = Timestamp::from_nanos(granted.at_ns);
             supply.take_back(at, granted.units, &receipts);
         }
-        supply.abandoned();
+        supply.note(Event::Abandoned);
     }
 }
 

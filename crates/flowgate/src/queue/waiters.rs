@@ -350,11 +350,17 @@ impl Waiters {
     }
 
     /// Where the limiter, which gives `each` of them, writes the receipts for what it grants `index`.
-    pub(super) fn receipts_to_keep(&mut self, index: u32, each: usize) -> &mut [Receipt] {
-        if each == 0 {
+    pub(super) fn receipts_to_keep(
+        &mut self,
+        index: u32,
+        each: impl FnOnce() -> usize,
+    ) -> &mut [Receipt] {
+        if self.receipts_each == 0 {
+            self.receipts_each = each();
+        }
+        if self.receipts_each == 0 {
             return &mut [];
         }
-        self.receipts_each = each;
         let (begin, end) = self.receipts_of(index);
         if self.receipts.len() < end {
             self.receipts.resize(end, Receipt::default());
@@ -610,7 +616,7 @@ mod tests {
     fn receipts_are_those_that_were_kept_last() {
         let mut queue = Waiters::new();
         let places = [1, 2].map(|n| enter(&mut queue, n).place);
-        assert!(queue.receipts_to_keep(places[1], 0).is_empty());
+        assert!(queue.receipts_to_keep(places[1], || 0).is_empty());
         assert!(!queue.keeps_receipts());
         assert!(queue.receipts(places[1]).is_empty());
         let receipt = |epoch| Receipt {
@@ -618,7 +624,7 @@ mod tests {
             ..Receipt::default()
         };
         let keep = |queue: &mut Waiters, place, epochs: [u64; 2]| {
-            let receipts = queue.receipts_to_keep(place, 2);
+            let receipts = queue.receipts_to_keep(place, || 2);
             receipts.copy_from_slice(&epochs.map(receipt));
         };
         let kept = |queue: &Waiters, place: usize| {
@@ -643,7 +649,7 @@ mod tests {
         let mut queue = Waiters::new();
         let places: Vec<_> = (0..1_000).map(|n| enter(&mut queue, n).place).collect();
         for index in places {
-            queue.receipts_to_keep(index, 1);
+            queue.receipts_to_keep(index, || 1);
             queue.remove(index);
         }
         assert_eq!((queue.slab.capacity(), queue.receipts.capacity()), (0, 0));

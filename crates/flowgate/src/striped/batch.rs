@@ -52,7 +52,7 @@ where
     pub fn new(limiter: L, units: u64) -> Self {
         Self {
             left: 0,
-            token: limiter.supply().0.token(),
+            token: limiter.supply().0.facts().token,
             size: units,
             since: Timestamp::ORIGIN,
             limiter,
@@ -128,7 +128,7 @@ where
 
     /// What is left, in units as they are now.
     fn restate(&mut self) {
-        let token = self.limiter.supply().0.token();
+        let token = self.limiter.supply().0.facts().token;
         if token != self.token {
             let left = u128::from(self.left) * u128::from(token) / u128::from(self.token);
             self.left = u64::try_from(left).unwrap_or(u64::MAX);

@@ -217,7 +217,7 @@ impl<L: OneWord> Striped<L> {
         if let Some(wait_ns) = own.is_dry_for(|at_ns| self.limiter.clock().ns_until(at_ns)) {
             return Err(Denied::later(u128::from(wait_ns.get()), 1));
         }
-        let units = || self.limiter.supply().0.token();
+        let units = || self.limiter.supply().0.facts().token;
         match own.take_some(units) {
             true => Ok(()),
             false => match self.limiter.centre(Key::new()).draw_token(number) {

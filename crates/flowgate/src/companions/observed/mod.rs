@@ -5,7 +5,7 @@
 //! Answers are counted as a caller gets them, and not grants as the limiter makes them. A turn in the queue is granted
 //! by the caller that comes to the queue next, which may be somebody giving back through the limiter itself, past any wrapper;
 //! and a grant may be one that nobody will see. A wait also ends in ways that no grant tells of: the queue is full, the
-//! deadline has passed, the owner is gone. So the turn says how it ended ([`Supply::answered`], [`Supply::abandoned`]) to
+//! deadline has passed, the owner is gone. So the turn says how it ended ([`Event`](crate::queue::Event)) to
 //! the supply that it was made with, whichever future, iterator or permit it belongs to, through `dyn` or not; everything
 //! else goes on to the limiter, whose queue it is.
 //!
@@ -193,7 +193,7 @@ impl<L: Limiter> Observed<L> {
         let answer = self.limiter.try_acquire();
         match &answer {
             // In the units of just now, should they be changing.
-            Ok(()) => self.counters.admitted(self.token()),
+            Ok(()) => self.counters.admitted(self.facts().token),
             Err(denied) => self.counters.refused(denied),
         }
         answer

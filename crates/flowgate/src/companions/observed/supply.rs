@@ -8,7 +8,7 @@ use crate::limiter::{
     Limiter,
     sealed::{Plumbing, Sealed},
 };
-use crate::queue::{Grant, Granted, Queue, Supply};
+use crate::queue::{Asker, Event, Facts, Grant, Grantee, Queue, Supply};
 use crate::verdict::Denied;
 
 /// What can be observed: whatever has a queue.
@@ -28,7 +28,7 @@ impl Observable for Gate {
     }
 }
 
-/// Everything goes on to the limiter, also what a supply need not have; but dates are wanted, for how long each has waited.
+/// Everything goes on to the limiter; but the times of grants are wanted, for how long each has waited.
 impl<L: Observable + Send + Sync> Supply for Observed<L> {
     fn queue(&self) -> &Queue {
         self.limiter.inner().queue()
@@ -42,38 +42,19 @@ impl<L: Observable + Send + Sync> Supply for Observed<L> {
         self.limiter.inner().clock()
     }
 
-    fn token(&self) -> u64 {
-        self.limiter.inner().token()
+    fn facts(&self) -> Facts {
+        Facts {
+            wants_dates: true,
+            ..self.limiter.inner().facts()
+        }
     }
 
-    fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
-        self.limiter.inner().grant(at, n)
+    fn ask(&self, at: Timestamp, n: u64, asker: Asker) -> Result<(), Denied> {
+        self.limiter.inner().ask(at, n, asker)
     }
 
-    fn take(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
-        self.limiter.inner().take(now, n)
-    }
-
-    fn drain(
-        &self,
-        at: Timestamp,
-        n: u64,
-        level: u128,
-        receipts: &mut [Receipt],
-    ) -> Result<(), Denied> {
-        self.limiter.inner().drain(at, n, level, receipts)
-    }
-
-    fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
-        self.limiter.inner().peek(at, n)
-    }
-
-    fn look(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
-        self.limiter.inner().look(now, n)
-    }
-
-    fn has_more(&self) -> bool {
-        self.limiter.inner().has_more()
+    fn grant(&self, at: Timestamp, n: u64, to: Grantee<'_>) -> Result<(), Denied> {
+        self.limiter.inner().grant(at, n, to)
     }
 
     fn take_back(&self, at: Timestamp, n: u64, receipts: &[Receipt]) {
@@ -84,40 +65,17 @@ impl<L: Observable + Send + Sync> Supply for Observed<L> {
         self.limiter.inner().end(n);
     }
 
-    fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
-        self.limiter.inner().delay(at, ahead, n)
-    }
-
-    fn behind(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
-        self.limiter.inner().behind(at, ahead, n)
-    }
-
-    fn is_timed(&self) -> bool {
-        self.limiter.inner().is_timed()
-    }
-
-    fn receipts(&self) -> usize {
-        self.limiter.inner().receipts()
-    }
-
-    fn announce(&self, flags: u64) {
-        self.limiter.inner().announce(flags);
-    }
-
-    fn answered(&self, answer: &Result<Granted, Denied>) {
-        self.limiter.inner().answered(answer);
-        match answer {
-            Ok(granted) => {
+    fn note(&self, event: Event<'_>) {
+        self.limiter.inner().note(event);
+        match event {
+            Event::Flags(_) => {}
+            Event::Answered(Ok(granted)) => {
                 let grant = Grant::from(*granted);
                 self.counters.waited(grant.units(), grant.waited());
             }
-            Err(denied) => self.counters.refused_in_line(denied),
+            Event::Answered(Err(denied)) => self.counters.refused_in_line(denied),
+            Event::Abandoned => self.counters.abandoned(),
         }
-    }
-
-    fn abandoned(&self) {
-        self.limiter.inner().abandoned();
-        self.counters.abandoned();
     }
 }
 

@@ -2,7 +2,7 @@ use super::ConcurrencyLimit;
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::reservation::Receipt;
 use crate::primitive::{AtomicU64, Ordering};
-use crate::queue::{Queue, Supply};
+use crate::queue::{Asker, Event, Facts, Grantee, Queue, Supply};
 use crate::verdict::Denied;
 
 /// Slots on their way from who gives them back to those in the queue: they pass from hand to hand, and stay in use.
@@ -60,41 +60,34 @@ impl Supply for Returned<'_> {
         self.limit.clock()
     }
 
-    fn grant(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
+    fn facts(&self) -> Facts {
+        let facts = self.limit.facts();
+        let is_left = self.left.load(Ordering::Relaxed) > 0;
+        Facts {
+            has_more: is_left || facts.has_more,
+            ..facts
+        }
+    }
+
+    fn ask(&self, at: Timestamp, n: u64, asker: Asker) -> Result<(), Denied> {
+        self.put_down();
+        self.limit.ask(at, n, asker)
+    }
+
+    fn grant(&self, at: Timestamp, n: u64, to: Grantee<'_>) -> Result<(), Denied> {
         if self.hand_over(n) {
             return Ok(());
         }
         // Who asks is the one that waits.
         self.put_down();
-        self.limit.grant(at, n)
-    }
-
-    fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
-        self.put_down();
-        self.limit.peek(at, n)
-    }
-
-    fn has_more(&self) -> bool {
-        self.left.load(Ordering::Relaxed) > 0 || self.limit.has_more()
+        self.limit.grant(at, n, to)
     }
 
     fn take_back(&self, at: Timestamp, n: u64, receipts: &[Receipt]) {
         self.limit.take_back(at, n, receipts);
     }
 
-    fn delay(&self, at: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
-        self.limit.delay(at, ahead, n)
-    }
-
-    fn is_timed(&self) -> bool {
-        self.limit.is_timed()
-    }
-
-    fn has_dates(&self) -> bool {
-        self.limit.has_dates()
-    }
-
-    fn announce(&self, flags: u64) {
-        self.limit.announce(flags);
+    fn note(&self, event: Event<'_>) {
+        self.limit.note(event);
     }
 }

@@ -3,7 +3,7 @@
 use super::ConcurrencyLimit;
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::reservation::Receipt;
-use crate::queue::{Queue, Supply};
+use crate::queue::{Asker, Event, Facts, Grantee, Queue, Supply};
 use crate::verdict::Denied;
 
 /// No answer depends on the time.
@@ -16,20 +16,21 @@ impl Supply for ConcurrencyLimit {
         &self.clock
     }
 
-    fn grant(&self, _: Timestamp, n: u64) -> Result<(), Denied> {
-        self.take_past_the_line(n)
+    fn facts(&self) -> Facts {
+        Facts::untimed(self.slots.view().free() > 0)
     }
 
-    fn peek(&self, _: Timestamp, n: u64) -> Result<(), Denied> {
+    /// Nobody knows when, unless there are slots for all.
+    fn ask(&self, _: Timestamp, n: u64, asker: Asker) -> Result<(), Denied> {
         let seen = self.slots.view();
-        if n > seen.free() {
+        if asker.ahead() + u128::from(n) > u128::from(seen.free()) {
             return Err(seen.denied(n));
         }
         Ok(())
     }
 
-    fn has_more(&self) -> bool {
-        self.slots.view().free() > 0
+    fn grant(&self, _: Timestamp, n: u64, _: Grantee<'_>) -> Result<(), Denied> {
+        self.take_past_the_line(n)
     }
 
     fn take_back(&self, _: Timestamp, n: u64, _: &[Receipt]) {
@@ -41,24 +42,9 @@ impl Supply for ConcurrencyLimit {
         self.give_back(n);
     }
 
-    /// Nobody knows, unless there are slots for all.
-    fn delay(&self, _: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
-        let seen = self.slots.view();
-        if ahead + u128::from(n) > u128::from(seen.free()) {
-            return Err(seen.denied(n));
+    fn note(&self, event: Event<'_>) {
+        if let Event::Flags(flags) = event {
+            self.slots.announce(flags);
         }
-        Ok(())
-    }
-
-    fn is_timed(&self) -> bool {
-        false
-    }
-
-    fn has_dates(&self) -> bool {
-        false
-    }
-
-    fn announce(&self, flags: u64) {
-        self.slots.announce(flags);
     }
 }

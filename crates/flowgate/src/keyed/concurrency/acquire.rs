@@ -4,7 +4,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::keyed::location::Place;
 use crate::keyed::queues::{Entered, Guest, KeyQueue};
 use crate::limiter::reservation::Receipt;
-use crate::queue::{Acquirable, Queue, Supply, Turn, WaitQueue};
+use crate::queue::{Acquirable, Asker, Facts, Grantee, Queue, Supply, Turn, WaitQueue};
 use crate::verdict::Denied;
 use alloc::sync::Arc;
 use core::fmt;
@@ -148,38 +148,29 @@ where
         &self.limit.clock
     }
 
-    fn grant(&self, _: Timestamp, n: u64) -> Result<(), Denied> {
-        self.admit(n, self.guest.own(self.own), Who::Next)
+    fn facts(&self) -> Facts {
+        Facts::untimed(true)
     }
 
-    fn take(&self, _: Timestamp, n: u64) -> Result<(), Denied> {
-        self.admit(n, self.own, Who::Newcomer)
-    }
-
-    fn peek(&self, at: Timestamp, n: u64) -> Result<(), Denied> {
-        self.delay(at, 0, n)
-    }
-
-    fn take_back(&self, _: Timestamp, n: u64, _: &[Receipt]) {
-        self.limit.give_back(&self.place, n);
-    }
-
-    /// Nobody knows, unless there is room for all.
-    fn delay(&self, _: Timestamp, ahead: u128, n: u64) -> Result<(), Denied> {
+    /// Nobody knows when, unless there is room for all.
+    fn ask(&self, _: Timestamp, n: u64, asker: Asker) -> Result<(), Denied> {
         let (limit, in_flight) = (self.limit(), self.limit.in_flight.look(&self.place).0);
         let free = u64::from(limit).saturating_sub(in_flight);
-        if ahead + u128::from(n) > free.into() {
+        if asker.ahead() + u128::from(n) > free.into() {
             return Err(self.limit.denied(Refused::Busy(limit), n));
         }
         Ok(())
     }
 
-    fn is_timed(&self) -> bool {
-        false
+    fn grant(&self, _: Timestamp, n: u64, to: Grantee<'_>) -> Result<(), Denied> {
+        match to {
+            Grantee::Caller => self.admit(n, self.own, Who::Newcomer),
+            Grantee::Waiter { .. } => self.admit(n, self.guest.own(self.own), Who::Next),
+        }
     }
 
-    fn has_dates(&self) -> bool {
-        false
+    fn take_back(&self, _: Timestamp, n: u64, _: &[Receipt]) {
+        self.limit.give_back(&self.place, n);
     }
 }
 

@@ -1,8 +1,14 @@
-//! What the queue's lock guards: the waiters, and the scheduled time of the next one.
+//! What is behind a queue's lock: the waiters, and when the next of them is due.
+//!
+//! [`State`] is one type in three files, so that each of its two neighbors is met in one place:
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `mod` | the state, its order, who leaves, and what is done after the lock has been let go |
+//! | `serving` | every question to the limiter: on entering, to serve, after a change of quota |
+//! | `calls` | every alarm of the clock: who is woken when |
 
 mod calls;
-mod newcomer;
-mod order;
 mod serving;
 
 use self::calls::Call;
@@ -10,8 +16,8 @@ use super::Supply;
 use super::served::Served;
 use super::settings::{Order, Settings};
 use super::waiters::{Answer, Progress, Ticket, Waiters};
+use crate::clock::Clock;
 use crate::clock::alarm::{Alarm, wake};
-use crate::clock::{Clock, Timestamp};
 use crate::primitive::{Lock, LockGuard};
 use crate::verdict::Denied;
 use alloc::sync::Arc;
@@ -244,24 +250,6 @@ impl State {
         }
     }
 
-    /// After a change of what a token is and what can ever be granted: who asked for a token asks for one still, and
-    /// who asks for too much is refused.
-    pub(super) fn restate(&mut self, supply: &dyn Supply, now_ns: u64) {
-        let (now, token) = (Timestamp::from_nanos(now_ns), supply.token());
-        let mut seen = self.waiters.oldest();
-        while let Some(index) = seen {
-            seen = self.waiters.behind(index);
-            if self.waiters.request(index).is_token {
-                self.waiters.ask(index, token);
-            }
-            let asked = supply.peek(now, self.waiters.request(index).units);
-            if let Some(denied) = asked.err().filter(Denied::is_never) {
-                let waker = self.tell(index, Answer::Refused(denied));
-                self.wake(waker);
-            }
-        }
-    }
-
     /// Refuses everybody, now and for ever.
     pub(super) fn close(&mut self, supply: &dyn Supply) {
         self.is_closed = true;
@@ -285,11 +273,78 @@ impl State {
         }
     }
 
-    /// Sets the queue's flags: whether a caller waits, and whether new callers may pass.
+    /// Says on the room's door whether somebody waits, and whether newcomers may enter.
     pub(super) fn announce(&self, supply: &dyn Supply) {
         let is_waiting = !self.waiters.is_empty();
         let is_held = self.is_closed || is_waiting && self.settings.order != Order::Barging;
         supply.queue().announce(supply, is_waiting, is_held);
+    }
+}
+
+/// In which order they are served.
+impl State {
+    /// Who is next.
+    pub(super) fn next(&self) -> Option<u32> {
+        if self.is_lifo {
+            self.waiters.newest()
+        } else {
+            self.waiters.oldest()
+        }
+    }
+
+    /// Who is next after `index`.
+    fn after(&self, index: u32) -> Option<u32> {
+        if self.is_lifo {
+            self.waiters.ahead(index)
+        } else {
+            self.waiters.behind(index)
+        }
+    }
+
+    /// Turns the queue round if it is time.
+    fn turn_round(&mut self, now_ns: u64) {
+        let is_lifo = match self.settings.order {
+            Order::Fifo | Order::Barging => false,
+            Order::Lifo => true,
+            Order::AdaptiveLifo { .. } => self.is_lifo || now_ns >= self.turning_ns(),
+        };
+        // Not written for nothing, as others read what is beside it.
+        if is_lifo != self.is_lifo {
+            self.is_lifo = is_lifo;
+        }
+    }
+
+    /// When the order turns, if there is an other one to come and more than one to be ordered.
+    fn turning_ns(&self) -> u64 {
+        match self.settings.order {
+            Order::AdaptiveLifo { after } if self.waiters.waiters() > 1 && !self.is_lifo => {
+                let after_ns = u64::try_from(after.as_nanos()).unwrap_or(NEVER_NS);
+                self.busy_since_ns
+                    .saturating_add(after_ns)
+                    .saturating_add(1)
+            }
+            _ => NEVER_NS,
+        }
+    }
+
+    /// Whether who is served depends on the time, though what they get does not.
+    pub(super) fn tells_time(&self) -> bool {
+        matches!(self.settings.order, Order::AdaptiveLifo { .. }) || self.waiters.needs_time()
+    }
+
+    /// Whether somebody who comes last changes nothing for those in the queue.
+    pub(super) fn is_behind(&self, index: u32) -> bool {
+        self.settings.order == Order::Fifo && self.waiters.oldest() != Some(index)
+    }
+
+    /// The rules have changed: whoever is next by the new ones is to be woken by them.
+    pub(super) fn reorder(&mut self, supply: &dyn Supply, now_ns: u64) {
+        self.is_lifo = false;
+        if !supply.facts().wants_dates {
+            // Nobody knows since when.
+            self.busy_since_ns = now_ns;
+        }
+        self.untime();
     }
 }
 

@@ -1,14 +1,15 @@
-//! Who can be served now, and with what; and if nobody can, when.
+//! What the limiter is asked, and what follows: who may enter and stay, who can be served now, and if nobody can, when.
 
 use super::{ActiveQueue, NEVER_NS, State};
 use crate::clock::Timestamp;
 use crate::primitive::LockGuard;
-use crate::queue::Supply;
 use crate::queue::served::Served;
-use crate::queue::settings::Spacing;
-use crate::queue::waiters::{Answer, Progress, Ticket};
+use crate::queue::settings::{Order, Spacing};
+use crate::queue::waiters::{Answer, Progress, Request, Ticket, Waiters};
+use crate::queue::{Asker, Grantee, Supply};
 use crate::verdict::Denied;
 use alloc::sync::Arc;
+use core::task::Waker;
 
 /// How many are served without letting go of the lock. Of a small crowd, as few as that others come between them.
 const BATCH: usize = if cfg!(flowgate_shuttle) { 1 } else { 32 };
@@ -24,13 +25,43 @@ impl ActiveQueue {
     /// The lock is let go in between if they are many, and is held again at the end.
     pub(in crate::queue) fn serve<'a>(
         self: &'a Arc<Self>,
+        state: LockGuard<'a, State>,
+        supply: &dyn Supply,
+        now_ns: u64,
+        me: Option<Ticket>,
+    ) -> LockGuard<'a, State> {
+        self.serve_with(state, supply, now_ns, me, None)
+    }
+
+    /// [`serve`](Self::serve), where the poller has just entered, and the limiter has refused it before. `refusal` is none
+    /// if that need not hold any longer.
+    pub(in crate::queue) fn serve_refused<'a>(
+        self: &'a Arc<Self>,
+        state: LockGuard<'a, State>,
+        supply: &dyn Supply,
+        now_ns: u64,
+        me: Ticket,
+        refusal: Option<Denied>,
+    ) -> LockGuard<'a, State> {
+        self.serve_with(state, supply, now_ns, Some(me), refusal)
+    }
+
+    fn serve_with<'a>(
+        self: &'a Arc<Self>,
         mut state: LockGuard<'a, State>,
         supply: &dyn Supply,
         now_ns: u64,
         mut me: Option<Ticket>,
+        mut refusal: Option<Denied>,
     ) -> LockGuard<'a, State> {
         loop {
-            while state.serve(&self.served, supply, now_ns, me.map(|me| me.place)) {
+            while state.serve(
+                &self.served,
+                supply,
+                now_ns,
+                me.map(|me| me.place),
+                refusal.take(),
+            ) {
                 self.end(state);
                 state = self.state.lock();
                 // Others may have served it meanwhile, and a third one may stand in its place.
@@ -53,6 +84,7 @@ impl State {
         supply: &dyn Supply,
         now_ns: u64,
         me: Option<u32>,
+        mut refusal: Option<Denied>,
     ) -> bool {
         if self.changes > 0 {
             // Who was called to take its turn itself, and looks now, has to be called again.
@@ -66,7 +98,8 @@ impl State {
                 self.announce(supply);
                 return false;
             };
-            match self.decide(supply, next, now_ns, me) {
+            let known = refusal.take_if(|_| me == Some(next));
+            match self.decide(supply, next, now_ns, me, known) {
                 Decision::Now(answer) => {
                     match answer {
                         Answer::Granted { at_ns, .. } => self.changed(at_ns),
@@ -85,7 +118,9 @@ impl State {
                     if me != Some(next) {
                         self.wake(waker);
                     }
-                    if self.is_blocked() && !supply.has_more() {
+                    if self.is_blocked() && !supply.facts().has_more {
+                        // Nobody has asked for the next one.
+                        self.held_by = None;
                         return false;
                     }
                 }
@@ -117,7 +152,15 @@ impl State {
         self.service_ns == NEVER_NS && !self.tells_time() && !self.waiters.is_empty()
     }
 
-    fn decide(&mut self, supply: &dyn Supply, next: u32, now_ns: u64, me: Option<u32>) -> Decision {
+    /// What becomes of `next`. `known` is what the limiter has refused it with when it came, and would now, for that time.
+    fn decide(
+        &mut self,
+        supply: &dyn Supply,
+        next: u32,
+        now_ns: u64,
+        me: Option<u32>,
+        mut known: Option<Denied>,
+    ) -> Decision {
         let request = self.waiters.request(next);
         let is_own_affair = request.spacing == Spacing::AtLeast;
         let mut at_ns = self.floor_ns.max(request.since_ns);
@@ -129,7 +172,7 @@ impl State {
         if at_ns > request.deadline_ns {
             let denied = match self.held_by {
                 Some(_) => self.not_yet(now_ns),
-                None if !supply.is_timed() => Denied::busy(),
+                None if !supply.facts().is_timed => Denied::busy(),
                 // Nobody has been asked yet, so that it is the time alone that it missed.
                 None => Denied::later(1, 1),
             };
@@ -138,8 +181,14 @@ impl State {
         let mut held_by = None;
         while at_ns <= now_ns {
             let at = Timestamp::from_nanos(at_ns);
-            let answer = if is_own_affair && me != Some(next) {
-                match supply.peek(at, request.units) {
+            let asked_ns = match known {
+                Some(_) => request.since_ns,
+                None => at_ns,
+            };
+            let answer = if let Some(denied) = known.take() {
+                Err(denied)
+            } else if is_own_affair && me != Some(next) {
+                match supply.ask(at, request.units, Asker::HEAD) {
                     Ok(()) if self.is_absent(next, now_ns) => {
                         return Decision::Now(Answer::PassedOver);
                     }
@@ -148,8 +197,9 @@ impl State {
                 }
             } else {
                 let level = self.waiters.units();
-                let receipts = self.waiters.receipts_to_keep(next, supply.receipts());
-                supply.drain(at, request.units, level, receipts)
+                let each = || supply.facts().receipts;
+                let receipts = self.waiters.receipts_to_keep(next, each);
+                supply.grant(at, request.units, Grantee::Waiter { level, receipts })
             };
             let denied = match answer {
                 Ok(()) => {
@@ -162,10 +212,10 @@ impl State {
             match denied.retry_after() {
                 Some(wait) => {
                     let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
-                    let Some(later_ns) = at_ns.checked_add(wait_ns.max(1)) else {
+                    let Some(later_ns) = asked_ns.checked_add(wait_ns.max(1)) else {
                         return Decision::Now(Answer::Refused(Denied::too_late()));
                     };
-                    at_ns = later_ns;
+                    at_ns = at_ns.max(later_ns);
                 }
                 None if denied.is_busy() && now_ns < request.deadline_ns => {
                     return Decision::At(NEVER_NS, Some(denied));
@@ -179,5 +229,149 @@ impl State {
             }
         }
         Decision::At(at_ns, held_by)
+    }
+}
+
+/// Newcomers: who may enter and stay, and what they are told beforehand.
+impl State {
+    /// Lets somebody stand in the queue.
+    pub(in crate::queue) fn enter(
+        &mut self,
+        supply: &dyn Supply,
+        now_ns: u64,
+        request: Request,
+        waker: &Waker,
+    ) -> Option<Ticket> {
+        let is_first = self.waiters.is_empty();
+        let ticket = self.waiters.enter(request, waker.clone())?;
+        if is_first {
+            self.busy_since_ns = now_ns;
+            self.is_lifo = false;
+            self.announce(supply);
+        }
+        Some(ticket)
+    }
+
+    /// Why `index`, which came last and could not be served, may not stay; or that it may.
+    ///
+    /// Others may have to leave instead, and are told.
+    pub(in crate::queue) fn may_stay(
+        &mut self,
+        supply: &dyn Supply,
+        index: u32,
+        now_ns: u64,
+    ) -> Result<(), Denied> {
+        let Request {
+            units, deadline_ns, ..
+        } = self.waiters.request(index);
+        let is_next = self.next() == Some(index);
+        let denied = if is_next && self.held_by.is_some() && self.changes == 0 {
+            // The limiter has been asked for it just now.
+            Some(self.not_yet(now_ns))
+        } else {
+            let ahead = match is_next {
+                true => 0,
+                false => self.waiters.units() - u128::from(units),
+            };
+            let now = Timestamp::from_nanos(now_ns);
+            supply.ask(now, units, Asker::Waiter { ahead }).err()
+        };
+        let wait = denied.and_then(|denied| denied.retry_after());
+        let wait_ns = wait.map_or(0, |wait| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
+        let patience_ns = deadline_ns.saturating_sub(now_ns);
+        match denied {
+            Some(denied) if wait.is_none() && !denied.is_busy() => {
+                return Err(denied);
+            }
+            // Hopeless, even if nobody ahead takes any longer than they must.
+            Some(denied) if wait_ns > patience_ns => {
+                return Err(denied.for_ns(wait_ns - patience_ns));
+            }
+            _ if patience_ns == 0 => return Err(self.not_yet(now_ns)),
+            _ => {}
+        }
+        let settings = &self.settings;
+        if wait_ns > settings.max_wait_ns {
+            let excess = wait.map(|wait| {
+                wait.saturating_sub(core::time::Duration::from_nanos(settings.max_wait_ns))
+            });
+            return Err(Denied::queue_full(excess));
+        }
+        let (max_waiters, max_units) = (settings.max_waiters, settings.max_units);
+        let is_more = |units| max_units.is_some_and(|most| units > u128::from(most));
+        let is_over = |queue: &Waiters| queue.waiters() > max_waiters || is_more(queue.units());
+        let may_fit = max_waiters > 0 && !is_more(units.into());
+        if matches!(settings.order, Order::Lifo) && may_fit {
+            // The oldest go, as far as that helps.
+            while is_over(&self.waiters) {
+                let Some(oldest) = self.waiters.oldest().filter(|&oldest| oldest != index) else {
+                    break;
+                };
+                let refused = Answer::Refused(Denied::queue_full(None));
+                let waker = self.tell(oldest, refused);
+                self.wake(waker);
+            }
+        }
+        if is_over(&self.waiters) {
+            return Err(Denied::queue_full(wait));
+        }
+        Ok(())
+    }
+
+    /// After a change of what a token is and what can ever be granted: who asked for a token asks for one still, and
+    /// who asks for too much is refused.
+    pub(in crate::queue) fn restate(&mut self, supply: &dyn Supply, now_ns: u64) {
+        let (now, token) = (Timestamp::from_nanos(now_ns), supply.facts().token);
+        let mut seen = self.waiters.oldest();
+        while let Some(index) = seen {
+            seen = self.waiters.behind(index);
+            if self.waiters.request(index).is_token {
+                self.waiters.ask(index, token);
+            }
+            let asked = supply.ask(now, self.waiters.request(index).units, Asker::HEAD);
+            if let Some(denied) = asked.err().filter(Denied::is_never) {
+                let waker = self.tell(index, Answer::Refused(denied));
+                self.wake(waker);
+            }
+        }
+    }
+
+    /// How long a newcomer would have to wait for those in the queue; none if nobody is.
+    pub(in crate::queue) fn behind_all(
+        &self,
+        supply: &dyn Supply,
+        now_ns: u64,
+        units: u64,
+    ) -> Option<Denied> {
+        if self.waiters.is_empty() {
+            return None;
+        }
+        let now = Timestamp::from_nanos(now_ns);
+        let asker = Asker::Caller {
+            ahead: self.waiters.units(),
+        };
+        let denied = supply.ask(now, units, asker).err();
+        let not_yet = self.not_yet(now_ns);
+        match denied {
+            Some(denied) if denied.is_never() => Some(denied),
+            // Who is first is not known to go, and so nobody behind.
+            _ if not_yet.is_busy() => Some(not_yet),
+            Some(denied) if denied.is_busy() => Some(denied),
+            Some(denied) if denied.retry_after() >= not_yet.retry_after() => Some(denied),
+            _ => Some(not_yet),
+        }
+    }
+
+    /// What there is to say before the next in the queue has been served.
+    pub(in crate::queue) fn not_yet(&self, now_ns: u64) -> Denied {
+        match (self.due_ns, self.held_by) {
+            (NEVER_NS, held_by) => held_by.unwrap_or(Denied::busy()),
+            (due_ns, held_by) => {
+                let wait_ns = due_ns.saturating_sub(now_ns).max(1);
+                held_by
+                    .unwrap_or(Denied::later(u128::from(wait_ns), 1))
+                    .for_ns(wait_ns)
+            }
+        }
     }
 }

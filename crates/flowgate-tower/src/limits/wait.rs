@@ -1,0 +1,107 @@
+//! Waits that own what they wait for: plain types, so that none needs an allocation of its own.
+
+use super::Permit;
+use flowgate::{
+    Acquirable, Acquire, Denied, Gate, Grant, Limiter, OwnedKeyPermit, OwnedPermit, Permits,
+};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+/// A wait for what a request holds while it lasts, if it is more than tokens.
+pub trait Wait: Future<Output = Result<Option<Permit>, Denied>> + Unpin + Send + 'static {}
+
+impl<F> Wait for F where F: Future<Output = Result<Option<Permit>, Denied>> + Unpin + Send + 'static {}
+
+/// What a wait may become.
+pub trait Granted {
+    fn permit(self) -> Option<Permit>;
+}
+
+impl Granted for Grant {
+    fn permit(self) -> Option<Permit> {
+        None
+    }
+}
+
+impl Granted for OwnedPermit {
+    fn permit(self) -> Option<Permit> {
+        Some(Permit::Slots(self))
+    }
+}
+
+impl Granted for OwnedPermit<Gate> {
+    fn permit(self) -> Option<Permit> {
+        Some(Permit::Gate(self))
+    }
+}
+
+impl Granted for OwnedKeyPermit {
+    fn permit(self) -> Option<Permit> {
+        Some(Permit::Key(self))
+    }
+}
+
+/// A wait at one limiter, or for one key.
+#[derive(Debug)]
+pub struct Turn<W: Acquirable>(Acquire<W>);
+
+impl<W: Acquirable> Turn<W> {
+    /// For `cost` units, or one token or permit, within `patience`.
+    pub fn new(turn: Acquire<W>, cost: Option<u64>, patience: Duration) -> Self {
+        let turn = turn.within(patience);
+        Self(match cost {
+            Some(n) => turn.n(n),
+            None => turn,
+        })
+    }
+}
+
+impl<W: Acquirable<Granted: Granted>> Future for Turn<W> {
+    type Output = Result<Option<Permit>, Denied>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let granted = ready!(Pin::new(&mut self.0).poll(context));
+        Poll::Ready(granted.map(Granted::permit))
+    }
+}
+
+/// A wait at a limit that all requests share.
+#[derive(Debug)]
+pub enum AnyWait {
+    Rate(Turn<Arc<dyn Limiter>>),
+    Slots(Turn<Permits<Arc<flowgate::ConcurrencyLimit>>>),
+    Gate(Turn<Permits<Arc<Gate>>>),
+}
+
+impl Future for AnyWait {
+    type Output = Result<Option<Permit>, Denied>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            Self::Rate(turn) => Pin::new(turn).poll(context),
+            Self::Slots(turn) => Pin::new(turn).poll(context),
+            Self::Gate(turn) => Pin::new(turn).poll(context),
+        }
+    }
+}
+
+/// A wait for a key, or that of a request without one.
+#[derive(Debug)]
+pub enum KeyWait<W> {
+    Known(W),
+    Nobody(AnyWait),
+}
+
+impl<W: Wait> Future for KeyWait<W> {
+    type Output = Result<Option<Permit>, Denied>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            Self::Known(turn) => Pin::new(turn).poll(context),
+            Self::Nobody(turn) => Pin::new(turn).poll(context),
+        }
+    }
+}
