@@ -131,7 +131,7 @@ fn a_wait_asks_its_limiter_once() {
     for (name, limiter) in &limiters {
         check(name, limiter.supply().0, 1);
     }
-    let decaying = DecayingBucket::builder(1, Duration::from_secs(60)).clock(&clock());
+    let decaying = DecayingBucket::builder(1, Duration::from_secs(60)).clock(clock());
     let decaying = decaying.build().expect("a limiter");
     decaying.try_acquire().expect("a token");
     check("DecayingBucket", &decaying, 1);
@@ -157,7 +157,7 @@ fn a_wait_asks_its_limiter_once() {
 /// Between the first question and the announcement that somebody waits for the key, a refund would be seen by nobody.
 #[test]
 fn a_wait_for_a_key_asks_again_once_it_has_a_queue() {
-    let keyed = Keyed::token_bucket(quota()).clock(&clock()).capacity(10);
+    let keyed = Keyed::token_bucket(quota()).clock(clock()).capacity(10);
     let keyed = keyed.expect("a table");
     keyed.try_acquire("key").expect("a token");
     check("KeyLimiter", &keyed.key("key"), 2);
