@@ -131,10 +131,10 @@ impl Asked {
         }
     }
 
-    /// What a full bucket takes to fill, or [`u128::MAX`].
+    /// What a full bucket takes to fill, or [`u128::MAX`] if that is more.
     fn span(&self) -> u128 {
         let unit = self.ticks.div_ceil(self.units);
-        unit.checked_mul(self.burst.into()).unwrap_or(u128::MAX)
+        unit.saturating_mul(self.burst.into())
     }
 
     /// None: it is more than an instant can hold.
