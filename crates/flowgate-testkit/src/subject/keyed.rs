@@ -1,7 +1,9 @@
 //! One key of a table that other keys use as well: one builder a type. Each can export its table and continue with the
 //! imported one.
 
-use flowgate::{Keyed, KeyedAlgorithm, KeyedBuilder, ManualClock, Quota, Timestamp};
+use flowgate::{
+    DualTokenBucket, Keyed, KeyedAlgorithm, KeyedBuilder, ManualClock, Quota, Quotas, Timestamp,
+};
 
 use super::{Capabilities, Subject, answer};
 use crate::promise::{Anchor, Kind};
@@ -29,7 +31,7 @@ const SEED: [u64; 2] = [1, 2];
 /// assert!(judged.is_ok());
 /// ```
 pub fn keyed_token_bucket(setup: &Setup, test: Test<'_>) {
-    one_key(Keyed::token_bucket, setup, false, test);
+    one_key(by_one(Keyed::token_bucket), setup, false, test);
 }
 
 /// Builds a [`Keyed`] leaky bucket with the quota's burst for its slack: a [`Build`](super::Build). Nothing for a
@@ -44,7 +46,7 @@ pub fn keyed_token_bucket(setup: &Setup, test: Test<'_>) {
 /// assert!(judged.is_ok());
 /// ```
 pub fn keyed_leaky_bucket(setup: &Setup, test: Test<'_>) {
-    one_key(Keyed::leaky_bucket, setup, false, test);
+    one_key(by_one(Keyed::leaky_bucket), setup, false, test);
 }
 
 /// Builds a [`Keyed`] fixed window: a [`Build`](super::Build).
@@ -64,7 +66,7 @@ pub fn keyed_leaky_bucket(setup: &Setup, test: Test<'_>) {
 /// });
 /// ```
 pub fn keyed_fixed_window(setup: &Setup, test: Test<'_>) {
-    one_key(Keyed::fixed_window, setup, false, test);
+    one_key(by_one(Keyed::fixed_window), setup, false, test);
 }
 
 /// Builds a [`Keyed`] segmented window, of one segment: a [`Build`](super::Build).
@@ -79,7 +81,7 @@ pub fn keyed_fixed_window(setup: &Setup, test: Test<'_>) {
 /// assert!(report.findings.is_empty(), "{report}");
 /// ```
 pub fn keyed_segmented_window(setup: &Setup, test: Test<'_>) {
-    one_key(Keyed::segmented_window, setup, false, test);
+    one_key(by_one(Keyed::segmented_window), setup, false, test);
 }
 
 /// Builds the [`Keyed`] limiter of the setup's kind, asked by a manual clock that the steps set forward and back: a
@@ -98,23 +100,56 @@ pub fn keyed_segmented_window(setup: &Setup, test: Test<'_>) {
 /// ```
 pub fn keyed_by_its_clock(setup: &Setup, test: Test<'_>) {
     match setup.kind {
-        Kind::Bucket => one_key(Keyed::token_bucket, setup, true, test),
-        Kind::Window(Anchor::FirstGrant) => one_key(Keyed::fixed_window, setup, true, test),
+        Kind::Bucket => one_key(by_one(Keyed::token_bucket), setup, true, test),
+        Kind::Window(Anchor::FirstGrant) => one_key(by_one(Keyed::fixed_window), setup, true, test),
         Kind::Segmented { segments: 1 } => {
-            one_key(Keyed::segmented_window, setup, true, test);
+            one_key(by_one(Keyed::segmented_window), setup, true, test);
         }
         _ => {}
     }
 }
 
-fn one_key<A: KeyedAlgorithm>(builder: Builder<A>, setup: &Setup, own_clock: bool, test: Test<'_>) {
+/// Builds a [`Keyed`] dual token bucket with the same quota twice: a [`Build`](super::Build). Nothing for a quota that it
+/// refuses.
+///
+/// It promises what a token bucket does, except that its rate is slightly lower than the quota's. So C2 and C8 do not hold
+/// to the nanosecond, and C1, C3, C4 and C5 do.
+///
+/// ```
+/// use flowgate_testkit::conformance::{Contract, check_contract};
+/// use flowgate_testkit::promise::Kind;
+/// use flowgate_testkit::subject::keyed_dual_token_bucket;
+///
+/// let judged = check_contract(Kind::Bucket, &keyed_dual_token_bucket, Contract::C1, 20);
+/// assert!(judged.is_ok());
+/// ```
+pub fn keyed_dual_token_bucket(setup: &Setup, test: Test<'_>) {
+    one_key(by_two(), setup, false, test);
+}
+
+/// Builds a [`Keyed`] dual token bucket with the same quota twice, asked by its clock: a [`Build`](super::Build).
+///
+/// ```
+/// use flowgate_testkit::conformance::{Contract, check_contract};
+/// use flowgate_testkit::promise::Kind;
+/// use flowgate_testkit::subject::keyed_dual_token_bucket_by_its_clock;
+///
+/// let build = &keyed_dual_token_bucket_by_its_clock;
+/// assert!(check_contract(Kind::Bucket, build, Contract::C1, 20).is_ok());
+/// ```
+pub fn keyed_dual_token_bucket_by_its_clock(setup: &Setup, test: Test<'_>) {
+    one_key(by_two(), setup, true, test);
+}
+
+fn one_key<A: KeyedAlgorithm>(made: Made<A>, setup: &Setup, own_clock: bool, test: Test<'_>) {
     let time = ManualClock::new();
-    let limits = builder(setup.quota).clock(&time).seed(SEED);
-    let Ok(limits) = limits.capacity(CAPACITY) else {
+    let limits = (made.builder)(setup.quota).map(|builder| builder.clock(&time).seed(SEED));
+    let Some(Ok(limits)) = limits.map(|builder| builder.capacity(CAPACITY)) else {
         return;
     };
     test(&mut OneKey {
-        builder,
+        made,
+        quota: setup.quota,
         limits,
         time,
         own_clock,
@@ -122,11 +157,34 @@ fn one_key<A: KeyedAlgorithm>(builder: Builder<A>, setup: &Setup, own_clock: boo
     });
 }
 
-type Builder<A> = fn(Quota) -> KeyedBuilder<A>;
+/// How a table is made of a quota, and how the quota is replaced. It may not fit.
+struct Made<A: KeyedAlgorithm> {
+    builder: Box<dyn Fn(Quota) -> Option<KeyedBuilder<A>>>,
+    replace: fn(&Keyed<A>, Quota) -> bool,
+}
+
+fn by_one<A: KeyedAlgorithm<Quota = Quota>>(builder: fn(Quota) -> KeyedBuilder<A>) -> Made<A> {
+    Made {
+        builder: Box::new(move |quota| Some(builder(quota))),
+        replace: |limits, quota| limits.set_quota(quota).is_ok(),
+    }
+}
+
+/// The same quota twice.
+fn by_two() -> Made<DualTokenBucket> {
+    let twice = |quota| Quotas::two(quota, quota).ok();
+    Made {
+        builder: Box::new(move |quota| twice(quota).map(Keyed::dual_token_bucket)),
+        replace: move |limits, quota| {
+            Quotas::two(quota, quota).is_ok_and(|quotas| limits.set_quotas(quotas).is_ok())
+        },
+    }
+}
 
 /// A key under test.
 struct OneKey<A: KeyedAlgorithm> {
-    builder: Builder<A>,
+    made: Made<A>,
+    quota: Quota,
     limits: Keyed<A>,
     /// The clock that times a change of quota and a handover.
     time: ManualClock,
@@ -154,10 +212,13 @@ impl<A: KeyedAlgorithm> OneKey<A> {
     /// If an import with the same quota fails.
     fn hand_over(&mut self, quota: Option<Quota>) -> Outcome {
         let file = self.limits.export();
-        let builder = (self.builder)(quota.unwrap_or(self.limits.quota())).clock(&self.time);
-        match (builder.import(&file), quota) {
+        let next = quota.unwrap_or(self.quota);
+        let Some(builder) = (self.made.builder)(next) else {
+            return Outcome::Skipped;
+        };
+        match (builder.clock(&self.time).import(&file), quota) {
             (Ok(limits), _) => {
-                self.limits = limits;
+                (self.limits, self.quota) = (limits, next);
                 Outcome::HandedOver
             }
             (Err(_), Some(_)) => Outcome::Skipped,
@@ -198,10 +259,11 @@ impl<A: KeyedAlgorithm> Subject for OneKey<A> {
         match step.op {
             Op::SetQuota { quota, .. } => {
                 self.time.set(now);
-                match self.limits.set_quota(quota) {
-                    Ok(()) => Outcome::Changed,
-                    Err(_) => Outcome::Skipped,
+                if !(self.made.replace)(&self.limits, quota) {
+                    return Outcome::Skipped;
                 }
+                self.quota = quota;
+                Outcome::Changed
             }
             Op::HandOver { quota } => {
                 self.time.set(now);

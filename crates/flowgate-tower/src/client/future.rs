@@ -81,10 +81,6 @@ struct Turn<A: KeyedAlgorithm + 'static, N: KeyNames + 'static> {
 /// None: however long it takes.
 type Deadline = Option<Timestamp>;
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "every request takes the large one, without an allocation"
-)]
 enum Step<A: KeyedAlgorithm + 'static, N: KeyNames + 'static> {
     Begins,
     /// Until the host's pause is over.

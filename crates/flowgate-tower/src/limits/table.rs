@@ -106,7 +106,7 @@ pub(crate) mod sealed {
 }
 
 /// `keyed` by the key's own quota. That it can be kept has been checked, so it is.
-fn view<'a, A: KeyedAlgorithm, N: KeyNames>(
+fn view<'a, A: KeyedAlgorithm<Quota = Quota>, N: KeyNames>(
     keyed: &'a Keyed<A, N>,
     own: Option<&Quota>,
 ) -> Option<KeyedView<'a, A, N>> {
@@ -115,7 +115,7 @@ fn view<'a, A: KeyedAlgorithm, N: KeyNames>(
 
 impl<A, N, K> sealed::Sealed<K> for Keyed<A, N>
 where
-    A: KeyedAlgorithm + 'static,
+    A: KeyedAlgorithm<Quota = Quota> + 'static,
     N: KeyNames + 'static,
     K: AsKey<N> + Send + Sync + 'static,
     Keyed<A, N>: Send + Sync,

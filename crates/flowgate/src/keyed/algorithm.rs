@@ -1,9 +1,15 @@
 use super::rule::{self, Rule};
-use crate::quota::Quota;
-use crate::{ConcurrencyLimit, FixedWindow, LeakyBucket, SegmentedWindow, TokenBucket};
+use crate::quota::{Quota, Quotas};
+use crate::{
+    ConcurrencyLimit, DualTokenBucket, FixedWindow, LeakyBucket, SegmentedWindow, TokenBucket,
+};
 
-/// The limiters that there can be one of for each key: [`TokenBucket`], [`LeakyBucket`], [`FixedWindow`] and
-/// [`SegmentedWindow`] (of one segment). Sealed.
+/// The limiters that there can be one of for each key: [`TokenBucket`], [`LeakyBucket`], [`DualTokenBucket`],
+/// [`FixedWindow`] and [`SegmentedWindow`] (of one segment). Sealed.
+///
+/// The associated type `Quota` is what each key is allowed: [`Quotas`] for a [`DualTokenBucket`], and [`Quota`] for the
+/// others. Code that calls [`Keyed::quota`](super::Keyed::quota), [`set_quota`](super::Keyed::set_quota),
+/// [`with`](super::Keyed::with) or [`policy`](super::Keyed::policy) asks for `KeyedAlgorithm<Quota = Quota>`.
 ///
 /// ```
 /// use flowgate::{Keyed, KeyedAlgorithm};
@@ -24,15 +30,16 @@ pub trait KeyedAlgorithm: sealed::Sealed {}
 
 pub(crate) mod sealed {
     use super::{ConcurrencyLimit, Quota, Rule};
+    use core::fmt::Debug;
 
     /// What there can be one of for each key.
     pub trait Kind {
         /// What each is allowed.
-        type Allowed: Copy + core::fmt::Debug;
+        type Allowed: Copy + Debug;
     }
 
     impl<A: Sealed> Kind for A {
-        type Allowed = Quota;
+        type Allowed = A::Quota;
     }
 
     impl Kind for ConcurrencyLimit {
@@ -40,32 +47,44 @@ pub(crate) mod sealed {
     }
 
     pub trait Sealed: Sized + 'static {
+        /// What each key is allowed.
+        type Quota: Copy + Debug + From<Quota> + Send + Sync;
         /// What it does with a key's state.
-        type Rule: Rule;
+        type Rule: Rule<Quota = Self::Quota>;
         /// Its name, as in `Keyed<Name>`.
         const NAME: &'static str;
         /// As [`Policy::is_steady`](crate::Policy::is_steady).
         const IS_STEADY: bool;
 
         /// The quota as this limiter understands it.
-        fn quota(quota: Quota) -> Quota {
+        fn quota(quota: Self::Quota) -> Self::Quota {
             quota
         }
+
+        /// The quota, if it is one.
+        fn only(quota: &Self::Quota) -> Option<Quota>;
     }
 }
 
 impl KeyedAlgorithm for TokenBucket {}
 impl KeyedAlgorithm for LeakyBucket {}
+impl KeyedAlgorithm for DualTokenBucket {}
 impl KeyedAlgorithm for FixedWindow {}
 impl KeyedAlgorithm for SegmentedWindow {}
 
 impl sealed::Sealed for TokenBucket {
+    type Quota = Quota;
     type Rule = rule::Bucket;
     const NAME: &'static str = "TokenBucket";
     const IS_STEADY: bool = true;
+
+    fn only(quota: &Quota) -> Option<Quota> {
+        Some(*quota)
+    }
 }
 
 impl sealed::Sealed for LeakyBucket {
+    type Quota = Quota;
     type Rule = rule::Bucket;
     const NAME: &'static str = "LeakyBucket";
     const IS_STEADY: bool = true;
@@ -74,16 +93,44 @@ impl sealed::Sealed for LeakyBucket {
     fn quota(quota: Quota) -> Quota {
         quota.with_default_burst(Some(1))
     }
+
+    fn only(quota: &Quota) -> Option<Quota> {
+        Some(*quota)
+    }
+}
+
+impl sealed::Sealed for DualTokenBucket {
+    type Quota = Quotas;
+    type Rule = rule::Dual;
+    const NAME: &'static str = "DualTokenBucket";
+    const IS_STEADY: bool = true;
+
+    fn only(quotas: &Quotas) -> Option<Quota> {
+        match quotas.as_slice() {
+            [quota] => Some(*quota),
+            _ => None,
+        }
+    }
 }
 
 impl sealed::Sealed for FixedWindow {
+    type Quota = Quota;
     type Rule = rule::FixedWindow;
     const NAME: &'static str = "FixedWindow";
     const IS_STEADY: bool = false;
+
+    fn only(quota: &Quota) -> Option<Quota> {
+        Some(*quota)
+    }
 }
 
 impl sealed::Sealed for SegmentedWindow {
+    type Quota = Quota;
     type Rule = rule::SegmentedWindow;
     const NAME: &'static str = "SegmentedWindow";
     const IS_STEADY: bool = false;
+
+    fn only(quota: &Quota) -> Option<Quota> {
+        Some(*quota)
+    }
 }

@@ -290,7 +290,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
             WhenFull::Evict => Full::Evict,
             WhenFull::Deny => Full::Deny,
             WhenFull::Share(quota) => Full::Share {
-                terms: A::Rule::terms(&A::quota(quota))?,
+                terms: A::Rule::terms(&A::quota(quota.into()))?,
                 state: AtomicU128::new(0),
             },
         };

@@ -8,13 +8,12 @@ use super::entry::Reading;
 use super::keys::ticks;
 use super::rule::{Change, Rule, Terms};
 use crate::primitive::{AtomicU64, Lock, LockGuard, Ordering};
-use crate::quota::Quota;
 use crate::store::{Version, Versioned};
 
 const NEVER: u64 = u64::MAX;
 
 #[derive(Debug)]
-pub(crate) struct InForce {
+pub(crate) struct InForce<Q> {
     generation: AtomicU64,
     terms: Versioned<WORDS>,
     /// Who decides at this time or later need not care what was in force before: neither have the table's terms changed since,
@@ -25,7 +24,7 @@ pub(crate) struct InForce {
     /// Taken by who changes either of these.
     settling: Lock<()>,
     /// Taken by who changes it.
-    quota: Lock<Quota>,
+    quota: Lock<Q>,
 }
 
 /// The last change of quota, as those see it who meet an entry from before or a time before.
@@ -36,8 +35,8 @@ pub(crate) struct LastChange {
     pub(crate) before: u128,
 }
 
-impl InForce {
-    pub(crate) fn new(quota: Quota, terms: &Terms) -> Self {
+impl<Q> InForce<Q> {
+    pub(crate) fn new(quota: Q, terms: &Terms) -> Self {
         Self {
             generation: AtomicU64::new(0),
             terms: Versioned::new(&words(terms, 0)),
@@ -54,11 +53,11 @@ impl InForce {
         self.read(terms)
     }
 
-    /// The terms in force, as it takes to take `n` of their units or a token. Of a bucket, a token is one unit of these, which needs
-    /// neither a multiplication nor a look at the most.
+    /// The terms in force, as it takes to take `n` of their units or a token. Where units have a price, a token is one unit of these,
+    /// which needs neither a multiplication nor a look at the most.
     #[inline(always)]
     pub(crate) fn terms_to_take<R: Rule>(&self, n: Option<u64>) -> Terms {
-        self.read(|version, generation| match (R::FLOWS, n) {
+        self.read(|version, generation| match (R::HAS_PRICE, n) {
             (true, None) => Terms {
                 unit: version.double_word(TOKEN),
                 most: u64::MAX,
@@ -155,18 +154,12 @@ impl InForce {
     }
 
     /// The quota; to be held while it is changed.
-    pub(crate) fn quota(&self) -> LockGuard<'_, Quota> {
+    pub(crate) fn quota(&self) -> LockGuard<'_, Q> {
         self.quota.lock()
     }
 
     /// Puts `terms` in force as of `now_ns`. No entry may be left from the generation before this one.
-    pub(crate) fn change(
-        &self,
-        quota: &mut LockGuard<'_, Quota>,
-        new: Quota,
-        terms: &Terms,
-        now_ns: u64,
-    ) {
+    pub(crate) fn change(&self, quota: &mut LockGuard<'_, Q>, new: Q, terms: &Terms, now_ns: u64) {
         let next = self.generation.load(Ordering::Relaxed) + 1;
         self.terms.fill(next, &words(terms, now_ns));
         self.settle(now_ns);
@@ -187,8 +180,10 @@ const CURRENT_FROM_NS: usize = 9;
 const WORDS: usize = 10;
 
 fn words(terms: &Terms, from_ns: u64) -> [u64; WORDS] {
-    let [unit, token, span] = [terms.unit, terms.cost(terms.scale), terms.span]
-        .map(|number| [number as u64, (number >> 64) as u64]);
+    // Of no meaning where units have no price.
+    let token = terms.unit.wrapping_mul(terms.scale.into());
+    let [unit, token, span] =
+        [terms.unit, token, terms.span].map(|number| [number as u64, (number >> 64) as u64]);
     let mut words = [0; WORDS];
     words[UNIT..][..2].copy_from_slice(&unit);
     words[TOKEN..][..2].copy_from_slice(&token);

@@ -97,7 +97,7 @@ impl<A: KeyedAlgorithm> Keyed<A, Hashed> {
             [index as u64, A::Rule::updated(cell, &odd, odd.at)]
         });
         let cells: Vec<_> = cells
-            .filter(|[_, cell]| A::Rule::free_at(*cell) > ticks(now_ns))
+            .filter(|[_, cell]| A::Rule::free_at(*cell, &terms) > ticks(now_ns))
             .collect();
         file.numbers(&[cells.len() as u64]);
         cells.iter().for_each(|cell| file.numbers(cell));
@@ -243,7 +243,7 @@ impl<A: KeyedAlgorithm> Export<A> {
         let cells = keyed.keys.sketch.cells();
         let restated = |cell| A::Rule::updated(cell, &change, newest);
         for &(index, cell) in &self.cells {
-            let cell = A::Rule::carry_cell(cell, now, then);
+            let cell = A::Rule::carry_cell(cell, now, then, from);
             let Some(slot) = cells.get(index) else {
                 return Err(rejected(
                     "keys have made way for others, and only a limiter that evicts can remember them",

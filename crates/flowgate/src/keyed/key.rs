@@ -84,7 +84,7 @@ pub struct KeyLimiter<'a, A: KeyedAlgorithm, N: KeyNames = Hashed> {
     /// Instead of the table's.
     own: Option<Terms>,
     /// What `own` was made of, if it is known.
-    quota: Option<Quota>,
+    quota: Option<A::Quota>,
     /// Enters the queue of its key at the first wait.
     pub(super) guest: Guest<Terms, N::Owned>,
 }
@@ -125,25 +125,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     }
 }
 
-impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
-    pub(super) fn new(keyed: Owner<'a, Keyed<A, N>>, place: Place, key: Cow<'a, N::Key>) -> Self {
-        Self {
-            keyed,
-            place,
-            key,
-            now_ns: None,
-            own: None,
-            quota: None,
-            guest: Guest::new(),
-        }
-    }
-
-    /// At `now_ns`, if it is not the clock's, and in these terms, if they are not the table's.
-    pub(super) fn seen(mut self, now_ns: Option<u64>, own: Option<Terms>) -> Self {
-        (self.now_ns, self.own) = (now_ns, own);
-        self
-    }
-
+impl<A: KeyedAlgorithm<Quota = Quota>, N: KeyNames> KeyLimiter<'_, A, N> {
     /// Returns the limiter of the same key by the key's own quota; see [`Keyed::with`].
     ///
     /// ```
@@ -161,6 +143,26 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
         self.own = Some(self.keyed.own_terms(quota)?);
         self.quota = Some(A::quota(quota));
         Ok(self)
+    }
+}
+
+impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
+    pub(super) fn new(keyed: Owner<'a, Keyed<A, N>>, place: Place, key: Cow<'a, N::Key>) -> Self {
+        Self {
+            keyed,
+            place,
+            key,
+            now_ns: None,
+            own: None,
+            quota: None,
+            guest: Guest::new(),
+        }
+    }
+
+    /// At `now_ns`, if it is not the clock's, and in these terms, if they are not the table's.
+    pub(super) fn seen(mut self, now_ns: Option<u64>, own: Option<Terms>) -> Self {
+        (self.now_ns, self.own) = (now_ns, own);
+        self
     }
 
     /// Returns the same methods at an explicit timestamp; see [`Keyed::at`].
@@ -569,8 +571,8 @@ impl<A: KeyedAlgorithm, N: KeyNames> Limiter for KeyLimiter<'_, A, N> {
     }
 
     fn policy(&self) -> Option<Policy> {
-        let quota = self.quota.unwrap_or_else(|| self.keyed.quota());
-        Some(Policy::new(quota, A::IS_STEADY))
+        let quota = self.quota.unwrap_or_else(|| *self.keyed.keys.force.quota());
+        A::only(&quota).map(|quota| Policy::new(quota, A::IS_STEADY))
     }
 
     fn refund(&self, n: u64) -> u64 {

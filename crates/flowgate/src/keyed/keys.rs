@@ -11,15 +11,14 @@ use super::sketch::Sketch;
 use super::table::{Held, Opening, Slot, Table, Who};
 use crate::clock::Clock;
 use crate::primitive::{AtomicU64, AtomicU128, Ordering};
-use crate::quota::Quota;
 use crate::verdict::Denied;
 use core::marker::PhantomData;
 
 /// All keys of a limiter, with their states.
-pub(crate) struct Keys<R, N: Sealed> {
+pub(crate) struct Keys<R: Rule, N: Sealed> {
     pub(crate) table: Table<N>,
     pub(crate) sketch: Sketch,
-    pub(crate) force: InForce,
+    pub(crate) force: InForce<R::Quota>,
     pub(crate) full: Full,
     pub(crate) counters: Counters,
     /// The latest time of a caller's at which something was taken, and of a change of quota.
@@ -96,7 +95,7 @@ impl Asked<'_> {
         ticks(clock.map_or(self.now_ns, |clock| clock.now().as_nanos().max(self.now_ns)))
     }
 
-    fn terms<R, N: Sealed>(&self, keys: &Keys<R, N>) -> Terms {
+    fn terms<R: Rule, N: Sealed>(&self, keys: &Keys<R, N>) -> Terms {
         match self.own {
             Some(own) => *own,
             None => keys.force.terms(),
@@ -199,7 +198,10 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
                 let entry = slot.entry.with(terms.reading, next);
                 slot.swap(entry).then_some(Ok(()))
             }
-            Err(missing) => Some(Err(later(missing))),
+            Err(missing) => {
+                let denied = denied::<R>(missing, slot.entry.state(), ticks(now_ns), n, &terms);
+                Some(Err(denied))
+            }
         }
     }
 
@@ -248,7 +250,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
                         return Ok(units);
                     }
                 }
-                Err(missing) => return Err(Refusal::Denied(later(missing))),
+                Err(missing) => return Err(Refusal::Denied(known.denied(n, missing))),
             }
         }
     }
@@ -278,7 +280,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
             Ok(taken) => taken,
             Err(missing) => {
                 self.counters.refused_by_estimate.add();
-                return Some(Err(later(missing)));
+                return Some(Err(known.denied(n, missing)));
             }
         };
         let entry = Entry::new(who.place.fingerprint, terms.reading, next);
@@ -355,7 +357,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
             Full::Deny | Full::Share { .. } => 0,
         };
         let mut known = Known::new(*terms, 0, now);
-        let (free, is_same) = (R::free_at(cell), R::is_in(cell, terms));
+        let (free, is_same) = (R::free_at(cell, &table), R::is_in(cell, terms));
         if free > now {
             known.state = R::from_cell(cell, now, terms, &table);
         }
@@ -411,7 +413,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
     fn recall(&self, place: &Place, table: &Terms, asked: Asked<'_>) -> Option<u64> {
         let [one, other] = self.sketch.recall(place.fingerprint);
         let [one, other] = [one, other].map(|cell| self.updated(cell, table, asked));
-        Some(R::meet(one?, other?))
+        Some(R::meet(one?, other?, table))
     }
 
     fn updated(&self, cell: u64, table: &Terms, asked: Asked<'_>) -> Option<u64> {
@@ -443,10 +445,11 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
                 let (Some(known), Some(cell)) = (known, cell) else {
                     continue;
                 };
-                if R::free_at(known) > now {
-                    return R::join(known, cell);
+                let free = R::free_at(known, &table);
+                if free > now {
+                    return R::join(known, cell, &table);
                 }
-                self.table.forget(R::free_at(known), R::is_own(known));
+                self.table.forget(free, R::is_own(known));
                 return cell;
             }
         });
@@ -737,7 +740,7 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
     }
 
     /// Puts another quota in force, of which `terms` are the integers, as of `now_ns`.
-    pub(crate) fn set_quota(&self, quota: Quota, terms: &Terms, asked: Asked<'_>) {
+    pub(crate) fn set_quota(&self, quota: R::Quota, terms: &Terms, asked: Asked<'_>) {
         let mut in_force = self.force.quota();
         let now_ns = self.newest_ns(asked);
         self.newest_ns.fetch_max(now_ns, Ordering::AcqRel);
@@ -833,8 +836,20 @@ impl Refusal {
     }
 }
 
-pub(crate) fn later(missing: u128) -> Denied {
-    Denied::later(missing, TICKS_PER_NS)
+/// `missing` ticks have to pass before `n` units can be taken of what is known at `now`.
+#[inline]
+pub(crate) fn denied<R: Rule>(
+    missing: u128,
+    state: u128,
+    now: u128,
+    n: u64,
+    terms: &Terms,
+) -> Denied {
+    let denied = Denied::later(missing, TICKS_PER_NS);
+    match R::refused_by(state, now, n, terms) {
+        Some(quota) => denied.by_limit(quota),
+        None => denied,
+    }
 }
 
 fn nanos(ticks: u128) -> u64 {
@@ -854,8 +869,9 @@ fn share<R: Rule>(
     }
     let mut known = state.load(Ordering::Acquire);
     loop {
-        let taken = amount.take(&Known::<R>::new(*terms, known, now), n);
-        let (next, units) = taken.map_err(later)?;
+        let at = Known::<R>::new(*terms, known, now);
+        let taken = amount.take(&at, n);
+        let (next, units) = taken.map_err(|missing| at.denied(n, missing))?;
         match state.compare_exchange_weak(known, next, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => return Ok(units),
             Err(changed) => known = changed,

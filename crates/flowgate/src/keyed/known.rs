@@ -1,7 +1,7 @@
 //! What is known of a key at an instant, and what follows: the decision, what is left, and when it is full.
 
 use super::entry::{TICK_BITS, TICKS_PER_NS};
-use super::keys::later;
+use super::keys::denied;
 use super::rule::{Change, Rule, Terms};
 use crate::limiter::Snapshot;
 use crate::verdict::{Denied, duration_from_nanos};
@@ -79,12 +79,26 @@ impl<R: Rule> Known<R> {
         ticks.min(takes - at)
     }
 
+    /// What is told of the ticks that are missing for `n` units.
+    pub(crate) fn denied(&self, n: u64, missing: u128) -> Denied {
+        denied::<R>(
+            missing,
+            self.state,
+            self.now.max(self.since),
+            n,
+            &self.terms,
+        )
+    }
+
     /// Whether `n` units can be taken.
     pub(crate) fn judge(&self, n: u64) -> Result<(), Denied> {
         match n {
             0 => Ok(()),
             n if n > self.terms.most => Err(Denied::never(n, self.terms.most)),
-            n => self.take(n).map(drop).map_err(later),
+            n => self
+                .take(n)
+                .map(drop)
+                .map_err(|missing| self.denied(n, missing)),
         }
     }
 

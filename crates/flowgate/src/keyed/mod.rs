@@ -38,9 +38,9 @@ use crate::clock::{Clock, Timestamp};
 use crate::limiter::Snapshot;
 use crate::queue::Acquire;
 use crate::quota::policy::Policy;
-use crate::quota::{Quota, QuotaError};
+use crate::quota::{Quota, QuotaError, Quotas};
 use crate::verdict::Denied;
-use crate::{FixedWindow, LeakyBucket, SegmentedWindow, TokenBucket};
+use crate::{DualTokenBucket, FixedWindow, LeakyBucket, SegmentedWindow, TokenBucket};
 use alloc::borrow::{Cow, ToOwned};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -84,7 +84,7 @@ use table::Who;
 /// # What it promises
 ///
 /// - **Each key as by itself** (contract C7): its limit keeps the promise of the [`TokenBucket`], [`LeakyBucket`],
-///   [`FixedWindow`] or [`SegmentedWindow`] that it is one of; what a key does changes nothing for another. But for
+///   [`DualTokenBucket`], [`FixedWindow`] or [`SegmentedWindow`] that it is one of; what a key does changes nothing for another. But for
 ///   collisions: two keys share a limit if their hashes agree in one of the same lines and in 38 bits. The
 ///   chance that a new key meets one of those that matter is below 3 · 10⁻¹¹; that this befalls any of a million keys,
 ///   below 3 · 10⁻⁵. Nobody can bring it about who does not know the [seed](KeyedBuilder::seed). Where even that is too
@@ -98,7 +98,8 @@ use table::Who;
 ///   many. [`WhenFull`] says how often it happens.
 /// - **Never over, never wasted, honest waits** (C1 to C3): as its kind does. Of what a token costs, time is kept to
 ///   1/4096 ns, and rounded up: a rate below a million a second is kept to a quarter of a millionth, always
-///   toward refusing. (This is the exception to C8 that the 16 bytes are bought with.)
+///   toward refusing. (This is the exception to C8 that the 16 bytes are bought with.) [Two quotas](#two-quotas) share these bits
+///   and are rounded further.
 /// - **Any clock** (C4): a stale time never adds credit. See [Stale times](#stale-times) for when that refuses more than it has
 ///   to.
 ///
@@ -139,11 +140,42 @@ use table::Who;
 /// |---|---|---|
 /// | `Keyed<TokenBucket>` | [`Keyed::token_bucket`] | as in the quota, or its count |
 /// | `Keyed<LeakyBucket>` | [`Keyed::leaky_bucket`] | as in the quota, or 1 |
+/// | `Keyed<DualTokenBucket>` | [`Keyed::dual_token_bucket`] | as in each quota, or its count |
 /// | `Keyed<FixedWindow>` | [`Keyed::fixed_window`] | none; a window begins with a key's first operation |
 /// | `Keyed<SegmentedWindow>` | [`Keyed::segmented_window`] | none; one segment, so that up to a window too long is refused |
 ///
 /// The end of a fixed window is rounded up to a multiple of (limit + 1) / 4096 ns, or of the next power of two above that; after a
 /// larger limit, by up to 1/4096 of the window. The end of a segmented window is exact.
+///
+/// # Two quotas
+///
+/// [`Keyed::dual_token_bucket`] keeps two token buckets for each key, in the same 16 bytes. A request takes from both or from
+/// neither, in one compare-and-swap. [`Denied::limit`] of a refusal is the quota that takes longer: 0 for the first, 1 for the
+/// second. Evicted keys, exports, refunds and waiting are as for the other kinds.
+///
+/// The two buckets share 77 bits, so times are rounded, toward refusing. The burst of each quota is exact: a key that has taken
+/// nothing can take the smaller burst in one instant. Its tokens then come back more slowly than the quota says:
+///
+/// | quotas | slower by at most |
+/// |---|---|
+/// | `10/s; 300/min` | 0.01 % |
+/// | `10/s burst 5; 1000/day` | 0.02 % |
+/// | `100/min burst 20; 5000/day` | 0.02 % |
+/// | `100/s; 10000/h` | 0.13 % |
+/// | `100/s; 100000/day` | 0.5 % |
+/// | every pair that is accepted | 1/64 (1.6 %) |
+///
+/// > **Limit:** the larger the burst of the slower quota, and the shorter the time between tokens of the faster one, the coarser the
+/// > times. [`capacity`](KeyedBuilder::capacity) refuses a pair that would be more than 1/64 slower, such as `1000/s; 1000000/day`.
+/// > The error names the burst and the largest that fits, here `burst 50532`. Two tables in a [`Gate`](crate::Gate) have no
+/// > such limit.
+///
+/// What is different from the other kinds:
+///
+/// - The quotas are replaced by [`set_quotas`](Self::set_quotas). There are no quotas of a key's own.
+/// - A request with a time before the last change of quotas is refused until the change.
+/// - The sketch rounds what an evicted key owes up, by less than one unit of each quota at rates up to a million a second.
+/// - A wait that is dropped after its grant gives back all but the time of one rounding step.
 ///
 /// # Cost
 ///
@@ -185,6 +217,29 @@ impl Keyed<LeakyBucket> {
     }
 }
 
+impl Keyed<DualTokenBucket> {
+    /// Two token buckets for each key, of which an operation takes from both or from neither; see [`DualTokenBucket`].
+    ///
+    /// ```
+    /// use flowgate::{Keyed, ManualClock};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new(); // a real program leaves the clock out
+    /// let quotas = "10/s burst 5; 7/min".parse()?;
+    /// let users = Keyed::dual_token_bucket(quotas).clock(&time).capacity(100_000)?;
+    ///
+    /// let admitted = |user: &str| (0..10).filter(|_| users.try_acquire(user).is_ok()).count();
+    /// assert_eq!(admitted("alice"), 5); // the first quota's burst
+    /// time.advance(Duration::from_secs(1));
+    /// assert_eq!(admitted("alice"), 2); // the rest of the second
+    /// assert_eq!(admitted("bob"), 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn dual_token_bucket(quotas: Quotas) -> KeyedBuilder<DualTokenBucket> {
+        KeyedBuilder::new(quotas)
+    }
+}
+
 impl Keyed<FixedWindow> {
     /// A fixed window for each key, which begins with its first operation; see [`FixedWindow`].
     ///
@@ -219,6 +274,113 @@ impl Keyed<SegmentedWindow> {
     /// ```
     pub fn segmented_window(quota: Quota) -> KeyedBuilder<SegmentedWindow> {
         KeyedBuilder::new(quota)
+    }
+}
+
+impl<N: KeyNames> Keyed<DualTokenBucket, N> {
+    /// Returns the quotas of each key.
+    pub fn quotas(&self) -> Quotas {
+        self.allowed()
+    }
+
+    /// Replaces the quotas, for all keys. What a key has taken of each quota stays taken, in units, and is paid back at the new
+    /// rate.
+    ///
+    /// The first quota replaces the first and the second one the second. A single quota counts as that quota twice. Each decision
+    /// uses either the old or the new quotas. The change counts from now on, as that of [`set_quota`](Keyed::set_quota) does. A
+    /// request with a time before the change is refused until the change.
+    ///
+    /// ```
+    /// # use flowgate::Keyed;
+    /// let users = Keyed::dual_token_bucket("10/s; 100/day".parse()?).capacity(1_000)?;
+    /// users.try_acquire_n("alice", 6)?;
+    /// users.set_quotas("20/h; 50/day".parse()?)?;
+    /// assert_eq!(users.available("bob"), 20);
+    /// assert_eq!(users.quotas().to_string(), "20/h; 50/day");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns [`KeyedError`] if a key has no room for such a pair (see [Two quotas](Keyed#two-quotas)). Nothing is then
+    /// changed.
+    pub fn set_quotas(&self, quotas: Quotas) -> Result<(), KeyedError> {
+        self.change_to(quotas)
+    }
+}
+
+impl<A: KeyedAlgorithm<Quota = Quota>, N: KeyNames> Keyed<A, N> {
+    /// The same verbs by another quota: a key's own.
+    ///
+    /// Ask about a key always with the quota that is its own at the time. Those who [wait](KeyedView::acquire) for it do so
+    /// by the one with which the last of them came. When it changes, what the key has taken stays
+    /// taken: in tokens, rounded up by a sixteenth at the most; or, between two quotas of its own of which a token costs the same but
+    /// for a sixteenth, in time.
+    ///
+    /// A key comes into a quota of its own, and back, at the latest time that the limiter has decided at. Until that time, every
+    /// request for it is refused; see [Stale times](Self#stale-times).
+    ///
+    /// ```
+    /// use flowgate::{Keyed, Quota};
+    ///
+    /// let limits = Keyed::token_bucket(Quota::per_minute(100)).capacity(1000)?;
+    /// let gold = limits.with(Quota::per_minute(5000))?;
+    /// assert_eq!(limits.available("alice"), 100);
+    /// assert_eq!(gold.available("bob"), 5000);
+    /// # Ok::<(), flowgate::KeyedError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`KeyedError`] if this kind of limiter cannot keep the quota, or, for a segmented window, if the window is another than
+    /// the limiter's.
+    pub fn with(&self, quota: Quota) -> Result<KeyedView<'_, A, N>, KeyedError> {
+        Ok(KeyedView {
+            keyed: self,
+            now_ns: None,
+            own: Some(self.own_terms(quota)?),
+        })
+    }
+
+    /// The quota of keys that have none of their own.
+    pub fn quota(&self) -> Quota {
+        self.allowed()
+    }
+
+    /// What is allowed to keys that have no quota of their own.
+    ///
+    /// ```
+    /// # use flowgate::Keyed;
+    /// let limits = Keyed::token_bucket("100/min".parse()?).capacity(1000)?;
+    /// assert_eq!(limits.policy().quota, limits.quota());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn policy(&self) -> Policy {
+        Policy::new(self.quota(), A::IS_STEADY)
+    }
+
+    /// Puts another quota in force for all keys that have none of their own. What a key has taken stays taken; what it
+    /// owes by that, it pays at the new rate.
+    ///
+    /// Decisions go on meanwhile, each wholly by the old quota or wholly by the new one; the caller walks through all slots,
+    /// which takes some nanoseconds for each. It counts from now on, by the limiter's clock, or from the latest time that
+    /// a caller has [brought](Self::at) and taken something at, if that is later.
+    ///
+    /// ```
+    /// # use flowgate::{Keyed, Quota};
+    /// let limits = Keyed::token_bucket(Quota::per_hour(10)).capacity(100)?;
+    /// limits.try_acquire_n("alice", 7)?;
+    /// limits.set_quota(Quota::per_day(15))?;
+    /// assert_eq!(limits.available("alice"), 8);
+    /// assert_eq!(limits.quota(), Quota::per_day(15));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`with`](Self::with); nothing is then changed.
+    pub fn set_quota(&self, quota: Quota) -> Result<(), KeyedError> {
+        self.change_to(quota)
     }
 }
 
@@ -423,94 +585,6 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         }
     }
 
-    /// The same verbs by another quota: a key's own.
-    ///
-    /// Ask about a key always with the quota that is its own at the time. Those who [wait](KeyedView::acquire) for it do so
-    /// by the one with which the last of them came. When it changes, what the key has taken stays
-    /// taken: in tokens, rounded up by a sixteenth at the most; or, between two quotas of its own of which a token costs the same but
-    /// for a sixteenth, in time.
-    ///
-    /// A key comes into a quota of its own, and back, at the latest time that the limiter has decided at. Until that time, every
-    /// request for it is refused; see [Stale times](Self#stale-times).
-    ///
-    /// ```
-    /// use flowgate::{Keyed, Quota};
-    ///
-    /// let limits = Keyed::token_bucket(Quota::per_minute(100)).capacity(1000)?;
-    /// let gold = limits.with(Quota::per_minute(5000))?;
-    /// assert_eq!(limits.available("alice"), 100);
-    /// assert_eq!(gold.available("bob"), 5000);
-    /// # Ok::<(), flowgate::KeyedError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`KeyedError`] if this kind of limiter cannot keep the quota, or, for a segmented window, if the window is another than
-    /// the limiter's.
-    pub fn with(&self, quota: Quota) -> Result<KeyedView<'_, A, N>, KeyedError> {
-        Ok(KeyedView {
-            keyed: self,
-            now_ns: None,
-            own: Some(self.own_terms(quota)?),
-        })
-    }
-
-    /// The quota of keys that have none of their own.
-    pub fn quota(&self) -> Quota {
-        *self.keys.force.quota()
-    }
-
-    /// What is allowed to keys that have no quota of their own.
-    ///
-    /// ```
-    /// # use flowgate::Keyed;
-    /// let limits = Keyed::token_bucket("100/min".parse()?).capacity(1000)?;
-    /// assert_eq!(limits.policy().quota, limits.quota());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn policy(&self) -> Policy {
-        Policy::new(self.quota(), A::IS_STEADY)
-    }
-
-    /// Puts another quota in force for all keys that have none of their own. What a key has taken stays taken; what it
-    /// owes by that, it pays at the new rate.
-    ///
-    /// Decisions go on meanwhile, each wholly by the old quota or wholly by the new one; the caller walks through all slots,
-    /// which takes some nanoseconds for each. It counts from now on, by the limiter's clock, or from the latest time that
-    /// a caller has [brought](Self::at) and taken something at, if that is later.
-    ///
-    /// ```
-    /// # use flowgate::{Keyed, Quota};
-    /// let limits = Keyed::token_bucket(Quota::per_hour(10)).capacity(100)?;
-    /// limits.try_acquire_n("alice", 7)?;
-    /// limits.set_quota(Quota::per_day(15))?;
-    /// assert_eq!(limits.available("alice"), 8);
-    /// assert_eq!(limits.quota(), Quota::per_day(15));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`with`](Self::with); nothing is then changed.
-    pub fn set_quota(&self, quota: Quota) -> Result<(), KeyedError> {
-        let quota = A::quota(quota);
-        let terms = self.terms_of(&quota)?;
-        let open = self.queues.all();
-        let lines: Vec<_> = open.iter().map(|queue| self.waited_for(queue)).collect();
-        let changes = lines
-            .iter()
-            .map(|line| line.guest.queue().reconfigure(line));
-        let changes: Vec<_> = changes.collect();
-        self.keys.set_quota(quota, &terms, self.asked_latest());
-        drop(changes);
-        // Those of lines that have been opened meanwhile may have asked by the quota before.
-        let is_known = |queue: &Arc<_>| open.iter().any(|known| Arc::ptr_eq(known, queue));
-        for queue in self.queues.all().iter().filter(|queue| !is_known(queue)) {
-            drop(queue.queue.reconfigure(&self.waited_for(queue)));
-        }
-        Ok(())
-    }
-
     /// How many keys have taken something that still matters. Looks at every slot.
     ///
     /// ```
@@ -580,6 +654,31 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         !N::KEEPS && crate::primitive::AtomicU128::is_lock_free()
     }
 
+    /// The quota of keys that have none of their own.
+    fn allowed(&self) -> A::Quota {
+        *self.keys.force.quota()
+    }
+
+    /// [`set_quota`](Self::set_quota).
+    fn change_to(&self, quota: A::Quota) -> Result<(), KeyedError> {
+        let quota = A::quota(quota);
+        let terms = self.terms_of(&quota)?;
+        let open = self.queues.all();
+        let lines: Vec<_> = open.iter().map(|queue| self.waited_for(queue)).collect();
+        let changes = lines
+            .iter()
+            .map(|line| line.guest.queue().reconfigure(line));
+        let changes: Vec<_> = changes.collect();
+        self.keys.set_quota(quota, &terms, self.asked_latest());
+        drop(changes);
+        // Those of lines that have been opened meanwhile may have asked by the quota before.
+        let is_known = |queue: &Arc<_>| open.iter().any(|known| Arc::ptr_eq(known, queue));
+        for queue in self.queues.all().iter().filter(|queue| !is_known(queue)) {
+            drop(queue.queue.reconfigure(&self.waited_for(queue)));
+        }
+        Ok(())
+    }
+
     /// [`Keys::take_plain`], or with more care.
     #[inline(always)]
     fn take(&self, who: Who<'_, N>, n: Option<u64>) -> Result<(), Denied> {
@@ -634,7 +733,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         own.copied().unwrap_or_else(|| self.keys.force.terms())
     }
 
-    fn own_terms(&self, quota: Quota) -> Result<Terms, KeyedError> {
+    fn own_terms(&self, quota: A::Quota) -> Result<Terms, KeyedError> {
         let terms = self.terms_of(&A::quota(quota))?;
         let terms = A::Rule::widened(terms, &self.keys.force.terms());
         self.keys.allow(&terms);
@@ -642,7 +741,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         Ok(Terms { reading, ..terms })
     }
 
-    fn terms_of(&self, quota: &Quota) -> Result<Terms, QuotaError> {
+    fn terms_of(&self, quota: &A::Quota) -> Result<Terms, QuotaError> {
         let terms = A::Rule::terms(quota)?;
         A::Rule::goes_with(&terms, &self.keys.force.terms())?;
         Ok(terms)
@@ -653,7 +752,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> fmt::Debug for Keyed<A, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Keyed<{}>", A::NAME)?;
         f.debug_struct("")
-            .field("quota", &self.quota())
+            .field("quota", &self.allowed())
             .field("capacity", &self.capacity)
             .field("bytes", &self.bytes())
             .field("clock", &self.clock)

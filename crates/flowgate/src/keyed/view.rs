@@ -48,14 +48,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Clone for KeyedView<'_, A, N> {
 
 impl<A: KeyedAlgorithm, N: KeyNames> Copy for KeyedView<'_, A, N> {}
 
-impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
-    /// Returns the same methods at an explicit timestamp; see [`Keyed::at`].
-    #[must_use]
-    pub fn at(self, now: Timestamp) -> Self {
-        let now_ns = Some(now.as_nanos());
-        Self { now_ns, ..self }
-    }
-
+impl<A: KeyedAlgorithm<Quota = Quota>, N: KeyNames> KeyedView<'_, A, N> {
     /// Returns the same methods by a key's own quota; see [`Keyed::with`].
     ///
     /// # Errors
@@ -64,6 +57,15 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
     pub fn with(self, quota: Quota) -> Result<Self, KeyedError> {
         let own = Some(self.keyed.own_terms(quota)?);
         Ok(Self { own, ..self })
+    }
+}
+
+impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
+    /// Returns the same methods at an explicit timestamp; see [`Keyed::at`].
+    #[must_use]
+    pub fn at(self, now: Timestamp) -> Self {
+        let now_ns = Some(now.as_nanos());
+        Self { now_ns, ..self }
     }
 
     fn key<'k>(&self, key: &'k (impl AsKey<N> + ?Sized)) -> KeyLimiter<'k, A, N>

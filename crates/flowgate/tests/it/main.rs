@@ -74,6 +74,7 @@ mod keys {
     mod concurrency;
     mod corners;
     mod differential;
+    mod dual;
     mod exhaustive;
     mod limiter;
     mod own;

@@ -45,6 +45,15 @@ fn instant(state: u128) -> u64 {
     (steps as u64) << INSTANT_SHIFT
 }
 
+/// When a cell stops to matter.
+fn free_at(cell: u64) -> u128 {
+    match cell >> INSTANT_SHIFT {
+        // It may have been more.
+        MOST_STEPS => MOST_STATE,
+        steps => u128::from(steps) << STEP_BITS,
+    }
+}
+
 /// In the bits of a cell.
 fn parity(terms: &Terms) -> u64 {
     match terms.reading.is_odd() {
@@ -103,7 +112,9 @@ fn after_before(state: u128, now: u128, n: u128, change: &Change) -> u128 {
 }
 
 impl Rule for Bucket {
+    type Quota = Quota;
     const FLOWS: bool = true;
+    const HAS_PRICE: bool = true;
 
     fn terms(quota: &Quota) -> Result<Terms, QuotaError> {
         let ratio = quota.ratio();
@@ -257,12 +268,8 @@ impl Rule for Bucket {
         }
     }
 
-    fn free_at(cell: u64) -> u128 {
-        match cell >> INSTANT_SHIFT {
-            // It may have been more.
-            MOST_STEPS => MOST_STATE,
-            steps => u128::from(steps) << STEP_BITS,
-        }
+    fn free_at(cell: u64, _: &Terms) -> u128 {
+        free_at(cell)
     }
 
     fn is_own(cell: u64) -> bool {
@@ -279,7 +286,7 @@ impl Rule for Bucket {
             return left;
         }
         let (old, marks, class) = parts(left);
-        let restated = instant(change.restated::<Self>(Self::free_at(left), newest));
+        let restated = instant(change.restated::<Self>(free_at(left), newest));
         let instant = match marks & OWN {
             0 => restated,
             _ => restated.max(old),
@@ -287,7 +294,7 @@ impl Rule for Bucket {
         cell(instant, marks & !PARITY | parity(&change.to), class)
     }
 
-    fn join(one: u64, other: u64) -> u64 {
+    fn join(one: u64, other: u64, _: &Terms) -> u64 {
         if one == 0 || other == 0 {
             return one | other;
         }
@@ -296,7 +303,7 @@ impl Rule for Bucket {
     }
 
     /// A key has left the same in both. So it has left nothing in terms that are not in both.
-    fn meet(one: u64, other: u64) -> u64 {
+    fn meet(one: u64, other: u64, _: &Terms) -> u64 {
         let (one, other) = (parts(one), parts(other));
         cell(one.0.min(other.0), one.1 & other.1, one.2.max(other.2))
     }
@@ -309,7 +316,7 @@ impl Rule for Bucket {
     }
 
     fn from_cell(cell: u64, at: u128, terms: &Terms, table: &Terms) -> u128 {
-        let free = Self::free_at(cell);
+        let free = free_at(cell);
         let (_, marks, class) = parts(cell);
         let mut state = 0;
         if marks & TABLE != 0 {
@@ -336,9 +343,9 @@ impl Rule for Bucket {
         }
     }
 
-    fn carry_cell(left: u64, now: u128, then: u128) -> u64 {
+    fn carry_cell(left: u64, now: u128, then: u128, _: &Terms) -> u64 {
         let (_, marks, class) = parts(left);
-        match Self::free_at(left).saturating_sub(now) {
+        match free_at(left).saturating_sub(now) {
             0 => 0,
             debt => cell(instant(then.saturating_add(debt)), marks, class),
         }

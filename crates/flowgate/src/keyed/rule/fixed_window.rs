@@ -113,6 +113,7 @@ impl FixedWindow {
 }
 
 impl Rule for FixedWindow {
+    type Quota = Quota;
     const FLOWS: bool = false;
 
     fn terms(quota: &Quota) -> Result<Terms, QuotaError> {

@@ -24,28 +24,36 @@
 //! so in all other terms, and lasts until its window is over.
 
 mod bucket;
+mod dual;
 mod fixed_window;
 mod segmented_window;
 mod tally;
 mod terms;
 
 pub use bucket::Bucket;
+pub use dual::Dual;
 pub use fixed_window::FixedWindow;
 pub use segmented_window::SegmentedWindow;
 pub use terms::{Change, Terms};
 
-use crate::quota::{Quota, QuotaError};
+use crate::quota::QuotaError;
 use core::fmt::Debug;
 
 /// An algorithm that keeps what it knows of a key in one state.
 ///
 /// Times are in ticks. An amount `n` is in units, and never more than `terms.most`. What is provided is what a window does.
 pub trait Rule: Debug + 'static {
+    /// What each key is allowed.
+    type Quota: Copy + Debug + Send + Sync;
+
     /// Whether units flow in as time passes, so that a state stands for another debt by other terms.
     const FLOWS: bool;
 
+    /// Whether `n` units cost `n` times what one does, in [`Terms::unit`]: then a token can be taken as if it were one unit.
+    const HAS_PRICE: bool = false;
+
     /// The integers that a quota comes down to.
-    fn terms(quota: &Quota) -> Result<Terms, QuotaError>;
+    fn terms(quota: &Self::Quota) -> Result<Terms, QuotaError>;
 
     /// Whether a quota can come down to these.
     fn is_sound(terms: &Terms) -> bool;
@@ -78,6 +86,12 @@ pub trait Rule: Debug + 'static {
         })
     }
 
+    /// Which of several quotas refuses `n` for the longest, counted from 0; none: there is only one, or `n` can be taken.
+    fn refused_by(state: u128, now: u128, n: u64, terms: &Terms) -> Option<usize> {
+        let _ = (state, now, n, terms);
+        None
+    }
+
     /// What could be taken.
     fn left(state: u128, now: u128, terms: &Terms) -> u64;
 
@@ -99,6 +113,12 @@ pub trait Rule: Debug + 'static {
     /// The state in terms `to` of a key that has `state` in terms `from`, which it exchanges at `at`: what has been taken stays
     /// taken.
     fn restate(state: u128, from: &Terms, to: &Terms, at: u128) -> u128;
+
+    /// No less than either state.
+    fn later(one: u128, other: u128, terms: &Terms) -> u128 {
+        let _ = terms;
+        one.max(other)
+    }
 
     /// `state` at `at`, or what it would be if `most` units were owed, if that is less.
     fn limited(state: u128, at: u128, most: u64, terms: &Terms) -> u128 {
@@ -146,8 +166,9 @@ pub trait Rule: Debug + 'static {
     /// What the sketch keeps of a state: no less than it, in 64 bits.
     fn to_cell(state: u128, terms: &Terms) -> u64;
 
-    /// When a cell stops to matter.
-    fn free_at(cell: u64) -> u128 {
+    /// When a cell, which is in the terms `table`, stops to matter.
+    fn free_at(cell: u64, table: &Terms) -> u128 {
+        let _ = table;
         tally::end(cell)
     }
 
@@ -170,12 +191,14 @@ pub trait Rule: Debug + 'static {
     }
 
     /// No less than either, both being current.
-    fn join(one: u64, other: u64) -> u64 {
+    fn join(one: u64, other: u64, table: &Terms) -> u64 {
+        let _ = table;
         tally::join(one, other)
     }
 
     /// No less than what a key has left that is in both, and no more than either.
-    fn meet(one: u64, other: u64) -> u64 {
+    fn meet(one: u64, other: u64, table: &Terms) -> u64 {
+        let _ = table;
         tally::meet(one, other)
     }
 
@@ -194,7 +217,8 @@ pub trait Rule: Debug + 'static {
     fn carry(state: u128, now: u128, then: u128, terms: &Terms) -> u128;
 
     /// [`carry`](Self::carry) for what the sketch keeps.
-    fn carry_cell(cell: u64, now: u128, then: u128) -> u64 {
+    fn carry_cell(cell: u64, now: u128, then: u128, terms: &Terms) -> u64 {
+        let _ = terms;
         tally::carry(cell, now, then)
     }
 }

@@ -131,6 +131,7 @@ impl SegmentedWindow {
 }
 
 impl Rule for SegmentedWindow {
+    type Quota = Quota;
     const FLOWS: bool = false;
 
     fn terms(quota: &Quota) -> Result<Terms, QuotaError> {

@@ -49,7 +49,7 @@ impl Change {
     /// the terms before: so neither instant is to give more than the other.
     pub(crate) fn restated<R: super::Rule>(&self, state: u128, newest: u128) -> u128 {
         let restated = |at| R::restate(state, &self.from, &self.to, at);
-        restated(self.at).max(restated(newest.max(self.at)))
+        R::later(restated(self.at), restated(newest.max(self.at)), &self.to)
     }
 }
 

@@ -17,18 +17,18 @@ fn quota(limit: u64, period_ns: u64) -> Quota {
     Quota::new(limit, Duration::from_nanos(period_ns)).unwrap()
 }
 
-fn per_second<R: Rule>(limit: u64) -> Terms {
+fn per_second<R: Rule<Quota = Quota>>(limit: u64) -> Terms {
     R::terms(&Quota::per_second(limit)).unwrap()
 }
 
 /// The state after `n` units at each of these times.
-fn after<R: Rule>(terms: &Terms, taken: &[(u128, u64)]) -> u128 {
+fn after<R: Rule<Quota = Quota>>(terms: &Terms, taken: &[(u128, u64)]) -> u128 {
     taken.iter().fold(0, |state, &(now, n)| {
         R::take(state, now, n, terms).expect("it is there")
     })
 }
 
-fn cells_hold_no_less_than_states_and_hardly_more<R: Rule>() {
+fn cells_hold_no_less_than_states_and_hardly_more<R: Rule<Quota = Quota>>() {
     for limit in [1, 10, 200, 1_000, 70_000] {
         let terms = per_second::<R>(limit);
         let none = R::from_cell(R::to_cell(0, &terms), 0, &terms, &terms);
@@ -41,7 +41,7 @@ fn cells_hold_no_less_than_states_and_hardly_more<R: Rule>() {
             let state = after::<R>(&terms, &[(now, n)]);
             let cell = R::to_cell(state, &terms);
             let whole_at = now + R::whole_after(state, now, &terms);
-            let free_at = R::free_at(cell);
+            let free_at = R::free_at(cell, &terms);
             assert!(
                 (whole_at..whole_at + CELL).contains(&free_at),
                 "{n} of {limit}"
@@ -81,26 +81,32 @@ fn c1_c7_the_cell_of_a_segmented_window_holds_no_less_and_hardly_more() {
     cells_hold_no_less_than_states_and_hardly_more::<SegmentedWindow>();
 }
 
-fn cells_of_windows_join_and_meet_in_both_their_parts<R: Rule>() {
+fn cells_of_windows_join_and_meet_in_both_their_parts<R: Rule<Quota = Quota>>() {
     let terms = per_second::<R>(10);
     let now = 7 * terms.span;
     let much = R::to_cell(after::<R>(&terms, &[(now, 7)]), &terms);
     let late = R::to_cell(after::<R>(&terms, &[(now + terms.span, 2)]), &terms);
     let left = |cell| R::left(R::from_cell(cell, now, &terms, &terms), now, &terms);
-    assert!(R::free_at(much) < R::free_at(late) && left(much) < left(late));
+    assert!(R::free_at(much, &terms) < R::free_at(late, &terms) && left(much) < left(late));
     for (one, other) in [(much, late), (late, much)] {
-        let (join, meet) = (R::join(one, other), R::meet(one, other));
+        let (join, meet) = (R::join(one, other, &terms), R::meet(one, other, &terms));
         assert_eq!(
-            (R::free_at(join), left(join)),
-            (R::free_at(late), left(much))
+            (R::free_at(join, &terms), left(join)),
+            (R::free_at(late, &terms), left(much))
         );
         assert_eq!(
-            (R::free_at(meet), left(meet)),
-            (R::free_at(much), left(late))
+            (R::free_at(meet, &terms), left(meet)),
+            (R::free_at(much, &terms), left(late))
         );
     }
-    assert_eq!((R::join(much, much), R::meet(much, much)), (much, much));
-    assert_eq!((R::join(much, 0), R::meet(much, 0)), (much, 0));
+    assert_eq!(
+        (R::join(much, much, &terms), R::meet(much, much, &terms)),
+        (much, much)
+    );
+    assert_eq!(
+        (R::join(much, 0, &terms), R::meet(much, 0, &terms)),
+        (much, 0)
+    );
     // It stands for the same by every limit.
     let change = Change {
         from: terms,
@@ -121,19 +127,19 @@ fn c7_cells_of_segmented_windows_join_and_meet() {
     cells_of_windows_join_and_meet_in_both_their_parts::<SegmentedWindow>();
 }
 
-fn what_is_carried_lasts_as_long_and_is_as_much<R: Rule>() {
+fn what_is_carried_lasts_as_long_and_is_as_much<R: Rule<Quota = Quota>>() {
     let terms = per_second::<R>(10);
     let now = 7 * terms.span;
     for then in [0, 3 * terms.span + 5, 20 * terms.span] {
         let cell = R::to_cell(after::<R>(&terms, &[(now, 4)]), &terms);
-        let carried = R::carry_cell(cell, now, then);
-        let left = R::free_at(cell) - now;
-        assert!((left..=left + CELL).contains(&(R::free_at(carried) - then)));
+        let carried = R::carry_cell(cell, now, then, &terms);
+        let left = R::free_at(cell, &terms) - now;
+        assert!((left..=left + CELL).contains(&(R::free_at(carried, &terms) - then)));
         let units = |cell, now| R::left(R::from_cell(cell, now, &terms, &terms), now, &terms);
         assert!(units(carried, then).abs_diff(units(cell, now)) <= 1);
         assert!(units(carried, then) < 10);
         assert_eq!(
-            R::carry_cell(cell, R::free_at(cell), then),
+            R::carry_cell(cell, R::free_at(cell, &terms), then, &terms),
             0,
             "it is whole"
         );
@@ -164,7 +170,7 @@ fn c4_a_window_that_ends_with_the_clock_outlasts_it() {
     assert!((last - 2 * CELL..last).contains(&just_before));
 }
 
-fn nothing_is_left_until<R: Rule>() {
+fn nothing_is_left_until<R: Rule<Quota = Quota>>() {
     for free in [
         2 * ns(1_000_000_000),
         5 * ns(1_000_000_000),
@@ -191,7 +197,7 @@ fn c1_c7_of_an_unknown_segmented_window_nothing_is_left() {
     nothing_is_left_until::<SegmentedWindow>();
 }
 
-fn a_window_does_not_tell_who_is_ahead<R: Rule>() {
+fn a_window_does_not_tell_who_is_ahead<R: Rule<Quota = Quota>>() {
     let terms = per_second::<R>(10);
     let state = after::<R>(&terms, &[(terms.span, 4)]);
     assert_eq!(R::behind(state, terms.span, 3, &terms), state);
@@ -236,7 +242,7 @@ fn c1_a_bucket_that_was_full_by_then_stays_as_it_is() {
     );
 }
 
-fn the_class_of_a_window_has_as_many_bits<R: Rule>() {
+fn the_class_of_a_window_has_as_many_bits<R: Rule<Quota = Quota>>() {
     let table = per_second::<R>(10);
     for limit in [1, 2, 3, 63, 64, 65, 1_000, 4_095, 4_096, 500_000] {
         let own = per_second::<R>(limit);
@@ -404,7 +410,7 @@ fn c1_c2_a_segmented_window_of_the_largest_limit_counts_and_forgets() {
     }
 }
 
-fn a_count_beyond_the_limit_stays_beyond<R: Rule>() {
+fn a_count_beyond_the_limit_stays_beyond<R: Rule<Quota = Quota>>() {
     let [small, most, large] = [10, 30, 1 << 19].map(per_second::<R>);
     let now = 7 * small.span + small.span / 3;
     // There and back again, nothing is forgiven.

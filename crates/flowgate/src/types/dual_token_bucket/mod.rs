@@ -63,6 +63,8 @@ use crate::quota::Quotas;
 /// different kinds, or limits that several callers share, are combined by a [`Gate`](crate::Gate), which asks one after the
 /// other, under a lock.
 ///
+/// For two quotas per user or address there is [`Keyed::dual_token_bucket`](crate::Keyed::dual_token_bucket).
+///
 /// A pair of which one quota has no effect is accepted: in `"10/s; 1000000/day"` the second is never reached.
 ///
 /// # Amounts

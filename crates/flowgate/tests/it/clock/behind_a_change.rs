@@ -193,7 +193,11 @@ fn c1_c4_decaying_bucket_has_not_decayed_before_a_change() {
 }
 
 /// A table on a clock at `at`, with one key that has taken `n` at that second.
-fn keyed<A: KeyedAlgorithm>(builder: KeyedBuilder<A>, at: u64, n: u64) -> (ManualClock, Keyed<A>) {
+fn keyed<A: KeyedAlgorithm<Quota = Quota>>(
+    builder: KeyedBuilder<A>,
+    at: u64,
+    n: u64,
+) -> (ManualClock, Keyed<A>) {
     let time = ManualClock::new();
     time.set(second(at));
     let limits = builder.clock(&time).seed([1, 2]).capacity(100).unwrap();
@@ -202,7 +206,12 @@ fn keyed<A: KeyedAlgorithm>(builder: KeyedBuilder<A>, at: u64, n: u64) -> (Manua
 }
 
 /// What `key` takes, up to `n`, on a clock that is set back to `at`.
-fn back_at<A: KeyedAlgorithm>(time: &ManualClock, limits: &Keyed<A>, at: u64, n: u64) -> u64 {
+fn back_at<A: KeyedAlgorithm<Quota = Quota>>(
+    time: &ManualClock,
+    limits: &Keyed<A>,
+    at: u64,
+    n: u64,
+) -> u64 {
     time.set(second(at));
     limits.take_up_to("key", n)
 }
@@ -385,7 +394,7 @@ fn c2_a_look_at_the_end_of_time_and_a_change_lock_no_caller_out_of_a_decaying_bu
 /// A look at another key is enough: the time is the table's.
 #[test]
 fn c2_c7_a_look_at_the_end_of_time_and_a_change_lock_no_caller_out_of_keys() {
-    fn checked<A: KeyedAlgorithm>(builder: KeyedBuilder<A>, n: u64) {
+    fn checked<A: KeyedAlgorithm<Quota = Quota>>(builder: KeyedBuilder<A>, n: u64) {
         let (time, limits) = keyed(builder, 0, n);
         granted_after_a_look_far_ahead(
             |end| limits.at(end).available("other"),

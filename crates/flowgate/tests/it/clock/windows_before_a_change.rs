@@ -479,7 +479,7 @@ fn c3_c4_a_wait_at_a_sliding_window_before_a_change_is_until_the_quota_before_ad
 }
 
 /// A table on a clock at `at`, with a quota that is replaced by `new` then.
-fn keyed<A: KeyedAlgorithm>(
+fn keyed<A: KeyedAlgorithm<Quota = Quota>>(
     builder: KeyedBuilder<A>,
     at: u64,
     new: &str,
@@ -492,7 +492,11 @@ fn keyed<A: KeyedAlgorithm>(
 }
 
 /// What `key` takes, up to 9, on a clock that is set back to `at`.
-fn back_at<A: KeyedAlgorithm>(time: &ManualClock, limits: &Keyed<A>, at: u64) -> u64 {
+fn back_at<A: KeyedAlgorithm<Quota = Quota>>(
+    time: &ManualClock,
+    limits: &Keyed<A>,
+    at: u64,
+) -> u64 {
     time.set(second(at));
     limits.take_up_to("key", 9)
 }
@@ -517,7 +521,7 @@ fn c1_c4_c7_a_keyed_fixed_window_is_as_long_as_before_until_the_change() {
 
 #[test]
 fn c3_c4_c7_keyed_windows_tell_the_least_wait_from_before_a_change() {
-    fn told<A: KeyedAlgorithm>(limits: &Keyed<A>, n: u64) -> u64 {
+    fn told<A: KeyedAlgorithm<Quota = Quota>>(limits: &Keyed<A>, n: u64) -> u64 {
         wait(limits.try_acquire_n("key", n)).as_secs()
     }
     // Until the change, or until the window ends.

@@ -154,6 +154,23 @@ fn keyed_fixed_window(setup: &Setup, test: Test<'_>) {
     }
 }
 
+/// All that does not ask for what is rounded off: `keys/dual.rs` says what holds in place of C2 and C8.
+#[test]
+fn c1_c3_c4_c5_hold_of_keyed_dual_token_buckets() {
+    for build in [
+        subject::keyed_dual_token_bucket,
+        subject::keyed_dual_token_bucket_by_its_clock,
+    ] {
+        for contract in [Contract::C1, Contract::C3, Contract::C4, Contract::C5] {
+            if let Err(finding) =
+                conformance::check_contract(Kind::Bucket, &build, contract, HISTORIES)
+            {
+                panic!("{finding}");
+            }
+        }
+    }
+}
+
 /// All that does not ask for what is rounded off. (A fixed window that is rounded begins its next one later than the chain
 /// that C1 is judged by: `c1_c7_fixed_windows_that_make_way_keep_their_bound_in_every_span` has its bound.)
 #[test]

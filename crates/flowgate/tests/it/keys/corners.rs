@@ -20,7 +20,7 @@ fn ms(ms: u64) -> Timestamp {
     ns(ms * 1_000_000)
 }
 
-fn build<A: KeyedAlgorithm>(
+fn build<A: KeyedAlgorithm<Quota = Quota>>(
     builder: KeyedBuilder<A>,
     capacity: usize,
     clock: &ManualClock,
@@ -41,7 +41,7 @@ fn segmented(text: &str, clock: &ManualClock) -> Keyed<SegmentedWindow> {
     build(Keyed::segmented_window(quota(text)), 4, clock)
 }
 
-fn has_entry<A: KeyedAlgorithm>(limits: &Keyed<A>, key: &str) -> bool {
+fn has_entry<A: KeyedAlgorithm<Quota = Quota>>(limits: &Keyed<A>, key: &str) -> bool {
     let id = limits.id_of(key);
     let usages = limits.most_used(usize::MAX);
     usages.iter().any(|usage| usage.id == id)
@@ -49,7 +49,7 @@ fn has_entry<A: KeyedAlgorithm>(limits: &Keyed<A>, key: &str) -> bool {
 
 /// Lets other keys use up all of `quota` each, so that they owe more, until `key` has no entry.
 #[track_caller]
-fn crowd_out<A: KeyedAlgorithm>(limits: &Keyed<A>, key: &str, text: &str) {
+fn crowd_out<A: KeyedAlgorithm<Quota = Quota>>(limits: &Keyed<A>, key: &str, text: &str) {
     assert!(has_entry(limits, key), "the key has taken something");
     let crowd = limits.with(quota(text)).expect("a quota of this kind");
     for other in 0..2_000_u64 {
@@ -86,7 +86,7 @@ fn c9_an_export_ends_after_any_number_of_changes() {
 /// What is known of times before the change is not in the export.
 #[test]
 fn c3_c4_an_import_refuses_windows_before_the_last_change_of_the_exporter() {
-    fn check<A: KeyedAlgorithm>(builder: impl Fn(Quota) -> KeyedBuilder<A>) {
+    fn check<A: KeyedAlgorithm<Quota = Quota>>(builder: impl Fn(Quota) -> KeyedBuilder<A>) {
         let clock = ManualClock::new();
         let limits = build(builder(quota("6/s")), 100, &clock);
         limits.at(ms(3_000)).try_acquire("a").unwrap();
@@ -116,7 +116,7 @@ fn c3_c4_an_import_refuses_windows_before_the_last_change_of_the_exporter() {
 /// A key that nobody knows is whole from the import on, and before the change by the limit of then.
 #[test]
 fn c3_before_a_change_the_wait_for_an_import_ends_with_the_import() {
-    fn check<A: KeyedAlgorithm>(builder: impl Fn(Quota) -> KeyedBuilder<A>) {
+    fn check<A: KeyedAlgorithm<Quota = Quota>>(builder: impl Fn(Quota) -> KeyedBuilder<A>) {
         let clock = ManualClock::new();
         clock.set(ms(3_500));
         let file = build(builder(quota("7/s")), 100, &clock).export();
@@ -157,7 +157,11 @@ fn c1_c7_an_evicted_window_gains_nothing_while_the_limit_goes_down_and_up() {
     assert!(taken <= 1_000, "{taken} of 1000");
 }
 
-fn down_up_with_a_wait<A: KeyedAlgorithm>(limits: Keyed<A>, most: u64, [low, high]: [&str; 2]) {
+fn down_up_with_a_wait<A: KeyedAlgorithm<Quota = Quota>>(
+    limits: Keyed<A>,
+    most: u64,
+    [low, high]: [&str; 2],
+) {
     let mut taken = limits.take_up_to("k", most);
     crowd_out(&limits, "k", "20000/h");
     limits.set_quota(quota(low)).unwrap();
@@ -184,7 +188,11 @@ fn c1_c7_an_evicted_segmented_window_gains_nothing_by_a_wait_at_a_smaller_limit(
 }
 
 /// The count needs more bits than the smaller limit does.
-fn down_up_live<A: KeyedAlgorithm>(limits: Keyed<A>, most: u64, [low, high]: [&str; 2]) {
+fn down_up_live<A: KeyedAlgorithm<Quota = Quota>>(
+    limits: Keyed<A>,
+    most: u64,
+    [low, high]: [&str; 2],
+) {
     let mut taken = limits.take_up_to("k", most - 2);
     limits.set_quota(quota(low)).unwrap();
     limits.set_quota(quota(high)).unwrap();
@@ -230,7 +238,7 @@ fn c2_a_window_of_a_limit_of_all_ones_that_was_used_up_grows_with_the_limit() {
 
 #[test]
 fn c1_a_live_window_is_not_forgiven_by_a_key_s_own_smaller_limit() {
-    fn there_and_back<A: KeyedAlgorithm>(limits: Keyed<A>, own: &str) {
+    fn there_and_back<A: KeyedAlgorithm<Quota = Quota>>(limits: Keyed<A>, own: &str) {
         let mut taken = limits.take_up_to("k", 8_990);
         let own = limits.with(quota(own)).unwrap();
         let wait = Task::start(limits.acquire("k").n(11));
@@ -525,7 +533,7 @@ fn c1_c4_a_segmented_window_keeps_its_count_between_the_table_and_its_own_limit(
 // In line.
 
 /// The clock is set back, and then there is room in the newest window, where the turn counts.
-fn served_before_its_window<A: KeyedAlgorithm>(
+fn served_before_its_window<A: KeyedAlgorithm<Quota = Quota>>(
     limits: Keyed<A>,
     clock: &ManualClock,
     begins_ms: u64,

@@ -23,7 +23,7 @@ fn rng(of: u64) -> Rng {
 }
 
 /// A limiter for one key.
-trait Single: KeyedAlgorithm {
+trait Single: KeyedAlgorithm<Quota = Quota> {
     /// Whether it says exactly when it is whole again, also after a refund.
     const KNOWS_WHEN: bool;
     fn alone(quota: Quota) -> Self;

@@ -31,7 +31,7 @@ enum Promise {
     Window(u64),
 }
 
-struct Setup<A: KeyedAlgorithm> {
+struct Setup<A: KeyedAlgorithm<Quota = Quota>> {
     promise: Promise,
     builder: fn(Quota) -> KeyedBuilder<A>,
     /// What the table's quota may be. It begins with the first.
@@ -58,7 +58,7 @@ struct Judged {
     latest_ns: u64,
 }
 
-struct World<'a, A: KeyedAlgorithm> {
+struct World<'a, A: KeyedAlgorithm<Quota = Quota>> {
     setup: &'a Setup<A>,
     clock: ManualClock,
     limits: Keyed<A>,
@@ -94,7 +94,7 @@ fn limit(quota: Quota) -> u64 {
     quota.max_burst()
 }
 
-impl<A: KeyedAlgorithm> Setup<A> {
+impl<A: KeyedAlgorithm<Quota = Quota>> Setup<A> {
     fn new(
         promise: Promise,
         builder: fn(Quota) -> KeyedBuilder<A>,
@@ -142,7 +142,7 @@ impl<A: KeyedAlgorithm> Setup<A> {
     }
 }
 
-impl<'a, A: KeyedAlgorithm> World<'a, A> {
+impl<'a, A: KeyedAlgorithm<Quota = Quota>> World<'a, A> {
     fn new(setup: &'a Setup<A>) -> Self {
         let (limits, clock) = setup.limits();
         Self {
@@ -418,7 +418,7 @@ fn segmented() -> Setup<SegmentedWindow> {
 }
 
 /// Everything of this many steps that can be made of these.
-fn exhaust<A: KeyedAlgorithm>(setup: &Setup<A>, steps: &[Step]) {
+fn exhaust<A: KeyedAlgorithm<Quota = Quota>>(setup: &Setup<A>, steps: &[Step]) {
     let length = rounds(4, 6) as u32;
     let all = (steps.len() as u64).pow(length);
     let mut admitted = 0_u64;
@@ -439,7 +439,7 @@ fn exhaust<A: KeyedAlgorithm>(setup: &Setup<A>, steps: &[Step]) {
     assert!(admitted > all / 2, "{admitted} in {all} histories");
 }
 
-fn steps<A: KeyedAlgorithm>(setup: &Setup<A>) -> [Step; 9] {
+fn steps<A: KeyedAlgorithm<Quota = Quota>>(setup: &Setup<A>) -> [Step; 9] {
     let step_ns = setup.step_ns as i64;
     [
         Step::Take(0, 9, None),
@@ -481,7 +481,7 @@ fn c1_c4_c7_all_short_histories_of_a_segmented_window_keep_its_bound() {
     exhaust(&setup, &steps(&setup));
 }
 
-fn random_step<A: KeyedAlgorithm>(setup: &Setup<A>, rng: &mut Rng) -> Step {
+fn random_step<A: KeyedAlgorithm<Quota = Quota>>(setup: &Setup<A>, rng: &mut Rng) -> Step {
     let own = |rng: &mut Rng| match rng.u32(..10) {
         0..5 => None,
         _ => Some(rng.usize(..setup.owns.len())),
@@ -513,7 +513,7 @@ fn random_step<A: KeyedAlgorithm>(setup: &Setup<A>, rng: &mut Rng) -> Step {
 }
 
 /// Each history is short enough to begin anew often, and to be read.
-fn random<A: KeyedAlgorithm>(setup: &Setup<A>, share: u64) {
+fn random<A: KeyedAlgorithm<Quota = Quota>>(setup: &Setup<A>, share: u64) {
     let all = rounds(40_000, 400_000);
     let mut rng = Rng::with_seed(number("FLOWGATE_SEED", 1).wrapping_mul(1000) + share);
     let mut left = number("FLOWGATE_OPS", all) as i64;

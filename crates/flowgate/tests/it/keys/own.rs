@@ -199,7 +199,7 @@ fn c1_a_faster_quota_pays_nothing_for_the_time_before_it() {
 }
 
 /// What a key took at a later time is owed from then on, by whatever quota it is asked for at an earlier one.
-fn stale<A: KeyedAlgorithm>(limits: &Keyed<A>, slow: &str, fast: &str) {
+fn stale<A: KeyedAlgorithm<Quota = Quota>>(limits: &Keyed<A>, slow: &str, fast: &str) {
     let late = at_ms(7_200_000);
     let slow = limits.with(quota(slow)).unwrap();
     let fast = limits.with(quota(fast)).unwrap();

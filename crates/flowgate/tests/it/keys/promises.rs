@@ -20,7 +20,10 @@ fn buckets(text: &str, time: &ManualClock) -> KeyedBuilder<TokenBucket> {
     seeded(Keyed::token_bucket(quota(text)), time)
 }
 
-fn seeded<A: KeyedAlgorithm>(builder: KeyedBuilder<A>, time: &ManualClock) -> KeyedBuilder<A> {
+fn seeded<A: KeyedAlgorithm<Quota = Quota>>(
+    builder: KeyedBuilder<A>,
+    time: &ManualClock,
+) -> KeyedBuilder<A> {
     builder.clock(time).seed([1, 2])
 }
 
@@ -79,7 +82,7 @@ fn c7_a_key_that_is_whole_again_gives_its_slot_away() {
 // More keys than there is room for.
 
 /// Tries, once each, far more keys than there is room for.
-fn flood<A: KeyedAlgorithm>(limits: &Keyed<A>, keys: u64) -> u64 {
+fn flood<A: KeyedAlgorithm<Quota = Quota>>(limits: &Keyed<A>, keys: u64) -> u64 {
     let keys = (1 << 40)..(1 << 40) + keys;
     keys.filter(|key| limits.try_acquire(key).is_ok()).count() as u64
 }
@@ -319,7 +322,7 @@ fn a_key_may_have_a_quota_of_its_own() {
 }
 
 /// What a key has taken by its own quota, and is then remembered of it in the sketch, is no less for the next who asks by it.
-fn own_quota_survives_eviction<A: KeyedAlgorithm>(
+fn own_quota_survives_eviction<A: KeyedAlgorithm<Quota = Quota>>(
     limits: &Keyed<A>,
     own: &str,
     take: u64,

@@ -509,7 +509,7 @@ fn forged(file: &[u8], numbers: &[(usize, u64)]) -> Vec<u8> {
 }
 
 /// Whose key "a" has taken 3, and "b" as many by a quota of its own.
-fn refuses_what_no_limiter_writes<A: KeyedAlgorithm>(
+fn refuses_what_no_limiter_writes<A: KeyedAlgorithm<Quota = Quota>>(
     builder: impl Fn() -> KeyedBuilder<A>,
     own: Quota,
     has_every_class: bool,
@@ -577,7 +577,10 @@ fn an_import_refuses_what_no_limiter_writes() {
 
 #[test]
 fn quotas_at_the_ends_of_their_ranges_go_over_to_another_process() {
-    fn goes_over<A: KeyedAlgorithm>(builder: impl Fn() -> KeyedBuilder<A>, own: Quota) {
+    fn goes_over<A: KeyedAlgorithm<Quota = Quota>>(
+        builder: impl Fn() -> KeyedBuilder<A>,
+        own: Quota,
+    ) {
         let clock = ManualClock::new();
         let limits = builder().clock(&clock).capacity(10).unwrap();
         limits.try_acquire_n("a", 2).unwrap();
