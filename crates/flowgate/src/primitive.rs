@@ -76,25 +76,34 @@ use spin as lock;
 ))]
 use std::sync as lock;
 
-/// A value that is made when it is first asked for. Neither loom nor shuttle explores the making.
+/// A value that is made when it is first asked for. Shuttle does not explore the making; loom does.
 #[derive(Debug)]
 pub(crate) struct Lazy<T>(once::Once<T>);
 
-#[cfg(any(feature = "std", flowgate_loom, flowgate_shuttle))]
+#[cfg(all(any(feature = "std", flowgate_shuttle), not(flowgate_loom)))]
 mod once {
     pub(super) use std::sync::OnceLock as Once;
 }
+#[cfg(flowgate_loom)]
+use modelled as once;
 #[cfg(not(any(feature = "std", flowgate_loom, flowgate_shuttle)))]
 use spin as once;
 
 impl<T> Lazy<T> {
-    pub(crate) const fn new() -> Self {
-        Self(once::Once::new())
+    const_unless_loom! {
+        pub(crate) const fn new() -> Self {
+            Self(once::Once::new())
+        }
     }
 
     /// What has been made.
     pub(crate) fn get(&self) -> Option<&T> {
         self.0.get()
+    }
+
+    /// What has been made, for who owns it.
+    pub(crate) fn get_mut(&mut self) -> Option<&mut T> {
+        self.0.get_mut()
     }
 
     /// What has been made, which can then be made anew.
@@ -128,6 +137,54 @@ pub(crate) use const_unless_loom;
 #[cfg(flowgate_loom)]
 mod modelled {
     use super::Ordering;
+    use std::sync::OnceLock;
+
+    /// Publishes with Release, and is read with Acquire, as the standard one.
+    #[derive(Debug)]
+    pub(crate) struct Once<T> {
+        value: OnceLock<T>,
+        is_made: loom::sync::atomic::AtomicBool,
+        making: loom::sync::Mutex<()>,
+    }
+
+    impl<T> Once<T> {
+        pub(crate) fn new() -> Self {
+            Self {
+                value: OnceLock::new(),
+                is_made: loom::sync::atomic::AtomicBool::new(false),
+                making: loom::sync::Mutex::new(()),
+            }
+        }
+
+        pub(crate) fn get(&self) -> Option<&T> {
+            match self.is_made.load(Ordering::Acquire) {
+                true => self.value.get(),
+                false => None,
+            }
+        }
+
+        pub(crate) fn get_mut(&mut self) -> Option<&mut T> {
+            self.value.get_mut()
+        }
+
+        pub(crate) fn into_inner(self) -> Option<T> {
+            self.value.into_inner()
+        }
+
+        pub(crate) fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
+            if let Some(value) = self.get() {
+                return value;
+            }
+            let making = self
+                .making
+                .lock()
+                .expect("no model panics while it holds this");
+            let value = self.value.get_or_init(make);
+            self.is_made.store(true, Ordering::Release);
+            drop(making);
+            value
+        }
+    }
 
     #[derive(Debug)]
     pub(crate) struct AtomicU128(loom::sync::Mutex<u128>);

@@ -109,6 +109,11 @@ fn explore(
             .map(|thread| thread.join().expect("no panic"))
             .sum();
         let total = admitted + model.drain();
+        let narrow = model.word.narrow.load(Ordering::Acquire);
+        assert!(
+            super::Narrow::is_of(narrow, model.word.hot.tag()),
+            "decisions stay on the slow path"
+        );
         // A full bucket has no room for what flows in, so the token of the interval may be lost; no
         // more than it may be gained.
         let burst = first().burst_units;

@@ -1,8 +1,6 @@
-use super::{FixedWindow, Settings, Windows, change, count_bits};
+use super::{FixedWindow, Settings, Windows};
 use crate::clock::{Clock, Timestamp};
-use crate::primitive::Lock;
 use crate::quota::{Quota, QuotaError};
-use crate::store::word::Word;
 use crate::types::fixed_window::alignment::Alignment;
 
 /// Settings of a [`FixedWindow`] other than the default ones.
@@ -128,20 +126,9 @@ impl FixedWindowBuilder {
     ///
     /// [`QuotaError`] if the quota sets a burst, or the limit is 2⁴⁸ or more.
     pub fn build(self) -> Result<FixedWindow, QuotaError> {
-        let (limit, window_ns) = change::limit_of(&self.quota)?;
         let clock = self.clock.unwrap_or_default();
-        let settings = Settings {
-            kept: None,
-            rescaled_ns: None,
-            stands_in_ns: None,
-            quota: self.quota,
-            begins_ns: self.alignment.begins_ns(&clock),
-        };
-        let windows = Windows {
-            word: Word::new(settings.parameters(limit, window_ns, count_bits(limit))),
-            clock_free: self.clock_free,
-            settings: Lock::new(settings),
-        };
+        let settings = Settings::new(self.quota, self.alignment.begins_ns(&clock));
+        let windows = Windows::new(settings, self.clock_free)?;
         Ok(FixedWindow::over(windows, clock))
     }
 }
