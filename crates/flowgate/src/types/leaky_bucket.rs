@@ -67,7 +67,7 @@ impl LeakyBucket {
         #[cfg(feature = "std")]
         #[must_use]
         pub const fn new(quota: Quota) -> Self {
-            Self::over(Bucket::new(quota, Some(1)), Clock::system())
+            Self::over(Bucket::new(quota), Clock::system())
         }
     }
 
@@ -270,14 +270,14 @@ impl LeakyBucketBuilder {
         };
         *quota = quota.try_burst(burst)?;
         self.bucket.default_burst = Some(burst);
-        let (mut bucket, clock) = self.bucket.build_bucket()?;
-        bucket.drain_up_to = match self.drain {
+        self.bucket.drain_up_to = match self.drain {
             Drain::Constant => 1,
             Drain::Proportional { up_to: 0 } => {
                 return Err(QuotaError::out_of_range("a drain", 0, 1, u64::MAX));
             }
             Drain::Proportional { up_to } => up_to,
         };
+        let (bucket, clock) = self.bucket.build_bucket()?;
         Ok(LeakyBucket::over(bucket, clock))
     }
 }

@@ -1,3 +1,5 @@
+use super::bucket::Mode;
+use super::refund_log::Ledger;
 use super::{Bucket, TokenBucket};
 use crate::clock::{Clock, Timestamp};
 use crate::quota::{Quota, QuotaError};
@@ -72,6 +74,8 @@ pub struct TokenBucketBuilder {
     pub(crate) quota: Quota,
     /// What a quota that sets no burst stands for; none: its count.
     pub(crate) default_burst: Option<u64>,
+    /// By how much faster it may flow out to a queue that is full; 1: not at all.
+    pub(crate) drain_up_to: u64,
     clock: Option<Clock>,
     initial: Option<u64>,
     refill: Refill,
@@ -84,6 +88,7 @@ impl TokenBucketBuilder {
         Self {
             quota,
             default_burst: None,
+            drain_up_to: 1,
             clock: None,
             initial: None,
             refill: Refill::default(),
@@ -200,7 +205,7 @@ impl TokenBucketBuilder {
     }
 
     /// The bucket, and the clock that it is to go by.
-    pub(crate) fn build_bucket<M>(self) -> Result<(Bucket<M>, Clock), QuotaError> {
+    pub(crate) fn build_bucket<M: Mode>(self) -> Result<(Bucket<M>, Clock), QuotaError> {
         let quota = self.quota;
         let burst = quota.burst_units();
         let initial = self.initial.unwrap_or(burst);
@@ -225,32 +230,25 @@ impl TokenBucketBuilder {
             return Err(QuotaError::aligned_without_interval());
         }
         let clock = self.clock.unwrap_or_default();
-        let bucket = Bucket::new(quota, self.default_burst);
         let aligned_ns = self.alignment.begins_ns(&clock);
         let now_ns = clock.latest().as_nanos();
-        {
-            let mut ledger = bucket.ledger.lock();
-            ledger.refill = self.refill;
-            ledger.aligned_ns = aligned_ns;
-            ledger.max_debt = self.max_debt;
-            bucket.word.reconfigure(|default, _| {
-                let mut parameters = ledger.parameters(&quota, now_ns);
-                parameters.epoch = default.epoch;
-                // The first interval counts as a whole one, whatever part of it is over.
-                parameters.credited_ns = match parameters.grid_ns {
-                    Some(first_end_ns) if now_ns < first_end_ns => BEFORE_ORIGIN,
-                    _ => 0,
-                };
-                let missing = parameters.ticks(burst - initial);
-                let tat = match missing {
-                    // Full, whatever the time is, as the default is.
-                    0 => 0,
-                    missing => parameters.now_ticks(now_ns) + missing,
-                };
-                parameters.layout = parameters.layout_for(now_ns, tat);
-                (parameters, tat, ())
-            });
-        }
+        let mut ledger = Ledger::new(quota, self.default_burst);
+        ledger.refill = self.refill;
+        ledger.aligned_ns = aligned_ns;
+        ledger.max_debt = self.max_debt;
+        let mut parameters = ledger.parameters(&quota, now_ns);
+        // The first interval counts as a whole one, whatever part of it is over.
+        parameters.credited_ns = match parameters.grid_ns {
+            Some(first_end_ns) if now_ns < first_end_ns => BEFORE_ORIGIN,
+            _ => 0,
+        };
+        let tat = match parameters.ticks(burst - initial) {
+            // Full, whatever the time is, as the default is.
+            0 => 0,
+            missing => parameters.now_ticks(now_ns) + missing,
+        };
+        parameters.layout = parameters.layout_for(now_ns, tat);
+        let bucket = Bucket::built(parameters, tat, ledger, self.drain_up_to);
         Ok((bucket, clock))
     }
 }
