@@ -76,7 +76,7 @@ use spin as lock;
 ))]
 use std::sync as lock;
 
-/// A value that is made when it is first asked for. Shuttle does not explore the making; loom does.
+/// A value that is made when it is first asked for. Shuttle does not explore the making, and loom only where a model asks for it.
 #[derive(Debug)]
 pub(crate) struct Lazy<T>(once::Once<T>);
 
@@ -90,10 +90,14 @@ use modelled as once;
 use spin as once;
 
 impl<T> Lazy<T> {
-    const_unless_loom! {
-        pub(crate) const fn new() -> Self {
-            Self(once::Once::new())
-        }
+    pub(crate) const fn new() -> Self {
+        Self(once::Once::new())
+    }
+
+    /// One whose making loom explores.
+    #[cfg(all(test, flowgate_loom))]
+    pub(crate) fn explored() -> Self {
+        Self(once::Once::explored())
     }
 
     /// What has been made.
@@ -137,29 +141,46 @@ pub(crate) use const_unless_loom;
 #[cfg(flowgate_loom)]
 mod modelled {
     use super::Ordering;
+    use loom::sync::Mutex;
+    use loom::sync::atomic::AtomicBool;
     use std::sync::OnceLock;
 
-    /// Publishes with Release, and is read with Acquire, as the standard one.
+    /// The standard one, or where the making is explored, one that publishes with Release and is read with Acquire as that.
     #[derive(Debug)]
     pub(crate) struct Once<T> {
         value: OnceLock<T>,
-        is_made: loom::sync::atomic::AtomicBool,
-        making: loom::sync::Mutex<()>,
+        making: Option<Making>,
+    }
+
+    #[derive(Debug)]
+    struct Making {
+        is_made: AtomicBool,
+        lock: Mutex<()>,
     }
 
     impl<T> Once<T> {
-        pub(crate) fn new() -> Self {
+        pub(crate) const fn new() -> Self {
             Self {
                 value: OnceLock::new(),
-                is_made: loom::sync::atomic::AtomicBool::new(false),
-                making: loom::sync::Mutex::new(()),
+                making: None,
+            }
+        }
+
+        #[cfg(test)]
+        pub(crate) fn explored() -> Self {
+            Self {
+                value: OnceLock::new(),
+                making: Some(Making {
+                    is_made: AtomicBool::new(false),
+                    lock: Mutex::new(()),
+                }),
             }
         }
 
         pub(crate) fn get(&self) -> Option<&T> {
-            match self.is_made.load(Ordering::Acquire) {
-                true => self.value.get(),
-                false => None,
+            match &self.making {
+                Some(making) if !making.is_made.load(Ordering::Acquire) => None,
+                _ => self.value.get(),
             }
         }
 
@@ -172,16 +193,19 @@ mod modelled {
         }
 
         pub(crate) fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
+            let Some(making) = &self.making else {
+                return self.value.get_or_init(make);
+            };
             if let Some(value) = self.get() {
                 return value;
             }
-            let making = self
-                .making
+            let lock = making
+                .lock
                 .lock()
                 .expect("no model panics while it holds this");
             let value = self.value.get_or_init(make);
-            self.is_made.store(true, Ordering::Release);
-            drop(making);
+            making.is_made.store(true, Ordering::Release);
+            drop(lock);
             value
         }
     }

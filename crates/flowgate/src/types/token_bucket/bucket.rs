@@ -74,7 +74,11 @@ impl<M: Mode> Bucket<M> {
         pub(crate) const fn new(quota: Quota) -> Self {
             let quota = quota.with_default_burst(M::DEFAULT_BURST);
             let parameters = Parameters::new(&quota, super::refund_log::default_debt(&quota));
-            Self::over(Word::new(parameters), quota)
+            let bucket = Self::over(Word::new(parameters), quota);
+            // Loom does not explore the making.
+            #[cfg(flowgate_loom)]
+            bucket.log();
+            bucket
         }
     }
 
@@ -98,7 +102,8 @@ impl<M: Mode> Bucket<M> {
         drain_up_to: u64,
     ) -> Self {
         let bucket = Self::over(Word::built(parameters, tat), ledger.quota);
-        if drain_up_to != 1 || !ledger.is_default::<M>() {
+        // Loom does not explore the making.
+        if cfg!(flowgate_loom) || drain_up_to != 1 || !ledger.is_default::<M>() {
             bucket
                 .log
                 .get_or_make(|| Box::new(RefundLog::new(ledger, drain_up_to)));
