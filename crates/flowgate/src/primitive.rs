@@ -76,14 +76,16 @@ use spin as lock;
 ))]
 use std::sync as lock;
 
-/// A value that is made when it is first asked for. Neither loom nor shuttle explores the making.
+/// A value that is made when it is first asked for. Shuttle does not explore the making, and loom only where a model asks for it.
 #[derive(Debug)]
 pub(crate) struct Lazy<T>(once::Once<T>);
 
-#[cfg(any(feature = "std", flowgate_loom, flowgate_shuttle))]
+#[cfg(all(any(feature = "std", flowgate_shuttle), not(flowgate_loom)))]
 mod once {
     pub(super) use std::sync::OnceLock as Once;
 }
+#[cfg(flowgate_loom)]
+use modelled as once;
 #[cfg(not(any(feature = "std", flowgate_loom, flowgate_shuttle)))]
 use spin as once;
 
@@ -92,9 +94,20 @@ impl<T> Lazy<T> {
         Self(once::Once::new())
     }
 
+    /// One whose making loom explores.
+    #[cfg(all(test, flowgate_loom))]
+    pub(crate) fn explored() -> Self {
+        Self(once::Once::explored())
+    }
+
     /// What has been made.
     pub(crate) fn get(&self) -> Option<&T> {
         self.0.get()
+    }
+
+    /// What has been made, for who owns it.
+    pub(crate) fn get_mut(&mut self) -> Option<&mut T> {
+        self.0.get_mut()
     }
 
     /// What has been made, which can then be made anew.
@@ -128,6 +141,74 @@ pub(crate) use const_unless_loom;
 #[cfg(flowgate_loom)]
 mod modelled {
     use super::Ordering;
+    use loom::sync::Mutex;
+    use loom::sync::atomic::AtomicBool;
+    use std::sync::OnceLock;
+
+    /// The standard one, or where the making is explored, one that publishes with Release and is read with Acquire as that.
+    #[derive(Debug)]
+    pub(crate) struct Once<T> {
+        value: OnceLock<T>,
+        making: Option<Making>,
+    }
+
+    #[derive(Debug)]
+    struct Making {
+        is_made: AtomicBool,
+        lock: Mutex<()>,
+    }
+
+    impl<T> Once<T> {
+        pub(crate) const fn new() -> Self {
+            Self {
+                value: OnceLock::new(),
+                making: None,
+            }
+        }
+
+        #[cfg(test)]
+        pub(crate) fn explored() -> Self {
+            Self {
+                value: OnceLock::new(),
+                making: Some(Making {
+                    is_made: AtomicBool::new(false),
+                    lock: Mutex::new(()),
+                }),
+            }
+        }
+
+        pub(crate) fn get(&self) -> Option<&T> {
+            match &self.making {
+                Some(making) if !making.is_made.load(Ordering::Acquire) => None,
+                _ => self.value.get(),
+            }
+        }
+
+        pub(crate) fn get_mut(&mut self) -> Option<&mut T> {
+            self.value.get_mut()
+        }
+
+        pub(crate) fn into_inner(self) -> Option<T> {
+            self.value.into_inner()
+        }
+
+        pub(crate) fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
+            let Some(making) = &self.making else {
+                return self.value.get_or_init(make);
+            };
+            if let Some(value) = self.get() {
+                return value;
+            }
+            let lock = making
+                .lock
+                .lock()
+                .expect("no model panics while it holds this");
+            let value = self.value.get_or_init(make);
+            making.is_made.store(true, Ordering::Release);
+            drop(lock);
+            value
+        }
+    }
 
     #[derive(Debug)]
     pub(crate) struct AtomicU128(loom::sync::Mutex<u128>);

@@ -64,7 +64,9 @@ use engine::{Engine, Refunds, Request, Requotas, Reserves};
 /// assert!(limiter.try_acquire().is_ok());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[repr(C, align(64))]
 pub struct RateLimiter<E> {
+    /// First, so that the state begins a cache line.
     pub(crate) engine: E,
     pub(crate) clock: Clock,
     pub(crate) queue: Queue,

@@ -24,7 +24,7 @@ const MAX_PLACES: u32 = 18;
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whole = (Amount(self.count, self.measure), Period(self.period_ns));
-        match self.burst {
+        match self.burst_as_given() {
             Burst::Set(burst) => {
                 write!(
                     f,

@@ -121,9 +121,11 @@ const DAY: u64 = 24 * HOUR;
 pub struct Quota {
     count: u64,
     period_ns: u64,
-    burst: Burst,
+    /// With `is_burst_set`, a [`Burst`]: apart from each other, so that every limiter is 8 bytes smaller.
+    burst_tokens: u64,
     scale: u64,
     measure: Measure,
+    is_burst_set: bool,
 }
 
 /// The most tokens at once. It makes a difference who says so: some limiters take another burst than
@@ -384,7 +386,7 @@ impl Quota {
         QuotaError::wrap(Self::checked(
             self.count,
             self.period_ns,
-            self.burst,
+            self.burst_as_given(),
             units,
             self.measure,
         ))
@@ -437,7 +439,7 @@ impl Quota {
     /// ```
     #[must_use]
     pub const fn max_burst(&self) -> u64 {
-        self.burst.tokens()
+        self.burst_tokens
     }
 
     /// The burst if one was set, by [`burst`](Quota::burst), [`burst_for`](Quota::burst_for) or in the text.
@@ -452,7 +454,7 @@ impl Quota {
     /// ```
     #[must_use]
     pub const fn explicit_burst(&self) -> Option<u64> {
-        match self.burst {
+        match self.burst_as_given() {
             Burst::Implied(_) => None,
             Burst::Set(tokens) => Some(tokens),
         }

@@ -62,9 +62,10 @@ impl Quota {
         Ok(Self {
             count,
             period_ns,
-            burst,
+            burst_tokens: burst.tokens(),
             scale,
             measure,
+            is_burst_set: matches!(burst, Burst::Set(_)),
         })
     }
 

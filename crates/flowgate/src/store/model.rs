@@ -88,6 +88,34 @@ fn explore<T>(
     });
 }
 
+/// One version, which is overwritten while its generation is still current.
+struct Alone {
+    announced: AtomicU64,
+    parameters: Version<3>,
+}
+
+impl Alone {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            announced: AtomicU64::new(0),
+            parameters: Version::new(0, &words(0)),
+        })
+    }
+
+    fn change(&self, to: u64) {
+        self.parameters.fill(to << SHIFT, &words(to));
+        self.announced.store(to << SHIFT, Ordering::Release);
+    }
+
+    fn read(&self) {
+        let announced = self.announced.load(Ordering::Acquire);
+        let read = self.parameters.all_words();
+        if self.parameters.tag() == announced {
+            assert_eq!(read, words(announced >> SHIFT), "mixed words");
+        }
+    }
+}
+
 fn change_twice(model: &Model) {
     model.change(1);
     model.change(2);
@@ -172,6 +200,24 @@ fn a_seqlock_returns_words_that_were_stored_together() {
             }
         },
     );
+}
+
+#[test]
+fn c1_c2_words_in_one_version_are_accepted_only_if_they_belong_to_the_announced_generation() {
+    explore(Alone::new, Alone::read, |model| {
+        model.change(1);
+        model.change(2);
+    });
+}
+
+/// The canary: the same exploration finds a writer that gives up a change by putting back the words that are current.
+#[test]
+#[should_panic(expected = "mixed words")]
+fn a_tag_that_comes_back_is_caught() {
+    explore(Alone::new, Alone::read, |model| {
+        model.parameters.fill(1 << SHIFT, &words(1));
+        model.parameters.fill(0, &words(0));
+    });
 }
 
 /// The canary: the same exploration finds a reader that looks at the tag first.

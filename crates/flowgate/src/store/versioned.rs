@@ -23,7 +23,8 @@
 //!   has loaded that word with Acquire therefore also loads that tag, or a later one.
 //!
 //! Before the writer announces a generation it may fill its version again, with other words. No reader
-//! looks for that tag yet.
+//! looks for that tag yet. It must not store a tag that has been announced before: a reader that has loaded a newer
+//! word might load that tag after it.
 //!
 //! No fence is needed. The reader may load only some of the words, and may compute with them before it
 //! loads the tag, as long as the computation cannot panic on mixed words.
@@ -35,11 +36,15 @@
 //!
 //! | type | announcement | during a change | used by |
 //! |---|---|---|---|
-//! | [`Versioned`] | a word of the caller's | readers use the current version | `word`, `cell`, `keyed` |
+//! | [`Versioned`] | a word of the caller's | readers use the current version | `word` (`cold`), `cell`, `keyed` |
+//! | [`Version`] | a word of the caller's | readers find another tag | `word` (`hot`) |
 //! | `Seqlock` | the tag itself | readers get `None` | the TSC clock |
 //!
 //! [`Versioned`] has two versions. The writer fills the one that is not current, so a mismatch means that
-//! the generation has changed since the reader learned it. `Seqlock` has one version, and an odd tag
+//! the generation has changed since the reader learned it. A `Version` alone is overwritten while its generation is
+//! still current, so until the next one is announced, its readers have to go another way. The writer then has to announce
+//! a generation, even if its change comes to nothing: the tag of the current one must not come back.
+//! `Seqlock` has one version, and an odd tag
 //! while the writer stores the words. It exists for the clock: to choose between two versions would take
 //! two more instructions in every reading, of 24, and a reading that meets a change has another way to go.
 
@@ -54,7 +59,7 @@ pub(crate) struct Version<const N: usize> {
 
 impl<const N: usize> Version<N> {
     const_unless_loom! {
-        pub(super) const fn new(tag: u64, words: &[u64; N]) -> Self {
+        pub(crate) const fn new(tag: u64, words: &[u64; N]) -> Self {
             Self {
                 tag: AtomicU64::new(tag),
                 words: atomics(words),
@@ -88,7 +93,7 @@ impl<const N: usize> Version<N> {
     }
 
     #[inline(always)]
-    pub(super) fn fill(&self, tag: u64, words: &[u64; N]) {
+    pub(crate) fn fill(&self, tag: u64, words: &[u64; N]) {
         self.tag.store(tag, Ordering::Release);
         for (stored, &word) in self.words.iter().zip(words) {
             stored.store(word, Ordering::Release);

@@ -68,7 +68,7 @@ impl LeakyBucket {
         #[cfg(feature = "std")]
         #[must_use]
         pub const fn new(quota: Quota) -> Self {
-            Self::over(Bucket::new(quota, Some(1)), Clock::system())
+            Self::over(Bucket::new(quota), Clock::system())
         }
     }
 
@@ -218,7 +218,6 @@ impl Build for Bucket<Drops> {
         };
         bucket.quota = bucket.quota.try_burst(burst)?;
         bucket.default_burst = Some(burst);
-        let mut bucket = bucket.bucket(clock)?;
         bucket.drain_up_to = match drain {
             Drain::Constant => 1,
             Drain::Proportional { up_to: 0 } => {
@@ -226,7 +225,7 @@ impl Build for Bucket<Drops> {
             }
             Drain::Proportional { up_to } => up_to,
         };
-        Ok(bucket)
+        bucket.bucket(clock)
     }
 }
 

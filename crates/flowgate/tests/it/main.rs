@@ -16,7 +16,7 @@
 //! | `companions` | what stands on limiters: streams, bytes, counts, sampling, sizing; examples | C1 C5 |
 //!
 //! All of them run in one process. A test that needs a process of its own is a file beside this folder
-//! (`keyed_allocations`: C9, `keyed_memory`: C7, `fork`: waits in a child process).
+//! (`allocations`: C9, `keyed_memory`: C7, `fork`: waits in a child process).
 
 mod effort;
 

@@ -19,7 +19,7 @@ const GRID_NS: usize = 8;
 const EPOCH: usize = 9;
 const SINCE_NS: usize = 10;
 const NARROW_SPAN_NS: usize = 11;
-pub(super) const HANDFUL_UNITS: usize = 12;
+const HANDFUL_UNITS: usize = 12;
 /// [`NARROW`], [`WIDE`] or [`SHARED`].
 const LAYOUT: usize = 13;
 const BASE_NS: usize = 14;
@@ -60,8 +60,7 @@ pub(super) const fn words(parameters: &Parameters) -> [u64; WORDS] {
 
 /// Returns the parameters, which may be mixed until the caller has compared the tag.
 ///
-/// Words that `R` does not use are not loaded, nor is [`HANDFUL_UNITS`], which only [`Layout::Wide`] and
-/// [`Layout::Shared`] use.
+/// Words that `R` or the layout does not use are not loaded.
 #[inline(always)]
 pub(super) fn parameters<R: Rule>(version: &Version) -> Parameters {
     let of_window = |index| match R::HAS_WINDOWS {
@@ -77,6 +76,13 @@ pub(super) fn parameters<R: Rule>(version: &Version) -> Parameters {
     let (credited_ns, grid_ns) = match interval_ns {
         0 if !R::HAS_WINDOWS => (0, NO_GRID),
         _ => (of_bucket(CREDITED_NS), version.word(GRID_NS)),
+    };
+    let layout = match version.word(LAYOUT) {
+        NARROW => Layout::Narrow {
+            base_ns: version.word(BASE_NS),
+        },
+        SHARED => Layout::Shared,
+        _ => Layout::Wide,
     };
     Parameters {
         ticks_per_ns: version.word(TICKS_PER_NS),
@@ -94,13 +100,10 @@ pub(super) fn parameters<R: Rule>(version: &Version) -> Parameters {
         epoch: of_bucket(EPOCH),
         since_ns: version.word(SINCE_NS),
         narrow_span_ns: version.word(NARROW_SPAN_NS),
-        handful_units: 0,
-        layout: match version.word(LAYOUT) {
-            NARROW => Layout::Narrow {
-                base_ns: version.word(BASE_NS),
-            },
-            SHARED => Layout::Shared,
-            _ => Layout::Wide,
+        handful_units: match layout {
+            Layout::Narrow { .. } => 0,
+            Layout::Wide | Layout::Shared => version.word(HANDFUL_UNITS),
         },
+        layout,
     }
 }

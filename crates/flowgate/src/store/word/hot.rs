@@ -1,6 +1,6 @@
 //! The words that the 64-bit step goes by, already multiplied for it.
 //!
-//! They are next to the 64-bit state, so that a decision loads no more than two cache lines.
+//! They are next to the 64-bit state, in one version, so that a decision loads one cache line of the limiter, and the clock.
 
 use super::layout::Narrow;
 use super::parameters::{Layout, Parameters};

@@ -12,10 +12,14 @@
 //!
 //! # Changing the parameters
 //!
-//! The word announces the generation of the current parameters, which are [`Versioned`]. A change holds
-//! `config`, fills the versions that are not current, and swaps the word for one of the next generation
+//! The word announces the generation of the current parameters ([`versioned`](super::versioned)). A change holds
+//! `config`, stores the parameters of the next generation, and swaps the word for one of that generation
 //! with the state re-expressed. A decision commits only if its parameters are still current. A
 //! refusal commits nothing; it only needs parameters of one generation.
+//!
+//! The 64-bit step has its parameters in `hot`, beside the word and in one version. From the moment when a change overwrites
+//! them until it swaps the word, decisions find another tag and take the other way, `take_slowly`. That goes by `cold`, which
+//! has two versions, so that those of the current generation are always whole.
 //!
 //! With the wide layout on either side there are two words to change. From the narrow one, the wide word is filled
 //! first, which nobody looks at yet. From the wide one, that is changed first, which ends all decisions of the old
@@ -23,16 +27,27 @@
 //!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
-//! | `narrow` | every decision | decisions (CAS); changes | generation in the word |
+//! | `narrow` | every decision | decisions (CAS); changes; who holds newcomers | generation in the word |
 //! | `wide` | decisions in the wide layout | those decisions (CAS); changes | generation in the word |
-//! | `hot`, `cold`, version g | decisions of generation g | the change to generation g | `config`; readers: the tag |
-//! | `config` | changes | changes | itself |
+//! | `hot` | 64-bit decisions | changes | `config`; readers: the tag |
+//! | `first` | other decisions, until `changes` are made | nobody | generation 0 |
+//! | `changes` | changes; other decisions | whoever changes something first | made once |
+//! | `Changes::cold`, version g | other decisions of generation g | the change to generation g | `config`; readers: the tag |
+//! | `Changes::config` | changes | changes | itself |
 //!
 //! A generation is told by 7 bits in the narrow word and by 14 in the wide one. A decision that is
 //! suspended between its last look at the tag and its swap, while exactly a multiple of 128 changes
 //! happen, would commit with its old parameters: one operation.
+//!
+//! # Memory
+//!
+//! Most limiters keep the parameters that they were built with. So a word has those in `first`, in a few bytes, and
+//! [`Changes`] are made at the first change: of the quota, of the layout, or of the base. A decision never makes them, unless
+//! it makes such a change itself.
 
+mod changes;
 mod cold;
+mod first;
 mod hot;
 mod intervals;
 mod layout;
@@ -52,33 +67,26 @@ pub(crate) use rule::{FixedWindow, Rule, TokenBucket};
 use shared::Stripes;
 pub(crate) use shared::{Centre, Stripe};
 
-use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering, const_unless_loom};
-use crate::store::Versioned;
+use crate::primitive::{AtomicU64, AtomicU128, Lazy, Ordering, const_unless_loom};
 use crate::verdict::Denied;
+use alloc::boxed::Box;
+use changes::{Changes, Config};
 use core::marker::PhantomData;
+use first::First;
 use layout::{Narrow, Shared, Wide};
 use past::{Behind, Past};
 
 /// The state of a limiter that decides by `R`; see the module.
 #[derive(Debug)]
-#[repr(C, align(64))]
+#[repr(C)]
 pub(crate) struct Word<R> {
     narrow: AtomicU64,
-    hot: Versioned<{ hot::WORDS }, { Narrow::GENERATION_SHIFT }>,
-    cold: Versioned<{ cold::WORDS }, { Narrow::GENERATION_SHIFT }>,
+    /// Up to here it is one cache line.
+    hot: hot::Version,
     wide: AtomicU128,
-    config: Lock<Config>,
-    stripes: Option<Stripes>,
+    first: First,
+    changes: Lazy<Box<Changes>>,
     rule: PhantomData<R>,
-}
-
-/// What is in force, for those who change it.
-#[derive(Debug)]
-struct Config {
-    generation: u64,
-    parameters: Parameters,
-    /// For times before [`Parameters::since_ns`]; none while that is 0.
-    past: Option<Past>,
 }
 
 /// The state and the parameters in force, seen at one instant.
@@ -135,18 +143,48 @@ impl Terms {
 
 impl<R: Rule> Word<R> {
     const_unless_loom! {
-        /// Full at any time; a window in which nothing has been counted.
+        /// Full at any time; a window in which nothing has been counted. The parameters are plain ([`First`]).
         pub(crate) const fn new(parameters: Parameters) -> Self {
-            Self {
+            let word = Self {
                 narrow: AtomicU64::new(Narrow::pack(0, 0, false)),
-                hot: Versioned::new(&hot::words(&parameters)),
-                cold: Versioned::new(&cold::words(&parameters)),
+                hot: hot::Version::new(0, &hot::words(&parameters)),
                 wide: AtomicU128::new(Wide::pack(0, 0)),
-                config: Lock::new(Config { generation: 0, parameters, past: None }),
-                stripes: None,
+                first: First::new(&parameters),
+                changes: Lazy::new(),
                 rule: PhantomData,
-            }
+            };
+            // One model explores the making; it would take all others longer.
+            #[cfg(flowgate_loom)]
+            word.changes();
+            word
         }
+    }
+
+    /// In `state`, with any parameters.
+    pub(crate) fn built(parameters: Parameters, state: u128) -> Self {
+        let word = Self::new(parameters);
+        if !First::is_all_of(&parameters) {
+            word.reconfigure(|_, _| (parameters, state, ()));
+            return word;
+        }
+        // Nobody else has it yet.
+        let narrow = match parameters.layout {
+            Layout::Narrow { .. } => Narrow::pack(state, 0, false),
+            Layout::Wide | Layout::Shared => Narrow::pack(0, 0, false),
+        };
+        word.narrow.store(narrow, Ordering::Relaxed);
+        word.wide.store(Wide::pack(state, 0), Ordering::Relaxed);
+        word
+    }
+
+    /// Returns what a change of the parameters needs.
+    fn changes(&self) -> &Changes {
+        let make = || Box::new(Changes::new(self.first.parameters::<R>()));
+        self.changes.get_or_make(make)
+    }
+
+    fn stripes(&self) -> Option<&Stripes> {
+        self.changes.get()?.stripes.as_ref()
     }
 
     /// Takes one token; asks at the `door` while newcomers are held.
@@ -185,14 +223,11 @@ impl<R: Rule> Word<R> {
 
     /// Has newcomers ask at the door from now on, or no longer.
     pub(crate) fn hold(&self, held: bool) {
-        // In the wide layouts, its holder alone writes the narrow word.
-        let config = self.config.lock();
         if held {
             self.narrow.fetch_or(Narrow::HELD, Ordering::AcqRel);
         } else {
             self.narrow.fetch_and(!Narrow::HELD, Ordering::AcqRel);
         }
-        drop(config);
         if held {
             self.close_stripes();
         }
@@ -263,7 +298,7 @@ impl<R: Rule> Word<R> {
         now_ns: u64,
         cost: impl Fn(&hot::Version) -> Option<u64>,
     ) -> Option<Terms> {
-        let hot = self.hot.of(word);
+        let hot = &self.hot;
         let elapsed_ns = now_ns.wrapping_sub(hot.word(hot::BASE_NS));
         let span_ns = hot.word(hot::SPAN_NS);
         let burst = hot.word(hot::BURST_TICKS);
@@ -360,11 +395,12 @@ impl<R: Rule> Word<R> {
             Step::Stay(told) => return Some(told),
             Step::Move(state, told) => (state, told),
         };
-        let mut config = self.config.lock();
+        let changes = self.changes();
+        let mut config = changes.config.lock();
         // Each admission at such a time begins a generation: others have not taken any since.
         let is_seen = |current| current == stored;
         if config.generation != view.generation()
-            || !self.relocate_in(&mut config, &view, state, is_seen)
+            || !self.relocate_in(changes, &mut config, &view, state, is_seen)
         {
             return None;
         }
@@ -427,7 +463,7 @@ impl<R: Rule> Word<R> {
     #[cold]
     #[inline(never)]
     fn behind(&self, now_ns: u64, generation: u64) -> Option<Behind> {
-        let config = self.config.lock();
+        let config = self.changes().config.lock();
         let past = config.past.filter(|_| config.generation == generation)?;
         Some(Behind::new::<R>(now_ns, past, config.parameters))
     }
@@ -436,12 +472,28 @@ impl<R: Rule> Word<R> {
     pub(crate) fn units_per_token(&self) -> u64 {
         loop {
             let word = self.narrow.load(Ordering::Acquire);
-            let cold = self.cold.of(word);
+            let Some(changes) = self.changes.get() else {
+                return self.first.units_per_token();
+            };
+            let cold = changes.cold.of(word);
             let units = cold.word(cold::UNITS_PER_TOKEN);
             if Narrow::is_of(word, cold.tag()) {
                 return units;
             }
         }
+    }
+
+    /// The parameters of the generation that `word` announces, and its tag; none if it is not current any longer.
+    #[inline(always)]
+    fn parameters(&self, word: u64) -> Option<(Parameters, u64)> {
+        let Some(changes) = self.changes.get() else {
+            // They are made before the word of any other generation.
+            return Some((self.first.parameters::<R>(), 0));
+        };
+        let cold = changes.cold.of(word);
+        let parameters = cold::parameters::<R>(cold);
+        let tag = cold.tag();
+        Narrow::is_of(word, tag).then_some((parameters, tag))
     }
 
     /// State and parameters of one generation. By a time before the last change of quota, nothing is to be decided by it.
@@ -450,12 +502,9 @@ impl<R: Rule> Word<R> {
     pub(crate) fn view(&self, now_ns: u64) -> View<'static> {
         loop {
             let word = self.narrow.load(Ordering::Acquire);
-            let cold = self.cold.of(word);
-            let mut parameters = cold::parameters::<R>(cold);
-            let tag = cold.tag();
-            if !Narrow::is_of(word, tag) {
+            let Some((parameters, tag)) = self.parameters(word) else {
                 continue;
-            }
+            };
             let generation = tag >> 1;
             let (state, raw) = match parameters.layout {
                 Layout::Narrow { base_ns } => {
@@ -463,7 +512,6 @@ impl<R: Rule> Word<R> {
                     (state, Raw::Narrow { word, generation })
                 }
                 Layout::Wide => {
-                    parameters.handful_units = cold.word(cold::HANDFUL_UNITS);
                     let word = self.wide.load(Ordering::Acquire);
                     if !Wide::is_of(word, tag) {
                         self.await_change();
@@ -472,7 +520,6 @@ impl<R: Rule> Word<R> {
                     (Wide::state(word), Raw::Wide { word, generation })
                 }
                 Layout::Shared => {
-                    parameters.handful_units = cold.word(cold::HANDFUL_UNITS);
                     let Some(word) = self.word_with_nothing_issued(tag) else {
                         continue;
                     };
@@ -535,11 +582,21 @@ impl<R: Rule> Word<R> {
     /// `change` gets those in force and the state, and may run several times.
     pub(crate) fn reconfigure<T>(
         &self,
+        change: impl FnMut(&Parameters, u128) -> (Parameters, u128, T),
+    ) -> T {
+        let changes = self.changes();
+        self.reconfigure_in(changes, &mut changes.config.lock(), change)
+    }
+
+    /// The same, for who has the lock of `config`.
+    fn reconfigure_in<T>(
+        &self,
+        changes: &Changes,
+        config: &mut Config,
         mut change: impl FnMut(&Parameters, u128) -> (Parameters, u128, T),
     ) -> T {
-        let mut config = self.config.lock();
         loop {
-            let told = self.try_reconfigure(&mut config, |old, state| Some(change(old, state)));
+            let told = self.try_reconfigure(changes, config, |old, state| Some(change(old, state)));
             if let Some(told) = told {
                 return told;
             }
@@ -548,11 +605,12 @@ impl<R: Rule> Word<R> {
 
     /// Makes `state` the state in the layout that suits it, if the state is still what `view` saw.
     fn relocate(&self, view: &View<'_>, generation: u64, state: u128) -> bool {
-        let mut config = self.config.lock();
+        let changes = self.changes();
+        let mut config = changes.config.lock();
         if config.generation != generation {
             return false;
         }
-        self.relocate_in(&mut config, view, state, |current| {
+        self.relocate_in(changes, &mut config, view, state, |current| {
             let seen = match view.behind {
                 None => current,
                 Some(behind) => behind.seen(current),
@@ -564,15 +622,20 @@ impl<R: Rule> Word<R> {
     /// The same, of the generation of `view`, if `is_seen` of the current state.
     fn relocate_in(
         &self,
+        changes: &Changes,
         config: &mut Config,
         view: &View<'_>,
         state: u128,
         is_seen: impl FnOnce(u128) -> bool,
     ) -> bool {
-        let moved = self.try_reconfigure(config, |old, current| {
+        let moved = self.try_reconfigure(changes, config, |old, current| {
             let layout = old.layout_for(view.now_ns, state);
             is_seen(current).then_some((Parameters { layout, ..*old }, state, ()))
         });
+        if moved.is_none() && self.hot.tag() != config.generation << Narrow::GENERATION_SHIFT {
+            // The hot words are of a generation that did not come. It comes now, with the current parameters.
+            self.reconfigure_in(changes, config, |old, current| (*old, current, ()));
+        }
         moved.is_some()
     }
 
@@ -580,6 +643,7 @@ impl<R: Rule> Word<R> {
     /// them, or if a decision came in between.
     fn try_reconfigure<T>(
         &self,
+        changes: &Changes,
         config: &mut Config,
         change: impl FnOnce(&Parameters, u128) -> Option<(Parameters, u128, T)>,
     ) -> Option<T> {
@@ -592,7 +656,7 @@ impl<R: Rule> Word<R> {
             Layout::Narrow { base_ns } => old.ticks_in(base_ns) + Narrow::state(narrow),
             Layout::Wide => Wide::state(wide),
             Layout::Shared => {
-                if self.stripes.is_some() {
+                if changes.stripes.is_some() {
                     wide = self.word_with_nothing_issued(config.generation << 1)?;
                 }
                 Shared::of(wide).state
@@ -601,7 +665,7 @@ impl<R: Rule> Word<R> {
         let held = Narrow::is_held(narrow);
         let state_before = state;
         let (mut new, state, told) = change(old, state)?;
-        if let Some(stripes) = &self.stripes {
+        if let Some(stripes) = &changes.stripes {
             new = new.shared(stripes.len(), state);
             stripes.tokens_may_be(new.units_per_token);
         }
@@ -610,7 +674,7 @@ impl<R: Rule> Word<R> {
         }
         let tag = generation << Narrow::GENERATION_SHIFT;
         self.hot.fill(tag, &hot::words(&new));
-        self.cold.fill(tag, &cold::words(&new));
+        changes.cold.fill(tag, &cold::words(&new));
 
         let new_narrow = match new.layout {
             Layout::Narrow { base_ns } => {
@@ -636,8 +700,7 @@ impl<R: Rule> Word<R> {
                 self.wide
                     .compare_exchange_weak(wide, new_wide, success, failure)
                     .ok()?;
-                // In the wide layout only the holder of `config` writes the narrow word.
-                self.narrow.store(new_narrow, Ordering::Release);
+                self.put_narrow(narrow, new_narrow);
             }
         }
         let past = match new.since_ns {
@@ -650,13 +713,28 @@ impl<R: Rule> Word<R> {
             parameters: new,
             past,
         };
-        self.has_changed();
+        if let Some(stripes) = &changes.stripes {
+            stripes.forget_dryness();
+        }
         Some(told)
+    }
+
+    /// Puts `new` in the place of `word`. Only whether newcomers are held may change meanwhile, and stays as it is then.
+    fn put_narrow(&self, mut word: u64, new: u64) {
+        let (success, failure) = (Ordering::Release, Ordering::Relaxed);
+        while let Err(current) = self.narrow.compare_exchange_weak(
+            word,
+            new & !Narrow::HELD | word & Narrow::HELD,
+            success,
+            failure,
+        ) {
+            word = current;
+        }
     }
 
     /// Has the stripes, if there are any, forget what they know of the centre.
     fn has_changed(&self) -> bool {
-        if let Some(stripes) = &self.stripes {
+        if let Some(stripes) = self.stripes() {
             stripes.forget_dryness();
         }
         true
@@ -665,7 +743,7 @@ impl<R: Rule> Word<R> {
     /// Until the change that is under way has ended.
     #[cold]
     fn await_change(&self) {
-        drop(self.config.lock());
+        drop(self.changes().config.lock());
     }
 }
 
@@ -741,7 +819,7 @@ impl Word<FixedWindow> {
     fn take_of_window(&self, cost: impl Fn(&hot::Version) -> Option<u64>) -> bool {
         let mut word = self.narrow.load(Ordering::Acquire);
         loop {
-            let hot = self.hot.of(word);
+            let hot = &self.hot;
             let limit = hot.word(hot::BURST_TICKS);
             let cost = cost(hot);
             let ticks_per_ns = hot.word(hot::TICKS_PER_NS);

@@ -1,9 +1,7 @@
-use super::{Settings, Windows, change, count_bits};
+use super::{Settings, Windows};
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::builder::{Build, Builder};
-use crate::primitive::Lock;
 use crate::quota::{Quota, QuotaError};
-use crate::store::word::Word;
 use crate::types::fixed_window::alignment::Alignment;
 
 /// Settings of a [`FixedWindow`](crate::FixedWindow) other than the default ones.
@@ -45,19 +43,8 @@ impl Build for Windows {
     type Settings = BuilderSettings;
 
     fn build(built: BuilderSettings, clock: &Clock) -> Result<Self, QuotaError> {
-        let (limit, window_ns) = change::limit_of(&built.quota)?;
-        let settings = Settings {
-            kept: None,
-            rescaled_ns: None,
-            stands_in_ns: None,
-            quota: built.quota,
-            begins_ns: built.alignment.begins_ns(clock),
-        };
-        Ok(Self {
-            word: Word::new(settings.parameters(limit, window_ns, count_bits(limit))),
-            clock_free: built.clock_free,
-            settings: Lock::new(settings),
-        })
+        let settings = Settings::new(built.quota, built.alignment.begins_ns(clock));
+        Self::new(settings, built.clock_free)
     }
 }
 

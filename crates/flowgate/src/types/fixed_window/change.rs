@@ -13,7 +13,7 @@ impl Windows {
         change: impl FnOnce(Settings) -> Settings,
         now_ns: impl Fn() -> u64,
     ) -> Result<(), QuotaError> {
-        let mut settings = self.settings.lock();
+        let mut settings = self.settings().lock();
         let new = change(*settings);
         let (limit, window_ns) = limit_of(&new.quota)?;
         let (kept, rescaled_ns, stands_in_ns) = self.word.reconfigure(|old, state| {

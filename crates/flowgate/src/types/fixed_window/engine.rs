@@ -1,6 +1,6 @@
 //! The windows as an engine.
 
-use super::{Settings, Windows};
+use super::{Kept, Settings, Windows};
 use crate::algorithm::fixed_window;
 use crate::limiter::Snapshot;
 use crate::limiter::engine::{Amount, Capabilities, Engine, Refunds, Request, Requotas, Times};
@@ -119,14 +119,14 @@ impl Engine for Windows {
     /// Takes them off the count if they are in it: if they were counted in the newest window, and since tokens were last
     /// divided otherwise.
     fn take_back(&self, at_ns: u64, n: u64, _: &[Receipt], _: &dyn Times) {
-        let mut settings = self.settings.lock();
+        let mut settings = self.settings().lock();
         let (then_ns, seen) = (i128::from(at_ns), *settings);
         if seen.rescaled_ns.is_some_and(|ns| i128::from(ns) >= then_ns) {
             return;
         }
         self.uncount(&mut settings, at_ns, |view| {
             let end_ns = view.end_ns();
-            let began_ns = seen.began_ns(view, end_ns);
+            let began_ns = began_ns(seen.kept, view, end_ns);
             let is_in = (began_ns..end_ns as i128).contains(&then_ns);
             let is_opener = then_ns == began_ns && view.parameters.grid_ns.is_none();
             (if is_in { n } else { 0 }, is_opener)
@@ -148,14 +148,14 @@ impl Engine for Windows {
 
 impl Refunds for Windows {
     fn refund(&self, n: u64, times: &dyn Times) -> u64 {
-        let mut settings = self.settings.lock();
+        let mut settings = self.settings().lock();
         self.uncount(&mut settings, times.now_ns(), |_| (n, false))
     }
 }
 
 impl Requotas for Windows {
     fn quota(&self) -> Quota {
-        self.settings.lock().quota
+        self.current_quota()
     }
 
     fn set_quota(&self, quota: Quota, times: &dyn Times) -> Result<(), QuotaError> {
@@ -229,21 +229,19 @@ impl Windows {
         if view.is_before_change() || end_ns <= now_ns + u128::from(parameters.window_ns) {
             return Ok(state);
         }
-        match self.settings.lock().began_ns(view, end_ns) {
+        match began_ns(self.kept(), view, end_ns) {
             began_ns if began_ns <= now_ns as i128 => Ok(state),
             began_ns => Err(Denied::later(began_ns as u128 - now_ns, 1)),
         }
     }
 }
 
-impl Settings {
-    /// When the newest window began, which ends at `end_ns`.
-    fn began_ns(&self, view: &View<'_>, end_ns: u128) -> i128 {
-        match self.kept {
-            Some(kept) if kept.end_ns == end_ns => kept.began_ns,
-            // Less than 2⁶⁶.
-            _ => end_ns as i128 - i128::from(view.parameters.window_ns),
-        }
+/// When the newest window began, which ends at `end_ns`, and not where it would if it is `kept`.
+fn began_ns(kept: Option<Kept>, view: &View<'_>, end_ns: u128) -> i128 {
+    match kept {
+        Some(kept) if kept.end_ns == end_ns => kept.began_ns,
+        // Less than 2⁶⁶.
+        _ => end_ns as i128 - i128::from(view.parameters.window_ns),
     }
 }
 

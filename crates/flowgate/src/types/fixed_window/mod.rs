@@ -14,12 +14,11 @@ pub use builder::FixedWindowBuilder;
 use crate::clock::Timestamp;
 use crate::limiter::RateLimiter;
 use crate::limiter::builder::Builder;
-use crate::primitive::Lock;
-use crate::quota::Quota;
-#[cfg(feature = "std")]
-use crate::quota::QuotaError;
+use crate::primitive::{Lazy, Lock};
+use crate::quota::{Quota, QuotaError};
 use crate::store::word::{self, Parameters, Word};
 use crate::verdict::Denied;
+use alloc::boxed::Box;
 
 /// The largest limit: what fits beside an instant of the whole clock in 128 bits.
 const MAX_LIMIT: u64 = (1 << 48) - 1;
@@ -105,10 +104,15 @@ pub type FixedWindow = RateLimiter<Windows>;
 
 /// Windows one after the other, of which the open one has a count.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Windows {
+    /// First, so that the word and what most decisions go by share a cache line.
     pub(crate) word: Word<word::FixedWindow>,
     clock_free: bool,
-    settings: Lock<Settings>,
+    /// The quota until `settings` are made, and what these are made of.
+    first_quota: Quota,
+    /// See [`settings`](Self::settings).
+    settings: Lazy<Box<Lock<Settings>>>,
 }
 
 /// What the parameters in force were made of.
@@ -134,7 +138,52 @@ struct Kept {
     began_ns: i128,
 }
 
+impl Windows {
+    fn new(settings: Settings, clock_free: bool) -> Result<Self, QuotaError> {
+        let (limit, window_ns) = change::limit_of(&settings.quota)?;
+        let parameters = settings.parameters(limit, window_ns, count_bits(limit));
+        let windows = Self {
+            word: Word::built(parameters, 0),
+            clock_free,
+            first_quota: settings.quota,
+            settings: Lazy::new(),
+        };
+        if settings.begins_ns.is_some() {
+            let make = || Box::new(Lock::new(settings));
+            windows.settings.get_or_make(make);
+        }
+        Ok(windows)
+    }
+
+    /// Returns what only few windows need. It is made when they are aligned, when something is first given back, or when the
+    /// quota is first changed.
+    fn settings(&self) -> &Lock<Settings> {
+        let make = || Box::new(Lock::new(Settings::new(self.first_quota, None)));
+        self.settings.get_or_make(make)
+    }
+
+    fn current_quota(&self) -> Quota {
+        let made = self.settings.get();
+        made.map_or(self.first_quota, |settings| settings.lock().quota)
+    }
+
+    /// The last window that a change has kept beyond its time.
+    fn kept(&self) -> Option<Kept> {
+        self.settings.get()?.lock().kept
+    }
+}
+
 impl Settings {
+    const fn new(quota: Quota, begins_ns: Option<i128>) -> Self {
+        Self {
+            quota,
+            begins_ns,
+            kept: None,
+            rescaled_ns: None,
+            stands_in_ns: None,
+        }
+    }
+
     fn parameters(&self, limit: u64, window_ns: u64, count_bits: u32) -> Parameters {
         // Less than a window.
         let grid_ns = self

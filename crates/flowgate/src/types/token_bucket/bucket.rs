@@ -1,28 +1,25 @@
 //! The state of a bucket, and what is told of it.
 
-use super::refund_log::{self, Ledger};
-use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering, const_unless_loom};
+use super::refund_log::{Ledger, RefundLog};
+use crate::primitive::{AtomicU64, Lazy, Ordering, const_unless_loom};
 use crate::quota::Quota;
 use crate::store::word::{self, Parameters, Word};
+use alloc::boxed::Box;
 use core::marker::PhantomData;
 
 /// A bucket of tokens, as `M` uses it.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Bucket<M> {
+    /// First, so that the word and what most decisions go by share a cache line.
     pub(crate) word: Word<word::TokenBucket>,
     /// The latest time that a caller has supplied to decide by; see [`settled_ns`](Self::settled_ns).
     pub(super) newest_ns: AtomicU64,
-    /// See [`largest_told`](Self::largest_told).
-    largest_told: [AtomicU64; 2],
-    /// The latest time that a reservation has been told to wait for; 0: none. Raised before it is made, lowered
-    /// when the last one is cancelled.
-    pub(super) last_told_ns: AtomicU64,
-    /// Ticks ever given back out of order; written by the holder of `ledger`, after the word.
-    pub(super) given_back: AtomicU128,
-    pub(super) ledger: Lock<Ledger>,
-    /// By how much faster it may flow out to a queue that is full; 1: not at all.
-    pub(crate) drain_up_to: u64,
-    pub(super) mode: PhantomData<M>,
+    /// The quota until `log` is made, and what that is made of.
+    first_quota: Quota,
+    /// See [`log`](Self::log).
+    log: Lazy<Box<RefundLog>>,
+    mode: PhantomData<M>,
 }
 
 /// How a bucket is used.
@@ -33,6 +30,9 @@ pub trait Mode: core::fmt::Debug + Send + Sync + 'static {
     /// Whether every request may leave a debt for the next one.
     #[doc(hidden)]
     const PAYS_AFTER: bool = false;
+    /// What a quota that sets no burst stands for; none: its count.
+    #[doc(hidden)]
+    const DEFAULT_BURST: Option<u64> = None;
 }
 
 /// Tokens are there before they are taken, up to a burst.
@@ -53,6 +53,7 @@ impl Mode for Tokens {
 
 impl Mode for Drops {
     const NAME: &'static str = "LeakyBucket";
+    const DEFAULT_BURST: Option<u64> = Some(1);
 }
 
 impl Mode for Debts {
@@ -66,23 +67,48 @@ pub trait PaysBefore: Mode {}
 impl PaysBefore for Tokens {}
 impl PaysBefore for Drops {}
 
-impl<M> Bucket<M> {
+impl<M: Mode> Bucket<M> {
     const_unless_loom! {
-        /// A full bucket, for which a quota that sets no burst stands for `default_burst` tokens, or for its count.
-        pub(crate) const fn new(quota: Quota, default_burst: Option<u64>) -> Self {
-            let quota = quota.with_default_burst(default_burst);
-            let parameters = Parameters::new(&quota, refund_log::default_debt(&quota));
+        /// A full bucket.
+        #[cfg(any(feature = "std", test))]
+        pub(crate) const fn new(quota: Quota) -> Self {
+            let quota = quota.with_default_burst(M::DEFAULT_BURST);
+            let parameters = Parameters::new(&quota, super::refund_log::default_debt(&quota));
+            let bucket = Self::over(Word::new(parameters), quota);
+            // Loom does not explore the making.
+            #[cfg(flowgate_loom)]
+            bucket.log();
+            bucket
+        }
+    }
+
+    const_unless_loom! {
+        const fn over(word: Word<word::TokenBucket>, first_quota: Quota) -> Self {
             Self {
-                word: Word::new(parameters),
+                word,
                 newest_ns: AtomicU64::new(0),
-                largest_told: [AtomicU64::new(0), AtomicU64::new(0)],
-                last_told_ns: AtomicU64::new(0),
-                given_back: AtomicU128::new(0),
-                ledger: Lock::new(Ledger::new(quota, default_burst)),
-                drain_up_to: 1,
+                first_quota,
+                log: Lazy::new(),
                 mode: PhantomData,
             }
         }
+    }
+
+    /// A bucket in the state `tat`.
+    pub(super) fn built(
+        parameters: Parameters,
+        tat: u128,
+        ledger: Ledger,
+        drain_up_to: u64,
+    ) -> Self {
+        let bucket = Self::over(Word::built(parameters, tat), ledger.quota);
+        // Loom does not explore the making.
+        if cfg!(flowgate_loom) || drain_up_to != 1 || !ledger.is_default::<M>() {
+            bucket
+                .log
+                .get_or_make(|| Box::new(RefundLog::new(ledger, drain_up_to)));
+        }
+        bucket
     }
 
     /// The same bucket, used otherwise.
@@ -90,20 +116,36 @@ impl<M> Bucket<M> {
         Bucket {
             word: self.word,
             newest_ns: self.newest_ns,
-            largest_told: self.largest_told,
-            last_told_ns: self.last_told_ns,
-            given_back: self.given_back,
-            ledger: self.ledger,
-            drain_up_to: self.drain_up_to,
+            first_quota: self.first_quota,
+            log: self.log,
             mode: PhantomData,
         }
     }
 
-    /// The largest amount that a reservation has been told to wait for, in units of `epoch`, the current one or that
-    /// before. Raised before the reservation is made; lowered only where an epoch begins.
+    /// Returns what only few buckets need. It is made when something is first given back, a reservation is first told to wait, or the
+    /// quota is first changed.
     #[inline]
-    pub(super) fn largest_told(&self, epoch: u64) -> &AtomicU64 {
-        &self.largest_told[(epoch % 2) as usize]
+    pub(super) fn log(&self) -> &RefundLog {
+        self.log.get_or_make(|| {
+            let ledger = Ledger::new(self.first_quota, M::DEFAULT_BURST);
+            Box::new(RefundLog::new(ledger, 1))
+        })
+    }
+
+    /// [`log`](Self::log), if it has been made. If not, nothing has been noted there.
+    #[inline]
+    pub(super) fn made_log(&self) -> Option<&RefundLog> {
+        self.log.get().map(|log| &**log)
+    }
+
+    pub(super) fn current_quota(&self) -> Quota {
+        self.made_log()
+            .map_or(self.first_quota, |log| log.ledger.lock().quota)
+    }
+
+    /// By how much faster it may flow out to a queue that is full; 1: not at all.
+    pub(super) fn drain_up_to(&self) -> u64 {
+        self.made_log().map_or(1, |log| log.drain_up_to)
     }
 
     /// The latest time that a caller has supplied and that anything in the state `tat` was decided by, or the last change of
@@ -122,13 +164,5 @@ impl<M> Bucket<M> {
         let decided_ns = tat.div_ceil(u128::from(parameters.ticks_per_ns));
         // At most the newest.
         now_ns.max(decided_ns.min(newest_ns.into()) as u64)
-    }
-
-    /// What reservations have raised `told` to, all of those that are in a state that was read before.
-    ///
-    /// Not a load: the word moves without publishing what was written before. A reservation that raises this
-    /// afterwards learns that the word has moved on, and fails.
-    pub(super) fn seen(told: &AtomicU64) -> u64 {
-        told.fetch_max(0, Ordering::AcqRel)
     }
 }

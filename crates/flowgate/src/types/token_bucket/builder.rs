@@ -1,3 +1,5 @@
+use super::bucket::Mode;
+use super::refund_log::Ledger;
 use super::{Bucket, Tokens};
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::builder::{Build, Builder};
@@ -82,6 +84,8 @@ pub struct Settings {
     pub(crate) quota: Quota,
     /// What a quota that sets no burst stands for; none: its count.
     pub(crate) default_burst: Option<u64>,
+    /// By how much faster it may flow out to a queue that is full; 1: not at all.
+    pub(crate) drain_up_to: u64,
     pub(crate) initial: Option<u64>,
     pub(crate) refill: Refill,
     alignment: Alignment,
@@ -93,6 +97,7 @@ impl Settings {
         Self {
             quota,
             default_burst: None,
+            drain_up_to: 1,
             initial: None,
             refill: Refill::Continuous,
             alignment: Alignment::Free,
@@ -192,7 +197,7 @@ impl TokenBucketBuilder {
 
 impl Settings {
     /// The bucket, on `clock`.
-    pub(crate) fn bucket<M>(self, clock: &Clock) -> Result<Bucket<M>, QuotaError> {
+    pub(crate) fn bucket<M: Mode>(self, clock: &Clock) -> Result<Bucket<M>, QuotaError> {
         let quota = self.quota;
         let burst = quota.burst_units();
         let initial = self.initial.unwrap_or(burst);
@@ -216,32 +221,24 @@ impl Settings {
         if !matches!(self.alignment, Alignment::Free) && self.refill != Refill::Interval {
             return Err(QuotaError::aligned_without_interval());
         }
-        let bucket = Bucket::new(quota, self.default_burst);
         let aligned_ns = self.alignment.begins_ns(clock);
         let now_ns = clock.latest().as_nanos();
-        {
-            let mut ledger = bucket.ledger.lock();
-            ledger.refill = self.refill;
-            ledger.aligned_ns = aligned_ns;
-            ledger.max_debt = self.max_debt;
-            bucket.word.reconfigure(|default, _| {
-                let mut parameters = ledger.parameters(&quota, now_ns);
-                parameters.epoch = default.epoch;
-                // The first interval counts as a whole one, whatever part of it is over.
-                parameters.credited_ns = match parameters.grid_ns {
-                    Some(first_end_ns) if now_ns < first_end_ns => BEFORE_ORIGIN,
-                    _ => 0,
-                };
-                let missing = parameters.ticks(burst - initial);
-                let tat = match missing {
-                    // Full, whatever the time is, as the default is.
-                    0 => 0,
-                    missing => parameters.now_ticks(now_ns) + missing,
-                };
-                parameters.layout = parameters.layout_for(now_ns, tat);
-                (parameters, tat, ())
-            });
-        }
-        Ok(bucket)
+        let mut ledger = Ledger::new(quota, self.default_burst);
+        ledger.refill = self.refill;
+        ledger.aligned_ns = aligned_ns;
+        ledger.max_debt = self.max_debt;
+        let mut parameters = ledger.parameters(&quota, now_ns);
+        // The first interval counts as a whole one, whatever part of it is over.
+        parameters.credited_ns = match parameters.grid_ns {
+            Some(first_end_ns) if now_ns < first_end_ns => BEFORE_ORIGIN,
+            _ => 0,
+        };
+        let tat = match parameters.ticks(burst - initial) {
+            // Full, whatever the time is, as the default is.
+            0 => 0,
+            missing => parameters.now_ticks(now_ns) + missing,
+        };
+        parameters.layout = parameters.layout_for(now_ns, tat);
+        Ok(Bucket::built(parameters, tat, ledger, self.drain_up_to))
     }
 }

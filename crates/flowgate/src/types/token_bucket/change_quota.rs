@@ -3,7 +3,7 @@
 use super::Refill;
 use super::bucket::{Bucket, Mode};
 use super::carry::{Carry, restated};
-use super::refund_log::Ledger;
+use super::refund_log::{Ledger, RefundLog, seen};
 use crate::primitive::Ordering;
 use crate::quota::{Quota, QuotaError};
 use crate::store::word::Parameters;
@@ -36,7 +36,8 @@ impl<M: Mode> Bucket<M> {
         carry: Carry,
         now_ns: impl Fn() -> u64,
     ) -> Result<(), QuotaError> {
-        let mut ledger = self.ledger.lock();
+        let log = self.log();
+        let mut ledger = log.ledger.lock();
         let quota = change(&mut ledger)?.with_default_burst(ledger.default_burst);
         let ((now_ns, last_told_ns), before, after) = self.word.reconfigure(|old, tat| {
             // Read after the state that is settled, so that it is not older than the decisions in it.
@@ -45,7 +46,7 @@ impl<M: Mode> Bucket<M> {
             new.epoch = old.epoch + 1;
             new.since_ns = now_ns;
             // Before anybody can reserve in the new epoch.
-            self.largest_told(new.epoch).store(0, Ordering::Release);
+            log.largest_told(new.epoch).store(0, Ordering::Release);
             if new.interval_ns == old.interval_ns {
                 // The interval that has begun goes on.
                 (new.grid_ns, new.credited_ns) = (old.grid_ns, old.credited_ns);
@@ -53,7 +54,7 @@ impl<M: Mode> Bucket<M> {
             let mut new_tat = restated(old, &new, tat, now_ns, carry);
             // Reservations keep their times, and new requests come after the last of them. At that time, the bucket
             // holds what the change adds, and no more.
-            let last_told_ns = Self::seen(&self.last_told_ns);
+            let last_told_ns = seen(&log.last_told_ns);
             if now_ns < last_told_ns {
                 let empty = new.latest_ticks(last_told_ns) + new.burst_ticks();
                 let mut told = empty - carry.gift(old, &new);
@@ -71,8 +72,8 @@ impl<M: Mode> Bucket<M> {
                 ((now_ns, last_told_ns), (*old, tat), (new, new_tat)),
             )
         });
-        self.restate_largest_told(&before.0, &after.0);
-        let given_back = self.given_back.load(Ordering::Acquire);
+        log.restate_largest_told(&before.0, &after.0);
+        let given_back = log.given_back.load(Ordering::Acquire);
         let is_comparable = matches!(carry, Carry::Kept | Carry::Additive);
         ledger.note_change(now_ns, before, after, given_back, is_comparable);
         if carry == Carry::Additive && now_ns < last_told_ns {
@@ -84,11 +85,13 @@ impl<M: Mode> Bucket<M> {
         drop(ledger);
         Ok(())
     }
+}
 
+impl RefundLog {
     /// Counts what reservations were told in the epoch that is over in the new one, in its units. Whoever reserves
     /// meanwhile does so in the new one, or fails.
     fn restate_largest_told(&self, old: &Parameters, new: &Parameters) {
-        let told = u128::from(Self::seen(self.largest_told(old.epoch)));
+        let told = u128::from(seen(self.largest_told(old.epoch)));
         let told =
             (told * u128::from(new.units_per_token)).div_ceil(u128::from(old.units_per_token));
         let told = u64::try_from(told).unwrap_or(u64::MAX);

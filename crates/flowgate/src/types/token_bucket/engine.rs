@@ -104,9 +104,15 @@ impl<M: Mode> Engine for Bucket<M> {
     }
 
     fn policy(&self) -> Option<Policy> {
-        let ledger = self.ledger.lock();
-        let is_steady = ledger.refill == Refill::Continuous && !M::PAYS_AFTER;
-        Some(Policy::new(ledger.quota, is_steady))
+        let (quota, refill) = match self.made_log() {
+            None => (self.current_quota(), Refill::Continuous),
+            Some(log) => {
+                let ledger = log.ledger.lock();
+                (ledger.quota, ledger.refill)
+            }
+        };
+        let is_steady = refill == Refill::Continuous && !M::PAYS_AFTER;
+        Some(Policy::new(quota, is_steady))
     }
 
     /// As a debt, if the bucket is not in debt and that is not too deep.
@@ -138,7 +144,7 @@ impl<M: Mode> Engine for Bucket<M> {
         level: u128,
         receipts: &mut [Receipt],
     ) -> Result<(), Denied> {
-        let faster = level.clamp(1, self.drain_up_to.into());
+        let faster = level.clamp(1, self.drain_up_to().into());
         let receipt = self.word.update(at_ns, |view| {
             let parameters = &view.parameters;
             let most = self.most(parameters);
@@ -177,7 +183,7 @@ impl<M: Mode> Engine for Bucket<M> {
             at_ns,
             receipt,
         };
-        self.give_back_booking(&grant, self.drain_up_to, times);
+        self.give_back_booking(&grant, self.drain_up_to(), times);
     }
 
     fn receipts(&self) -> usize {
@@ -228,18 +234,13 @@ impl<M: Mode> Reserves for Bucket<M> {
             if let Some(longer_ns) = max_wait_ns.and_then(too_long) {
                 return Step::Stay(Err(Denied::later(longer_ns, 1)));
             }
+            let mut receipt = self.receipt(at_ns, parameters, view.stored(tat));
             if wait_ns > 0 {
-                let largest_told = self.largest_told(parameters.epoch);
+                let log = self.log();
+                let largest_told = log.largest_told(parameters.epoch);
                 largest_told.fetch_max(n, Ordering::AcqRel);
+                receipt.told_before_ns = log.last_told_ns.fetch_max(at_ns, Ordering::AcqRel);
             }
-            let told_before_ns = match wait_ns {
-                0 => at_ns,
-                _ => self.last_told_ns.fetch_max(at_ns, Ordering::AcqRel),
-            };
-            let receipt = Receipt {
-                told_before_ns,
-                ..self.receipt(at_ns, parameters, view.stored(tat))
-            };
             Step::Move(
                 tat,
                 Ok(Booking {
@@ -264,7 +265,7 @@ impl<M: Mode> Refunds for Bucket<M> {
 
 impl<M: Mode> Requotas for Bucket<M> {
     fn quota(&self) -> Quota {
-        self.ledger.lock().quota
+        self.current_quota()
     }
 
     fn set_quota(&self, quota: Quota, times: &dyn Times) -> Result<(), QuotaError> {
@@ -287,6 +288,13 @@ impl<M: Mode> Bucket<M> {
             return Ok(n);
         }
         door()?;
+        self.draw_slowly(now_ns, min, max)
+    }
+
+    /// [`draw`](Self::draw), where the 64-bit step is not for this.
+    #[cold]
+    #[inline(never)]
+    fn draw_slowly(&self, now_ns: u64, min: u64, max: u64) -> Result<u64, Denied> {
         self.word.update(now_ns, |view| {
             let parameters = &view.parameters;
             if min > parameters.burst_units {
@@ -359,7 +367,7 @@ impl<M: Mode> Bucket<M> {
             return Err(Denied::never(n, most));
         }
         let ahead = u64::try_from(ahead)
-            .map(|ahead| parameters.ticks(ahead) / u128::from(self.drain_up_to));
+            .map(|ahead| parameters.ticks(ahead) / u128::from(self.drain_up_to()));
         let tat = view.state.max(view.now);
         let tat = match ahead {
             Ok(0) => view.state,
@@ -385,7 +393,9 @@ impl<M: Mode> Bucket<M> {
             units_per_token: parameters.units_per_token,
             state: tat,
             // As for reservations: too little here only gives back less.
-            given_back: self.given_back.load(Ordering::Acquire),
+            given_back: self
+                .made_log()
+                .map_or(0, |log| log.given_back.load(Ordering::Acquire)),
             epoch: parameters.epoch,
             // It was told no time.
             told_before_ns: at_ns,

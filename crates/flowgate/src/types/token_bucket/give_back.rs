@@ -1,7 +1,7 @@
 //! Giving back what was taken: reservations that are cancelled, refunds, and turns that nobody used.
 
 use super::bucket::{Bucket, Mode};
-use super::refund_log::Ledger;
+use super::refund_log::{Ledger, seen};
 use crate::algorithm::mul_div::mul_div;
 use crate::algorithm::token_bucket;
 use crate::limiter::reservation::{Booking, Receipt};
@@ -13,10 +13,11 @@ impl<M: Mode> Bucket<M> {
     pub(super) fn cancel(&self, booking: &Booking, up_to: u64, now_ns: impl Fn() -> u64) -> u64 {
         let receipt = &booking.receipt;
         let (units, scale) = (u128::from(booking.units), receipt.units_per_token);
-        let mut ledger = self.ledger.lock();
+        let log = self.log();
+        let mut ledger = log.ledger.lock();
         // If it is the last that was told a time, it is so no longer. Before the state changes: a reservation
         // that is made meanwhile from what the state was then fails, and tells its time again.
-        let lowered = self.last_told_ns.compare_exchange(
+        let lowered = log.last_told_ns.compare_exchange(
             booking.at_ns,
             receipt.told_before_ns,
             Ordering::AcqRel,
@@ -26,7 +27,7 @@ impl<M: Mode> Bucket<M> {
         let mut is_last = false;
         let units = self.give_back(&mut ledger, now_ns, told_ns, |ledger, view, now| {
             is_last = false;
-            let Some(full_at) = ledger.full_at(receipt, &self.given_back, view.parameters.epoch)
+            let Some(full_at) = ledger.full_at(receipt, &log.given_back, view.parameters.epoch)
             else {
                 return (0, 0);
             };
@@ -38,7 +39,7 @@ impl<M: Mode> Bucket<M> {
             (own.min(missing), since)
         });
         if !is_last {
-            self.last_told_ns.fetch_max(told_ns, Ordering::AcqRel);
+            log.last_told_ns.fetch_max(told_ns, Ordering::AcqRel);
         }
         drop(ledger);
         units
@@ -54,9 +55,10 @@ impl<M: Mode> Bucket<M> {
             ..
         } = booking.receipt;
         // Holds back everybody else who gives back.
-        let ledger = self.ledger.lock();
+        let log = self.log();
+        let ledger = log.ledger.lock();
         // Before the state changes, as where a token bucket's reservation is cancelled.
-        let lowered = self.last_told_ns.compare_exchange(
+        let lowered = log.last_told_ns.compare_exchange(
             booking.at_ns,
             told_before_ns,
             Ordering::AcqRel,
@@ -65,7 +67,7 @@ impl<M: Mode> Bucket<M> {
         let back = self.word.update_stored(now_ns, |view| {
             let is_last = view.state == state
                 && view.parameters.epoch == epoch
-                && self.given_back.load(Ordering::Acquire) == given_back;
+                && log.given_back.load(Ordering::Acquire) == given_back;
             let now_ns = self.settled_ns(now_ns, &view.parameters, view.state);
             let now = view.parameters.now_ticks(now_ns);
             let cost = view.parameters.ticks(booking.units);
@@ -77,7 +79,7 @@ impl<M: Mode> Bucket<M> {
             Step::Move(tat, Some(u64::try_from(units).unwrap_or(0)))
         });
         if let (None, Ok(told_ns)) = (back, lowered) {
-            self.last_told_ns.fetch_max(told_ns, Ordering::AcqRel);
+            log.last_told_ns.fetch_max(told_ns, Ordering::AcqRel);
         }
         drop(ledger);
         back.unwrap_or(0)
@@ -85,7 +87,7 @@ impl<M: Mode> Bucket<M> {
 
     /// As a cancelled reservation that everything still ahead was made after.
     pub(super) fn refund_at(&self, n: u64, now_ns: impl Fn() -> u64) -> u64 {
-        self.give_back(&mut self.ledger.lock(), now_ns, 0, |_, view, _| {
+        self.give_back(&mut self.log().ledger.lock(), now_ns, 0, |_, view, _| {
             let parameters = &view.parameters;
             // Perhaps that is what it cost, and perhaps more.
             let taken = self.at_least(parameters.ticks(n.min(parameters.most_overdrawn())));
@@ -95,7 +97,7 @@ impl<M: Mode> Bucket<M> {
 
     /// What `ticks` have really cost, at the least, as it may drain faster.
     fn at_least(&self, ticks: u128) -> u128 {
-        match self.drain_up_to {
+        match self.drain_up_to() {
             1 => ticks,
             faster => ticks / u128::from(faster),
         }
@@ -104,7 +106,7 @@ impl<M: Mode> Bucket<M> {
     /// A refund of `n` units that were granted at `at_ns`, but for what has flowed in again since: the bucket may have been
     /// full but for them, and has then lost that.
     pub(super) fn take_back_unknown(&self, at_ns: u64, n: u64, now_ns: impl Fn() -> u64) {
-        self.give_back(&mut self.ledger.lock(), now_ns, 0, |_, view, now| {
+        self.give_back(&mut self.log().ledger.lock(), now_ns, 0, |_, view, now| {
             let parameters = &view.parameters;
             let taken = self.at_least(parameters.ticks(n));
             let full_at = parameters.now_ticks(at_ns) + taken;
@@ -121,6 +123,7 @@ impl<M: Mode> Bucket<M> {
         told_ns: u64,
         mut taken: impl FnMut(&Ledger, &View<'_>, u128) -> (u128, u128),
     ) -> u64 {
+        let log = self.log();
         let (units, given) = self.word.update_stored(now_ns(), |view| {
             let parameters = &view.parameters;
             // Read after the state, so that it is not older than the decisions in it.
@@ -131,12 +134,12 @@ impl<M: Mode> Bucket<M> {
             let burst = parameters.burst_ticks();
             let holes = ledger.holes_at(now_ns);
             let told_ns = if since > 0 { told_ns } else { 0 };
-            let last_told_ns = Self::seen(&self.last_told_ns).max(told_ns);
+            let last_told_ns = seen(&log.last_told_ns).max(told_ns);
             let standing = if last_told_ns > 0 && now_ns <= last_told_ns {
                 let largest = match M::PAYS_AFTER {
                     // Beside a reservation that may go into debt there is no room for anything given back.
                     true => u64::MAX,
-                    false => Self::seen(self.largest_told(parameters.epoch)),
+                    false => seen(log.largest_told(parameters.epoch)),
                 };
                 parameters.ticks(largest).min(since)
             } else {
@@ -160,8 +163,8 @@ impl<M: Mode> Bucket<M> {
         });
         if let Some((ticks, hole)) = given {
             // Only the holder of the ledger writes it.
-            let given_back = self.given_back.load(Ordering::Acquire) + ticks;
-            self.given_back.store(given_back, Ordering::Release);
+            let given_back = log.given_back.load(Ordering::Acquire) + ticks;
+            log.given_back.store(given_back, Ordering::Release);
             if let Some((now_ns, until_ns)) = hole {
                 ledger.leave_hole(now_ns, ticks, until_ns);
             }

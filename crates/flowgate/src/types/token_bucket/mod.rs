@@ -97,6 +97,9 @@ use core::time::Duration;
 /// lowest terms per nanosecond (1 for 1000/s). [`is_lock_free`](RateLimiter::is_lock_free) tells whether the target has
 /// a 128-bit compare-and-swap.
 ///
+/// On 64-bit Linux a limiter takes 256 bytes. It allocates more when it first needs more: for callers that wait, a change of
+/// quota, a refund, a reservation that has to wait, or after its clock has run for as long as said above.
+///
 /// A limiter is not `Clone`: two would be two limits. Share it by reference, `Arc`, or `static`:
 ///
 /// ```
@@ -115,7 +118,7 @@ impl TokenBucket {
         #[cfg(feature = "std")]
         #[must_use]
         pub const fn new(quota: Quota) -> Self {
-            Self::over(Bucket::new(quota, None), Clock::system())
+            Self::over(Bucket::new(quota), Clock::system())
         }
     }
 

@@ -32,15 +32,31 @@
 //! at 9 s. That no short history of reservations and cancellations breaks the promise is checked by
 //! trying all of them (`flowgate_testkit::exhaustive`).
 
+use super::bucket::Mode;
 use super::builder::Refill;
 use crate::limiter::reservation::Receipt;
-use crate::primitive::{AtomicU128, Ordering};
+use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering};
 use crate::quota::Quota;
 use crate::store::word::{BEFORE_ORIGIN, Parameters};
 use alloc::collections::VecDeque;
 
 /// Changes of quota that a reservation can outlive; after more, cancelling it gives back nothing.
 const REMEMBERED: usize = 16;
+
+/// See [`Bucket::log`](super::Bucket::log).
+#[derive(Debug)]
+pub(super) struct RefundLog {
+    /// See [`largest_told`](Self::largest_told).
+    largest_told: [AtomicU64; 2],
+    /// The latest time that a reservation has been told to wait for; 0: none. Raised before it is made, lowered
+    /// when the last one is cancelled.
+    pub(super) last_told_ns: AtomicU64,
+    /// Ticks ever given back out of order; written by the holder of `ledger`, after the word.
+    pub(super) given_back: AtomicU128,
+    /// See [`Bucket::drain_up_to`](super::Bucket::drain_up_to).
+    pub(super) drain_up_to: u64,
+    pub(super) ledger: Lock<Ledger>,
+}
 
 #[derive(Debug)]
 pub(super) struct Ledger {
@@ -72,8 +88,35 @@ struct Change {
     new: Parameters,
 }
 
+/// What reservations have raised `told` to, all of those that are in a state that was read before.
+///
+/// Not a load: the word moves without publishing what was written before. A reservation that raises this
+/// afterwards learns that the word has moved on, and fails.
+pub(super) fn seen(told: &AtomicU64) -> u64 {
+    told.fetch_max(0, Ordering::AcqRel)
+}
+
 pub(super) const fn default_debt(quota: &Quota) -> u64 {
     quota.burst_units()
+}
+
+impl RefundLog {
+    pub(super) fn new(ledger: Ledger, drain_up_to: u64) -> Self {
+        Self {
+            largest_told: [AtomicU64::new(0), AtomicU64::new(0)],
+            last_told_ns: AtomicU64::new(0),
+            given_back: AtomicU128::new(0),
+            drain_up_to,
+            ledger: Lock::new(ledger),
+        }
+    }
+
+    /// The largest amount that a reservation has been told to wait for, in units of `epoch`, the current one or that
+    /// before. Raised before the reservation is made; lowered only where an epoch begins.
+    #[inline]
+    pub(super) fn largest_told(&self, epoch: u64) -> &AtomicU64 {
+        &self.largest_told[(epoch % 2) as usize]
+    }
 }
 
 impl Ledger {
@@ -88,6 +131,14 @@ impl Ledger {
             holes_until_ns: 0,
             changes: VecDeque::new(),
         }
+    }
+
+    /// Whether a ledger that is made of the quota alone says the same, before anything is noted in this one.
+    pub(super) fn is_default<M: Mode>(&self) -> bool {
+        self.default_burst == M::DEFAULT_BURST
+            && self.refill == Refill::Continuous
+            && self.aligned_ns.is_none()
+            && self.max_debt.is_none()
     }
 
     /// The parameters of `quota` from `now_ns` on, with everything credited that flowed in until then.

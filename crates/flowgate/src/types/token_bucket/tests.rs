@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 /// A full bucket that was made to use the 128-bit word.
 fn widened(quota: Quota) -> TokenBucket {
-    let bucket = TokenBucket::over(Bucket::new(quota, None), ManualClock::new().into());
+    let bucket = TokenBucket::over(Bucket::new(quota), ManualClock::new().into());
     widen(&bucket);
     bucket
 }
@@ -108,7 +108,7 @@ proptest! {
     ) {
         let quota = Quota::new(count, Duration::from_secs(1)).and_then(|q| q.try_burst(burst));
         let quota = quota.expect("a quota within range");
-        let narrow = TokenBucket::over(Bucket::new(quota, None), ManualClock::new().into());
+        let narrow = TokenBucket::over(Bucket::new(quota), ManualClock::new().into());
         let wide = widened(quota);
         let mut now_ns = 0;
         for (step_ns, operation) in script {
@@ -130,7 +130,7 @@ proptest! {
 fn c4_the_base_moves_with_the_state() {
     for count in [1000, 999, 999_999] {
         let quota = Quota::per_second(count).burst(3);
-        let bucket = TokenBucket::over(Bucket::new(quota, None), ManualClock::new().into());
+        let bucket = TokenBucket::over(Bucket::new(quota), ManualClock::new().into());
         let at = |ns| bucket.at(Timestamp::from_nanos(ns));
         assert_eq!(layout(&bucket, 0), Layout::Narrow { base_ns: 0 });
         let span_ns = bucket.engine.word.view(0).parameters.narrow_span_ns;
@@ -157,7 +157,7 @@ fn c4_the_base_moves_with_the_state() {
 #[test]
 fn c8_a_reservation_far_ahead_leaves_the_narrow_word() {
     let bucket = TokenBucket::over(
-        Bucket::new(Quota::per_day(1).burst(100), None),
+        Bucket::new(Quota::per_day(1).burst(100)),
         ManualClock::new().into(),
     );
     assert!(matches!(layout(&bucket, 0), Layout::Narrow { .. }));

@@ -25,6 +25,17 @@ fn a_static_needs_no_lazy_cell() {
     assert!(LIMIT.try_acquire().is_err());
 }
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[test]
+fn c9_a_limiter_takes_four_cache_lines() {
+    use flowgate::{ConcurrencyLimit, FixedWindow, LeakyBucket};
+    assert_eq!(size_of::<TokenBucket>(), 256);
+    assert_eq!(align_of::<TokenBucket>(), 64);
+    assert_eq!(size_of::<LeakyBucket>(), 256);
+    assert_eq!(size_of::<FixedWindow>(), 256);
+    assert_eq!(size_of::<ConcurrencyLimit>(), 48);
+}
+
 #[test]
 fn types_are_shared_and_sent() {
     fn shared<T: Send + Sync>() {}

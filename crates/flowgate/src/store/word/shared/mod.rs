@@ -63,7 +63,7 @@ pub(crate) use stripe::Stripe;
 pub(super) use stripe::Stripes;
 
 use super::layout::{Act, Narrow, Shared};
-use super::{Layout, Parameters, Raw, Rule, View, Word, cold};
+use super::{Layout, Parameters, Raw, Rule, View, Word};
 use crate::clock::Clock;
 use crate::primitive::Ordering;
 use crate::verdict::Denied;
@@ -101,8 +101,7 @@ impl<R: Rule> Centre for Word<R> {
     }
 
     fn is_shared(&self) -> bool {
-        self.stripes
-            .as_ref()
+        self.stripes()
             .is_some_and(|stripes| self.seen(stripes).is_some())
     }
 }
@@ -113,7 +112,7 @@ impl<R: Rule> Word<R> {
         let count = stripes.clamp(1, Shared::MOST_STRIPES).next_power_of_two();
         let stripes = Stripes::new(count, clock, self.units_per_token());
         let each = Arc::clone(stripes.each());
-        self.stripes = Some(stripes);
+        self.set_stripes(Some(stripes));
         self.reconfigure(|parameters, state| (*parameters, state, ()));
         each
     }
@@ -122,7 +121,7 @@ impl<R: Rule> Word<R> {
     pub(crate) fn unshare(&mut self) {
         // Whatever the time is.
         self.view(0);
-        self.stripes = None;
+        self.set_stripes(None);
         self.reconfigure(|parameters, state| {
             let alone = Parameters {
                 handful_units: 0,
@@ -133,6 +132,13 @@ impl<R: Rule> Word<R> {
         });
     }
 
+    fn set_stripes(&mut self, stripes: Option<Stripes>) {
+        self.changes();
+        if let Some(changes) = self.changes.get_mut() {
+            changes.stripes = stripes;
+        }
+    }
+
     /// So many units, or a token as it is now.
     fn cost(&self, units: Option<u64>) -> u64 {
         units.unwrap_or_else(|| self.units_per_token())
@@ -140,7 +146,7 @@ impl<R: Rule> Word<R> {
 
     /// [`Centre::draw`], or [`Centre::draw_token`].
     fn draw_from(&self, stripe: usize, units: Option<u64>) -> Option<Result<(), Denied>> {
-        let stripes = self.stripes.as_ref()?;
+        let stripes = self.stripes()?;
         let own = stripe & (stripes.len() - 1);
         if stripes.get(own).take_some(|| self.cost(units)) {
             return Some(Ok(()));
@@ -233,7 +239,7 @@ impl<R: Rule> Word<R> {
     #[cold]
     #[inline(never)]
     pub(super) fn word_with_nothing_issued(&self, tag: u64) -> Option<u128> {
-        let stripes = self.stripes.as_ref()?;
+        let stripes = self.stripes()?;
         loop {
             let seen = self.seen(stripes)?;
             if (seen.generation << 1) != tag {
@@ -258,7 +264,7 @@ impl<R: Rule> Word<R> {
 
     /// After newcomers are held: no stripe is filled by somebody who does not know that, and none has anything.
     pub(super) fn close_stripes(&self) {
-        let Some(stripes) = &self.stripes else {
+        let Some(stripes) = self.stripes() else {
             return;
         };
         while let Some(seen) = self.seen(stripes) {
@@ -274,13 +280,9 @@ impl<R: Rule> Word<R> {
     fn seen(&self, stripes: &Stripes) -> Option<Seen> {
         loop {
             let narrow = self.narrow.load(Ordering::Acquire);
-            let cold = self.cold.of(narrow);
-            let mut parameters = cold::parameters::<R>(cold);
-            parameters.handful_units = cold.word(cold::HANDFUL_UNITS);
-            let tag = cold.tag();
-            if !Narrow::is_of(narrow, tag) {
+            let Some((parameters, tag)) = self.parameters(narrow) else {
                 continue;
-            }
+            };
             if parameters.layout != Layout::Shared {
                 return None;
             }

@@ -88,7 +88,7 @@ impl Model {
     }
 
     fn stripes(&self) -> &super::Stripes {
-        self.word.stripes.as_ref().expect("it is shared")
+        self.word.stripes().expect("it is shared")
     }
 
     fn in_stripes(&self) -> u64 {

@@ -1,6 +1,9 @@
-//! No decision for a key takes memory, whatever the key, and whatever becomes of the slots.
+//! No decision takes memory: not of a limiter, whatever its layout, and not for a key, whatever becomes of the slots.
 
-use flowgate::{Keyed, KeyedConcurrencyLimit, ManualClock, Timestamp, WhenFull};
+use flowgate::{
+    FixedWindow, Keyed, KeyedConcurrencyLimit, LeakyBucket, Limiter, ManualClock, Quota, Timestamp,
+    TokenBucket, WhenFull,
+};
 use std::time::Duration;
 
 /// How often `what` asks for memory in this thread.
@@ -11,6 +14,35 @@ fn allocations(what: impl FnOnce()) -> u64 {
 #[test]
 fn memory_that_is_asked_for_is_counted() {
     assert_eq!(allocations(|| drop(std::hint::black_box(Box::new(1)))), 1);
+}
+
+/// What is made when it is first needed is not needed by these.
+#[test]
+fn c9_a_decision_of_a_new_limiter_allocates_nothing() {
+    let time = ManualClock::new();
+    for text in ["1000/s", "999999937/day"] {
+        let quota: Quota = text.parse().unwrap();
+        let bucket = TokenBucket::builder(quota.burst(20))
+            .clock(&time)
+            .build()
+            .unwrap();
+        let leaky = LeakyBucket::builder(quota).clock(&time).build().unwrap();
+        let windows = FixedWindow::builder(quota).clock(&time).build().unwrap();
+        let limiters: [&dyn Limiter; 3] = [&bucket, &leaky, &windows];
+        let done = allocations(|| {
+            for n in 0..3_000 {
+                for limiter in limiters {
+                    let _ = (limiter.try_acquire(), limiter.try_acquire_n(n));
+                    let _ = limiter.try_acquire_n_at(Timestamp::from_nanos(n), 1);
+                    let _ = (limiter.available(), limiter.snapshot(), limiter.policy());
+                }
+                let _ = (bucket.take_up_to(2), bucket.overdraw(1), bucket.quota());
+                time.advance(Duration::from_micros(100));
+            }
+        });
+        assert_eq!(done, 0, "{text}");
+        assert!(bucket.try_acquire().is_err());
+    }
 }
 
 #[test]
