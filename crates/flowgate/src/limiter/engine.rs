@@ -84,6 +84,22 @@ impl Times for Clock {
     }
 }
 
+/// What a model tells the time by.
+#[cfg(all(test, flowgate_loom))]
+impl<F: Fn() -> u64> Times for F {
+    fn now_ns(&self) -> u64 {
+        self()
+    }
+
+    fn latest_ns(&self) -> u64 {
+        self()
+    }
+
+    fn shown_ns(&self) -> u64 {
+        self()
+    }
+}
+
 /// A change at a time that the caller supplies, on a limiter with this clock.
 pub(crate) struct SuppliedTime<'a> {
     pub(crate) now_ns: u64,

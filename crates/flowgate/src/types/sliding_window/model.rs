@@ -4,6 +4,7 @@
 //! everything that was ever admitted, by the times in the log, and by what can still be had.
 
 use super::log::Log;
+use crate::limiter::engine::{Engine, Refunds, Requotas, Units};
 use crate::quota::Quota;
 use core::time::Duration;
 use loom::sync::Arc;
@@ -34,7 +35,7 @@ impl Model {
     }
 
     fn take(&self, n: u64) -> u64 {
-        match self.log.take_units(self.now_ns(), n) {
+        match self.log.decide(self.now_ns(), Units(n)) {
             Ok(()) => n,
             Err(_) => 0,
         }
@@ -79,7 +80,7 @@ fn c1_c2_takers_race_each_other_in_one_window() {
         &[|model| model.take(1), |model| model.take(1) + model.take(1)],
         |model, told| {
             assert_eq!(told, 2, "admitted {told} of 3 with a limit of 2");
-            assert_eq!(model.log.look(WINDOW_NS - 1).1, 0);
+            assert_eq!(model.log.snapshot(WINDOW_NS - 1).remaining, 0);
         },
     );
 }
@@ -94,7 +95,7 @@ fn c1_c2_takers_of_several_race_each_other() {
         &[|model| model.take(2), |model| model.take(2)],
         |model, told| {
             assert_eq!(told, 2, "admitted {told}: one of two with a limit of 3");
-            assert_eq!(model.log.look(WINDOW_NS - 1).1, 1);
+            assert_eq!(model.log.snapshot(WINDOW_NS - 1).remaining, 1);
         },
     );
 }
@@ -107,7 +108,7 @@ fn c1_takers_race_each_other_round_the_ring() {
         || {
             let model = Model::new(1, 1);
             for lap in 0..3 {
-                model.log.take_units(lap * WINDOW_NS, 1).expect("room");
+                model.log.decide(lap * WINDOW_NS, Units(1)).expect("room");
             }
             model.now_ns.store(2 * WINDOW_NS, Ordering::SeqCst);
             model
@@ -117,7 +118,7 @@ fn c1_takers_race_each_other_round_the_ring() {
         |model, told| {
             // At 20 there is one already; so at most one, and only at 30.
             assert!(told <= 1, "admitted {told} in the window that begins at 30");
-            assert_eq!(model.log.look(3 * WINDOW_NS).1, 1 - told);
+            assert_eq!(model.log.snapshot(3 * WINDOW_NS).remaining, 1 - told);
         },
     );
 }
@@ -132,7 +133,7 @@ fn c1_a_taker_is_overtaken_by_a_whole_ring() {
         &[
             |model| model.take(1),
             |model| {
-                let laps = |lap| model.log.take_units(lap * WINDOW_NS, 1).is_ok();
+                let laps = |lap| model.log.decide(lap * WINDOW_NS, Units(1)).is_ok();
                 (1..=5).filter(|&lap| laps(lap)).count() as u64
             },
         ],
@@ -140,7 +141,7 @@ fn c1_a_taker_is_overtaken_by_a_whole_ring() {
             // The first is admitted at 0, or, if the other was before it, at the time of that: then not
             // at all, as the limit is 1.
             assert!((5..=6).contains(&told), "admitted {told}");
-            assert_eq!(model.log.look(5 * WINDOW_NS).1, 0);
+            assert_eq!(model.log.snapshot(5 * WINDOW_NS).remaining, 0);
         },
     );
 }
@@ -157,7 +158,7 @@ fn c5_takers_race_a_refund() {
         WINDOW_NS - 1,
         &[
             |model| model.take(2),
-            |model| 100 * model.log.refund(|| model.now_ns(), 1),
+            |model| 100 * model.log.refund(1, &|| model.now_ns()),
         ],
         |model, told| {
             let (taken, back) = (told % 100, told / 100);
@@ -165,7 +166,7 @@ fn c5_takers_race_a_refund() {
             // Before the refund there is no room for 2; after it there is.
             let held = 1 + taken - back;
             assert!(held <= 2, "{held} in the window");
-            assert_eq!(model.log.look(WINDOW_NS - 1).1, 2 - held);
+            assert_eq!(model.log.snapshot(WINDOW_NS - 1).remaining, 2 - held);
         },
     );
 }
@@ -183,13 +184,13 @@ fn c5_a_taker_races_a_refund_of_several_admissions() {
         WINDOW_NS - 1,
         &[
             |model| model.take(1) + model.take(1),
-            |model| 100 * model.log.refund(|| model.now_ns(), 2),
+            |model| 100 * model.log.refund(2, &|| model.now_ns()),
         ],
         |model, told| {
             let (taken, back) = (told % 100, told / 100);
             assert_eq!(back, 2, "two are there to give back");
             let held = 2 + taken - back;
-            assert_eq!(model.log.look(WINDOW_NS - 1).1, 3 - held);
+            assert_eq!(model.log.snapshot(WINDOW_NS - 1).remaining, 3 - held);
         },
     );
 }
@@ -201,23 +202,23 @@ fn c5_a_taker_races_the_taking_out_of_an_older_admission() {
         3,
         || {
             let model = Model::new(3, 3);
-            model.log.take_units(0, 1).expect("room");
-            model.log.take_units(1, 2).expect("room");
+            model.log.decide(0, Units(1)).expect("room");
+            model.log.decide(1, Units(2)).expect("room");
             model
         },
         WINDOW_NS - 1,
         &[
             |model| model.take(1) + model.take(1),
             |model| {
-                model.log.take_out(0, 1);
+                model.log.take_back(0, 1, &[], &|| 0);
                 0
             },
         ],
         |model, told| {
             assert!(told <= 1, "admitted {told} in the place of 1");
-            assert_eq!(model.log.look(WINDOW_NS - 1).1, 1 - told);
+            assert_eq!(model.log.snapshot(WINDOW_NS - 1).remaining, 1 - told);
             // What came after it counts as long as it would have.
-            assert_eq!(model.log.look(WINDOW_NS).1, 1 - told);
+            assert_eq!(model.log.snapshot(WINDOW_NS).remaining, 1 - told);
         },
     );
 }
@@ -232,13 +233,13 @@ fn c1_takers_race_a_change_of_quota() {
             |model| model.take(1),
             |model| model.take(1),
             |model| {
-                model.log.set_quota(per_window(2), || 0).expect("in range");
+                model.log.set_quota(per_window(2), &|| 0).expect("in range");
                 0
             },
         ],
         |model, told| {
             assert!((1..=2).contains(&told), "admitted {told}");
-            assert_eq!(model.log.look(WINDOW_NS - 1).1, 2 - told);
+            assert_eq!(model.log.snapshot(WINDOW_NS - 1).remaining, 2 - told);
         },
     );
 }
@@ -253,9 +254,9 @@ fn c1_a_taker_never_decides_by_two_quotas() {
         &[
             |model| model.take(1) + model.take(1),
             |model| {
-                model.log.set_quota(per_window(1), || 0).expect("in range");
+                model.log.set_quota(per_window(1), &|| 0).expect("in range");
                 // From here on the limit is 1: what was there may be more, but nothing is added to 1.
-                let before = 1 - model.log.look(0).1.min(1);
+                let before = 1 - model.log.snapshot(0).remaining.min(1);
                 let taken = model.take(1);
                 assert!(before + taken <= 1, "{taken} more than {before}");
                 taken
@@ -278,7 +279,7 @@ fn c1_c4_takers_with_a_time_from_before_race_each_other_and_the_change() {
         0,
         &[
             |model| {
-                let set = model.log.set_quota(per_window(3), || 400);
+                let set = model.log.set_quota(per_window(3), &|| 400);
                 set.expect("in range");
                 0
             },
