@@ -18,3 +18,4 @@ RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 RUSTDOCFLAGS="-D warnings" cargo doc -p flowgate --no-deps --locked --features serde,futures,futures-io,metrics,tokio
 (cd bench && cargo fmt --all --check)
 (cd fuzz && cargo fmt --check)
+(cd fuzz && cargo clippy --locked --target-dir ../target -- -D warnings)

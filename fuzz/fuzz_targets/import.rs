@@ -6,7 +6,9 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use flowgate::{Keyed, KeyedAlgorithm, KeyedBuilder, KeyedView, ManualClock, Quota, WhenFull};
+use flowgate::{
+    DualTokenBucket, Keyed, KeyedAlgorithm, KeyedBuilder, KeyedView, ManualClock, Quota, WhenFull,
+};
 use libfuzzer_sys::fuzz_target;
 
 /// Those of the seed and of what comes before it, and the capacity: another one would only take another amount of memory.
@@ -19,15 +21,35 @@ fuzz_target!(|written: &[u8]| {
         return;
     };
     let quota = Quota::per_minute(10);
-    match kind % 4 {
-        0 => import(|| Keyed::token_bucket(quota), *way, changes),
-        1 => import(|| Keyed::leaky_bucket(quota.burst(10)), *way, changes),
-        2 => import(|| Keyed::fixed_window(quota), *way, changes),
-        _ => import(|| Keyed::segmented_window(quota), *way, changes),
+    match kind % 5 {
+        0 => import(|| Keyed::token_bucket(quota), use_own, *way, changes),
+        1 => import(
+            || Keyed::leaky_bucket(quota.burst(10)),
+            use_own,
+            *way,
+            changes,
+        ),
+        2 => import(|| Keyed::fixed_window(quota), use_own, *way, changes),
+        3 => import(|| Keyed::segmented_window(quota), use_own, *way, changes),
+        _ => {
+            let quotas = "10/min; 1000/day".parse().expect("it is well formed");
+            import(
+                || Keyed::dual_token_bucket(quotas),
+                |_: &Keyed<DualTokenBucket>| {},
+                *way,
+                changes,
+            );
+        }
     }
 });
 
-fn import<A: KeyedAlgorithm>(builder: impl Fn() -> KeyedBuilder<A>, way: u8, changes: &[u8]) {
+/// Imports what has been forged, and uses it; `use_own` is what can be done where each key has one quota.
+fn import<A: KeyedAlgorithm>(
+    builder: impl Fn() -> KeyedBuilder<A>,
+    use_own: impl Fn(&Keyed<A>),
+    way: u8,
+    changes: &[u8],
+) {
     let when_full = match way & 1 {
         0 => WhenFull::Evict,
         _ => WhenFull::Deny,
@@ -43,13 +65,10 @@ fn import<A: KeyedAlgorithm>(builder: impl Fn() -> KeyedBuilder<A>, way: u8, cha
         builder().clock(clock).seed([0, 0]).when_full(when_full)
     };
     let limits = at(way >> 1).capacity(100).expect("there is room");
-    let own = limits.with(own_quota()).expect("it fits");
     for key in 0..KEYS {
         let _ = limits.try_acquire_n(&key, 1 + key % 10);
     }
-    for key in KEYS..KEYS + 4 {
-        let _ = own.try_acquire_n(&key, 2);
-    }
+    use_own(&limits);
     let genuine = limits.export();
     assert_eq!(
         forged(&genuine, &[]),
@@ -61,23 +80,29 @@ fn import<A: KeyedAlgorithm>(builder: impl Fn() -> KeyedBuilder<A>, way: u8, cha
         return;
     };
     assert_eq!(limits.capacity(), 100);
-    let own = limits.with(own_quota()).expect("it fits");
     let (first, last) = (limits.len(), limits.most_used(usize::MAX).len());
     assert_eq!(first, last, "who owes something is counted");
     for key in (0..KEYS + 4).rev().step_by(17) {
         works(limits.at(limits.clock().now()), key);
+    }
+    use_own(&limits);
+    let again = at(way >> 5).import(&limits.export());
+    again.expect("what comes out goes in");
+}
+
+/// Some keys by a quota of their own, and another quota for the others.
+fn use_own<A: KeyedAlgorithm<Quota = Quota>>(limits: &Keyed<A>) {
+    let own = limits.with(Quota::per_minute(4)).expect("it fits");
+    for key in KEYS..KEYS + 4 {
+        let _ = own.try_acquire_n(&key, 2);
+    }
+    for key in (0..KEYS + 4).rev().step_by(17) {
         works(own, key);
     }
     if limits.set_quota(Quota::per_minute(3).burst(3)).is_err() {
         limits.set_quota(Quota::per_minute(3)).expect("it fits");
     }
     works(own, 1);
-    let again = at(way >> 5).import(&limits.export());
-    again.expect("what comes out goes in");
-}
-
-fn own_quota() -> Quota {
-    Quota::per_minute(4)
 }
 
 fn works<A: KeyedAlgorithm>(limits: KeyedView<'_, A>, key: u64) {
