@@ -7,7 +7,8 @@
 //! Under `--cfg flowgate_shuttle` they are shuttle's, for what is too large for that. There a weak
 //! compare-and-swap fails now and then although it need not.
 //!
-//! Under `--cfg flowgate_tsan` the lock is one that ThreadSanitizer sees into, as the standard one is not instrumented.
+//! Under `--cfg flowgate_tsan` the lock, and what is made once, are such that ThreadSanitizer sees into them: the standard ones are
+//! not instrumented.
 
 #[cfg(not(any(flowgate_loom, flowgate_shuttle)))]
 pub(crate) use core::sync::atomic::AtomicU64;
@@ -80,13 +81,20 @@ use std::sync as lock;
 #[derive(Debug)]
 pub(crate) struct Lazy<T>(once::Once<T>);
 
-#[cfg(all(any(feature = "std", flowgate_shuttle), not(flowgate_loom)))]
+#[cfg(all(
+    any(all(feature = "std", not(flowgate_tsan)), flowgate_shuttle),
+    not(flowgate_loom)
+))]
 mod once {
     pub(super) use std::sync::OnceLock as Once;
 }
 #[cfg(flowgate_loom)]
 use modelled as once;
-#[cfg(not(any(feature = "std", flowgate_loom, flowgate_shuttle)))]
+#[cfg(not(any(
+    all(feature = "std", not(flowgate_tsan)),
+    flowgate_loom,
+    flowgate_shuttle
+)))]
 use spin as once;
 
 impl<T> Lazy<T> {
@@ -113,16 +121,32 @@ impl<T> Lazy<T> {
     /// What has been made, which can then be made anew.
     pub(crate) fn take(&mut self) -> Option<T> {
         let made = core::mem::replace(&mut self.0, once::Once::new());
-        #[cfg(any(feature = "std", flowgate_loom, flowgate_shuttle))]
+        #[cfg(any(
+            all(feature = "std", not(flowgate_tsan)),
+            flowgate_loom,
+            flowgate_shuttle
+        ))]
         return made.into_inner();
-        #[cfg(not(any(feature = "std", flowgate_loom, flowgate_shuttle)))]
+        #[cfg(not(any(
+            all(feature = "std", not(flowgate_tsan)),
+            flowgate_loom,
+            flowgate_shuttle
+        )))]
         made.try_into_inner()
     }
 
     pub(crate) fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
-        #[cfg(any(feature = "std", flowgate_loom, flowgate_shuttle))]
+        #[cfg(any(
+            all(feature = "std", not(flowgate_tsan)),
+            flowgate_loom,
+            flowgate_shuttle
+        ))]
         return self.0.get_or_init(make);
-        #[cfg(not(any(feature = "std", flowgate_loom, flowgate_shuttle)))]
+        #[cfg(not(any(
+            all(feature = "std", not(flowgate_tsan)),
+            flowgate_loom,
+            flowgate_shuttle
+        )))]
         self.0.call_once(make)
     }
 }
