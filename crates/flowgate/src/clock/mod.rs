@@ -12,6 +12,8 @@ mod os;
 #[cfg(feature = "std")]
 mod system;
 mod timestamp;
+#[cfg(all(feature = "tokio", not(any(flowgate_loom, flowgate_shuttle))))]
+mod tokio;
 #[cfg(all(
     feature = "tsc",
     target_arch = "x86_64",

@@ -1,5 +1,6 @@
 use super::{Gate, Member, Taking};
 use crate::clock::Clock;
+use crate::keyed::KeyedError;
 use crate::limiter::Limit;
 use crate::primitive::Lock;
 use crate::queue::Queue;
@@ -57,6 +58,8 @@ pub enum GateError {
     SameName(String),
     /// This limit's clock is not that of the first.
     OtherClock(String),
+    /// A [`KeyedGate`](super::KeyedGate) would need more memory for the turns of its keys than there is.
+    Turns(KeyedError),
 }
 
 impl GateBuilder {
@@ -120,6 +123,7 @@ impl fmt::Display for GateError {
                 write!(f, "a gate can have up to 255 limits, not {limits}")
             }
             Self::SameName(name) => write!(f, "two limits of the gate are named '{name}'"),
+            Self::Turns(error) => write!(f, "no turns for the keys of the gate: {error}"),
             Self::OtherClock(name) => write!(
                 f,
                 "the limit '{name}' has another clock than the first of the gate; give all of them clones of one"

@@ -1,9 +1,11 @@
 //! [`Gate`]: several limits, one permit.
 
 mod builder;
+mod keyed;
 mod supply;
 
 pub use builder::{GateBuilder, GateError};
+pub use keyed::{KeyedGate, KeyedGateBuilder, KeyedTurn};
 
 use crate::clock::{Clock, Timestamp};
 use crate::concurrency::permit::{Lender, Permit, Permits};

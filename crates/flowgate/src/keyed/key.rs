@@ -159,6 +159,11 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
         }
     }
 
+    /// Where its entry is: equal for equal keys of one table.
+    pub(crate) fn place(&self) -> Place {
+        self.place
+    }
+
     /// At `now_ns`, if it is not the clock's, and in these terms, if they are not the table's.
     pub(super) fn seen(mut self, now_ns: Option<u64>, own: Option<Terms>) -> Self {
         (self.now_ns, self.own) = (now_ns, own);

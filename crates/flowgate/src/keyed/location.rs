@@ -9,7 +9,7 @@ use siphasher::sip::SipHasher13;
 pub(crate) struct Seed(pub(crate) [u64; 2]);
 
 /// See the module.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Place {
     /// Not 0.
     pub(crate) fingerprint: u64,

@@ -5,8 +5,8 @@ use super::cancel::{CancelHandle, Watch};
 use super::settings::Spacing;
 use super::waiters::{Answer, Progress, Request, Ticket};
 use super::{Event, Grantee, Supply};
-use crate::clock::Timestamp;
 use crate::clock::alarm::Alarm;
+use crate::clock::{Clock, Timestamp};
 use crate::limiter::reservation::Receipt;
 use crate::primitive::LockGuard;
 use crate::verdict::Denied;
@@ -84,6 +84,15 @@ impl Turn {
 
     pub(crate) fn by(&mut self, deadline: Timestamp) {
         self.patience = Patience::UntilNs(deadline.as_nanos());
+    }
+
+    /// When a wait that begins now has to be over.
+    pub(crate) fn deadline(&self, clock: &Clock) -> Option<Timestamp> {
+        match self.patience {
+            Patience::Endless => None,
+            Patience::ForNs(ns) => Some(clock.now() + Duration::from_nanos(ns)),
+            Patience::UntilNs(ns) => Some(Timestamp::from_nanos(ns)),
+        }
     }
 
     pub(crate) fn cancelled_by(&mut self, handle: &CancelHandle) {

@@ -34,6 +34,7 @@ mod types {
     mod fixed_window;
     mod gate;
     mod gate_faults;
+    mod keyed_gate;
     mod leaky_bucket;
     mod pay_after;
     mod segmented_window;
@@ -64,6 +65,7 @@ mod waiting {
     mod corners;
     mod faults;
     mod given_up_unseen;
+    mod paused;
     mod queue;
     mod runtimes;
     mod windows;

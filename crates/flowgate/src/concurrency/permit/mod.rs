@@ -4,6 +4,7 @@ mod acquire;
 
 pub use acquire::Permits;
 
+use crate::clock::Timestamp;
 use crate::concurrency::limit::ConcurrencyLimit;
 use crate::queue::Supply;
 use alloc::sync::Arc;
@@ -127,6 +128,18 @@ where
         self.n = n;
         other.n = 0;
         Ok(())
+    }
+}
+
+impl<P> Permit<P>
+where
+    P: Deref,
+    P::Target: Lender,
+{
+    /// Gives back all that was granted at `at`, tokens too, as if the operation had never been allowed.
+    pub(crate) fn take_back(mut self, at: Timestamp) {
+        let n = core::mem::take(&mut self.n);
+        self.limit.take_back(at, n, &[]);
     }
 }
 

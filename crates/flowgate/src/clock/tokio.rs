@@ -1,0 +1,111 @@
+use super::{Clock, Source, Timestamp};
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::task::Waker;
+use core::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep_until};
+
+impl Clock {
+    /// tokio's time, which a test can pause: [`tokio::time::Instant`].
+    ///
+    /// Under a paused clock, waits end in no real time, in their order, and together with `tokio::time::sleep` and
+    /// `timeout`. (On any other clock, a test under a paused one times out: nothing that tokio knows of is waited for.)
+    ///
+    /// ```
+    /// use flowgate::{Clock, TokenBucket};
+    /// use std::time::Duration;
+    /// use tokio::time::{Instant, timeout};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?.block_on(async {
+    /// // #[tokio::test(start_paused = true)]
+    /// let limiter = TokenBucket::builder("1/min burst 1".parse()?).clock(Clock::tokio()).build()?;
+    /// limiter.try_acquire()?;
+    /// let began = Instant::now();
+    /// assert!(timeout(Duration::from_secs(59), limiter.acquire()).await.is_err());
+    /// timeout(Duration::from_secs(2), limiter.acquire()).await??;
+    /// assert_eq!(began.elapsed(), Duration::from_secs(60));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Each call makes a clock of its own; clone it where limiters have to share one, as in a [`Gate`](crate::Gate). Make it in
+    /// the runtime that it is for.
+    ///
+    /// # Precision
+    ///
+    /// Waits wake up by tokio's timers, which are 1 ms coarse: up to 1 ms later than by flowgate's own. What is granted does not
+    /// change. A wait outside of a runtime, or in one without timers, sleeps in real time.
+    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+    pub fn tokio() -> Self {
+        Self::custom(TokioTime {
+            origin: Instant::now(),
+            waiting: Arc::default(),
+        })
+    }
+}
+
+struct TokioTime {
+    origin: Instant,
+    waiting: Arc<Waiting>,
+}
+
+/// Whom to wake, by the time in nanoseconds: one sleep for each time.
+type Waiting = Mutex<BTreeMap<u64, Vec<Waker>>>;
+
+impl Source for TokioTime {
+    fn now_ns(&self) -> u64 {
+        let nanos = self.origin.elapsed().as_nanos();
+        u64::try_from(nanos).unwrap_or(u64::MAX)
+    }
+
+    fn wake_at(&self, at: Timestamp, waker: &Waker) -> bool {
+        let at_ns = at.as_nanos();
+        let Some(deadline) = self.origin.checked_add(Duration::from_nanos(at_ns)) else {
+            return false;
+        };
+        let Ok(runtime) = Handle::try_current() else {
+            return false;
+        };
+        // It panics here, and not in a task, if the runtime has no timers.
+        let sleep = sleep_until(deadline);
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = !waiting.contains_key(&at_ns);
+        let wakers = waiting.entry(at_ns).or_default();
+        if !wakers.iter().any(|other| other.will_wake(waker)) {
+            wakers.push(waker.clone());
+        }
+        drop(waiting);
+        if is_new {
+            let wake_up = WakeUp {
+                waiting: Arc::clone(&self.waiting),
+                at_ns,
+            };
+            runtime.spawn(async move {
+                let _wake_up = wake_up;
+                sleep.await;
+            });
+        }
+        true
+    }
+}
+
+/// Wakes who waits for this time when it is dropped, also if the runtime ends before: they then look elsewhere.
+struct WakeUp {
+    waiting: Arc<Waiting>,
+    at_ns: u64,
+}
+
+impl Drop for WakeUp {
+    fn drop(&mut self) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let wakers = waiting.remove(&self.at_ns);
+        drop(waiting);
+        for waker in wakers.into_iter().flatten() {
+            waker.wake();
+        }
+    }
+}

@@ -1,0 +1,141 @@
+use super::{Key, Members};
+use crate::clock::Timestamp;
+use crate::clock::alarm::Alarm;
+use crate::concurrency::permit::{OwnedPermit, Permit, Permits};
+use crate::gate::Gate;
+use crate::keyed::{KeyNames, KeyPermits, KeyedAlgorithm, KeyedConcurrencyLimit, OwnedKeyPermit};
+use crate::queue::{Acquirable, Acquire, Turn};
+use crate::verdict::Denied;
+use alloc::sync::Arc;
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker, ready};
+
+/// What a wait at a [`KeyedGate`](super::KeyedGate) waits for; see [`KeyedGate::acquire`](super::KeyedGate::acquire).
+pub struct KeyedTurn<A: KeyedAlgorithm, N: KeyNames> {
+    members: Arc<Members<A, N>>,
+    key: Key<A, N>,
+    deadline: Option<Timestamp>,
+    /// While it is the first of its key.
+    turn: Option<OwnedKeyPermit>,
+    stage: Stage,
+}
+
+enum Stage {
+    New,
+    /// Until those of the same key that came before have gone.
+    Turn(Acquire<KeyPermits<Arc<KeyedConcurrencyLimit>>>),
+    /// Until the limit of the key allows it. Nothing is taken yet.
+    Key {
+        _alarm: Alarm,
+    },
+    /// Until the shared limits allow it. The limit of the key still does, as nobody of this key is ahead.
+    Shared(Acquire<Permits<Arc<Gate>>>),
+    Over,
+}
+
+impl<A: KeyedAlgorithm, N: KeyNames> KeyedTurn<A, N> {
+    pub(super) fn new(members: &Arc<Members<A, N>>, key: Key<A, N>) -> Self {
+        Self {
+            members: Arc::clone(members),
+            key,
+            deadline: None,
+            turn: None,
+            stage: Stage::New,
+        }
+    }
+
+    fn advance(&mut self, n: u64, waker: &Waker) -> Poll<Result<OwnedPermit<Gate>, Denied>> {
+        let (members, context) = (&*self.members, &mut Context::from_waker(waker));
+        loop {
+            let refusal = match &mut self.stage {
+                Stage::New => {
+                    let turn = members.turns.acquire_owned(&self.key.place());
+                    self.stage = Stage::Turn(by(turn, self.deadline));
+                    continue;
+                }
+                Stage::Turn(turn) => {
+                    let turn = ready!(Pin::new(turn).poll(context));
+                    self.turn = Some(turn.map_err(|denied| members.by_key(denied))?);
+                    members.look(&self.key, n)
+                }
+                Stage::Key { .. } => members.look(&self.key, n),
+                Stage::Shared(shared) => {
+                    let permit = ready!(Pin::new(shared).poll(context))?;
+                    match members.take(&self.key, permit) {
+                        Ok(permit) => return Poll::Ready(Ok(permit)),
+                        Err(denied) => Err(denied),
+                    }
+                }
+                Stage::Over => unreachable!("a wait that is over is not polled"),
+            };
+            self.stage = match refusal {
+                Ok(()) => Stage::Shared(by(members.shared.acquire_owned().n(n), self.deadline)),
+                Err(denied) => {
+                    let Some(wait) = denied.retry_after() else {
+                        return Poll::Ready(Err(denied));
+                    };
+                    let clock = members.keys.clock();
+                    let allowed = clock.now() + wait;
+                    if let Some(deadline) = self.deadline.filter(|deadline| allowed > *deadline) {
+                        // As much later it would be in time.
+                        let excess_ns = allowed.as_nanos() - deadline.as_nanos();
+                        return Poll::Ready(Err(denied.for_ns(excess_ns)));
+                    }
+                    self.stage = Stage::Key {
+                        _alarm: clock.alarm(allowed, waker.clone()),
+                    };
+                    return Poll::Pending;
+                }
+            };
+        }
+    }
+
+    /// Lets the next of its key go ahead, and gives back what has been granted unseen.
+    fn end(&mut self) {
+        self.stage = Stage::Over;
+        self.turn = None;
+    }
+}
+
+fn by<W: Acquirable>(wait: Acquire<W>, deadline: Option<Timestamp>) -> Acquire<W> {
+    match deadline {
+        Some(deadline) => wait.by(deadline),
+        None => wait,
+    }
+}
+
+impl<A: KeyedAlgorithm, N: KeyNames> Acquirable for KeyedTurn<A, N> {
+    type Granted = OwnedPermit<Gate>;
+
+    fn poll(&mut self, turn: &mut Turn, waker: &Waker) -> Poll<Result<OwnedPermit<Gate>, Denied>> {
+        let n = turn.units.unwrap_or(1);
+        if let Stage::New = self.stage {
+            self.deadline = turn.deadline(self.members.keys.clock());
+        }
+        let answer = if turn.is_cancelled(waker) {
+            Poll::Ready(Err(Denied::cancelled()))
+        } else if n == 0 {
+            Poll::Ready(Ok(Permit::new(Arc::clone(&self.members.shared), 0)))
+        } else {
+            self.advance(n, waker)
+        };
+        if answer.is_ready() {
+            self.end();
+        }
+        answer
+    }
+
+    fn abandon(&mut self, _: &mut Turn) {
+        self.end();
+    }
+}
+
+impl<A: KeyedAlgorithm, N: KeyNames> fmt::Debug for KeyedTurn<A, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyedTurn")
+            .field("is_first", &self.turn.is_some())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,93 @@
+use super::{KeyedGate, Members};
+use crate::gate::{GateBuilder, GateError};
+use crate::keyed::{KeyNames, Keyed, KeyedAlgorithm, KeyedConcurrencyLimit};
+use crate::limiter::Limit;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::fmt;
+
+/// The limits that a [`KeyedGate`] will have.
+///
+/// ```
+/// use flowgate::{ConcurrencyLimit, Gate, GateError, Keyed, TokenBucket};
+///
+/// let tenants = Keyed::token_bucket("10/s".parse()?).capacity(1000)?;
+/// let gate = Gate::builder()
+///     .keyed("tenant", tenants)
+///     .limit("all", TokenBucket::new("100/s".parse()?))
+///     .limit("slots", ConcurrencyLimit::new(20))
+///     .build()?;
+/// assert_eq!(gate.names().collect::<Vec<_>>(), ["all", "slots", "tenant"]);
+///
+/// let alone = Gate::builder().keyed("tenant", Keyed::token_bucket("10/s".parse()?).capacity(1000)?);
+/// assert_eq!(alone.build().unwrap_err(), GateError::NoLimits);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a builder builds nothing until `build` is called"]
+pub struct KeyedGateBuilder<A: KeyedAlgorithm, N: KeyNames> {
+    shared: GateBuilder,
+    name: Box<str>,
+    keys: Arc<Keyed<A, N>>,
+}
+
+impl GateBuilder {
+    /// A limit for each key beside the limits that all keys share: what is built is a [`KeyedGate`]. The same keys may be used
+    /// elsewhere, too, if they are in an [`Arc`].
+    pub fn keyed<A: KeyedAlgorithm, N: KeyNames>(
+        self,
+        name: &str,
+        keys: impl Into<Arc<Keyed<A, N>>>,
+    ) -> KeyedGateBuilder<A, N> {
+        KeyedGateBuilder {
+            shared: self,
+            name: name.into(),
+            keys: keys.into(),
+        }
+    }
+}
+
+impl<A: KeyedAlgorithm, N: KeyNames> KeyedGateBuilder<A, N> {
+    /// Adds a shared limit: any limiter, or a concurrency limit. A refusal has its name.
+    pub fn limit(mut self, name: &str, limit: impl Limit) -> Self {
+        self.shared = self.shared.limit(name, limit);
+        self
+    }
+
+    /// The gate.
+    ///
+    /// # Errors
+    ///
+    /// [`GateError`] if there is no shared limit (use the keys alone, then), if two limits have one name, if they do not share
+    /// one clock, or if there is no memory for as many turns as there are keys.
+    pub fn build(self) -> Result<KeyedGate<A, N>, GateError> {
+        let Self { shared, name, keys } = self;
+        let shared = shared.build()?;
+        if shared.names().any(|other| *other == *name) {
+            return Err(GateError::SameName(name.into_string()));
+        }
+        let limits = shared.names().count() + 1;
+        if limits > usize::from(u8::MAX) {
+            return Err(GateError::TooMany { limits });
+        }
+        if !keys.clock().is(shared.clock()) {
+            return Err(GateError::OtherClock(name.into_string()));
+        }
+        let turns = KeyedConcurrencyLimit::builder(1).clock(keys.clock());
+        let turns = turns.capacity(keys.capacity()).map_err(GateError::Turns)?;
+        Ok(KeyedGate(Arc::new(Members {
+            shared: Arc::new(shared),
+            keys,
+            name,
+            turns: Arc::new(turns),
+        })))
+    }
+}
+
+impl<A: KeyedAlgorithm, N: KeyNames> fmt::Debug for KeyedGateBuilder<A, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyedGateBuilder")
+            .field("shared", &self.shared)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
