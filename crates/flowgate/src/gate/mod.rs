@@ -64,8 +64,33 @@ use core::fmt;
 ///
 /// # Its limits
 ///
-/// It owns them, and they share one clock. [`inspect`](Self::inspect) and [`configure`](Self::configure) reach them.
-/// Their own lines play no part: who waits there, or closes one, is not asked.
+/// They share one clock. [`inspect`](Self::inspect) and [`configure`](Self::configure) reach them.
+///
+/// A rate limiter in an [`Arc`] may be in several gates, and used alone, too. Those who wait at the limiter itself are not
+/// overtaken. A gate may be a limit of another one.
+///
+/// ```
+/// use flowgate::{Gate, TokenBucket};
+/// use std::sync::Arc;
+///
+/// let site = Arc::new(TokenBucket::new("1000/s".parse()?));
+/// let search = Gate::builder()
+///     .limit("site", Arc::clone(&site))
+///     .limit("search", TokenBucket::new("10/s".parse()?))
+///     .build()?;
+/// let orders = Gate::builder()
+///     .limit("site", Arc::clone(&site))
+///     .limit("orders", TokenBucket::new("100/s".parse()?))
+///     .build()?;
+/// let (_search, _order) = (search.try_acquire()?, orders.try_acquire()?);
+/// site.try_acquire()?;
+/// assert_eq!(site.available(), 997);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// > **Limit:** a gate looks at a shared limiter when that said it could. If it gets a refund, or a faster quota, a wait at the
+/// > gate may last until the time that it was told before. A concurrency limit cannot be shared in this way; slots that
+/// > several gates share are a [`KeyedGate`]'s [shared](KeyedGate::shared) limits, or a gate of their own around the others.
 ///
 /// # Cancel safety
 ///

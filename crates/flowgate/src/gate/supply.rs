@@ -2,10 +2,23 @@
 
 use super::{Gate, Member, Taking};
 use crate::clock::{Clock, Timestamp};
+use crate::limiter::Limiter;
 use crate::limiter::reservation::Receipt;
+use crate::limiter::sealed::{Plumbing, Sealed};
 use crate::queue::{Asker, Facts, Grantee, Queue, Supply};
 use crate::verdict::Denied;
 use core::time::Duration;
+
+/// A gate is a limit of another one.
+impl Sealed for Gate {
+    fn supply(&self) -> Plumbing<'_> {
+        Plumbing(self)
+    }
+
+    fn limiter(&self) -> Option<&dyn Limiter> {
+        None
+    }
+}
 
 impl Supply for Gate {
     fn queue(&self) -> &Queue {
@@ -103,7 +116,8 @@ impl Gate {
             let (supply, token) = (member.supply(), member.facts().token);
             let asker = asker.in_units(token);
             let answer = match n.checked_mul(token) {
-                Some(units) => supply.ask(at, units, asker),
+                Some(units) => (supply.queue().stay_behind(supply, at, units))
+                    .and_then(|()| supply.ask(at, units, asker)),
                 // More units than there are numbers for: as many as there are.
                 None => match supply.ask(at, u64::MAX, asker) {
                     Err(denied) if denied.is_never() => Err(denied),

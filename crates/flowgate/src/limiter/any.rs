@@ -56,6 +56,17 @@ pub trait Limit: sealed::Sealed + Any + Send + Sync + Debug {}
 
 impl<L: sealed::Sealed + Any + Send + Sync + Debug> Limit for L {}
 
+/// Shared: a member of several gates, or used alone, too.
+impl<L: Limiter + ?Sized> sealed::Sealed for Arc<L> {
+    fn supply(&self) -> sealed::Plumbing<'_> {
+        (**self).supply()
+    }
+
+    fn limiter(&self) -> Option<&dyn Limiter> {
+        (**self).limiter()
+    }
+}
+
 /// Any limiter, for code that does not care which: `&dyn Limiter`, `Arc<dyn Limiter>`.
 ///
 /// The verbs are those of the concrete types, which have more, and answer alike; the others, such as [`peek`](Limiter::peek),

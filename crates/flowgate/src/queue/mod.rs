@@ -100,7 +100,7 @@ pub use wait_queue::WaitQueue;
 
 use change::Change;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Timestamp};
 use crate::primitive::{AtomicU64, Lazy, Ordering, const_unless_loom};
 use crate::verdict::Denied;
 use alloc::sync::Arc;
@@ -122,6 +122,8 @@ pub(crate) const WAITING: u64 = 1;
 pub(crate) const HOLD: u64 = 2;
 /// One [change](Queue::change) that is through, whether anybody waits or not.
 const CHANGED: u64 = 4;
+/// How long those whose turn has come are given to look, in nanoseconds.
+const SERVICE_NS: u64 = 1_000_000;
 
 /// How often something has been changed at a limiter: a refusal from before a change need not hold after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +151,29 @@ impl Queue {
             return self.stand_back(supply, now_ns, units);
         }
         Ok(())
+    }
+
+    /// [`pass`](Self::pass), for a caller that holds locks: those whose turn has come are not served, as that would wake them.
+    pub(crate) fn stay_behind(
+        &self,
+        supply: &dyn Supply,
+        now: Timestamp,
+        units: u64,
+    ) -> Result<(), Denied> {
+        if !self.is_held() {
+            return Ok(());
+        }
+        let state = self.active(supply.clock()).lock();
+        if state.is_closed {
+            return Err(Denied::closed());
+        }
+        let now_ns = now.as_nanos();
+        match state.behind_all(supply, now_ns, units) {
+            None => Ok(()),
+            // They serve themselves when they look.
+            Some(denied) if state.needs_service(now_ns) => Err(denied.for_ns(SERVICE_NS)),
+            Some(denied) => Err(denied),
+        }
     }
 
     /// Whether newcomers have to ask before they enter.

@@ -2,7 +2,6 @@
 
 use super::Observed;
 use crate::clock::{Clock, Timestamp};
-use crate::gate::Gate;
 use crate::limiter::reservation::Receipt;
 use crate::limiter::{
     Limiter,
@@ -19,12 +18,6 @@ pub trait Observable {
 impl<L: Sealed> Observable for L {
     fn inner(&self) -> &dyn Supply {
         self.supply().0
-    }
-}
-
-impl Observable for Gate {
-    fn inner(&self) -> &dyn Supply {
-        self
     }
 }
 

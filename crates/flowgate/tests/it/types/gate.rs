@@ -342,3 +342,81 @@ fn the_most_where_the_next_caller_pays_is_the_burst_and_the_debt() {
         assert!(told.ends_with("the most at once is 8"), "{told}");
     }
 }
+
+/// A limiter in two gates, and used alone.
+#[test]
+fn c1_c6_a_shared_limiter_is_one_limit() {
+    let time = ManualClock::new();
+    let site = Arc::new(bucket(&time, "10/s burst 4"));
+    let gates = ["3/s burst 3", "100/s burst 100"].map(|own| {
+        Gate::builder()
+            .limit("site", Arc::clone(&site))
+            .limit("own", bucket(&time, own))
+            .build()
+            .unwrap()
+    });
+    drop(gates[0].try_acquire_n(3).unwrap());
+    drop(gates[1].try_acquire().unwrap());
+    let denied = gates[1].try_acquire().unwrap_err();
+    assert_eq!(gates[1].name_of(&denied), Some("site"));
+    assert_eq!(denied.retry_after(), Some(ms(100)));
+    assert!(site.try_acquire().is_err());
+
+    // What somebody else takes meanwhile is waited for again.
+    let mut waits = pin!(gates[1].acquire());
+    assert!(poll(waits.as_mut()).is_pending());
+    time.advance(ms(99));
+    site.set_burst(5).unwrap();
+    time.advance(ms(1));
+    site.try_acquire().unwrap();
+    assert!(poll(waits.as_mut()).is_pending());
+    time.advance(ms(100));
+    assert!(poll(waits.as_mut()).is_ready());
+
+    // Who waits at the limiter itself is not overtaken.
+    let mut alone = pin!(site.acquire());
+    assert!(poll(alone.as_mut()).is_pending());
+    let mut behind = pin!(gates[0].acquire());
+    assert!(poll(behind.as_mut()).is_pending());
+    time.advance(ms(1_100));
+    let denied = gates[1].try_acquire_n(5).unwrap_err();
+    assert_eq!(gates[1].name_of(&denied), Some("site"));
+    assert!(poll(alone.as_mut()).is_ready());
+    time.advance(ms(1));
+    assert!(poll(behind.as_mut()).is_ready());
+}
+
+#[test]
+fn c1_c5_a_gate_in_a_gate() {
+    let time = ManualClock::new();
+    let outer = Gate::builder()
+        .limit("inner", gate(&time))
+        .limit("day", bucket(&time, "4/day"))
+        .build()
+        .unwrap();
+    let inner = |look: fn(&Gate) -> u64| outer.inspect("inner", look).unwrap();
+    let day = || outer.inspect("day", TokenBucket::available).unwrap();
+    let two = outer.try_acquire_n(2).unwrap();
+    let denied = outer.try_acquire().unwrap_err();
+    assert!(denied.is_busy());
+    assert_eq!(outer.name_of(&denied), Some("inner"));
+    assert_eq!((inner(tokens), inner(in_flight), day()), (1, 2, 2));
+
+    // One is given up after it was granted, unseen.
+    {
+        let mut waits = pin!(outer.acquire());
+        assert!(poll(waits.as_mut()).is_pending());
+        drop(two);
+    }
+    assert_eq!((inner(tokens), inner(in_flight), day()), (1, 0, 2));
+    let one = outer.try_acquire().unwrap();
+    let mut waits = pin!(outer.acquire());
+    assert!(poll(waits.as_mut()).is_pending());
+    time.advance(ms(10));
+    assert!(matches!(poll(waits.as_mut()), Poll::Ready(Ok(_))));
+    drop(one);
+    time.advance(ms(1000));
+    let denied = outer.try_acquire().unwrap_err();
+    assert_eq!(outer.name_of(&denied), Some("day"));
+    assert_eq!((inner(tokens), inner(in_flight), day()), (3, 0, 0));
+}
