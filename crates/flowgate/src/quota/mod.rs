@@ -75,6 +75,8 @@ const DAY: u64 = 24 * HOUR;
 ///   `30d`. The units are `ns`, `us` or `µs`, `ms`, `s`, `m`, `h`, `d`, `w` and `y`, or in full
 ///   `sec` `second` `min` `minute` `hr` `hour` `day` `week` `yr` `year` and so on, with their
 ///   plurals. A year is 365 days. There is no month, because months differ in length.
+/// - Also read are `per` in place of `/`; `r`, `req` or `requests` after the count; `rps`, `qps` and `rpm`; and `=` before a
+///   number: `10 req/s`, `10 per second`, `10rps burst=20`. They are printed in the form above.
 /// - `burst` is the most at once; it is whole, and in bytes where the count is: `burst 20`.
 /// - `units` is [`units_per_token`](Quota::units_per_token): `units 1000`.
 ///

@@ -1,7 +1,7 @@
 //! Numbers and counts as they are written, exactly.
 
 use super::scan::{Fault, Scanner, Span};
-use super::unit::Suffix;
+use super::unit::{Suffix, is_requests, per_time};
 use super::{Reason, ratio};
 
 /// The number and suffix of a count.
@@ -22,7 +22,9 @@ pub(super) struct Number {
 pub(super) fn amount(s: &mut Scanner<'_>) -> Result<Amount, Fault> {
     let (number, digits) = number(s)?;
     let attached = s.look();
-    let suffix = if s.str(attached).is_empty() {
+    let suffix = if is_requests(s.str(attached)) || per_time(s.str(attached)).is_some() {
+        None
+    } else if s.str(attached).is_empty() {
         // "10 MiB" has a suffix, "10 burst" has not.
         let end = s.at;
         s.skip_space();

@@ -4,7 +4,7 @@ use core::str::FromStr;
 
 use super::number::{Amount, Number, amount, number, starts_number};
 use super::scan::{Fault, Scanner, Span};
-use super::unit::TimeUnit;
+use super::unit::{TimeUnit, is_requests, per_time};
 use super::{Burst, Measure, Quota, QuotaError, Reason, ratio};
 
 /// Reads the [text form](Quota#text).
@@ -62,19 +62,44 @@ pub(super) fn written(s: &mut Scanner<'_>) -> Result<Written, Fault> {
         return Err(count.word.fault(Reason::CountZero));
     }
     s.skip_space();
-    if s.peek() != Some('/') {
-        return Err(match s.look() {
-            word if s.is_at_end() || is_option(s.str(word)) => count.word.fault(Reason::PerWhat),
-            word => word.fault(Reason::UnknownSuffix),
-        });
-    }
-    s.character();
-    let (period_ns, period) = period(s)?;
+    let word = s.look();
+    let (period_ns, period) = match per_time(s.str(word)) {
+        Some(period_ns) => {
+            s.at = word.end;
+            (period_ns, word)
+        }
+        None => {
+            per(s, &count)?;
+            period(s)?
+        }
+    };
     let options = options(s, count.bytes)?;
     build(&count, period_ns, period, &options)
 }
 
 /// Puts the parts together, and finds the word to blame where they are out of range.
+/// What comes between the count and its period: "/" or "per", after what is counted, if that is written.
+fn per(s: &mut Scanner<'_>, count: &Amount) -> Result<(), Fault> {
+    let word = s.look();
+    if is_requests(s.str(word)) && !count.bytes {
+        s.at = word.end;
+        s.skip_space();
+    }
+    if s.peek() == Some('/') {
+        s.character();
+        return Ok(());
+    }
+    let word = s.look();
+    match s.str(word) {
+        "per" => {
+            s.at = word.end;
+            Ok(())
+        }
+        word if s.is_at_end() || is_option(word) => Err(count.word.fault(Reason::PerWhat)),
+        _ => Err(word.fault(Reason::UnknownSuffix)),
+    }
+}
+
 fn build(
     count: &Amount,
     period_ns: u64,
@@ -188,7 +213,7 @@ fn options(s: &mut Scanner<'_>, bytes: bool) -> Result<Options, Fault> {
         if s.is_at_end() {
             return Ok(options);
         }
-        let name = s.take_while(|c| !c.is_whitespace());
+        let name = s.take_while(|c| !c.is_whitespace() && c != '=');
         let (option, bytes) = match s.str(name) {
             BURST => (&mut options.burst, bytes),
             UNITS => (&mut options.units, false),
@@ -196,6 +221,9 @@ fn options(s: &mut Scanner<'_>, bytes: bool) -> Result<Options, Fault> {
         };
         if option.is_some() {
             return Err(name.fault(Reason::Repeated));
+        }
+        if s.peek() == Some('=') {
+            s.character();
         }
         s.skip_space();
         if s.is_at_end() {

@@ -154,3 +154,17 @@ impl fmt::Display for Bytes {
         write!(f, "{}B", self.0)
     }
 }
+
+/// Whether `word` says what is counted, as in "10 req/s".
+pub(super) fn is_requests(word: &str) -> bool {
+    ["r", "req", "reqs", "request", "requests"].contains(&word)
+}
+
+/// The period of an abbreviated rate, as in "10rps".
+pub(super) fn per_time(word: &str) -> Option<u64> {
+    match word {
+        "rps" | "qps" => Some(SECOND),
+        "rpm" | "qpm" => Some(MINUTE),
+        _ => None,
+    }
+}

@@ -68,6 +68,16 @@ const FORMS: &[(&str, u64, u64, u64, &str)] = &[
     ("5/3600s",                   5, 3_600 * NS_PER_S,    5, "5/h"),
     ("5/86401s",                  5, 86_401 * NS_PER_S,   5, "5/86401s"),
     ("2147483648/ns", 1 << 31,       1,             1 << 31, "2147483648/ns"),
+    // As people write them elsewhere.
+    ("10 per second", 10,            NS_PER_S,      10,      "10/s"),
+    ("2.5 per 10 min burst=7", 5,    1_200 * NS_PER_S, 7,    "5/20min burst 7"),
+    ("10rps",         10,            NS_PER_S,      10,      "10/s"),
+    ("10 qps burst 3", 10,           NS_PER_S,      3,       "10/s burst 3"),
+    ("300rpm burst=3", 300,        60 * NS_PER_S, 3,       "300/min burst 3"),
+    ("100 req/s",     100,           NS_PER_S,      100,     "100/s"),
+    ("100 requests per minute", 100, 60 * NS_PER_S, 100,     "100/min"),
+    ("10r/s",         10,            NS_PER_S,      10,      "10/s"),
+    ("10k req/s",     10_000,        NS_PER_S,      10_000,  "10000/s"),
 ];
 
 #[test]
@@ -204,8 +214,9 @@ fn a_refusal_points_at_the_word() {
         ("_1/s", "_1", 1, NUMBER),
         (".5/s", ".5", 1, NUMBER),
         ("5./s", "5.", 1, NUMBER),
-        ("100rps", "rps", 4, SUFFIX),
-        ("100 req/s", "req", 5, SUFFIX),
+        ("100hps", "hps", 4, SUFFIX),
+        ("100 hits/s", "hits", 5, SUFFIX),
+        ("10rpd", "rpd", 3, SUFFIX),
         ("10Mb/s", "Mb", 3, SUFFIX),
         (
             "99999999999999999999/s",
@@ -253,7 +264,7 @@ fn a_refusal_points_at_the_word() {
             "a burst of 0 admits nothing; it must be 1 or more",
         ),
         ("100/s bust 5", "bust", 7, UNKNOWN),
-        ("100/s burst=5", "burst=5", 7, UNKNOWN),
+        ("100/s burst:5", "burst:5", 7, UNKNOWN),
         ("1/µs x", "x", 6, UNKNOWN),
         ("100/s burst -1", "-1", 13, SIGN),
         ("100/s burst 1.5", "1.5", 13, "must be a whole number"),
