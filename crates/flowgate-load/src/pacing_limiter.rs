@@ -13,9 +13,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowgate::{LeakyBucket, Limiter, ManualClock, Quota, QuotaError, Timestamp};
+use flowgate::{
+    LeakyBucket, Limiter, LimiterConfig, LimiterConfigError, LimiterKind, ManualClock, Quota,
+    QuotaError, Timestamp,
+};
 
-use crate::named::{limiter_named, limiters_with};
 use crate::pacing;
 use crate::report::nanos;
 use crate::report::{Guarantee, Window};
@@ -29,7 +31,8 @@ use crate::report::{Guarantee, Window};
 ///
 /// let limiter = PacingLimiter::parse("token 100/s burst 20")?;
 /// assert_eq!(limiter.to_string(), "token 100/s burst 20");
-/// assert_eq!(PacingLimiter::parse("100/s").unwrap_err().to_string(), "\"100/s\" names no limiter: type 'token 100/s', 'leaky 100/s', 'sliding 100/s', 'segmented 100/s', 'fixed 100/s' or 'approximate 100/s'");
+/// let error = PacingLimiter::parse("100/s").unwrap_err().to_string();
+/// assert!(error.contains("the name is missing; write \"token 100/s\""));
 /// # Ok::<(), flowgate_load::PacingLimiterError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -102,7 +105,7 @@ impl Margin {
 /// ```
 /// use flowgate_load::{PacingLimiter, PacingLimiterError};
 ///
-/// assert!(matches!(PacingLimiter::parse("100/s"), Err(PacingLimiterError::Name(text)) if text == "100/s"));
+/// assert!(matches!(PacingLimiter::parse("100/s"), Err(PacingLimiterError::Text(_))));
 /// match PacingLimiter::parse("sliding 100/s burst 20") {
 ///     Err(PacingLimiterError::Quota(error)) => println!("{error}"), // a window has no burst
 ///     other => panic!("{other:?}"),
@@ -111,10 +114,12 @@ impl Margin {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PacingLimiterError {
-    /// It begins with no limiter's name.
-    Name(String),
-    /// What follows is no quota of that limiter.
+    /// It is no limiter and its quota.
+    Text(LimiterConfigError),
+    /// The limiter cannot have this quota.
     Quota(QuotaError),
+    /// It has two quotas, and a run is paced by one.
+    TwoQuotas,
 }
 
 impl PacingLimiter {
@@ -168,25 +173,27 @@ impl PacingLimiter {
     /// # Ok::<(), flowgate_load::PacingLimiterError>(())
     /// ```
     pub fn parse(text: &str) -> Result<PacingLimiter, PacingLimiterError> {
-        let text = text.trim();
-        let unnamed = || PacingLimiterError::Name(text.to_owned());
-        let (name, rest) = text.split_once(char::is_whitespace).ok_or_else(unnamed)?;
-        let quota: Quota = rest.trim().parse()?;
-        let limiter = limiter_named(name, quota, ManualClock::new())?.ok_or_else(unnamed)?;
-        let burst = match name {
-            "token" => Some(quota.max_burst()),
-            "leaky" => Some(quota.explicit_burst().unwrap_or(1)),
+        let config: LimiterConfig = text.parse().map_err(PacingLimiterError::Text)?;
+        let quotas = config.quotas();
+        let [quota] = *quotas.as_slice() else {
+            return Err(PacingLimiterError::TwoQuotas);
+        };
+        let limiter = config.build_on(ManualClock::new())?;
+        let burst = match config.kind() {
+            LimiterKind::Token => Some(quota.max_burst()),
+            LimiterKind::Leaky => Some(quota.explicit_burst().unwrap_or(1)),
             _ => None,
         };
         let window = Window {
             sends: quota.count(),
             span: quota.period(),
         };
-        let guarantees_windows = matches!(name, "sliding" | "segmented");
+        let guarantees_windows =
+            matches!(config.kind(), LimiterKind::Sliding | LimiterKind::Segmented);
         Ok(PacingLimiter {
             limiter,
             quota,
-            text: format!("{name} {quota}"),
+            text: config.to_string(),
             guarantee: burst.map(|burst| guarantee(quota, burst)),
             window: Some(window).filter(|window| guarantees_windows && pacing::can_watch(window)),
             margin: Margin::Auto,
@@ -298,13 +305,11 @@ impl From<QuotaError> for PacingLimiterError {
 impl fmt::Display for PacingLimiterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PacingLimiterError::Name(text) => {
-                let rate = text
-                    .split_once(char::is_whitespace)
-                    .map_or(text.as_str(), |(_, rest)| rest.trim());
-                write!(f, "{text:?} names no limiter: type {}", limiters_with(rate))
-            }
+            PacingLimiterError::Text(error) => error.fmt(f),
             PacingLimiterError::Quota(error) => error.fmt(f),
+            PacingLimiterError::TwoQuotas => {
+                f.write_str("two quotas; a run is paced by one: type the slower of them")
+            }
         }
     }
 }
@@ -390,17 +395,18 @@ mod tests {
     fn an_unknown_limiter_is_refused_with_those_that_exist() {
         for text in ["", "token", "tokens 5/s", "5/s"] {
             let message = PacingLimiter::parse(text).unwrap_err().to_string();
-            assert!(
-                message.contains("names no limiter: type 'token "),
-                "{message}"
-            );
+            assert!(message.contains("; write "), "{message}");
         }
-        for text in ["token 5", "sliding 5/s burst 3", "token 5/parsec"] {
+        for text in ["token 5", "token 5/parsec"] {
             let error = PacingLimiter::parse(text).unwrap_err();
             assert!(
-                matches!(error, PacingLimiterError::Quota(_)),
+                matches!(error, PacingLimiterError::Text(_)),
                 "{text}: {error}"
             );
         }
+        let error = PacingLimiter::parse("sliding 5/s burst 3").unwrap_err();
+        assert!(matches!(error, PacingLimiterError::Quota(_)), "{error}");
+        let error = PacingLimiter::parse("token 5/s; 9/min").unwrap_err();
+        assert_eq!(error, PacingLimiterError::TwoQuotas);
     }
 }

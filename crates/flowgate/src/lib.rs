@@ -79,6 +79,9 @@ mod verdict;
 
 pub use clock::{Clock, ManualClock, Source, Timestamp};
 pub use companions::address::{AddressKey, AddressPrefixes};
+pub use companions::config::{
+    AnyKeyed, KeyedLimiterConfig, LimiterConfig, LimiterConfigError, LimiterKind,
+};
 pub use companions::degrade::{Degrade, DegradeBuilder, DegradeCall, SlowCalls};
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 pub use companions::io::Throttled;

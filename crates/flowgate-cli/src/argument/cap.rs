@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use flowgate::Quota;
-use flowgate_load::{LIMITERS, Margin, PacingLimiter, limiters_with};
+use flowgate_load::{Margin, PacingLimiter};
 
 use super::{duration, rate};
 use crate::exit::Refusal;
@@ -72,42 +72,30 @@ fn margin(text: &str) -> Result<Margin, String> {
 }
 
 fn limiter(text: &str) -> Result<PacingLimiter, String> {
-    let words = text.trim();
-    let name = words.split_whitespace().next().unwrap_or_default();
-    if LIMITERS.contains(&name) {
-        return match name == words {
-            true => Err(format!("a rate is missing: type '{name} 100/s'")),
-            false => PacingLimiter::parse(words).map_err(|error| error.to_string()),
-        };
-    }
-    Err(match rate::parse(name) {
-        Ok(_) => format!("a limiter's name is missing: type {}", limiters_with(words)),
-        Err(_) => format!("names no limiter: type {}", limiters_with("100/s")),
-    })
+    PacingLimiter::parse(text).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flowgate::LimiterKind;
 
     #[test]
     fn a_limiter_has_a_name_and_a_rate() {
-        for name in LIMITERS {
-            let text = format!("{name} 100/s");
+        for kind in LimiterKind::ALL {
+            let text = format!("{} 100/s", kind.name());
             assert_eq!(limiter(&text).unwrap().to_string(), text);
-            let error = limiter(name).unwrap_err();
-            assert_eq!(error, format!("a rate is missing: type '{name} 100/s'"));
         }
         for (text, expected) in [
             (
                 "",
-                "names no limiter: type 'token 100/s', 'leaky 100/s', 'sliding 100/s', 'segmented 100/s', 'fixed 100/s' or 'approximate 100/s'",
+                "is no limiter; write token, leaky, sliding, segmented, fixed or approximate",
             ),
-            ("bucket", "names no limiter: type 'token 100/s', 'leaky"),
-            ("tokens 5/s", "names no limiter: type 'token 100/s', 'leaky"),
+            ("bucket", "\"bucket\" is no limiter; write token, leaky"),
+            ("sliding", "the quota is missing; write \"sliding 100/s\""),
             (
                 "5/s burst 2",
-                "a limiter's name is missing: type 'token 5/s burst 2', 'leaky",
+                "the name is missing; write \"token 5/s burst 2\"",
             ),
             ("fixed many", "many"),
         ] {

@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use flowgate::LimiterKind;
+
 use super::Limit;
 use crate::argument::duration;
 
@@ -51,7 +53,7 @@ impl Faults {
         let mut all = Faults::default();
         for fault in faults {
             let needs = match fault {
-                Fault::LateReset(_) if !matches!(limit, Limit::Refuses("fixed", _)) => {
+                Fault::LateReset(_) if !matches!(limit, Limit::Refuses(config) if config.kind() == LimiterKind::Fixed) => {
                     Some("a window that begins anew: type --limiter 'fixed 100/s'")
                 }
                 Fault::Race | Fault::EarlyRetryAfter(_) if !limit.refuses_by_rate() => {

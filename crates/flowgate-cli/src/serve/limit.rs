@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flowgate::{
-    Clock, ConcurrencyLimit, FixedWindow, LeakyBucket, Limiter, Quota, QuotaError, Unlimited,
+    Clock, ConcurrencyLimit, FixedWindow, LeakyBucket, Limiter, LimiterConfig, LimiterConfigError,
+    LimiterKind, Quota, QuotaError, Unlimited,
 };
-use flowgate_load::{LIMITERS, limiter_named};
 use flowgate_tower::AnyLimit;
 
 /// The most slots of a concurrency limit.
@@ -19,8 +19,8 @@ const MAX_QUEUE: u64 = 100_000;
 /// What guards a server.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Limit {
-    /// A limiter that refuses, by its name.
-    Refuses(&'static str, Quota),
+    /// A limiter that refuses.
+    Refuses(LimiterConfig),
     /// Windows one after the other, each of which begins where the wall clock shows a whole number of them.
     Aligned(Quota),
     /// Those over the rate wait for their turns, up to the burst of the quota.
@@ -48,9 +48,7 @@ impl Limit {
             patience: None,
         };
         Ok(match *self {
-            Limit::Refuses(name, quota) => {
-                refusing(limiter_named(name, quota, clock)?.unwrap_or_else(unlimited))
-            }
+            Limit::Refuses(config) => refusing(config.build_on(clock)?),
             Limit::Aligned(quota) => {
                 let builder = FixedWindow::builder(quota).clock(clock).align_to_wall(0);
                 refusing(Arc::new(builder.build()?))
@@ -118,10 +116,13 @@ impl FromStr for Limit {
             }
             "aligned" => Limit::Aligned(quota(name, rest)?),
             "queue" => Limit::Queue(quota(name, rest)?),
-            _ => match LIMITERS.into_iter().find(|known| *known == name) {
-                Some(name) => Limit::Refuses(name, quota(name, rest)?),
-                None => return Err(unknown(text)),
-            },
+            _ if LimiterKind::ALL.iter().all(|kind| kind.name() != name) => {
+                return Err(unknown(text));
+            }
+            _ => Limit::Refuses(
+                text.parse()
+                    .map_err(|error: LimiterConfigError| error.to_string())?,
+            ),
         };
         if let Limit::Queue(quota) = limit
             && quota.explicit_burst().unwrap_or(1) > MAX_QUEUE
@@ -150,7 +151,7 @@ fn unknown(text: &str) -> String {
         Ok(_) => format!("a limiter's name is missing: type 'token {text}' or 'sliding {text}'"),
         Err(_) => format!(
             "names no limiter: type one of {}, aligned and queue with a rate, 'concurrency 10' or none",
-            LIMITERS.join(", ")
+            LimiterKind::ALL.map(LimiterKind::name).join(", ")
         ),
     }
 }
@@ -159,7 +160,7 @@ fn unknown(text: &str) -> String {
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Limit::Refuses(name, quota) => write!(f, "{name} {quota}"),
+            Limit::Refuses(config) => config.fmt(f),
             Limit::Aligned(quota) => write!(f, "aligned {quota}"),
             Limit::Queue(quota) => write!(f, "queue {quota}"),
             Limit::Concurrency(slots) => write!(f, "concurrency {slots}"),
@@ -176,6 +177,7 @@ mod tests {
     fn limits_are_read_as_they_are_shown() {
         for text in [
             "token 100/s burst 20",
+            "token 10/s burst 5; 1000/day",
             "leaky 100/s",
             "sliding 100/s",
             "segmented 100/s",
@@ -196,7 +198,7 @@ mod tests {
             ("", "names no limiter: type one of token, leaky"),
             ("tokens 5/s", "names no limiter"),
             ("100/s", "a limiter's name is missing: type 'token 100/s'"),
-            ("sliding", "a rate is missing: type 'sliding 100/s'"),
+            ("sliding", "the quota is missing; write \"sliding 100/s\""),
             ("queue", "a rate is missing: type 'queue 100/s'"),
             ("sliding 5/s burst 3", "burst"),
             ("token many", "many"),

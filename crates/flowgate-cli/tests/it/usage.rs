@@ -185,7 +185,7 @@ fn bad_arguments_are_answered_in_one_line() {
         (
             2,
             &["load", "--limiter", "tokens 5/s"],
-            "names no limiter: type 'token 100/s'",
+            "is no limiter; write token, leaky",
         ),
         (
             2,

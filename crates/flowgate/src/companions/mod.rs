@@ -4,6 +4,7 @@
 //! what is private here (queues, atomics that loom can explore).
 
 pub(crate) mod address;
+pub(crate) mod config;
 pub(crate) mod degrade;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 pub(crate) mod io;
@@ -12,6 +13,8 @@ pub(crate) mod metrics;
 pub(crate) mod observed;
 #[cfg(any(feature = "futures", all(feature = "std", not(flowgate_loom))))]
 mod payer;
+#[cfg(feature = "serde")]
+mod serde;
 pub mod sizing;
 pub(crate) mod sometimes;
 #[cfg(feature = "futures")]

@@ -62,6 +62,8 @@ pub(crate) enum Reason {
     NumberOfQuotas {
         number: usize,
     },
+    /// Two quotas for a limiter that takes one.
+    OneQuota,
     /// Nothing on one side of a ";".
     QuotaMissing,
     /// Another number of units per token than the quota before.
@@ -300,6 +302,9 @@ impl Reason {
                 "{number} quotas; one limiter takes 1 to {}, and a gate any number of limiters",
                 super::several::MOST
             ),
+            Self::OneQuota => {
+                f.write_str("2 quotas; only a token bucket takes two, and a gate any number of limiters")
+            }
             Self::QuotaMissing => {
                 f.write_str("a quota is missing beside it; write both, as in \"10/s; 1000/day\"")
             }

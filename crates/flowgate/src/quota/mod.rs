@@ -10,8 +10,6 @@ pub(crate) mod policy;
 mod range;
 mod ratio;
 mod scan;
-#[cfg(feature = "serde")]
-mod serde;
 mod several;
 mod terms;
 #[cfg(test)]

@@ -174,6 +174,14 @@ impl Quotas {
         })
     }
 
+    /// The quota, for a limiter that takes one.
+    pub(crate) fn only(&self) -> Result<Quota, QuotaError> {
+        match self.as_slice() {
+            [quota] => Ok(*quota),
+            _ => Err(QuotaError::new(Reason::OneQuota)),
+        }
+    }
+
     /// Returns the quotas, in the order in which they were given.
     #[must_use]
     pub const fn as_slice(&self) -> &[Quota] {

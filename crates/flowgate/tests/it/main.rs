@@ -86,6 +86,7 @@ mod keys {
 }
 
 mod rates {
+    mod config;
     mod quota;
     mod quotas;
 }

@@ -48,7 +48,7 @@ async fn c3_a_wait_for_a_slot_ends_at_its_deadline() {
     let waits = tokio::spawn(slots.acquire_owned().within(5 * SECOND));
     sleep(3 * SECOND).await;
     drop(permit);
-    waits.await.unwrap().unwrap();
+    drop(waits.await.unwrap().unwrap());
     assert_eq!(began.elapsed(), 8 * SECOND);
 }
 

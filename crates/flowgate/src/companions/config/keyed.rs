@@ -1,0 +1,172 @@
+use super::error::{LimiterConfigError, Reason};
+use super::{LimiterConfig, LimiterKind};
+use crate::clock::Clock;
+use crate::keyed::{Keyed, KeyedError};
+use crate::limiter::Limiter;
+use crate::quota::Quotas;
+use crate::types::dual_token_bucket::DualTokenBucket;
+use crate::types::fixed_window::FixedWindow;
+use crate::types::leaky_bucket::LeakyBucket;
+use crate::types::segmented_window::SegmentedWindow;
+use crate::types::token_bucket::TokenBucket;
+use crate::verdict::Denied;
+use alloc::sync::Arc;
+use core::fmt;
+use core::hash::Hash;
+use core::str::FromStr;
+
+/// What a limit for each key begins with, in text.
+pub(super) const KEYED: &str = "keyed";
+
+/// A limit for each key as text: `keyed` and a [`LimiterConfig`] of `token`, `leaky`, `fixed` or `segmented`.
+///
+/// ```
+/// use flowgate::KeyedLimiterConfig;
+///
+/// let config: KeyedLimiterConfig = "keyed token 10/s burst 20".parse()?;
+/// let tenants = config.build(10_000)?;
+/// tenants.try_acquire("alice")?;
+/// assert_eq!(tenants.key("alice").available(), 19);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KeyedLimiterConfig(LimiterConfig);
+
+/// A [`Keyed`] limiter of any kind.
+///
+/// Match on it for what only one kind has, or to hand it to a layer.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum AnyKeyed {
+    /// Of a `token` configuration with one quota.
+    TokenBucket(Arc<Keyed<TokenBucket>>),
+    /// Of a `token` configuration with two quotas.
+    DualTokenBucket(Arc<Keyed<DualTokenBucket>>),
+    /// Of a `leaky` configuration.
+    LeakyBucket(Arc<Keyed<LeakyBucket>>),
+    /// Of a `fixed` configuration.
+    FixedWindow(Arc<Keyed<FixedWindow>>),
+    /// Of a `segmented` configuration.
+    SegmentedWindow(Arc<Keyed<SegmentedWindow>>),
+}
+
+macro_rules! each {
+    ($keyed:expr, $limits:ident => $answer:expr) => {
+        match $keyed {
+            AnyKeyed::TokenBucket($limits) => $answer,
+            AnyKeyed::DualTokenBucket($limits) => $answer,
+            AnyKeyed::LeakyBucket($limits) => $answer,
+            AnyKeyed::FixedWindow($limits) => $answer,
+            AnyKeyed::SegmentedWindow($limits) => $answer,
+        }
+    };
+}
+
+impl KeyedLimiterConfig {
+    /// What each key is limited by.
+    pub const fn each(&self) -> LimiterConfig {
+        self.0
+    }
+
+    /// The limiter, on the default clock, with room for `keys` keys at a time.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyedError`] as from [`KeyedBuilder::capacity`](crate::KeyedBuilder::capacity), and if the limiter cannot have
+    /// these quotas.
+    #[cfg(feature = "std")]
+    pub fn build(&self, keys: usize) -> Result<AnyKeyed, KeyedError> {
+        self.build_on(Clock::default(), keys)
+    }
+
+    /// The limiter, on this clock.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build).
+    pub fn build_on(&self, clock: impl Into<Clock>, keys: usize) -> Result<AnyKeyed, KeyedError> {
+        let (clock, quotas) = (clock.into(), self.0.quotas());
+        if let (LimiterKind::Token, [_, _]) = (self.0.kind(), quotas.as_slice()) {
+            let limits = Keyed::dual_token_bucket(quotas)
+                .clock(clock)
+                .capacity(keys)?;
+            return Ok(AnyKeyed::DualTokenBucket(Arc::new(limits)));
+        }
+        let quota = quotas.only()?;
+        Ok(match self.0.kind() {
+            LimiterKind::Leaky => {
+                let limits = Keyed::leaky_bucket(quota).clock(clock).capacity(keys)?;
+                AnyKeyed::LeakyBucket(Arc::new(limits))
+            }
+            LimiterKind::Fixed => {
+                let limits = Keyed::fixed_window(quota).clock(clock).capacity(keys)?;
+                AnyKeyed::FixedWindow(Arc::new(limits))
+            }
+            LimiterKind::Segmented => {
+                let limits = Keyed::segmented_window(quota).clock(clock).capacity(keys)?;
+                AnyKeyed::SegmentedWindow(Arc::new(limits))
+            }
+            // What there is none of for each key has not been read.
+            _ => {
+                let limits = Keyed::token_bucket(quota).clock(clock).capacity(keys)?;
+                AnyKeyed::TokenBucket(Arc::new(limits))
+            }
+        })
+    }
+}
+
+impl AnyKeyed {
+    /// The limiter of one key.
+    pub fn key(&self, key: &(impl Hash + ?Sized)) -> Arc<dyn Limiter> {
+        each!(self, limits => Arc::new(limits.key_owned(key)))
+    }
+
+    /// Takes one token of `key`.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if there is none.
+    pub fn try_acquire(&self, key: &(impl Hash + ?Sized)) -> Result<(), Denied> {
+        each!(self, limits => limits.try_acquire(key))
+    }
+
+    /// Changes what each key is allowed.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyedError`] if limiters of this kind cannot have these quotas; nothing has changed then.
+    pub fn set_quotas(&self, quotas: Quotas) -> Result<(), KeyedError> {
+        match self {
+            Self::DualTokenBucket(limits) => limits.set_quotas(quotas),
+            Self::TokenBucket(limits) => limits.set_quota(quotas.only()?),
+            Self::LeakyBucket(limits) => limits.set_quota(quotas.only()?),
+            Self::FixedWindow(limits) => limits.set_quota(quotas.only()?),
+            Self::SegmentedWindow(limits) => limits.set_quota(quotas.only()?),
+        }
+    }
+}
+
+impl FromStr for KeyedLimiterConfig {
+    type Err = LimiterConfigError;
+
+    fn from_str(text: &str) -> Result<Self, LimiterConfigError> {
+        let text = text.trim();
+        let error = |reason| LimiterConfigError::new(text, reason);
+        let Some((KEYED, each)) = text.split_once(char::is_whitespace) else {
+            return Err(error(Reason::NotKeyed));
+        };
+        let each: LimiterConfig = each.parse()?;
+        match each.kind() {
+            LimiterKind::Sliding | LimiterKind::Approximate => {
+                Err(error(Reason::NotForKeys(each.kind())))
+            }
+            _ => Ok(Self(each)),
+        }
+    }
+}
+
+impl fmt::Display for KeyedLimiterConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{KEYED} {}", self.0)
+    }
+}
