@@ -7,10 +7,9 @@ pub use builder::{GateBuilder, GateError};
 
 use crate::clock::{Clock, Timestamp};
 use crate::concurrency::permit::{Lender, Permit, Permits};
-use crate::limiter::reservation::Receipt;
 use crate::limiter::{Limit, Limiter};
 use crate::primitive::Lock;
-use crate::queue::{Acquire, Asker, Queue, WaitQueue};
+use crate::queue::{Acquire, Asker, Queue, Receipt, WaitQueue};
 use crate::verdict::Denied;
 use alloc::boxed::Box;
 use alloc::sync::Arc;

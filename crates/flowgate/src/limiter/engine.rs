@@ -9,8 +9,9 @@
 //! same names.
 
 use super::Snapshot;
-use super::reservation::{Booking, Receipt};
+use super::reservation::Booking;
 use crate::clock::Clock;
+use crate::queue::Receipt;
 use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
 use crate::verdict::Denied;

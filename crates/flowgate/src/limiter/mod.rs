@@ -1,5 +1,6 @@
 //! [`RateLimiter`]: every method, once, over an engine, a clock and a queue.
 
+mod acquire;
 mod any;
 mod at;
 pub(crate) mod builder;

@@ -3,9 +3,9 @@
 use super::RateLimiter;
 use super::any::{Limiter, Snapshot, sealed};
 use super::engine::{Engine, Request};
-use super::reservation::{Booking, Receipt, Reservation, Revoke};
+use super::reservation::{Booking, Reservation, Revoke};
 use crate::clock::{Clock, Timestamp};
-use crate::queue::{Acquire, Asker, Event, Facts, Grantee, HOLD, Queue, Supply};
+use crate::queue::{Acquire, Asker, Event, Facts, Grantee, HOLD, Queue, Receipt, Supply};
 use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
 use crate::verdict::Denied;

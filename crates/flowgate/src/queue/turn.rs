@@ -3,11 +3,10 @@
 use super::active::{ActiveQueue, State};
 use super::cancel::{CancelHandle, Watch};
 use super::settings::Spacing;
+use super::supply::{Event, Granted, Grantee, Receipt, Supply};
 use super::waiters::{Answer, Progress, Request, Ticket};
-use super::{Event, Grantee, Supply};
 use crate::clock::Timestamp;
 use crate::clock::alarm::Alarm;
-use crate::limiter::reservation::Receipt;
 use crate::primitive::LockGuard;
 use crate::verdict::Denied;
 use alloc::sync::Arc;
@@ -45,14 +44,6 @@ enum Stage {
     New,
     InLine { ticket: Ticket, request: Request },
     Over,
-}
-
-/// What was granted, from when on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Granted {
-    pub(crate) units: u64,
-    pub(crate) since_ns: u64,
-    pub(crate) at_ns: u64,
 }
 
 impl Request {

@@ -2,9 +2,8 @@
 
 use core::fmt;
 
-use super::excerpt::Excerpt;
+use super::excerpt::{Excerpt, Span};
 use super::ratio;
-use super::scan::Span;
 use super::unit::Period;
 
 /// A quota, or a setting of a limiter, that cannot be honoured; it names the value and the range.
@@ -61,6 +60,7 @@ pub(crate) enum Reason {
     /// No quota, or more than [`Quotas`](super::Quotas) holds.
     NumberOfQuotas {
         number: usize,
+        most: usize,
     },
     /// Nothing on one side of a ";".
     QuotaMissing,
@@ -293,12 +293,11 @@ impl Reason {
             Self::ScaleOutOfRange { scale } => write!(
                 f,
                 "a token cannot be divided into {scale} units; it must be 1 to {}",
-                super::range::MAX_SCALE
+                ratio::MAX_SCALE
             ),
-            Self::NumberOfQuotas { number } => write!(
+            Self::NumberOfQuotas { number, most } => write!(
                 f,
-                "{number} quotas; one limiter takes 1 to {}, and a gate any number of limiters",
-                super::several::MOST
+                "{number} quotas; one limiter takes 1 to {most}, and a gate any number of limiters"
             ),
             Self::QuotaMissing => {
                 f.write_str("a quota is missing beside it; write both, as in \"10/s; 1000/day\"")

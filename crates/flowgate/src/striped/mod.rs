@@ -14,16 +14,16 @@ pub use one_word::OneWord;
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::Reservation;
 use crate::limiter::{Limiter, Snapshot, sealed};
+use crate::primitive::thread_number::thread_number;
 use crate::queue::Acquire;
 use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
-use crate::store::thread_number::thread_number;
 use crate::store::word::Stripe;
 use crate::verdict::Denied;
 use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Deref;
-use plumbing::Key;
+use plumbing::{Key, Lots};
 
 /// **Keeps the promise of the limiter in it, at the cost of a local counter**, on any number of threads: some of the
 /// threads share a *stripe* each, of tokens that have been taken from the limiter beforehand. After a rest, up to an
@@ -245,6 +245,18 @@ impl<L> Deref for Striped<L> {
     #[inline]
     fn deref(&self) -> &L {
         &self.limiter
+    }
+}
+
+impl<L: OneWord> Draw for Striped<L> {}
+
+impl<L: OneWord> Lots for Striped<L> {
+    fn draw(&self, key: Key, min: u64, max: u64) -> Result<u64, Denied> {
+        let most = max.max(min);
+        match self.own(thread_number()).take(most) {
+            true => Ok(most),
+            false => self.limiter.draw(key, min, max),
+        }
     }
 }
 

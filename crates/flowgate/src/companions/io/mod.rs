@@ -18,6 +18,7 @@
 //! | otherwise | a copy of what waits, at most a chunk | none |
 //! | given back | nothing | what the writer did not take |
 
+mod ahead;
 mod blocking;
 #[cfg(feature = "futures-io")]
 mod futures;

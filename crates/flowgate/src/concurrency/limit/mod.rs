@@ -3,16 +3,18 @@
 mod builder;
 #[cfg(all(test, flowgate_loom))]
 mod model;
+mod permit;
 mod returned;
 mod slots;
 mod supply;
 
 pub use builder::ConcurrencyLimitBuilder;
 pub(crate) use builder::check;
+pub use permit::OwnedPermit;
 pub(crate) use slots::MOST;
 
 use crate::clock::Clock;
-use crate::concurrency::permit::{Lender, OwnedPermit, Permit, Permits};
+use crate::concurrency::permit::{Lender, Permit, Permits};
 use crate::limiter::{
     Limiter, Snapshot,
     sealed::{Plumbing, Sealed},
@@ -422,7 +424,7 @@ impl ConcurrencyLimit {
         self.queue.serve_changed(&returned);
     }
 
-    pub(crate) fn forget(&self, n: u64) {
+    fn forget(&self, n: u64) {
         let _change = self.queue.reconfigure(self);
         self.slots.forget(n);
     }

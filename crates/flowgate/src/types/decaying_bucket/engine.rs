@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::limiter::Snapshot;
 use crate::limiter::builder::Build;
 use crate::limiter::engine::{Amount, Engine, Times};
-use crate::limiter::reservation::Receipt;
+use crate::queue::Receipt;
 use crate::quota::QuotaError;
 use crate::store::cell::Step;
 use crate::verdict::{Denied, duration_from_nanos};

@@ -103,7 +103,7 @@ impl<M: Mode> Bucket<M> {
     ) -> Self {
         let bucket = Self::over(Word::built(parameters, tat), ledger.quota);
         // Loom does not explore the making.
-        if cfg!(flowgate_loom) || drain_up_to != 1 || !ledger.is_default::<M>() {
+        if cfg!(flowgate_loom) || drain_up_to != 1 || !ledger.is_default(M::DEFAULT_BURST) {
             bucket
                 .log
                 .get_or_make(|| Box::new(RefundLog::new(ledger, drain_up_to)));

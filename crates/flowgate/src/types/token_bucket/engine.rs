@@ -7,11 +7,12 @@ use crate::limiter::Snapshot;
 use crate::limiter::engine::{
     Amount, Capabilities, Engine, Refunds, Request, Requotas, Reserves, Times,
 };
-use crate::limiter::reservation::{Booking, Receipt};
+use crate::limiter::reservation::Booking;
 use crate::primitive::Ordering;
+use crate::primitive::thread_number::thread_number;
+use crate::queue::Receipt;
 use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
-use crate::store::thread_number::thread_number;
 use crate::store::word::{Centre, Parameters, Step, View};
 use crate::verdict::Denied;
 use core::time::Duration;

@@ -9,14 +9,16 @@ mod give_back;
 #[cfg(all(test, flowgate_loom))]
 mod model;
 mod pay_after;
+mod refill;
 mod refund_log;
 #[cfg(all(test, not(flowgate_loom)))]
 mod tests;
 
 pub use bucket::{Bucket, Debts, Drops, Mode, PaysBefore, Tokens};
-pub use builder::{Refill, TokenBucketBuilder};
+pub use builder::TokenBucketBuilder;
 pub use carry::Carry;
 pub use pay_after::PayAfter;
+pub use refill::Refill;
 
 #[cfg(feature = "std")]
 use crate::clock::Clock;

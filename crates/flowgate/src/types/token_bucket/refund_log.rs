@@ -32,10 +32,9 @@
 //! at 9 s. That no short history of reservations and cancellations breaks the promise is checked by
 //! trying all of them (`flowgate_testkit::exhaustive`).
 
-use super::bucket::Mode;
-use super::builder::Refill;
-use crate::limiter::reservation::Receipt;
+use super::refill::Refill;
 use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering};
+use crate::queue::Receipt;
 use crate::quota::Quota;
 use crate::store::word::{BEFORE_ORIGIN, Parameters};
 use alloc::collections::VecDeque;
@@ -134,8 +133,8 @@ impl Ledger {
     }
 
     /// Whether a ledger that is made of the quota alone says the same, before anything is noted in this one.
-    pub(super) fn is_default<M: Mode>(&self) -> bool {
-        self.default_burst == M::DEFAULT_BURST
+    pub(super) fn is_default(&self, default_burst: Option<u64>) -> bool {
+        self.default_burst == default_burst
             && self.refill == Refill::Continuous
             && self.aligned_ns.is_none()
             && self.max_debt.is_none()
