@@ -13,6 +13,7 @@ use crate::queue::{Acquire, Asker, Queue, Receipt, WaitQueue};
 use crate::verdict::Denied;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt;
 
@@ -109,7 +110,9 @@ struct Member {
 impl Gate {
     /// A gate with no limits yet.
     pub fn builder() -> GateBuilder {
-        GateBuilder::new()
+        GateBuilder {
+            members: Vec::new(),
+        }
     }
 
     /// Lets one operation through, or says why not.
@@ -187,7 +190,7 @@ impl Gate {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn acquire(&self) -> Acquire<Permits<&Self>> {
-        Acquire::new(Permits::of(self))
+        Acquire::new(Permits(self))
     }
 
     /// [`acquire`](Self::acquire) of a permit that may go anywhere.
@@ -209,7 +212,7 @@ impl Gate {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn acquire_owned(self: &Arc<Self>) -> Acquire<Permits<Arc<Self>>> {
-        Acquire::new(Permits::of(Arc::clone(self)))
+        Acquire::new(Permits(Arc::clone(self)))
     }
 
     /// Those who wait here: how many, in what order, and how many at most. [Closing](WaitQueue::close) it closes the gate.

@@ -245,7 +245,7 @@ impl Turn {
                 let is_counted = facts.is_timed || !supply.facts().has_more;
                 is_counted && core::ptr::eq(queue, room) && queue.changes() == changes
             });
-            state = active.serve_refused(state, supply, now_ns, ticket, refusal);
+            state = active.serve_refused(state, supply, now_ns, Some(ticket), refusal);
             if visit.is_over(&state) {
                 return Poll::Ready(visit.collect(state, now_ns));
             }

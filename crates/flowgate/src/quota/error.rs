@@ -164,16 +164,6 @@ impl QuotaError {
         })
     }
 
-    /// Tokens that flow in continuously have no instant to align.
-    pub(crate) const fn aligned_without_interval() -> Self {
-        Self::new(Reason::AlignedWithoutInterval)
-    }
-
-    /// This type of limiter has other settings than a quota.
-    pub(crate) const fn not_by_quota() -> Self {
-        Self::new(Reason::NotByQuota)
-    }
-
     pub(super) fn in_text(reason: Reason, text: &str, word: Span) -> Self {
         Self {
             reason,

@@ -30,7 +30,9 @@ macro_rules! draw {
 
         impl Lots for $limiter {
             fn draw(&self, _: Key, min: u64, max: u64) -> Result<u64, Denied> {
-                self.draw_now(min, max)
+                let at = self.at_now();
+                let door = || at.pass(Some(max.max(min).min(1)));
+                self.engine.draw(at.now_ns, min, max, door)
             }
         }
     };

@@ -13,7 +13,7 @@ pub use one_word::OneWord;
 
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::Reservation;
-use crate::limiter::{Limiter, Snapshot, sealed};
+use crate::limiter::{Limiter, Snapshot, own_verbs, sealed, verbs_of_the_inner_limiter};
 use crate::primitive::thread_number::thread_number;
 use crate::queue::Acquire;
 use crate::quota::policy::Policy;
@@ -220,7 +220,7 @@ impl<L: OneWord> Striped<L> {
         let units = || self.limiter.supply().0.facts().token;
         match own.take_some(units) {
             true => Ok(()),
-            false => match self.limiter.centre(Key::new()).draw_token(number) {
+            false => match self.limiter.centre(Key::new()).draw(number, None) {
                 Some(answer) => answer,
                 None => self.limiter.try_acquire(),
             },
@@ -231,7 +231,7 @@ impl<L: OneWord> Striped<L> {
     #[cold]
     #[inline(never)]
     fn ask(&self, number: usize, n: u64) -> Result<(), Denied> {
-        match self.limiter.centre(Key::new()).draw(number, n) {
+        match self.limiter.centre(Key::new()).draw(number, Some(n)) {
             Some(answer) => answer,
             None => self.limiter.try_acquire_n(n),
         }
@@ -271,13 +271,8 @@ impl<L: OneWord> sealed::Sealed for Striped<L> {
 }
 
 impl<L: OneWord> Limiter for Striped<L> {
-    fn try_acquire(&self) -> Result<(), Denied> {
-        self.try_acquire()
-    }
-
-    fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
-        self.try_acquire_n(n)
-    }
+    own_verbs!();
+    verbs_of_the_inner_limiter!();
 
     fn try_acquire_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
         self.limiter.try_acquire_n_at(now, n)
@@ -285,42 +280,6 @@ impl<L: OneWord> Limiter for Striped<L> {
 
     fn try_reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
         self.limiter.try_reserve_n(n)
-    }
-
-    fn take_up_to(&self, n: u64) -> u64 {
-        self.take_up_to(n)
-    }
-
-    fn acquire(&self) -> Acquire<&dyn Limiter> {
-        Acquire::new(self)
-    }
-
-    fn available(&self) -> u64 {
-        self.limiter.available()
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        self.limiter.snapshot()
-    }
-
-    fn clock(&self) -> &Clock {
-        self.limiter.clock()
-    }
-
-    fn policy(&self) -> Option<Policy> {
-        self.limiter.policy()
-    }
-
-    fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
-        self.limiter.set_quota(quota)
-    }
-
-    fn refund(&self, n: u64) -> u64 {
-        self.limiter.refund(n)
-    }
-
-    fn charge(&self, n: u64) {
-        self.limiter.charge(n);
     }
 }
 

@@ -1,6 +1,5 @@
 //! Reading: the source first, then the turn.
 
-use super::refused;
 use super::throttled::{READS, Throttled};
 use crate::limiter::Limiter;
 use core::ops::Deref;
@@ -45,7 +44,7 @@ where
                 if is_new {
                     self.ahead.keep(&place[..come]);
                 }
-                return Poll::Ready(Err(refused(denied)));
+                return Poll::Ready(Err(io::Error::other(denied)));
             }
             Poll::Pending => {
                 if is_new {

@@ -29,11 +29,3 @@ mod throttled;
 mod tokio;
 
 pub use throttled::Throttled;
-
-use crate::verdict::Denied;
-use std::io;
-
-/// A refusal as callers of I/O see it. It is inside.
-fn refused(denied: Denied) -> io::Error {
-    io::Error::other(denied)
-}

@@ -20,22 +20,11 @@ use core::time::Duration;
 #[derive(Clone, Debug)]
 #[must_use = "a builder builds nothing until `build` is called"]
 pub struct SometimesBuilder {
-    policy: Policy,
-    clock: Option<Clock>,
+    pub(super) policy: Policy,
+    pub(super) clock: Option<Clock>,
 }
 
 impl SometimesBuilder {
-    pub(super) const fn new() -> Self {
-        Self {
-            policy: Policy {
-                first: 0,
-                every: 0,
-                interval_ns: 0,
-            },
-            clock: None,
-        }
-    }
-
     /// The first `n` calls speak. The very first does even if this is 0.
     pub const fn first(mut self, n: u64) -> Self {
         self.policy.first = n;

@@ -147,7 +147,7 @@ impl ConcurrencyLimit {
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     pub fn builder(limit: u32) -> ConcurrencyLimitBuilder {
-        ConcurrencyLimitBuilder::new(limit)
+        ConcurrencyLimitBuilder { limit, clock: None }
     }
 
     /// Takes one slot, or says why not.
@@ -225,7 +225,7 @@ impl ConcurrencyLimit {
     /// When awaited: [`Denied`] if as many as are asked for can never be had, or were not by the deadline, or if the
     /// [queue](Self::queue) is full or closed.
     pub fn acquire(&self) -> Acquire<Permits<&Self>> {
-        Acquire::new(Permits::of(self))
+        Acquire::new(Permits(self))
     }
 
     /// [`acquire`](Self::acquire), for a permit that keeps the limit alive, as the future does.
@@ -251,7 +251,7 @@ impl ConcurrencyLimit {
     ///
     /// As there.
     pub fn acquire_owned(self: &Arc<Self>) -> Acquire<Permits<Arc<Self>>> {
-        Acquire::new(Permits::of(Arc::clone(self)))
+        Acquire::new(Permits(Arc::clone(self)))
     }
 
     /// Takes what there is, up to `n` slots; none while others wait, or after [`WaitQueue::close`].

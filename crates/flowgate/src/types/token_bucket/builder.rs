@@ -3,7 +3,7 @@ use super::refill::Refill;
 use super::refund_log::Ledger;
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::builder::{Build, Builder};
-use crate::quota::{Quota, QuotaError};
+use crate::quota::{Quota, QuotaError, Reason};
 use crate::store::word::{BEFORE_ORIGIN, Parameters};
 use crate::types::fixed_window::alignment::Alignment;
 
@@ -178,7 +178,7 @@ impl Settings {
             ));
         }
         if !matches!(self.alignment, Alignment::Free) && self.refill != Refill::Interval {
-            return Err(QuotaError::aligned_without_interval());
+            return Err(QuotaError::new(Reason::AlignedWithoutInterval));
         }
         let aligned_ns = self.alignment.begins_ns(clock);
         let now_ns = clock.latest().as_nanos();

@@ -106,7 +106,7 @@ impl<M: Mode> Engine for Bucket<M> {
 
     fn policy(&self) -> Option<Policy> {
         let (quota, refill) = match self.made_log() {
-            None => (self.current_quota(), Refill::Continuous),
+            None => (self.quota(), Refill::Continuous),
             Some(log) => {
                 let ledger = log.ledger.lock();
                 (ledger.quota, ledger.refill)
@@ -132,7 +132,7 @@ impl<M: Mode> Engine for Bucket<M> {
 
     /// From a stripe, if there are any.
     fn take(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
-        match self.word.draw(thread_number(), n) {
+        match self.word.draw(thread_number(), Some(n)) {
             Some(answer) => answer,
             None => self.grant(now_ns, n),
         }
@@ -266,7 +266,8 @@ impl<M: Mode> Refunds for Bucket<M> {
 
 impl<M: Mode> Requotas for Bucket<M> {
     fn quota(&self) -> Quota {
-        self.current_quota()
+        self.made_log()
+            .map_or(self.first_quota, |log| log.ledger.lock().quota)
     }
 
     fn set_quota(&self, quota: Quota, times: &dyn Times) -> Result<(), QuotaError> {
@@ -276,7 +277,7 @@ impl<M: Mode> Requotas for Bucket<M> {
 
 impl<M: Mode> Bucket<M> {
     /// Takes at least `min` units, and up to `max` if there are as many.
-    pub(super) fn draw(
+    pub(crate) fn draw(
         &self,
         now_ns: u64,
         min: u64,

@@ -185,13 +185,6 @@ impl<M: PaysBefore> RateLimiter<Bucket<M>> {
     pub fn ticks(&self) -> Ticks<'_> {
         Ticks::new(self)
     }
-
-    /// Takes at least `min` units, and up to `max` if there are as many.
-    pub(crate) fn draw_now(&self, min: u64, max: u64) -> Result<u64, Denied> {
-        let at = self.at_now();
-        let door = || at.pass(Some(max.max(min).min(1)));
-        self.engine.draw(at.now_ns, min, max, door)
-    }
 }
 
 impl<M: Mode> RateLimiter<Bucket<M>> {

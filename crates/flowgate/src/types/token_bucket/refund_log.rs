@@ -95,10 +95,6 @@ pub(super) fn seen(told: &AtomicU64) -> u64 {
     told.fetch_max(0, Ordering::AcqRel)
 }
 
-pub(super) const fn default_debt(quota: &Quota) -> u64 {
-    quota.burst_units()
-}
-
 impl RefundLog {
     pub(super) fn new(ledger: Ledger, drain_up_to: u64) -> Self {
         Self {
@@ -144,7 +140,7 @@ impl Ledger {
     pub(super) fn parameters(&self, quota: &Quota, now_ns: u64) -> Parameters {
         let max_debt = self
             .max_debt
-            .unwrap_or(default_debt(quota))
+            .unwrap_or(quota.burst_units())
             .min(Parameters::most_debt(quota));
         let mut parameters = Parameters::new(quota, max_debt);
         if self.refill == Refill::Interval {
