@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formatting, clippy, documentation, and the feature sets that the tests do not build; warnings are errors.
+# Formatting, cycles of modules, clippy, documentation, and the feature sets that the tests do not build; warnings are errors.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/tools.sh
@@ -9,6 +9,7 @@ need_command cargo-clippy "clippy: rustup component add clippy"
 need_command cargo-fmt "rustfmt: rustup component add rustfmt"
 
 cargo fmt --all --check
+ci/cycles.sh
 cargo clippy --workspace --all-targets --locked -- -D warnings
 cargo clippy -p flowgate --locked --features serde,futures,futures-io,metrics,tokio -- -D warnings
 cargo clippy -p flowgate --locked --no-default-features -- -D warnings

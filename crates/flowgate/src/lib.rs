@@ -92,8 +92,8 @@ pub use companions::sizing;
 pub use companions::sometimes::{Sometimes, SometimesBuilder, SometimesBy};
 #[cfg(feature = "futures")]
 pub use companions::stream::{Cost, OneToken, RateLimited, StreamExt};
-pub use concurrency::limit::{ConcurrencyLimit, ConcurrencyLimitBuilder};
-pub use concurrency::permit::{OwnedPermit, Permit, Permits};
+pub use concurrency::limit::{ConcurrencyLimit, ConcurrencyLimitBuilder, OwnedPermit};
+pub use concurrency::permit::{Permit, Permits};
 pub use gate::{Gate, GateBuilder, GateError, KeyedGate, KeyedGateBuilder, KeyedTurn};
 pub use keyed::{
     AsKey, Exact, Hashed, KeyId, KeyLimiter, KeyNames, KeyPermit, KeyPermits, KeyUsage, Keyed,

@@ -27,7 +27,7 @@ use core::fmt;
 #[derive(Debug)]
 #[must_use = "a builder builds nothing until `build` is called"]
 pub struct GateBuilder {
-    members: Vec<(String, Box<dyn Limit>)>,
+    pub(super) members: Vec<(String, Box<dyn Limit>)>,
 }
 
 /// Why there can be no such gate.
@@ -63,12 +63,6 @@ pub enum GateError {
 }
 
 impl GateBuilder {
-    pub(super) fn new() -> Self {
-        Self {
-            members: Vec::new(),
-        }
-    }
-
     /// One more limit, by the name that refusals will tell: any limiter, or a concurrency limit.
     pub fn limit(mut self, name: &str, limit: impl Limit) -> Self {
         self.members.push((name.to_owned(), Box::new(limit)));

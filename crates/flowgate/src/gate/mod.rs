@@ -9,13 +9,13 @@ pub use keyed::{KeyedGate, KeyedGateBuilder, KeyedTurn};
 
 use crate::clock::{Clock, Timestamp};
 use crate::concurrency::permit::{Lender, Permit, Permits};
-use crate::limiter::reservation::Receipt;
 use crate::limiter::{Limit, Limiter};
 use crate::primitive::Lock;
-use crate::queue::{Acquire, Asker, Queue, WaitQueue};
+use crate::queue::{Acquire, Asker, Queue, Receipt, WaitQueue};
 use crate::verdict::Denied;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt;
 
@@ -137,7 +137,9 @@ struct Member {
 impl Gate {
     /// A gate with no limits yet.
     pub fn builder() -> GateBuilder {
-        GateBuilder::new()
+        GateBuilder {
+            members: Vec::new(),
+        }
     }
 
     /// Lets one operation through, or says why not.
@@ -215,7 +217,7 @@ impl Gate {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn acquire(&self) -> Acquire<Permits<&Self>> {
-        Acquire::new(Permits::of(self))
+        Acquire::new(Permits(self))
     }
 
     /// [`acquire`](Self::acquire) of a permit that may go anywhere.
@@ -237,7 +239,7 @@ impl Gate {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn acquire_owned(self: &Arc<Self>) -> Acquire<Permits<Arc<Self>>> {
-        Acquire::new(Permits::of(Arc::clone(self)))
+        Acquire::new(Permits(Arc::clone(self)))
     }
 
     /// Those who wait here: how many, in what order, and how many at most. [Closing](WaitQueue::close) it closes the gate.

@@ -3,9 +3,8 @@
 use super::{Gate, Member, Taking};
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::Limiter;
-use crate::limiter::reservation::Receipt;
 use crate::limiter::sealed::{Plumbing, Sealed};
-use crate::queue::{Asker, Facts, Grantee, Queue, Supply};
+use crate::queue::{Asker, Facts, Grantee, Queue, Receipt, Supply};
 use crate::verdict::Denied;
 use core::time::Duration;
 

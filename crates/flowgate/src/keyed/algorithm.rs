@@ -1,8 +1,11 @@
 use super::rule::{self, Rule};
+use crate::concurrency::limit::ConcurrencyLimit;
 use crate::quota::{Quota, Quotas};
-use crate::{
-    ConcurrencyLimit, DualTokenBucket, FixedWindow, LeakyBucket, SegmentedWindow, TokenBucket,
-};
+use crate::types::dual_token_bucket::DualTokenBucket;
+use crate::types::fixed_window::FixedWindow;
+use crate::types::leaky_bucket::LeakyBucket;
+use crate::types::segmented_window::SegmentedWindow;
+use crate::types::token_bucket::TokenBucket;
 
 /// The limiters that there can be one of for each key: [`TokenBucket`], [`LeakyBucket`], [`DualTokenBucket`],
 /// [`FixedWindow`] and [`SegmentedWindow`] (of one segment). Sealed.

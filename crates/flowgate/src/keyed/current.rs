@@ -4,11 +4,10 @@
 //! generation before the current one. A reader that needs both therefore compares both tags: it gets
 //! nothing once the next change has begun. Such a reader retries later.
 
-use super::entry::Reading;
-use super::keys::ticks;
+use super::entry::{Reading, ticks};
 use super::rule::{Change, Rule, Terms};
+use crate::primitive::versioned::{Version, Versioned};
 use crate::primitive::{AtomicU64, Lock, LockGuard, Ordering};
-use crate::store::{Version, Versioned};
 
 const NEVER: u64 = u64::MAX;
 

@@ -21,6 +21,10 @@
 pub(crate) const TICKS_PER_NS: u64 = 1 << TICK_BITS;
 pub(crate) const TICK_BITS: u32 = 12;
 
+pub(crate) const fn ticks(ns: u64) -> u128 {
+    (ns as u128) << TICK_BITS
+}
+
 const STATE_BITS: u32 = 77;
 pub(crate) const CLASS_BITS: u32 = 10;
 /// The last state that there is.

@@ -6,9 +6,8 @@
 
 use super::Keyed;
 use super::algorithm::KeyedAlgorithm;
-use super::entry::{Entry, Reading};
+use super::entry::{Entry, Reading, ticks};
 use super::error::{KeyedError, Reason};
-use super::keys::ticks;
 use super::location::Seed;
 use super::names::Hashed;
 use super::rule::{Change, Rule, Terms};
@@ -288,7 +287,8 @@ impl Reader<'_> {
 #[cfg(all(test, not(flowgate_loom)))]
 mod tests {
     use super::*;
-    use crate::{FixedWindow, ManualClock, Timestamp};
+    use crate::clock::{ManualClock, Timestamp};
+    use crate::types::fixed_window::FixedWindow;
 
     #[test]
     fn c4_an_export_without_the_last_change_is_read_as_if_that_were_the_last_decision() {

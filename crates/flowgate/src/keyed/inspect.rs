@@ -1,6 +1,6 @@
 use super::Keyed;
 use super::algorithm::KeyedAlgorithm;
-use super::keys::ticks;
+use super::entry::ticks;
 use super::location::Place;
 use super::names::KeyNames;
 use super::table::Who;

@@ -8,10 +8,9 @@ use super::rule::Terms;
 use super::table::Who;
 use super::{Keyed, KeyedError};
 use crate::clock::{Clock, Timestamp};
-use crate::limiter::reservation::Receipt;
 use crate::limiter::{Limiter, Snapshot, sealed};
 use crate::queue::{
-    Acquirable, Acquire, Asker, Facts, Grant, Grantee, Queue, Supply, Turn, WaitQueue,
+    Acquirable, Acquire, Asker, Facts, Grant, Grantee, Queue, Receipt, Supply, Turn, WaitQueue,
 };
 use crate::quota::Quota;
 use crate::quota::policy::Policy;

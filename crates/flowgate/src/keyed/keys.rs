@@ -2,8 +2,8 @@
 
 use super::counts::Counters;
 use super::current::InForce;
-use super::entry::{Entry, Reading, TICK_BITS, TICKS_PER_NS};
-use super::known::Known;
+use super::entry::{Entry, Reading, TICKS_PER_NS, ticks};
+use super::known::{Known, denied};
 use super::location::Place;
 use super::names::sealed::Sealed;
 use super::rule::{Rule, Terms};
@@ -82,10 +82,6 @@ pub(crate) enum Refusal {
     /// Others wait for the same key, which is in this slot.
     Waits(usize),
     Denied(Denied),
-}
-
-pub(crate) const fn ticks(ns: u64) -> u128 {
-    (ns as u128) << TICK_BITS
 }
 
 impl Asked<'_> {
@@ -833,22 +829,6 @@ impl Refusal {
             Self::Denied(denied) => denied,
             Self::Waits(_) => Denied::busy(),
         }
-    }
-}
-
-/// `missing` ticks have to pass before `n` units can be taken of what is known at `now`.
-#[inline]
-pub(crate) fn denied<R: Rule>(
-    missing: u128,
-    state: u128,
-    now: u128,
-    n: u64,
-    terms: &Terms,
-) -> Denied {
-    let denied = Denied::later(missing, TICKS_PER_NS);
-    match R::refused_by(state, now, n, terms) {
-        Some(quota) => denied.by_limit(quota),
-        None => denied,
     }
 }
 

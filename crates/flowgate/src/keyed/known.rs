@@ -1,7 +1,6 @@
 //! What is known of a key at an instant, and what follows: the decision, what is left, and when it is full.
 
 use super::entry::{TICK_BITS, TICKS_PER_NS};
-use super::keys::denied;
 use super::rule::{Change, Rule, Terms};
 use crate::limiter::Snapshot;
 use crate::verdict::{Denied, duration_from_nanos};
@@ -134,5 +133,21 @@ impl<R: Rule> Known<R> {
             None => R::behind(self.state, at, ahead, &self.terms),
         };
         self
+    }
+}
+
+/// `missing` ticks have to pass before `n` units can be taken of what is known at `now`.
+#[inline]
+pub(crate) fn denied<R: Rule>(
+    missing: u128,
+    state: u128,
+    now: u128,
+    n: u64,
+    terms: &Terms,
+) -> Denied {
+    let denied = Denied::later(missing, TICKS_PER_NS);
+    match R::refused_by(state, now, n, terms) {
+        Some(quota) => denied.by_limit(quota),
+        None => denied,
     }
 }

@@ -6,8 +6,9 @@
 
 use super::counts::Counters;
 use super::current::InForce;
+use super::entry::ticks;
 use super::entry::{Entry, Reading};
-use super::keys::{Amount, Asked, Full, Keys, Told, ticks};
+use super::keys::{Amount, Asked, Full, Keys, Told};
 use super::location::Place;
 use super::names::Hashed;
 use super::rule::{Bucket, Rule as _};

@@ -8,8 +8,9 @@
 
 use super::counts::Counters;
 use super::current::InForce;
+use super::entry::ticks;
 use super::entry::{Entry, Reading};
-use super::keys::{Full, Keys, ticks};
+use super::keys::{Full, Keys};
 use super::location::Seed;
 use super::queues::KeyQueues;
 use super::rule::{Bucket, Rule as _};

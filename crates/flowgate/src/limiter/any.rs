@@ -4,7 +4,7 @@ use super::reservation::Reservation;
 use crate::clock::{Clock, Timestamp};
 use crate::queue::{Acquire, Asker, WaitQueue};
 use crate::quota::policy::Policy;
-use crate::quota::{Quota, QuotaError};
+use crate::quota::{Quota, QuotaError, Reason};
 use crate::verdict::Denied;
 use alloc::sync::Arc;
 use core::any::Any;
@@ -192,7 +192,7 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
     /// type of limiter.
     fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
         let _ = quota;
-        Err(QuotaError::not_by_quota())
+        Err(QuotaError::new(Reason::NotByQuota))
     }
 
     /// Gives `n` units back, and says how many it was: the newest admitted units count as never admitted. None where
@@ -220,6 +220,62 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
     /// ```
     fn charge(&self, n: u64);
 }
+
+/// The methods of [`Limiter`] that the type has itself, under the same names.
+macro_rules! own_verbs {
+    () => {
+        fn try_acquire(&self) -> Result<(), Denied> {
+            self.try_acquire()
+        }
+
+        fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
+            self.try_acquire_n(n)
+        }
+
+        fn take_up_to(&self, n: u64) -> u64 {
+            self.take_up_to(n)
+        }
+
+        fn acquire(&self) -> Acquire<&dyn Limiter> {
+            Acquire::new(self)
+        }
+    };
+}
+pub(crate) use own_verbs;
+
+/// The methods of [`Limiter`] that a limiter around another one, its field `limiter`, leaves to that.
+macro_rules! verbs_of_the_inner_limiter {
+    () => {
+        fn available(&self) -> u64 {
+            self.limiter.available()
+        }
+
+        fn snapshot(&self) -> Snapshot {
+            self.limiter.snapshot()
+        }
+
+        fn clock(&self) -> &Clock {
+            self.limiter.clock()
+        }
+
+        fn policy(&self) -> Option<Policy> {
+            self.limiter.policy()
+        }
+
+        fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
+            self.limiter.set_quota(quota)
+        }
+
+        fn refund(&self, n: u64) -> u64 {
+            self.limiter.refund(n)
+        }
+
+        fn charge(&self, n: u64) {
+            self.limiter.charge(n);
+        }
+    };
+}
+pub(crate) use verbs_of_the_inner_limiter;
 
 impl dyn Limiter + '_ {
     /// [`acquire`](Limiter::acquire) with a future that keeps the limiter alive, and so may go into a task of its own.

@@ -9,8 +9,9 @@
 //! same names.
 
 use super::Snapshot;
-use super::reservation::{Booking, Receipt};
+use super::reservation::Booking;
 use crate::clock::Clock;
+use crate::queue::Receipt;
 use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
 use crate::verdict::Denied;
@@ -66,8 +67,10 @@ pub trait Times {
     /// By the clock, the latest time that it has shown anybody; the time of the change, if the caller supplies that.
     fn latest_ns(&self) -> u64;
 
-    /// The latest time that the limiter's clock has shown anybody.
-    fn shown_ns(&self) -> u64;
+    /// The limiter's clock, if the caller supplies the time.
+    fn clock(&self) -> Option<&Clock> {
+        None
+    }
 }
 
 impl Times for Clock {
@@ -76,10 +79,6 @@ impl Times for Clock {
     }
 
     fn latest_ns(&self) -> u64 {
-        self.latest().as_nanos()
-    }
-
-    fn shown_ns(&self) -> u64 {
         self.latest().as_nanos()
     }
 }
@@ -92,10 +91,6 @@ impl<F: Fn() -> u64> Times for F {
     }
 
     fn latest_ns(&self) -> u64 {
-        self()
-    }
-
-    fn shown_ns(&self) -> u64 {
         self()
     }
 }
@@ -115,8 +110,8 @@ impl Times for SuppliedTime<'_> {
         self.now_ns
     }
 
-    fn shown_ns(&self) -> u64 {
-        self.clock.latest().as_nanos()
+    fn clock(&self) -> Option<&Clock> {
+        Some(self.clock)
     }
 }
 
@@ -202,7 +197,8 @@ pub trait Engine: fmt::Debug + Send + Sync + 'static {
     /// The quota, and how units come back; none if no quota describes this type.
     #[doc(hidden)]
     fn policy(&self) -> Option<Policy> {
-        None
+        let requotas = self.capabilities().requotas?;
+        Some(Policy::new(requotas.quota(), false))
     }
 
     /// Takes `n` units for what has already been done.

@@ -1,5 +1,6 @@
 //! [`RateLimiter`]: every method, once, over an engine, a clock and a queue.
 
+mod acquire;
 mod any;
 mod at;
 pub(crate) mod builder;
@@ -7,8 +8,8 @@ pub(crate) mod engine;
 pub(crate) mod reservation;
 mod supply;
 
-pub(crate) use any::sealed;
 pub use any::{Limit, Limiter, Snapshot};
+pub(crate) use any::{own_verbs, sealed, verbs_of_the_inner_limiter};
 pub use at::At;
 pub(crate) use at::{ByClock, TimeSource};
 pub use builder::Builder;
@@ -132,7 +133,7 @@ impl<E> RateLimiter<E> {
 
     #[inline]
     pub(crate) fn at_now(&self) -> At<'_, Self, ByClock> {
-        At::new(self, self.now_ns())
+        At::new(self, self.clock.now().as_nanos())
     }
 }
 

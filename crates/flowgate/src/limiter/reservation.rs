@@ -1,4 +1,5 @@
 use crate::clock::Timestamp;
+use crate::queue::Receipt;
 use core::fmt;
 
 /// Units that are taken already, and the time from which they may be used.
@@ -28,20 +29,6 @@ pub struct Booking {
     pub(crate) units: u64,
     pub(crate) at_ns: u64,
     pub(crate) receipt: Receipt,
-}
-
-/// What a limiter has to know of a reservation, or of a grant, to take it back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Receipt {
-    /// What the reservation's units count.
-    pub(crate) units_per_token: u64,
-    /// The state that making it left, what had been given back by then, and the epoch of both.
-    pub(crate) state: u128,
-    pub(crate) given_back: u128,
-    pub(crate) epoch: u64,
-    /// The latest time that anybody else had been told when it was made; its own, or a later one, if there is
-    /// no way back to that.
-    pub(crate) told_before_ns: u64,
 }
 
 /// A limiter whose reservations can be cancelled.

@@ -1,13 +1,13 @@
 //! A rate limiter as its queue sees it.
 
 use super::RateLimiter;
-use super::any::{Limiter, Snapshot, sealed};
+use super::any::{Limiter, Snapshot, own_verbs, sealed};
 use super::engine::{Engine, Request};
-use super::reservation::{Booking, Receipt, Reservation, Revoke};
+use super::reservation::{Booking, Reservation, Revoke};
 use crate::clock::{Clock, Timestamp};
-use crate::queue::{Acquire, Asker, Event, Facts, Grantee, HOLD, Queue, Supply};
+use crate::queue::{Acquire, Asker, Event, Facts, Grantee, HOLD, Queue, Receipt, Supply};
 use crate::quota::policy::Policy;
-use crate::quota::{Quota, QuotaError};
+use crate::quota::{Quota, QuotaError, Reason};
 use crate::verdict::Denied;
 
 impl<E: Engine> Supply for RateLimiter<E> {
@@ -80,20 +80,10 @@ impl<E: Engine> sealed::Sealed for RateLimiter<E> {
 }
 
 impl<E: Engine> Limiter for RateLimiter<E> {
-    fn try_acquire(&self) -> Result<(), Denied> {
-        self.try_acquire()
-    }
-
-    fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
-        self.try_acquire_n(n)
-    }
+    own_verbs!();
 
     fn try_acquire_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
         self.at(now).try_acquire_n(n)
-    }
-
-    fn take_up_to(&self, n: u64) -> u64 {
-        self.take_up_to(n)
     }
 
     fn try_reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
@@ -106,10 +96,6 @@ impl<E: Engine> Limiter for RateLimiter<E> {
             limiter: self,
             booking,
         }))
-    }
-
-    fn acquire(&self) -> Acquire<&dyn Limiter> {
-        Acquire::new(self)
     }
 
     fn available(&self) -> u64 {
@@ -130,7 +116,7 @@ impl<E: Engine> Limiter for RateLimiter<E> {
 
     fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
         let requotas = self.engine.capabilities().requotas;
-        let requotas = requotas.ok_or_else(QuotaError::not_by_quota)?;
+        let requotas = requotas.ok_or(QuotaError::new(Reason::NotByQuota))?;
         let _change = self.queue.reconfigure(self);
         requotas.set_quota(quota, &self.clock)
     }

@@ -1,13 +1,10 @@
 use super::cancel::CancelHandle;
-use super::settings::Spacing;
-use super::turn::{Granted, Turn};
+use super::supply::Granted;
+use super::turn::Turn;
 use crate::clock::Timestamp;
-use crate::limiter::Limiter;
-use crate::limiter::sealed::Sealed;
 use crate::verdict::Denied;
 use core::fmt;
 use core::future::Future;
-use core::ops::Deref;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
@@ -86,7 +83,7 @@ use core::time::Duration;
 #[must_use = "it waits for nothing until it is awaited or blocked on"]
 pub struct Acquire<W: Acquirable> {
     wanted: W,
-    turn: Turn,
+    pub(crate) turn: Turn,
     is_over: bool,
 }
 
@@ -102,22 +99,6 @@ pub trait Acquirable {
     /// Leaves the queue before the answer is known.
     #[doc(hidden)]
     fn abandon(&mut self, turn: &mut Turn);
-}
-
-impl<P> Acquirable for P
-where
-    P: Deref,
-    P::Target: Limiter,
-{
-    type Granted = Grant;
-
-    fn poll(&mut self, turn: &mut Turn, waker: &Waker) -> Poll<Result<Grant, Denied>> {
-        turn.poll((**self).supply().0, waker).map_ok(Grant::from)
-    }
-
-    fn abandon(&mut self, turn: &mut Turn) {
-        turn.abandon((**self).supply().0);
-    }
 }
 
 /// A turn that has come.
@@ -258,50 +239,6 @@ impl<W: Acquirable> Acquire<W> {
         let answer = self.wanted.poll(&mut self.turn, waker);
         self.is_over = answer.is_ready();
         answer
-    }
-}
-
-impl<P> Acquire<P>
-where
-    P: Deref,
-    P::Target: Limiter,
-{
-    /// Counts as having been asked for at `then`, if that is past: a grant that was possible since is dated then.
-    ///
-    /// For work by a schedule that must not shift when its owner is late: pass
-    /// [`Grant::at`] of the turn before.
-    ///
-    /// ```
-    /// # use flowgate::LeakyBucket;
-    /// # use std::time::Duration;
-    /// let limiter = LeakyBucket::new("1000/s".parse()?);
-    /// let first = limiter.acquire().block()?;
-    /// std::thread::sleep(Duration::from_millis(3)); // work that takes too long
-    /// let second = limiter.acquire().since(first.at()).block()?;
-    /// assert_eq!(second.at(), first.at() + Duration::from_millis(1)); // due long since
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn since(mut self, then: Timestamp) -> Self {
-        self.turn.since_ns = Some(then.as_nanos());
-        self
-    }
-
-    /// Counts the distance to the next grant from when it was due, or from when its owner knew.
-    ///
-    /// ```
-    /// use flowgate::{LeakyBucket, Spacing};
-    /// use std::time::Duration;
-    ///
-    /// // However late this thread is woken: never two within a millisecond.
-    /// let limiter = LeakyBucket::new("1000/s".parse()?);
-    /// let first = limiter.acquire().spacing(Spacing::AtLeast).block()?;
-    /// let second = limiter.acquire().spacing(Spacing::AtLeast).block()?;
-    /// assert!(second.at() >= first.at() + Duration::from_millis(1));
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn spacing(mut self, spacing: Spacing) -> Self {
-        self.turn.spacing = spacing;
-        self
     }
 }
 

@@ -70,8 +70,6 @@
 
 mod acquire;
 mod active;
-#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
-mod asked;
 mod cancel;
 mod change;
 #[cfg(all(test, flowgate_loom))]
@@ -83,6 +81,8 @@ pub(crate) mod schedules;
 mod served;
 mod settings;
 mod supply;
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
+mod tests;
 mod ticks;
 mod turn;
 mod wait_queue;
@@ -93,6 +93,7 @@ pub use cancel::CancelHandle;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 pub(crate) use park::block_on;
 pub use settings::{Order, Precision, Spacing};
+pub use supply::Receipt;
 pub(crate) use supply::{Asker, Event, Facts, Grantee, Supply};
 pub use ticks::Ticks;
 pub(crate) use turn::Turn;

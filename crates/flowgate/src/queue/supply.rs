@@ -1,9 +1,7 @@
 //! What a queue asks of a limiter: [`Supply`].
 
 use super::Queue;
-use super::turn::Granted;
 use crate::clock::{Clock, Timestamp};
-use crate::limiter::reservation::Receipt;
 use crate::verdict::Denied;
 
 /// A limiter, as its queue sees it.
@@ -131,6 +129,28 @@ pub enum Grantee<'a> {
         level: u128,
         receipts: &'a mut [Receipt],
     },
+}
+
+/// What was granted, from when on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Granted {
+    pub(crate) units: u64,
+    pub(crate) since_ns: u64,
+    pub(crate) at_ns: u64,
+}
+
+/// What a limiter has to know of a reservation, or of a grant, to take it back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Receipt {
+    /// What the reservation's units count.
+    pub(crate) units_per_token: u64,
+    /// The state that making it left, what had been given back by then, and the epoch of both.
+    pub(crate) state: u128,
+    pub(crate) given_back: u128,
+    pub(crate) epoch: u64,
+    /// The latest time that anybody else had been told when it was made; its own, or a later one, if there is
+    /// no way back to that.
+    pub(crate) told_before_ns: u64,
 }
 
 /// What has happened in a queue.

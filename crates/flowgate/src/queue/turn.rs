@@ -3,11 +3,10 @@
 use super::active::{ActiveQueue, State};
 use super::cancel::{CancelHandle, Watch};
 use super::settings::Spacing;
+use super::supply::{Event, Granted, Grantee, Receipt, Supply};
 use super::waiters::{Answer, Progress, Request, Ticket};
-use super::{Event, Grantee, Supply};
 use crate::clock::alarm::Alarm;
 use crate::clock::{Clock, Timestamp};
-use crate::limiter::reservation::Receipt;
 use crate::primitive::LockGuard;
 use crate::verdict::Denied;
 use alloc::sync::Arc;
@@ -45,14 +44,6 @@ enum Stage {
     New,
     InLine { ticket: Ticket, request: Request },
     Over,
-}
-
-/// What was granted, from when on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Granted {
-    pub(crate) units: u64,
-    pub(crate) since_ns: u64,
-    pub(crate) at_ns: u64,
 }
 
 impl Request {
@@ -263,7 +254,7 @@ impl Turn {
                 let is_counted = facts.is_timed || !supply.facts().has_more;
                 is_counted && core::ptr::eq(queue, room) && queue.changes() == changes
             });
-            state = active.serve_refused(state, supply, now_ns, ticket, refusal);
+            state = active.serve_refused(state, supply, now_ns, Some(ticket), refusal);
             if visit.is_over(&state) {
                 return Poll::Ready(visit.collect(state, now_ns));
             }

@@ -1,7 +1,7 @@
 //! Who stands in the queue, in the order of coming.
 
 use super::settings::Spacing;
-use crate::limiter::reservation::Receipt;
+use super::supply::Receipt;
 use crate::verdict::Denied;
 use alloc::vec::Vec;
 use core::task::Waker;

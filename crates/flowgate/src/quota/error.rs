@@ -2,9 +2,8 @@
 
 use core::fmt;
 
-use super::excerpt::Excerpt;
+use super::excerpt::{Excerpt, Span};
 use super::ratio;
-use super::scan::Span;
 use super::unit::Period;
 
 /// A quota, or a setting of a limiter, that cannot be honoured; it names the value and the range.
@@ -61,6 +60,7 @@ pub(crate) enum Reason {
     /// No quota, or more than [`Quotas`](super::Quotas) holds.
     NumberOfQuotas {
         number: usize,
+        most: usize,
     },
     /// Two quotas for a limiter that takes one.
     OneQuota,
@@ -164,16 +164,6 @@ impl QuotaError {
             most_limit,
             most_bytes,
         })
-    }
-
-    /// Tokens that flow in continuously have no instant to align.
-    pub(crate) const fn aligned_without_interval() -> Self {
-        Self::new(Reason::AlignedWithoutInterval)
-    }
-
-    /// This type of limiter has other settings than a quota.
-    pub(crate) const fn not_by_quota() -> Self {
-        Self::new(Reason::NotByQuota)
     }
 
     pub(super) fn in_text(reason: Reason, text: &str, word: Span) -> Self {
@@ -295,12 +285,11 @@ impl Reason {
             Self::ScaleOutOfRange { scale } => write!(
                 f,
                 "a token cannot be divided into {scale} units; it must be 1 to {}",
-                super::range::MAX_SCALE
+                ratio::MAX_SCALE
             ),
-            Self::NumberOfQuotas { number } => write!(
+            Self::NumberOfQuotas { number, most } => write!(
                 f,
-                "{number} quotas; one limiter takes 1 to {}, and a gate any number of limiters",
-                super::several::MOST
+                "{number} quotas; one limiter takes 1 to {most}, and a gate any number of limiters"
             ),
             Self::OneQuota => {
                 f.write_str("2 quotas; only a token bucket takes two, and a gate any number of limiters")

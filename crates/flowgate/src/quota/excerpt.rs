@@ -1,11 +1,16 @@
-//! The part of a refused text that an error quotes.
+//! Parts of a text, and the one that an error quotes.
 
 use core::fmt;
 
-use super::scan::Span;
-
 /// The bytes of a text that an error keeps: more than any sensible quota has.
 const KEPT: usize = 48;
+
+/// A part of the text, in bytes; both ends fall between characters.
+#[derive(Clone, Copy)]
+pub(super) struct Span {
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
 
 /// The text that was refused and the word in it, or the word alone where the text is long. A fixed
 /// size, because an error must be `Copy` and because the text may come from anyone.

@@ -1,6 +1,7 @@
 //! Numbers and counts as they are written, exactly.
 
-use super::scan::{Fault, Scanner, Span};
+use super::excerpt::Span;
+use super::scan::{Fault, Scanner};
 use super::unit::{Suffix, is_requests, per_time};
 use super::{Reason, ratio};
 

@@ -2,8 +2,9 @@
 
 use core::str::FromStr;
 
+use super::excerpt::Span;
 use super::number::{Amount, Number, amount, number, starts_number};
-use super::scan::{Fault, Scanner, Span};
+use super::scan::{Fault, Scanner};
 use super::unit::{TimeUnit, is_requests, per_time};
 use super::{Burst, Measure, Quota, QuotaError, Reason, ratio};
 

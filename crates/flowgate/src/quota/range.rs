@@ -3,9 +3,6 @@
 use super::{Burst, Measure, Quota, QuotaError, Reason, TICKS_END, ratio};
 use core::time::Duration;
 
-/// The most units that a token can be divided into.
-pub(super) const MAX_SCALE: u64 = 1 << 32;
-
 impl Quota {
     /// [`checked`](Self::checked), by a period of any length.
     pub(super) const fn kept(
@@ -35,7 +32,7 @@ impl Quota {
         if period_ns == 0 {
             return Err(Reason::PeriodZero);
         }
-        if scale == 0 || scale > MAX_SCALE {
+        if scale == 0 || scale > ratio::MAX_SCALE {
             return Err(Reason::ScaleOutOfRange { scale });
         }
         let (units, nanos) = ratio::lowest_terms(count as u128 * scale as u128, period_ns);

@@ -16,6 +16,8 @@ pub(crate) struct Ratio {
 pub(crate) const MAX_UNITS: u64 = 1 << 31;
 /// The greatest `Ratio::nanos` accepted.
 pub(crate) const MAX_NANOS: u64 = (1 << 63) - 1;
+/// The most units that a token can be divided into.
+pub(super) const MAX_SCALE: u64 = 1 << 32;
 /// A full bucket, in ticks, is less than this.
 pub(crate) const TICKS_END: u128 = 1 << 93;
 

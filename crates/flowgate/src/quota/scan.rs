@@ -1,13 +1,7 @@
 //! Walks through a text, and points into it.
 
 use super::Reason;
-
-/// A part of the text, in bytes; both ends fall between characters.
-#[derive(Clone, Copy)]
-pub(super) struct Span {
-    pub(super) start: usize,
-    pub(super) end: usize,
-}
+use super::excerpt::Span;
 
 /// What is wrong, and with which word.
 pub(super) struct Fault {

@@ -3,9 +3,10 @@
 use core::fmt;
 use core::str::FromStr;
 
+use super::excerpt::Span;
 use super::fit::{self, Share};
 use super::parse::{Written, written};
-use super::scan::{Fault, Scanner, Span};
+use super::scan::{Fault, Scanner};
 use super::{Burst, Measure, Quota, QuotaError, Reason};
 
 /// The most quotas that a [`Quotas`] holds.
@@ -103,11 +104,17 @@ impl Quotas {
         match (quotas.next(), quotas.next(), quotas.next()) {
             (Some(first), None, _) => Ok(Self::one(first)),
             (Some(first), Some(second), None) => Self::two(first, second),
-            (None, ..) => Err(QuotaError::new(Reason::NumberOfQuotas { number: 0 })),
+            (None, ..) => Err(QuotaError::new(Reason::NumberOfQuotas {
+                number: 0,
+                most: MOST,
+            })),
             (.., Some(_)) => {
                 // An iterator without an end has more than it takes to say so.
                 let number = MOST + 1 + quotas.take(usize::from(u16::MAX)).count();
-                Err(QuotaError::new(Reason::NumberOfQuotas { number }))
+                Err(QuotaError::new(Reason::NumberOfQuotas {
+                    number,
+                    most: MOST,
+                }))
             }
         }
     }
@@ -333,7 +340,7 @@ fn read(text: &str) -> Result<Quotas, Fault> {
             start: third.start,
             end: text.len(),
         };
-        return Err(trimmed(text, rest).fault(Reason::NumberOfQuotas { number }));
+        return Err(trimmed(text, rest).fault(Reason::NumberOfQuotas { number, most: MOST }));
     }
     Quotas::checked(first.quota, second.quota).map_err(|(reason, part)| {
         match part {

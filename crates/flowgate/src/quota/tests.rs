@@ -3,7 +3,7 @@
 use alloc::string::ToString;
 use core::time::Duration;
 
-use super::range::MAX_SCALE;
+use super::ratio::MAX_SCALE;
 use super::ratio::{MAX_NANOS, MAX_UNITS, TICKS_END, gcd, lowest_terms};
 use super::{Quota, QuotaError, Ratio};
 

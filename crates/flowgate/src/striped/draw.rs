@@ -1,7 +1,5 @@
 use super::plumbing::{Key, Lots};
-use super::{OneWord, Striped};
 use crate::limiter::Limiter;
-use crate::store::thread_number::thread_number;
 use crate::types::fixed_window::FixedWindow;
 use crate::types::leaky_bucket::LeakyBucket;
 use crate::types::token_bucket::TokenBucket;
@@ -32,7 +30,9 @@ macro_rules! draw {
 
         impl Lots for $limiter {
             fn draw(&self, _: Key, min: u64, max: u64) -> Result<u64, Denied> {
-                self.draw_now(min, max)
+                let at = self.at_now();
+                let door = || at.pass(Some(max.max(min).min(1)));
+                self.engine.draw(at.now_ns, min, max, door)
             }
         }
     };
@@ -41,15 +41,3 @@ macro_rules! draw {
 draw!(TokenBucket);
 draw!(LeakyBucket);
 draw!(FixedWindow);
-
-impl<L: OneWord> Draw for Striped<L> {}
-
-impl<L: OneWord> Lots for Striped<L> {
-    fn draw(&self, key: Key, min: u64, max: u64) -> Result<u64, Denied> {
-        let most = max.max(min);
-        match self.own(thread_number()).take(most) {
-            true => Ok(most),
-            false => self.limiter.draw(key, min, max),
-        }
-    }
-}

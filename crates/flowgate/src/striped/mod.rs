@@ -13,17 +13,17 @@ pub use one_word::OneWord;
 
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::Reservation;
-use crate::limiter::{Limiter, Snapshot, sealed};
+use crate::limiter::{Limiter, Snapshot, own_verbs, sealed, verbs_of_the_inner_limiter};
+use crate::primitive::thread_number::thread_number;
 use crate::queue::Acquire;
 use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
-use crate::store::thread_number::thread_number;
 use crate::store::word::Stripe;
 use crate::verdict::Denied;
 use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Deref;
-use plumbing::Key;
+use plumbing::{Key, Lots};
 
 /// **Keeps the promise of the limiter in it, at the cost of a local counter**, on any number of threads: some of the
 /// threads share a *stripe* each, of tokens that have been taken from the limiter beforehand. After a rest, up to an
@@ -220,7 +220,7 @@ impl<L: OneWord> Striped<L> {
         let units = || self.limiter.supply().0.facts().token;
         match own.take_some(units) {
             true => Ok(()),
-            false => match self.limiter.centre(Key::new()).draw_token(number) {
+            false => match self.limiter.centre(Key::new()).draw(number, None) {
                 Some(answer) => answer,
                 None => self.limiter.try_acquire(),
             },
@@ -231,7 +231,7 @@ impl<L: OneWord> Striped<L> {
     #[cold]
     #[inline(never)]
     fn ask(&self, number: usize, n: u64) -> Result<(), Denied> {
-        match self.limiter.centre(Key::new()).draw(number, n) {
+        match self.limiter.centre(Key::new()).draw(number, Some(n)) {
             Some(answer) => answer,
             None => self.limiter.try_acquire_n(n),
         }
@@ -248,6 +248,18 @@ impl<L> Deref for Striped<L> {
     }
 }
 
+impl<L: OneWord> Draw for Striped<L> {}
+
+impl<L: OneWord> Lots for Striped<L> {
+    fn draw(&self, key: Key, min: u64, max: u64) -> Result<u64, Denied> {
+        let most = max.max(min);
+        match self.own(thread_number()).take(most) {
+            true => Ok(most),
+            false => self.limiter.draw(key, min, max),
+        }
+    }
+}
+
 impl<L: OneWord> sealed::Sealed for Striped<L> {
     fn supply(&self) -> sealed::Plumbing<'_> {
         self.limiter.supply()
@@ -259,13 +271,8 @@ impl<L: OneWord> sealed::Sealed for Striped<L> {
 }
 
 impl<L: OneWord> Limiter for Striped<L> {
-    fn try_acquire(&self) -> Result<(), Denied> {
-        self.try_acquire()
-    }
-
-    fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
-        self.try_acquire_n(n)
-    }
+    own_verbs!();
+    verbs_of_the_inner_limiter!();
 
     fn try_acquire_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
         self.limiter.try_acquire_n_at(now, n)
@@ -273,42 +280,6 @@ impl<L: OneWord> Limiter for Striped<L> {
 
     fn try_reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
         self.limiter.try_reserve_n(n)
-    }
-
-    fn take_up_to(&self, n: u64) -> u64 {
-        self.take_up_to(n)
-    }
-
-    fn acquire(&self) -> Acquire<&dyn Limiter> {
-        Acquire::new(self)
-    }
-
-    fn available(&self) -> u64 {
-        self.limiter.available()
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        self.limiter.snapshot()
-    }
-
-    fn clock(&self) -> &Clock {
-        self.limiter.clock()
-    }
-
-    fn policy(&self) -> Option<Policy> {
-        self.limiter.policy()
-    }
-
-    fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
-        self.limiter.set_quota(quota)
-    }
-
-    fn refund(&self, n: u64) -> u64 {
-        self.limiter.refund(n)
-    }
-
-    fn charge(&self, n: u64) {
-        self.limiter.charge(n);
     }
 }
 

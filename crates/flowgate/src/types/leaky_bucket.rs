@@ -1,15 +1,17 @@
 //! [`LeakyBucket`]: the [`TokenBucket`](crate::TokenBucket) that allows nothing at once unless it is told to.
 
 use crate::clock::Clock;
+#[cfg(all(feature = "std", not(flowgate_loom)))]
+use crate::clock::Timestamp;
 use crate::limiter::RateLimiter;
 use crate::limiter::builder::{Build, Builder};
 use crate::primitive::const_unless_loom;
+#[cfg(all(feature = "std", not(flowgate_loom)))]
+use crate::queue::Spacing;
 use crate::quota::{Quota, QuotaError};
 use crate::types::token_bucket::{Bucket, Drops, Refill, builder};
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 use crate::verdict::Denied;
-#[cfg(all(feature = "std", not(flowgate_loom)))]
-use crate::{Spacing, Timestamp};
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 use core::time::Duration;
 

@@ -2,9 +2,10 @@
 
 use crate::clock::Clock;
 use crate::limiter::engine::{Amount, Capabilities, Engine, Request, Reserves, Times};
-use crate::limiter::reservation::{Booking, Receipt};
+use crate::limiter::reservation::Booking;
 use crate::limiter::{RateLimiter, Snapshot};
 use crate::primitive::const_unless_loom;
+use crate::queue::Receipt;
 use crate::verdict::Denied;
 use core::time::Duration;
 

@@ -1,8 +1,8 @@
 //! What the alarms of each clock do, and the wakers that the tests of this folder share.
 
 use super::{Alarm, Entry};
+use crate::clock::{Clock, ManualClock, Source, Timestamp};
 use crate::primitive::Lock;
-use crate::{Clock, ManualClock, Source, Timestamp};
 use std::boxed::Box;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

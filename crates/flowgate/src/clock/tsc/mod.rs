@@ -19,8 +19,8 @@
 mod counter;
 
 use super::os;
+use crate::primitive::seqlock::Seqlock;
 use crate::primitive::{AtomicU64, Ordering};
-use crate::store::seqlock::Seqlock;
 use std::sync::{Mutex, PoisonError};
 
 /// How much of both clocks must have been seen before the first rate is believed.

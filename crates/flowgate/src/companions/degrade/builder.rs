@@ -46,34 +46,19 @@ const MIN_WINDOW_NS: u64 = 1_000_000;
 #[derive(Clone, Debug)]
 #[must_use = "a builder builds nothing until `build` is called"]
 pub struct DegradeBuilder {
-    slow: Duration,
-    clock: Option<Clock>,
-    levels: u32,
-    window: Duration,
-    buckets: u64,
-    min_calls: u64,
-    enter_permille: u32,
-    exit_permille: Option<u32>,
-    dwell: Option<Duration>,
-    recovery: Option<Duration>,
+    pub(super) slow: Duration,
+    pub(super) clock: Option<Clock>,
+    pub(super) levels: u32,
+    pub(super) window: Duration,
+    pub(super) buckets: u64,
+    pub(super) min_calls: u64,
+    pub(super) enter_permille: u32,
+    pub(super) exit_permille: Option<u32>,
+    pub(super) dwell: Option<Duration>,
+    pub(super) recovery: Option<Duration>,
 }
 
 impl DegradeBuilder {
-    pub(super) fn new(slow: Duration) -> Self {
-        Self {
-            slow,
-            clock: None,
-            levels: 1,
-            window: Duration::from_secs(10),
-            buckets: 50,
-            min_calls: 20,
-            enter_permille: 500,
-            exit_permille: None,
-            dwell: None,
-            recovery: None,
-        }
-    }
-
     /// The clock to measure by.
     ///
     /// Without the feature `std` there is no default: a builder without a clock gets a manual one that

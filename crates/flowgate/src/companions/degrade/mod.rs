@@ -171,7 +171,18 @@ impl Degrade {
 
     /// Settings other than the default ones. Calls that take longer than `slow` are slow.
     pub fn builder(slow: Duration) -> DegradeBuilder {
-        DegradeBuilder::new(slow)
+        DegradeBuilder {
+            slow,
+            clock: None,
+            levels: 1,
+            window: Duration::from_secs(10),
+            buckets: 50,
+            min_calls: 20,
+            enter_permille: 500,
+            exit_permille: None,
+            dwell: None,
+            recovery: None,
+        }
     }
 
     fn with(rules: Rules, clock: Clock) -> Self {
@@ -295,7 +306,7 @@ impl Degrade {
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     pub fn bytes(&self) -> usize {
-        size_of::<Self>() + self.record.ring_bytes()
+        size_of::<Self>() + self.record.ring.bytes()
     }
 
     /// The same verbs at a time of your own.

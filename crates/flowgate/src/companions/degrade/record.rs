@@ -84,7 +84,7 @@ impl Slot {
 #[derive(Debug)]
 pub(super) struct Record {
     standing: AtomicU128,
-    ring: Ring,
+    pub(super) ring: Ring,
 }
 
 impl Record {
@@ -95,11 +95,6 @@ impl Record {
             // An empty slot of bucket 0.
             ring: Ring::new(reach + 1, |_| 0),
         }
-    }
-
-    /// What the ring takes, in bytes.
-    pub(super) fn ring_bytes(&self) -> usize {
-        self.ring.bytes()
     }
 
     /// How things stand at `now_ns`, or at the latest time that anybody has looked if that is later.

@@ -1,39 +1,10 @@
 //! Reading: the source first, then the turn.
 
-use super::refused;
 use super::throttled::{READS, Throttled};
 use crate::limiter::Limiter;
-use alloc::vec::Vec;
 use core::ops::Deref;
 use core::task::{Context, Poll, ready};
 use std::io;
-
-/// Bytes that have been read and not been paid for.
-#[derive(Debug, Default)]
-pub(super) struct Ahead {
-    bytes: Vec<u8>,
-    /// Those before it have been handed out.
-    start: usize,
-}
-
-impl Ahead {
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes[self.start..]
-    }
-
-    /// Only while there are none.
-    fn keep(&mut self, bytes: &[u8]) {
-        self.bytes.clear();
-        self.bytes.extend_from_slice(bytes);
-        self.start = 0;
-    }
-
-    /// Hands out the first ones.
-    fn move_to(&mut self, place: &mut [u8]) {
-        place.copy_from_slice(&self.bytes()[..place.len()]);
-        self.start += place.len();
-    }
-}
 
 impl<T, P> Throttled<T, P>
 where
@@ -73,7 +44,7 @@ where
                 if is_new {
                     self.ahead.keep(&place[..come]);
                 }
-                return Poll::Ready(Err(refused(denied)));
+                return Poll::Ready(Err(io::Error::other(denied)));
             }
             Poll::Pending => {
                 if is_new {

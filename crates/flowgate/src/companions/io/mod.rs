@@ -18,6 +18,7 @@
 //! | otherwise | a copy of what waits, at most a chunk | none |
 //! | given back | nothing | what the writer did not take |
 
+mod ahead;
 mod blocking;
 #[cfg(feature = "futures-io")]
 mod futures;
@@ -28,11 +29,3 @@ mod throttled;
 mod tokio;
 
 pub use throttled::Throttled;
-
-use crate::verdict::Denied;
-use std::io;
-
-/// A refusal as callers of I/O see it. It is inside.
-fn refused(denied: Denied) -> io::Error {
-    io::Error::other(denied)
-}

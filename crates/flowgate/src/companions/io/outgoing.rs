@@ -1,6 +1,5 @@
 //! Writing: the turn first, then the writer.
 
-use super::refused;
 use super::throttled::{Throttled, WRITES};
 use crate::limiter::Limiter;
 use core::ops::Deref;
@@ -32,7 +31,7 @@ where
             |limit| chunk.of(limit),
             context.waker(),
         );
-        let mut granted = ready!(paid).map_err(refused)?;
+        let mut granted = ready!(paid).map_err(io::Error::other)?;
         // More, if the call before was given up, and had more to write.
         let most = bytes
             .len()

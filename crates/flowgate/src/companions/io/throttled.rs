@@ -1,4 +1,4 @@
-use super::incoming::Ahead;
+use super::ahead::Ahead;
 use crate::companions::payer::Payer;
 use crate::limiter::Limiter;
 use core::fmt;

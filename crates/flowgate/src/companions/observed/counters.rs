@@ -2,8 +2,8 @@
 
 use super::histogram::Histogram;
 use super::{Counts, Refusals, Waits};
+use crate::primitive::thread_number::thread_number;
 use crate::primitive::{AtomicU64, Lazy, Ordering, const_unless_loom};
-use crate::store::thread_number::thread_number;
 use crate::verdict::Denied;
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -122,7 +122,7 @@ impl Counters {
 
     pub(super) fn waits(&self) -> Waits {
         let at_once = self.sum(|stripe| &stripe.at_once);
-        self.histogram.get_or_make(Histogram::new).read(at_once)
+        Waits::of(self.histogram.get_or_make(Histogram::new), at_once)
     }
 
     fn sum(&self, counter: impl Fn(&Stripe) -> &AtomicU64) -> u64 {

@@ -8,23 +8,22 @@
 //!      1 ns    │        2 ns         │         4 ns          │   8 ns
 //! ```
 
-use super::Waits;
 use crate::primitive::{AtomicU64, Ordering};
 use alloc::boxed::Box;
 
 /// 16 for each power of two from 2⁵ to 2⁶³, and 32 below.
 pub(super) const BUCKETS: usize = 32 + 16 * 59;
 
-const SPLIT_BITS: u32 = 16;
+pub(super) const SPLIT_BITS: u32 = 16;
 
 #[derive(Debug)]
 pub(super) struct Histogram {
-    buckets: Box<[AtomicU64]>,
+    pub(super) buckets: Box<[AtomicU64]>,
     /// The sum of all waits in ns, its low 16 bits and the others apart: 2⁴⁸ waits and 2⁸⁰ ns until one of them
     /// wraps around.
-    low: AtomicU64,
-    high: AtomicU64,
-    longest_ns: AtomicU64,
+    pub(super) low: AtomicU64,
+    pub(super) high: AtomicU64,
+    pub(super) longest_ns: AtomicU64,
 }
 
 impl Histogram {
@@ -48,26 +47,8 @@ impl Histogram {
         if high != 0 {
             self.high.fetch_add(high, Ordering::Relaxed);
         }
-        // Pairs with `read`.
+        // Pairs with `Waits::of`.
         self.buckets[bucket_of(wait_ns)].fetch_add(1, Ordering::Release);
-    }
-
-    /// What is in it, and `at_once` waits of no length.
-    pub(super) fn read(&self, at_once: u64) -> Waits {
-        // Pairs with `record`.
-        let buckets = self
-            .buckets
-            .iter()
-            .map(|bucket| bucket.load(Ordering::Acquire));
-        let mut buckets: Box<[u64]> = buckets.collect();
-        buckets[0] = at_once;
-        let low = u128::from(self.low.load(Ordering::Relaxed));
-        let high = u128::from(self.high.load(Ordering::Relaxed));
-        Waits {
-            buckets,
-            total_ns: low + (high << SPLIT_BITS),
-            longest_ns: self.longest_ns.load(Ordering::Relaxed),
-        }
     }
 }
 
@@ -107,7 +88,7 @@ mod tests {
         for _ in 0..1_000 {
             histogram.record(u64::MAX);
         }
-        let waits = histogram.read(0);
+        let waits = super::super::Waits::of(&histogram, 0);
         assert_eq!(waits.total_ns, u128::from(u64::MAX) * 1_000);
         assert_eq!(waits.mean().as_nanos(), u64::MAX.into());
         assert_eq!(waits.quantile(1, 2).as_nanos(), u64::MAX.into());

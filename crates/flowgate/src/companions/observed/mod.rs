@@ -26,7 +26,7 @@ pub use waits::Waits;
 
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::Reservation;
-use crate::limiter::{Limiter, Snapshot};
+use crate::limiter::{Limiter, Snapshot, own_verbs, verbs_of_the_inner_limiter};
 use crate::primitive::const_unless_loom;
 use crate::queue::{Acquire, Supply, WaitQueue};
 use crate::quota::policy::Policy;
@@ -254,13 +254,8 @@ impl<L: Limiter> Observed<L> {
 }
 
 impl<L: Limiter> Limiter for Observed<L> {
-    fn try_acquire(&self) -> Result<(), Denied> {
-        self.try_acquire()
-    }
-
-    fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
-        self.try_acquire_n(n)
-    }
+    own_verbs!();
+    verbs_of_the_inner_limiter!();
 
     fn try_acquire_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
         self.count(n, self.limiter.try_acquire_n_at(now, n))
@@ -269,42 +264,6 @@ impl<L: Limiter> Limiter for Observed<L> {
     fn try_reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
         let answer = self.limiter.try_reserve_n(n)?;
         Some(self.count(n, answer))
-    }
-
-    fn take_up_to(&self, n: u64) -> u64 {
-        self.take_up_to(n)
-    }
-
-    fn acquire(&self) -> Acquire<&dyn Limiter> {
-        Acquire::new(self)
-    }
-
-    fn available(&self) -> u64 {
-        self.limiter.available()
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        self.limiter.snapshot()
-    }
-
-    fn clock(&self) -> &Clock {
-        self.limiter.clock()
-    }
-
-    fn policy(&self) -> Option<Policy> {
-        self.limiter.policy()
-    }
-
-    fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
-        self.limiter.set_quota(quota)
-    }
-
-    fn refund(&self, n: u64) -> u64 {
-        self.limiter.refund(n)
-    }
-
-    fn charge(&self, n: u64) {
-        self.limiter.charge(n);
     }
 }
 

@@ -71,12 +71,12 @@ macro_rules! counts_permits {
 
             /// Waits in turn until one operation may go through: a future that is also a builder.
             pub fn acquire(&self) -> Acquire<Permits<&Self>> {
-                Acquire::new(Permits::of(self))
+                Acquire::new(Permits(self))
             }
 
             /// [`acquire`](Self::acquire) of a permit that may go anywhere.
             pub fn acquire_owned(self: &Arc<Self>) -> Acquire<Permits<Arc<Self>>> {
-                Acquire::new(Permits::of(Arc::clone(self)))
+                Acquire::new(Permits(Arc::clone(self)))
             }
 
             #[inline]

@@ -2,12 +2,11 @@
 
 use super::Observed;
 use crate::clock::{Clock, Timestamp};
-use crate::limiter::reservation::Receipt;
 use crate::limiter::{
     Limiter,
     sealed::{Plumbing, Sealed},
 };
-use crate::queue::{Asker, Event, Facts, Grant, Grantee, Queue, Supply};
+use crate::queue::{Asker, Event, Facts, Grant, Grantee, Queue, Receipt, Supply};
 use crate::verdict::Denied;
 
 /// What can be observed: whatever has a queue.

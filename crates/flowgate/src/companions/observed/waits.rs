@@ -1,4 +1,5 @@
-use super::histogram::{BUCKETS, top_ns};
+use super::histogram::{BUCKETS, Histogram, SPLIT_BITS, top_ns};
+use crate::primitive::Ordering;
 use alloc::boxed::Box;
 use core::fmt;
 use core::time::Duration;
@@ -34,6 +35,24 @@ pub struct Waits {
 }
 
 impl Waits {
+    /// What is in `histogram`, and `at_once` waits of no length.
+    pub(super) fn of(histogram: &Histogram, at_once: u64) -> Self {
+        // Pairs with `Histogram::record`.
+        let buckets = histogram
+            .buckets
+            .iter()
+            .map(|bucket| bucket.load(Ordering::Acquire));
+        let mut buckets: Box<[u64]> = buckets.collect();
+        buckets[0] = at_once;
+        let low = u128::from(histogram.low.load(Ordering::Relaxed));
+        let high = u128::from(histogram.high.load(Ordering::Relaxed));
+        Self {
+            buckets,
+            total_ns: low + (high << SPLIT_BITS),
+            longest_ns: histogram.longest_ns.load(Ordering::Relaxed),
+        }
+    }
+
     /// How many there were.
     pub fn count(&self) -> u64 {
         self.buckets.iter().fold(0, |sum, &n| sum.wrapping_add(n))

@@ -1,15 +1,8 @@
 use super::Sometimes;
-use super::by_value::SometimesBy;
 use super::tally::{Policy, Tally};
 use crate::clock::Clock;
 use crate::primitive::const_unless_loom;
-use crate::quota::QuotaError;
-use alloc::boxed::Box;
-use core::hash::BuildHasher;
 use core::time::Duration;
-
-/// The most slots of a [`SometimesBy`]: 1.5 MiB of them.
-const MAX_SLOTS: usize = 1 << 16;
 
 /// A [`Sometimes`] in the making; everything but the clock can be set in a constant.
 ///
@@ -27,22 +20,11 @@ const MAX_SLOTS: usize = 1 << 16;
 #[derive(Clone, Debug)]
 #[must_use = "a builder builds nothing until `build` is called"]
 pub struct SometimesBuilder {
-    policy: Policy,
-    clock: Option<Clock>,
+    pub(super) policy: Policy,
+    pub(super) clock: Option<Clock>,
 }
 
 impl SometimesBuilder {
-    pub(super) const fn new() -> Self {
-        Self {
-            policy: Policy {
-                first: 0,
-                every: 0,
-                interval_ns: 0,
-            },
-            clock: None,
-        }
-    }
-
     /// The first `n` calls speak. The very first does even if this is 0.
     pub const fn first(mut self, n: u64) -> Self {
         self.policy.first = n;
@@ -83,60 +65,6 @@ impl SometimesBuilder {
         pub const fn build(self) -> Sometimes {
             Sometimes { settings: self, tally: Tally::new() }
         }
-    }
-
-    /// For each value apart, in a table of `slots` slots.
-    ///
-    /// ```
-    /// # use flowgate::Sometimes;
-    /// let slow_hosts = Sometimes::builder().every(100).by_value(4096)?;
-    /// for host in ["a.example", "a.example", "b.example"] {
-    ///     slow_hosts.run(host, |suppressed| println!("{host} is slow ({suppressed} not shown)"));
-    /// }
-    /// assert_eq!(slow_hosts.suppressed("a.example"), 1);
-    /// # Ok::<(), flowgate::QuotaError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`QuotaError`] if `slots` is 0 or over 65,536.
-    #[cfg(feature = "std")]
-    pub fn by_value(self, slots: usize) -> Result<SometimesBy<std::hash::RandomState>, QuotaError> {
-        self.by_value_with_hasher(slots, std::hash::RandomState::new())
-    }
-
-    /// [`by_value`](SometimesBuilder::by_value) with another hash function. With one that can be foreseen,
-    /// whoever chooses the values can make them share a slot.
-    ///
-    /// ```
-    /// # use flowgate::Sometimes;
-    /// use std::hash::{BuildHasherDefault, DefaultHasher};
-    ///
-    /// // The same slots in every run, for a test.
-    /// let hasher = BuildHasherDefault::<DefaultHasher>::default();
-    /// let complaints = Sometimes::builder().first(1).by_value_with_hasher(1024, hasher)?;
-    /// assert_eq!(complaints.check("/etc/passwd"), Some(0));
-    /// # Ok::<(), flowgate::QuotaError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`QuotaError`] if `slots` is 0 or over 65,536.
-    pub fn by_value_with_hasher<S: BuildHasher>(
-        self,
-        slots: usize,
-        hasher: S,
-    ) -> Result<SometimesBy<S>, QuotaError> {
-        if slots == 0 || slots > MAX_SLOTS {
-            return Err(QuotaError::out_of_range(
-                "a number of slots",
-                slots as u64,
-                1,
-                MAX_SLOTS as u64,
-            ));
-        }
-        let tallies: Box<[Tally]> = (0..slots).map(|_| Tally::new()).collect();
-        Ok(SometimesBy::new(self, hasher, tallies))
     }
 
     pub(super) const fn policy(&self) -> &Policy {

@@ -2,9 +2,13 @@ use super::builder::SometimesBuilder;
 use super::tally::Tally;
 use crate::clock::Timestamp;
 use crate::limiter::At;
+use crate::quota::QuotaError;
 use alloc::boxed::Box;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
+
+/// The most slots of a [`SometimesBy`]: 1.5 MiB of them.
+const MAX_SLOTS: usize = 1 << 16;
 
 /// [`Sometimes`](crate::Sometimes) for each of many values apart, in fixed memory: values share a slot, and
 /// what it allows, **with a stated probability**.
@@ -36,19 +40,70 @@ use core::hash::{BuildHasher, Hash};
 pub struct SometimesBy<S> {
     settings: SometimesBuilder,
     hasher: S,
+    /// One at least.
     tallies: Box<[Tally]>,
 }
 
-impl<S: BuildHasher> SometimesBy<S> {
-    /// `tallies` is not empty.
-    pub(super) fn new(settings: SometimesBuilder, hasher: S, tallies: Box<[Tally]>) -> Self {
-        Self {
-            settings,
-            hasher,
-            tallies,
-        }
+impl SometimesBuilder {
+    /// For each value apart, in a table of `slots` slots.
+    ///
+    /// ```
+    /// # use flowgate::Sometimes;
+    /// let slow_hosts = Sometimes::builder().every(100).by_value(4096)?;
+    /// for host in ["a.example", "a.example", "b.example"] {
+    ///     slow_hosts.run(host, |suppressed| println!("{host} is slow ({suppressed} not shown)"));
+    /// }
+    /// assert_eq!(slow_hosts.suppressed("a.example"), 1);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`QuotaError`] if `slots` is 0 or over 65,536.
+    #[cfg(feature = "std")]
+    pub fn by_value(self, slots: usize) -> Result<SometimesBy<std::hash::RandomState>, QuotaError> {
+        self.by_value_with_hasher(slots, std::hash::RandomState::new())
     }
 
+    /// [`by_value`](SometimesBuilder::by_value) with another hash function. With one that can be foreseen,
+    /// whoever chooses the values can make them share a slot.
+    ///
+    /// ```
+    /// # use flowgate::Sometimes;
+    /// use std::hash::{BuildHasherDefault, DefaultHasher};
+    ///
+    /// // The same slots in every run, for a test.
+    /// let hasher = BuildHasherDefault::<DefaultHasher>::default();
+    /// let complaints = Sometimes::builder().first(1).by_value_with_hasher(1024, hasher)?;
+    /// assert_eq!(complaints.check("/etc/passwd"), Some(0));
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`QuotaError`] if `slots` is 0 or over 65,536.
+    pub fn by_value_with_hasher<S: BuildHasher>(
+        self,
+        slots: usize,
+        hasher: S,
+    ) -> Result<SometimesBy<S>, QuotaError> {
+        if slots == 0 || slots > MAX_SLOTS {
+            return Err(QuotaError::out_of_range(
+                "a number of slots",
+                slots as u64,
+                1,
+                MAX_SLOTS as u64,
+            ));
+        }
+        Ok(SometimesBy {
+            settings: self,
+            hasher,
+            tallies: (0..slots).map(|_| Tally::new()).collect(),
+        })
+    }
+}
+
+impl<S: BuildHasher> SometimesBy<S> {
     /// [`Sometimes::check`](crate::Sometimes::check) for `value`.
     pub fn check(&self, value: &(impl Hash + ?Sized)) -> Option<u64> {
         self.tally(value)

@@ -11,7 +11,7 @@ pub use by_value::SometimesBy;
 
 use crate::clock::Timestamp;
 use crate::limiter::At;
-use tally::Tally;
+use tally::{Policy, Tally};
 
 /// Lets some of many calls speak, the first few, every n-th, one per interval, and **counts the others
 /// without losing one**: log lines, samples, warnings.
@@ -73,7 +73,14 @@ pub struct Sometimes {
 impl Sometimes {
     /// Nothing set: only the first call speaks.
     pub const fn builder() -> SometimesBuilder {
-        SometimesBuilder::new()
+        SometimesBuilder {
+            policy: Policy {
+                first: 0,
+                every: 0,
+                interval_ns: 0,
+            },
+            clock: None,
+        }
     }
 
     /// Counts a call. If it is one that speaks, says how many calls were silent since the last that spoke.

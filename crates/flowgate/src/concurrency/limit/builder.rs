@@ -25,15 +25,11 @@ use crate::quota::QuotaError;
 #[derive(Clone, Debug)]
 #[must_use = "a builder builds nothing until `build` is called"]
 pub struct ConcurrencyLimitBuilder {
-    limit: u32,
-    clock: Option<Clock>,
+    pub(super) limit: u32,
+    pub(super) clock: Option<Clock>,
 }
 
 impl ConcurrencyLimitBuilder {
-    pub(super) fn new(limit: u32) -> Self {
-        Self { limit, clock: None }
-    }
-
     /// The clock that deadlines are told by. Nothing else asks it.
     ///
     /// Without the feature `std` there is no default: a builder without a clock gets a manual one that

@@ -3,16 +3,18 @@
 mod builder;
 #[cfg(all(test, flowgate_loom))]
 mod model;
+mod permit;
 mod returned;
 mod slots;
 mod supply;
 
 pub use builder::ConcurrencyLimitBuilder;
 pub(crate) use builder::check;
+pub use permit::OwnedPermit;
 pub(crate) use slots::MOST;
 
 use crate::clock::Clock;
-use crate::concurrency::permit::{Lender, OwnedPermit, Permit, Permits};
+use crate::concurrency::permit::{Lender, Permit, Permits};
 use crate::limiter::{
     Limiter, Snapshot,
     sealed::{Plumbing, Sealed},
@@ -145,7 +147,7 @@ impl ConcurrencyLimit {
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     pub fn builder(limit: u32) -> ConcurrencyLimitBuilder {
-        ConcurrencyLimitBuilder::new(limit)
+        ConcurrencyLimitBuilder { limit, clock: None }
     }
 
     /// Takes one slot, or says why not.
@@ -223,7 +225,7 @@ impl ConcurrencyLimit {
     /// When awaited: [`Denied`] if as many as are asked for can never be had, or were not by the deadline, or if the
     /// [queue](Self::queue) is full or closed.
     pub fn acquire(&self) -> Acquire<Permits<&Self>> {
-        Acquire::new(Permits::of(self))
+        Acquire::new(Permits(self))
     }
 
     /// [`acquire`](Self::acquire), for a permit that keeps the limit alive, as the future does.
@@ -249,7 +251,7 @@ impl ConcurrencyLimit {
     ///
     /// As there.
     pub fn acquire_owned(self: &Arc<Self>) -> Acquire<Permits<Arc<Self>>> {
-        Acquire::new(Permits::of(Arc::clone(self)))
+        Acquire::new(Permits(Arc::clone(self)))
     }
 
     /// Takes what there is, up to `n` slots; none while others wait, or after [`WaitQueue::close`].
@@ -422,7 +424,7 @@ impl ConcurrencyLimit {
         self.queue.serve_changed(&returned);
     }
 
-    pub(crate) fn forget(&self, n: u64) {
+    fn forget(&self, n: u64) {
         let _change = self.queue.reconfigure(self);
         self.slots.forget(n);
     }

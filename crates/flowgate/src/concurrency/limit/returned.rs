@@ -1,8 +1,7 @@
 use super::ConcurrencyLimit;
 use crate::clock::{Clock, Timestamp};
-use crate::limiter::reservation::Receipt;
 use crate::primitive::{AtomicU64, Ordering};
-use crate::queue::{Asker, Event, Facts, Grantee, Queue, Supply};
+use crate::queue::{Asker, Event, Facts, Grantee, Queue, Receipt, Supply};
 use crate::verdict::Denied;
 
 /// Slots on their way from who gives them back to those in the queue: they pass from hand to hand, and stay in use.

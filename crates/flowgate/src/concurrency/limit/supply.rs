@@ -2,8 +2,7 @@
 
 use super::ConcurrencyLimit;
 use crate::clock::{Clock, Timestamp};
-use crate::limiter::reservation::Receipt;
-use crate::queue::{Asker, Event, Facts, Grantee, Queue, Supply};
+use crate::queue::{Asker, Event, Facts, Grantee, Queue, Receipt, Supply};
 use crate::verdict::Denied;
 
 /// No answer depends on the time.

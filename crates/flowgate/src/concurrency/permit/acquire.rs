@@ -34,17 +34,7 @@ use core::task::{Poll, Waker};
 /// });
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Permits<P>(P);
-
-impl<P> Permits<P>
-where
-    P: Deref,
-    P::Target: Lender,
-{
-    pub(crate) fn of(limit: P) -> Self {
-        Self(limit)
-    }
-}
+pub struct Permits<P>(pub(crate) P);
 
 impl<P> Acquirable for Permits<P>
 where

@@ -5,20 +5,18 @@ mod acquire;
 pub use acquire::Permits;
 
 use crate::clock::Timestamp;
-use crate::concurrency::limit::ConcurrencyLimit;
 use crate::queue::Supply;
-use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Deref;
 
 /// Whose grants are in use for a while, and then no longer.
 pub trait Lender: Supply + Sized {}
 
-/// Operations that were let through, until this is dropped: slots of a [`ConcurrencyLimit`], in use, or those of all
+/// Operations that were let through, until this is dropped: slots of a [`ConcurrencyLimit`](crate::ConcurrencyLimit), in use, or those of all
 /// limits of a [`Gate`](crate::Gate).
 ///
-/// `P` is what it holds its limit by: a reference, or, for a permit that may go into a task of its own, an [`Arc`]
-/// ([`OwnedPermit`]).
+/// `P` is what it holds its limit by: a reference, or, for a permit that may go into a task of its own, an
+/// [`Arc`](alloc::sync::Arc) ([`OwnedPermit`](crate::OwnedPermit)).
 ///
 /// ```
 /// use flowgate::ConcurrencyLimit;
@@ -42,26 +40,8 @@ where
     P::Target: Lender,
 {
     limit: P,
-    n: u64,
+    pub(in crate::concurrency) n: u64,
 }
-
-/// A [`Permit`] that keeps its limit alive, and so may go into a task of its own.
-///
-/// ```
-/// use flowgate::ConcurrencyLimit;
-/// use std::sync::Arc;
-///
-/// let limit = Arc::new(ConcurrencyLimit::new(2));
-/// let permit = limit.try_acquire_owned()?;
-/// let worker = std::thread::spawn(move || {
-///     // … work …
-///     drop(permit);
-/// });
-/// worker.join().unwrap();
-/// assert_eq!(limit.in_flight(), 0);
-/// # Ok::<(), flowgate::Denied>(())
-/// ```
-pub type OwnedPermit<L = ConcurrencyLimit> = Permit<Arc<L>>;
 
 impl<P> Permit<P>
 where
@@ -140,24 +120,6 @@ where
     pub(crate) fn take_back(mut self, at: Timestamp) {
         let n = core::mem::take(&mut self.n);
         self.limit.take_back(at, n, &[]);
-    }
-}
-
-impl<P: Deref<Target = ConcurrencyLimit>> Permit<P> {
-    /// Never gives its slots back: the limit becomes smaller by as many.
-    ///
-    /// Whoever waits for more than that leaves is refused; a limit of 0 is a pause, in which they wait on. [`set_limit`](ConcurrencyLimit::set_limit) sets
-    /// another limit whatever was forgotten.
-    ///
-    /// ```
-    /// # use flowgate::ConcurrencyLimit;
-    /// let limit = ConcurrencyLimit::new(5);
-    /// limit.try_acquire_n(2)?.forget();
-    /// assert_eq!((limit.limit(), limit.in_flight(), limit.available()), (3, 0, 3));
-    /// # Ok::<(), flowgate::Denied>(())
-    /// ```
-    pub fn forget(mut self) {
-        self.limit.forget(core::mem::take(&mut self.n));
     }
 }
 

@@ -1,7 +1,8 @@
 use super::{Key, Members};
 use crate::clock::Timestamp;
 use crate::clock::alarm::Alarm;
-use crate::concurrency::permit::{OwnedPermit, Permit, Permits};
+use crate::concurrency::limit::OwnedPermit;
+use crate::concurrency::permit::{Permit, Permits};
 use crate::gate::Gate;
 use crate::keyed::{KeyNames, KeyPermits, KeyedAlgorithm, KeyedConcurrencyLimit, OwnedKeyPermit};
 use crate::queue::{Acquirable, Acquire, Turn};

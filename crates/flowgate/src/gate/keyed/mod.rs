@@ -7,7 +7,7 @@ pub use acquire::KeyedTurn;
 pub use builder::KeyedGateBuilder;
 
 use super::Gate;
-use crate::concurrency::permit::OwnedPermit;
+use crate::concurrency::limit::OwnedPermit;
 use crate::keyed::{
     AsKey, Hashed, KeyLimiter, KeyNames, Keyed, KeyedAlgorithm, KeyedConcurrencyLimit,
 };

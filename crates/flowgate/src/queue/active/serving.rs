@@ -30,23 +30,11 @@ impl ActiveQueue {
         now_ns: u64,
         me: Option<Ticket>,
     ) -> LockGuard<'a, State> {
-        self.serve_with(state, supply, now_ns, me, None)
+        self.serve_refused(state, supply, now_ns, me, None)
     }
 
-    /// [`serve`](Self::serve), where the poller has just entered, and the limiter has refused it before. `refusal` is none
-    /// if that need not hold any longer.
+    /// [`serve`](Self::serve), where the limiter has refused the poller with `refusal`, which still holds; none: it has not.
     pub(in crate::queue) fn serve_refused<'a>(
-        self: &'a Arc<Self>,
-        state: LockGuard<'a, State>,
-        supply: &dyn Supply,
-        now_ns: u64,
-        me: Ticket,
-        refusal: Option<Denied>,
-    ) -> LockGuard<'a, State> {
-        self.serve_with(state, supply, now_ns, Some(me), refusal)
-    }
-
-    fn serve_with<'a>(
         self: &'a Arc<Self>,
         mut state: LockGuard<'a, State>,
         supply: &dyn Supply,

@@ -33,8 +33,8 @@ mod moving_base;
 pub(crate) use crate::algorithm::Step;
 pub(crate) use moving_base::MovingBase;
 
+use crate::primitive::versioned::Versioned;
 use crate::primitive::{AtomicU128, Lock, Ordering, const_unless_loom};
-use crate::store::Versioned;
 use core::marker::PhantomData;
 
 /// What a limiter needs to know to decide, as `N` words: few, since each decision loads them all.

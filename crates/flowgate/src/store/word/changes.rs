@@ -6,7 +6,7 @@ use super::parameters::Parameters;
 use super::past::Past;
 use super::shared::Stripes;
 use crate::primitive::Lock;
-use crate::store::Versioned;
+use crate::primitive::versioned::Versioned;
 
 /// Nearly all limiters keep the parameters that they were built with, so this is made at the first change.
 #[derive(Debug)]

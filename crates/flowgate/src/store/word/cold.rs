@@ -2,9 +2,9 @@
 
 use super::parameters::{Layout, Parameters};
 use super::rule::Rule;
-use crate::store;
+use crate::primitive::versioned;
 
-pub(super) type Version = store::Version<WORDS>;
+pub(super) type Version = versioned::Version<WORDS>;
 
 const TICKS_PER_NS: usize = 0;
 const UNIT_TICKS: usize = 1;

@@ -4,9 +4,9 @@
 
 use super::layout::Narrow;
 use super::parameters::{Layout, Parameters};
-use crate::store;
+use crate::primitive::versioned;
 
-pub(super) type Version = store::Version<WORDS>;
+pub(super) type Version = versioned::Version<WORDS>;
 
 pub(super) const TICKS_PER_NS: usize = 0;
 pub(super) const UNIT_TICKS: usize = 1;

@@ -12,7 +12,7 @@
 //!
 //! # Changing the parameters
 //!
-//! The word announces the generation of the current parameters ([`versioned`](super::versioned)). A change holds
+//! The word announces the generation of the current parameters ([`versioned`](crate::primitive::versioned)). A change holds
 //! `config`, stores the parameters of the next generation, and swaps the word for one of that generation
 //! with the state re-expressed. A decision commits only if its parameters are still current. A
 //! refusal commits nothing; it only needs parameters of one generation.
@@ -304,7 +304,7 @@ impl<R: Rule> Word<R> {
         let burst = hot.word(hot::BURST_TICKS);
         let cost = cost(hot);
         let ticks_per_ns = hot.word(hot::TICKS_PER_NS);
-        // Last, see `store::versioned`: equal flags mean that all of the above is of the word's generation,
+        // Last, see `primitive::versioned`: equal flags mean that all of the above is of the word's generation,
         // and that newcomers are not held.
         let flags = word & Narrow::FLAGS;
         if hot.tag() & Narrow::FLAGS != flags || elapsed_ns >= span_ns {

@@ -211,7 +211,7 @@ impl Parameters {
     pub(crate) fn shared(mut self, stripes: usize, state: u128) -> Self {
         let most = self.burst_units / 8 / stripes as u64;
         let handful = most.min(MOST_ISSUED_UNITS) / Shared::MOST_HANDFULS;
-        let lead = self.ticks_in(self.lead_ns()) + self.ticks_in(self.window_ns);
+        let lead = self.ticks_in(self.intervals().lead_ns()) + self.ticks_in(self.window_ns);
         let ahead = 2 * (self.burst_ticks() + self.debt_ticks()) + lead;
         let fits = self.ticks_in(u64::MAX) + ahead < Shared::STATE_END;
         self.handful_units = 0;
@@ -275,14 +275,9 @@ impl Parameters {
         }
     }
 
-    /// How far limiter time is ahead of the clock at most.
-    const fn lead_ns(&self) -> u64 {
-        self.intervals().lead_ns()
-    }
-
     /// No limiter time is later when the clock shows `ns`.
     pub(crate) const fn latest_ticks(&self, ns: u64) -> u128 {
-        self.ticks_in(ns) + self.ticks_in(self.lead_ns())
+        self.ticks_in(ns) + self.ticks_in(self.intervals().lead_ns())
     }
 
     pub(crate) const fn now_ticks(&self, now_ns: u64) -> u128 {

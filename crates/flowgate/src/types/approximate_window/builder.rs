@@ -1,13 +1,12 @@
 use super::engine::Approximate;
-use crate::clock::{Clock, Timestamp};
-use crate::limiter::builder::{Build, Builder};
-use crate::quota::{Quota, QuotaError};
+use crate::clock::Timestamp;
+use crate::limiter::builder::Builder;
 
 /// Settings of an [`ApproximateWindow`](crate::ApproximateWindow) other than the default ones.
 ///
 /// | setting | default |
 /// |---|---|
-/// | [`clock`](Builder::clock) | [`Clock::system`] |
+/// | [`clock`](Builder::clock) | [`Clock::system`](crate::Clock::system) |
 /// | [`align`](ApproximateWindowBuilder::align) | the clock's origin |
 ///
 /// ```
@@ -22,22 +21,8 @@ use crate::quota::{Quota, QuotaError};
 ///
 /// # Errors
 ///
-/// [`build`](Builder::build) returns [`QuotaError`] if the quota sets a burst, or its count is over 16,777,215 units.
+/// [`build`](Builder::build) returns [`QuotaError`](crate::QuotaError) if the quota sets a burst, or its count is over 16,777,215 units.
 pub type ApproximateWindowBuilder = Builder<Approximate>;
-
-#[derive(Clone, Debug)]
-pub struct Settings {
-    pub(super) quota: Quota,
-    pub(super) align_ns: u64,
-}
-
-impl Build for Approximate {
-    type Settings = Settings;
-
-    fn build(settings: Settings, _: &Clock) -> Result<Self, QuotaError> {
-        Self::new(settings.quota, settings.align_ns)
-    }
-}
 
 impl ApproximateWindowBuilder {
     /// An instant at which a window begins; others begin before and after it, one length apart.

@@ -1,47 +1,6 @@
-//! How long a queue takes.
+//! How long a queue takes at least.
 
-use super::engine::Approximate;
-use super::parameters::unpack;
 use crate::algorithm::approximate_window::{State, Window};
-use crate::verdict::Denied;
-
-impl Approximate {
-    /// Exactly if nobody is ahead, or if all of it fits into the current window; otherwise not longer than it takes,
-    /// as it hangs on how much those ahead ask for each, which is not known here.
-    pub(super) fn delay_behind(&self, now_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
-        let (parameters, bits) = self.cell.view();
-        let window = parameters.window;
-        let alone = parameters.take_dated(bits, now_ns, n);
-        let is_never = alone.is_err_and(|denied| denied.is_never());
-        if ahead == 0 || is_never {
-            return alone.map(|_| ());
-        }
-        let state = unpack(bits).at(now_ns, window.length_ns);
-        let all = ahead.saturating_add(u128::from(n));
-        if all <= u128::from(window.limit.saturating_sub(state.current)) {
-            return parameters.take_dated(bits, now_ns, all as u64).map(|_| ());
-        }
-        let alone_ns = match alone {
-            Ok(_) => state.start_ns.into(),
-            Err(denied) => u128::from(now_ns) + wait_ns(denied),
-        };
-        let earliest_ns = if window.limit == 1 {
-            // In every second window.
-            let between_ns = 2 * u128::from(window.length_ns);
-            ahead.saturating_mul(between_ns).saturating_add(alone_ns)
-        } else {
-            earliest_ns(state, all, n, window).max(alone_ns)
-        };
-        match u64::try_from(earliest_ns) {
-            Ok(at_ns) => Err(Denied::later(u128::from(at_ns.saturating_sub(now_ns)), 1)),
-            Err(_) => Err(Denied::too_late()),
-        }
-    }
-}
-
-fn wait_ns(denied: Denied) -> u128 {
-    denied.retry_after().unwrap_or_default().as_nanos()
-}
 
 /// No queue that asks for `all` units has the last `n` of them earlier than this, if the current window of `state` has
 /// not room for all.
@@ -54,7 +13,7 @@ fn wait_ns(denied: Denied) -> u128 {
 ///   ├─ current ─┼─ limit − 1 ─┼─ before ───────────┼─ held: the rest, or n ─┤
 ///       left                    full + rest − held     faded ╯
 /// ```
-fn earliest_ns(state: State, all: u128, n: u64, window: Window) -> u128 {
+pub(super) fn earliest_ns(state: State, all: u128, n: u64, window: Window) -> u128 {
     let (limit, length_ns) = (u128::from(window.limit), u128::from(window.length_ns));
     let most_now = limit - u128::from(state.previous > 0);
     let left = most_now.saturating_sub(u128::from(state.current));

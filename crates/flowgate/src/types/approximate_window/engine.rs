@@ -1,14 +1,16 @@
 //! The two counters as an engine.
 
+use super::delay::earliest_ns;
 use super::parameters::{LIMIT_END, Parameters, pack, parameters_for, unpack};
 use crate::algorithm::approximate_window::{State, Wait};
+use crate::clock::Clock;
 use crate::limiter::Snapshot;
+use crate::limiter::builder::Build;
 use crate::limiter::engine::{Amount, Capabilities, Engine, Refunds, Request, Requotas, Times};
-use crate::limiter::reservation::Receipt;
 use crate::primitive::{AtomicU64, Lock, Ordering};
-use crate::quota::policy::Policy;
+use crate::queue::Receipt;
 use crate::quota::{Quota, QuotaError};
-use crate::store::cell::{Cell, Step};
+use crate::store::cell::{Cell, Parameters as _, Step};
 use crate::verdict::{Denied, duration_from_nanos};
 
 /// A window estimated from two counters.
@@ -23,9 +25,17 @@ pub struct Approximate {
     quota: Lock<Quota>,
 }
 
-impl Approximate {
-    /// Windows of `quota`, of which one begins at `align_ns`.
-    pub(super) fn new(quota: Quota, align_ns: u64) -> Result<Self, QuotaError> {
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub(super) quota: Quota,
+    pub(super) align_ns: u64,
+}
+
+impl Build for Approximate {
+    type Settings = Settings;
+
+    fn build(settings: Settings, _: &Clock) -> Result<Self, QuotaError> {
+        let Settings { quota, align_ns } = settings;
         let parameters = parameters_for(&quota)?;
         let state = State {
             start_ns: align_ns % parameters.window.length_ns,
@@ -33,15 +43,11 @@ impl Approximate {
             current: 0,
         };
         Ok(Self {
-            cell: Cell::new(parameters.words(), pack(state)),
+            cell: Cell::new(parameters.to_words(), pack(state)),
             newest_ns: AtomicU64::new(0),
             restated_ns: AtomicU64::new(0),
             quota: Lock::new(quota),
         })
-    }
-
-    fn newest_ns(&self) -> u64 {
-        self.newest_ns.load(Ordering::Acquire)
     }
 }
 
@@ -94,17 +100,41 @@ impl Engine for Approximate {
         }
     }
 
-    fn policy(&self) -> Option<Policy> {
-        Some(Policy::new(self.quota(), false))
-    }
-
     fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
         let cell = &self.cell;
         cell.decide(|parameters, bits| parameters.take_dated(bits, at_ns, n))
     }
 
-    fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
-        self.delay_behind(at_ns, ahead, n)
+    /// Exactly if nobody is ahead, or if all of it fits into the current window; otherwise not longer than it takes,
+    /// as it hangs on how much those ahead ask for each, which is not known here.
+    fn delay(&self, now_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
+        let (parameters, bits) = self.cell.view();
+        let window = parameters.window;
+        let alone = parameters.take_dated(bits, now_ns, n);
+        let is_never = alone.is_err_and(|denied| denied.is_never());
+        if ahead == 0 || is_never {
+            return alone.map(|_| ());
+        }
+        let state = unpack(bits).at(now_ns, window.length_ns);
+        let all = ahead.saturating_add(u128::from(n));
+        if all <= u128::from(window.limit.saturating_sub(state.current)) {
+            return parameters.take_dated(bits, now_ns, all as u64).map(|_| ());
+        }
+        let alone_ns = match alone {
+            Ok(_) => state.start_ns.into(),
+            Err(denied) => u128::from(now_ns) + denied.retry_after().unwrap_or_default().as_nanos(),
+        };
+        let earliest_ns = if window.limit == 1 {
+            // In every second window.
+            let between_ns = 2 * u128::from(window.length_ns);
+            ahead.saturating_mul(between_ns).saturating_add(alone_ns)
+        } else {
+            earliest_ns(state, all, n, window).max(alone_ns)
+        };
+        match u64::try_from(earliest_ns) {
+            Ok(at_ns) => Err(Denied::later(u128::from(at_ns.saturating_sub(now_ns)), 1)),
+            Err(_) => Err(Denied::too_late()),
+        }
     }
 
     /// Not dated: a time from before the newest decision counts as that.
@@ -170,10 +200,13 @@ impl Requotas for Approximate {
         let mut current = self.quota.lock();
         self.cell.reconfigure(|old, bits| {
             let now_ns = times.now_ns();
-            let latest_ns = times.latest_ns().max(self.newest_ns());
+            let latest_ns = times
+                .latest_ns()
+                .max(self.newest_ns.load(Ordering::Acquire));
             if old.is_restated_by(&new) {
-                let granted_ns = times.shown_ns();
-                let from_ns = now_ns.max(latest_ns).max(granted_ns).saturating_add(1);
+                // Grants are dated by the clock, even if the caller supplies the time of the change.
+                let shown_ns = times.clock().map_or(0, |clock| clock.latest().as_nanos());
+                let from_ns = now_ns.max(latest_ns).max(shown_ns).saturating_add(1);
                 self.restated_ns.fetch_max(from_ns, Ordering::AcqRel);
             }
             let state = carried(unpack(bits), (now_ns, latest_ns), old, &new);
@@ -209,7 +242,7 @@ impl Parameters {
 
     /// [`take`](Self::take), but not dated before the window that it counts in: an earlier one may have been full.
     #[inline(always)]
-    pub(super) fn take_dated(&self, bits: u128, at_ns: u64, n: u64) -> Result<u128, Denied> {
+    fn take_dated(&self, bits: u128, at_ns: u64, n: u64) -> Result<u128, Denied> {
         let taken = self.take(bits, at_ns, n)?;
         let start_ns = unpack(bits).start_ns;
         // What comes before the first window belongs to it.

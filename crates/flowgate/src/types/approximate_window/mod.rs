@@ -149,6 +149,6 @@ impl ApproximateWindow {
 
     /// Returns a builder, for another clock or windows aligned otherwise.
     pub fn builder(quota: Quota) -> ApproximateWindowBuilder {
-        Builder::new(builder::Settings { quota, align_ns: 0 })
+        Builder::new(engine::Settings { quota, align_ns: 0 })
     }
 }

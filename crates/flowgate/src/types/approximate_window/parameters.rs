@@ -15,19 +15,13 @@ pub(super) struct Parameters {
     pub(super) units_per_token: u64,
 }
 
-impl Parameters {
-    pub(super) const fn words(&self) -> [u64; 3] {
+impl cell::Parameters<3> for Parameters {
+    fn to_words(&self) -> [u64; 3] {
         [
             self.window.limit,
             self.window.length_ns,
             self.units_per_token,
         ]
-    }
-}
-
-impl cell::Parameters<3> for Parameters {
-    fn to_words(&self) -> [u64; 3] {
-        self.words()
     }
 
     #[inline(always)]

@@ -1,25 +1,14 @@
 //! The bucket as an engine.
 
-use super::level::Decaying;
+use super::level::{Decaying, least_ns};
 use super::parameters::{Parameters, pack, unpack};
-use crate::clock::Clock;
 use crate::limiter::Snapshot;
-use crate::limiter::builder::Build;
 use crate::limiter::engine::{Amount, Engine, Times};
-use crate::limiter::reservation::Receipt;
-use crate::quota::QuotaError;
+use crate::queue::Receipt;
 use crate::store::cell::Step;
 use crate::verdict::{Denied, duration_from_nanos};
 use core::fmt;
 use core::time::Duration;
-
-impl Build for Decaying {
-    type Settings = (u64, Duration);
-
-    fn build((capacity, half_life): (u64, Duration), _: &Clock) -> Result<Self, QuotaError> {
-        Self::new(capacity, half_life)
-    }
-}
 
 impl Engine for Decaying {
     const NAME: &'static str = "DecayingBucket";
@@ -40,7 +29,19 @@ impl Engine for Decaying {
 
     #[inline(always)]
     fn decide(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied> {
-        self.take_now(now_ns, amount)
+        let n = amount.units(|| 1);
+        let taken = self.cell.decide(|parameters, bits| {
+            // Then it may also be before the last change.
+            match now_ns < unpack(bits).time_ns {
+                true => Err(None),
+                false => parameters.take(bits, now_ns, n).map_err(Some),
+            }
+        });
+        match taken {
+            Ok(()) => Ok(()),
+            Err(Some(denied)) => Err(denied),
+            Err(None) => self.take_behind(now_ns, n),
+        }
     }
 
     fn snapshot(&self, now_ns: u64) -> Snapshot {
@@ -55,16 +56,38 @@ impl Engine for Decaying {
     }
 
     fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
-        self.take_dated(at_ns, n)
+        self.cell
+            .decide(|parameters, bits| parameters.take_dated(bits, at_ns, n))
     }
 
-    fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
-        self.delay_behind(at_ns, ahead, n)
+    /// Exactly if nobody is ahead; otherwise not longer than it takes, as it hangs on how much those ahead ask for
+    /// each, which is not known here.
+    fn delay(&self, now_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
+        let (parameters, bits) = self.cell.view();
+        let alone = parameters.take_dated(bits, now_ns, n).map(|_| ());
+        if ahead == 0 || alone.is_err_and(|denied| denied.is_never()) {
+            return alone;
+        }
+        let (state, bucket) = (unpack(bits), &parameters.0);
+        let alone_ns = state.wait_ns(now_ns, n, bucket);
+        let least_ns = if bucket.capacity() == 1 {
+            // From one to nothing for each.
+            let each_ns = bucket.half_life.least_ns(bucket.capacity_ticks, 0);
+            ahead.saturating_mul(each_ns).saturating_add(alone_ns)
+        } else {
+            least_ns(state, now_ns, ahead, n, bucket).max(alone_ns)
+        };
+        match least_ns {
+            0 => Ok(()),
+            late_ns if late_ns > u128::from(u64::MAX - now_ns) => Err(Denied::too_late()),
+            wait_ns => Err(Denied::later(wait_ns, 1)),
+        }
     }
 
     /// Not dated: a time from before the newest decision counts as that.
     fn look(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
-        self.foretell(now_ns, n)
+        let (parameters, bits) = self.cell.view();
+        self.taken(&parameters, bits, now_ns, n).map(|_| ())
     }
 
     fn take_back(&self, at_ns: u64, n: u64, _: &[Receipt], times: &dyn Times) {

@@ -4,10 +4,11 @@ use super::parameters::{Parameters, checked, pack, unpack};
 use super::past::Pasts;
 use crate::algorithm::decaying_bucket::{Bucket, State};
 use crate::algorithm::half_life::PER_LN_2;
-use crate::limiter::engine::Amount;
+use crate::clock::Clock;
+use crate::limiter::builder::Build;
 use crate::primitive::{AtomicU64, Lock, Ordering};
 use crate::quota::QuotaError;
-use crate::store::cell::{Cell, Step};
+use crate::store::cell::{Cell, Parameters as _, Step};
 use crate::verdict::Denied;
 use core::time::Duration;
 
@@ -22,9 +23,10 @@ pub struct Decaying {
     pasts: Lock<Pasts>,
 }
 
-impl Decaying {
-    /// Empty.
-    pub(super) fn new(capacity: u64, half_life: Duration) -> Result<Self, QuotaError> {
+impl Build for Decaying {
+    type Settings = (u64, Duration);
+
+    fn build((capacity, half_life): (u64, Duration), _: &Clock) -> Result<Self, QuotaError> {
         let (capacity, half_life) = checked(capacity, half_life)?;
         let parameters = Parameters(Bucket::new(capacity, half_life, 0));
         let empty = State {
@@ -32,27 +34,17 @@ impl Decaying {
             level: 0,
         };
         Ok(Self {
-            cell: Cell::new(parameters.words(), pack(empty)),
+            cell: Cell::new(parameters.to_words(), pack(empty)),
             changed_ns: AtomicU64::new(0),
             pasts: Lock::new(Pasts::NONE),
         })
     }
+}
 
+impl Decaying {
     /// The current settings.
     pub(super) fn bucket(&self) -> Bucket {
         self.cell.view().0.0
-    }
-
-    /// Pours in `n` units at `at_ns`, dated no earlier than the admission that they come after.
-    pub(super) fn take_dated(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
-        self.cell
-            .decide(|parameters, bits| parameters.take_dated(bits, at_ns, n))
-    }
-
-    /// What [`take_now`](Self::take_now) would answer.
-    pub(super) fn foretell(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
-        let (parameters, bits) = self.cell.view();
-        self.taken(&parameters, bits, now_ns, n).map(|_| ())
     }
 
     /// Takes out what is left at `now_ns` of `n` units that were poured in at `taken_ns`, and returns how many units that
@@ -80,33 +72,15 @@ impl Decaying {
         State { time_ns, level }.room(bucket)
     }
 
-    /// Pours in `n` units at `now_ns`, or counted as then if that is before the last admission.
-    #[inline(always)]
-    pub(super) fn take_now(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied> {
-        let n = amount.units(|| 1);
-        let taken = self.cell.decide(|parameters, bits| {
-            // Then it may also be before the last change.
-            match now_ns < unpack(bits).time_ns {
-                true => Err(None),
-                false => parameters.take(bits, now_ns, n).map_err(Some),
-            }
-        });
-        match taken {
-            Ok(()) => Ok(()),
-            Err(Some(denied)) => Err(denied),
-            Err(None) => self.take_behind(now_ns, n),
-        }
-    }
-
     #[cold]
     #[inline(never)]
-    fn take_behind(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+    pub(super) fn take_behind(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
         self.cell
             .decide(|parameters, bits| self.taken(parameters, bits, now_ns, n))
     }
 
     /// The state with `n` units more.
-    fn taken(
+    pub(super) fn taken(
         &self,
         parameters: &Parameters,
         bits: u128,
@@ -173,36 +147,12 @@ impl Decaying {
         });
         Ok(())
     }
-
-    /// Exactly if nobody is ahead; otherwise not longer than it takes, as it hangs on how much those ahead ask for
-    /// each, which is not known here.
-    pub(super) fn delay_behind(&self, now_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
-        let (parameters, bits) = self.cell.view();
-        let alone = parameters.take_dated(bits, now_ns, n).map(|_| ());
-        if ahead == 0 || alone.is_err_and(|denied| denied.is_never()) {
-            return alone;
-        }
-        let (state, bucket) = (unpack(bits), &parameters.0);
-        let alone_ns = state.wait_ns(now_ns, n, bucket);
-        let least_ns = if bucket.capacity() == 1 {
-            // From one to nothing for each.
-            let each_ns = bucket.half_life.least_ns(bucket.capacity_ticks, 0);
-            ahead.saturating_mul(each_ns).saturating_add(alone_ns)
-        } else {
-            least_ns(state, now_ns, ahead, n, bucket).max(alone_ns)
-        };
-        match least_ns {
-            0 => Ok(()),
-            late_ns if late_ns > u128::from(u64::MAX - now_ns) => Err(Denied::too_late()),
-            wait_ns => Err(Denied::later(wait_ns, 1)),
-        }
-    }
 }
 
 impl Parameters {
     /// Pours in `n` units at `now_ns`: the new state.
     #[inline(always)]
-    fn take(&self, bits: u128, now_ns: u64, n: u64) -> Result<u128, Denied> {
+    pub(super) fn take(&self, bits: u128, now_ns: u64, n: u64) -> Result<u128, Denied> {
         let (state, bucket) = (unpack(bits), &self.0);
         if n > bucket.capacity() {
             return Err(Denied::never(n, bucket.capacity()));
@@ -216,7 +166,7 @@ impl Parameters {
     /// [`take`](Self::take), but not dated before the admission that it counts after: the bucket may have been full
     /// then.
     #[inline(always)]
-    fn take_dated(&self, bits: u128, at_ns: u64, n: u64) -> Result<u128, Denied> {
+    pub(super) fn take_dated(&self, bits: u128, at_ns: u64, n: u64) -> Result<u128, Denied> {
         let taken = self.take(bits, at_ns, n)?;
         match unpack(bits).time_ns.checked_sub(at_ns) {
             None | Some(0) => Ok(taken),
@@ -237,7 +187,7 @@ fn denied(state: State, now_ns: u64, n: u64, bucket: &Bucket) -> Denied {
 /// `n` alone would have to wait for; and that to the power of 1 / c is ln (c / (c − 1)) > 2 / (2c − 1).
 /// A level that is rounded up decays for longer yet. One of less than a tick is rounded down, but then a unit raises it
 /// by a factor of more than any of these.
-fn least_ns(state: State, now_ns: u64, ahead: u128, n: u64, bucket: &Bucket) -> u128 {
+pub(super) fn least_ns(state: State, now_ns: u64, ahead: u128, n: u64, bucket: &Bucket) -> u128 {
     if state.level == 0 {
         return 0;
     }

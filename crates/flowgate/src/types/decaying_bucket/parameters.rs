@@ -15,8 +15,8 @@ const MAX_HALF_LIFE_NS: u64 = i64::MAX as u64;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parameters(pub(super) Bucket);
 
-impl Parameters {
-    pub(super) const fn words(&self) -> [u64; 4] {
+impl cell::Parameters<4> for Parameters {
+    fn to_words(&self) -> [u64; 4] {
         let Bucket {
             capacity_ticks,
             unit_shift,
@@ -28,12 +28,6 @@ impl Parameters {
             half_life.ns,
             half_life.reciprocal,
         ]
-    }
-}
-
-impl cell::Parameters<4> for Parameters {
-    fn to_words(&self) -> [u64; 4] {
-        self.words()
     }
 
     #[inline(always)]

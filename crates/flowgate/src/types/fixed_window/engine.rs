@@ -4,10 +4,9 @@ use super::{Kept, Settings, Windows};
 use crate::algorithm::fixed_window;
 use crate::limiter::Snapshot;
 use crate::limiter::engine::{Amount, Capabilities, Engine, Refunds, Request, Requotas, Times};
-use crate::limiter::reservation::Receipt;
-use crate::quota::policy::Policy;
+use crate::primitive::thread_number::thread_number;
+use crate::queue::Receipt;
 use crate::quota::{Quota, QuotaError};
-use crate::store::thread_number::thread_number;
 use crate::store::word::{self, Centre, Rule, Step, View};
 use crate::verdict::Denied;
 use core::time::Duration;
@@ -71,10 +70,6 @@ impl Engine for Windows {
         })
     }
 
-    fn policy(&self) -> Option<Policy> {
-        Some(Policy::new(self.quota(), false))
-    }
-
     /// Always looks at the time, [`clock_free`](super::FixedWindowBuilder::clock_free) or not.
     fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
         if n == 0 {
@@ -87,7 +82,7 @@ impl Engine for Windows {
     }
 
     fn take(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
-        match self.word.draw(thread_number(), n) {
+        match self.word.draw(thread_number(), Some(n)) {
             Some(answer) => answer,
             None => self.word.take_units(now_ns, n, || Ok(())),
         }
@@ -155,7 +150,8 @@ impl Refunds for Windows {
 
 impl Requotas for Windows {
     fn quota(&self) -> Quota {
-        self.current_quota()
+        let made = self.settings.get();
+        made.map_or(self.first_quota, |settings| settings.lock().quota)
     }
 
     fn set_quota(&self, quota: Quota, times: &dyn Times) -> Result<(), QuotaError> {
@@ -166,7 +162,7 @@ impl Requotas for Windows {
 
 impl Windows {
     /// Counts at least `min` units, and up to `max` if there is as much room.
-    pub(super) fn draw(
+    pub(crate) fn draw(
         &self,
         now_ns: u64,
         min: u64,

@@ -17,7 +17,6 @@ use crate::limiter::builder::Builder;
 use crate::primitive::{Lazy, Lock};
 use crate::quota::{Quota, QuotaError};
 use crate::store::word::{self, Parameters, Word};
-use crate::verdict::Denied;
 use alloc::boxed::Box;
 
 /// The largest limit: what fits beside an instant of the whole clock in 128 bits.
@@ -65,7 +64,7 @@ const MAX_LIMIT: u64 = (1 << 48) - 1;
 /// - **Never over** (contract C1), in each window, on every schedule of threads: the beginning of a window and its count
 ///   change together. A refused operation is not counted and opens no window.
 /// - **Nothing wasted** (C2): a refusal means that the window is full.
-/// - **Honest waits** (C3): [`Denied::retry_after`] is when the window ends, to the nanosecond.
+/// - **Honest waits** (C3): [`Denied::retry_after`](crate::Denied::retry_after) is when the window ends, to the nanosecond.
 /// - **Any clock** (C4): a `now` from before the window is counted in it, and opens no other. A `now` from before the last
 ///   change of quota is admitted only if both quotas admit it: the quota before the change at `now`, and the current quota at
 ///   the change. A `now` from before the previous change is refused until that change.
@@ -162,11 +161,6 @@ impl Windows {
         self.settings.get_or_make(make)
     }
 
-    fn current_quota(&self) -> Quota {
-        let made = self.settings.get();
-        made.map_or(self.first_quota, |settings| settings.lock().quota)
-    }
-
     /// The last window that a change has kept beyond its time.
     fn kept(&self) -> Option<Kept> {
         self.settings.get()?.lock().kept
@@ -216,13 +210,6 @@ impl FixedWindow {
             alignment: Alignment::Free,
             clock_free: false,
         })
-    }
-
-    /// Counts at least `min` units, and up to `max` if there is as much room.
-    pub(crate) fn draw_now(&self, min: u64, max: u64) -> Result<u64, Denied> {
-        let at = self.at_now();
-        let door = || at.pass(Some(max.max(min).min(1)));
-        self.engine.draw(at.now_ns, min, max, door)
     }
 
     /// Lets windows begin a whole number of windows before and after `begins`.

@@ -16,7 +16,7 @@ pub struct Bucket<M> {
     /// The latest time that a caller has supplied to decide by; see [`settled_ns`](Self::settled_ns).
     pub(super) newest_ns: AtomicU64,
     /// The quota until `log` is made, and what that is made of.
-    first_quota: Quota,
+    pub(super) first_quota: Quota,
     /// See [`log`](Self::log).
     log: Lazy<Box<RefundLog>>,
     mode: PhantomData<M>,
@@ -73,7 +73,7 @@ impl<M: Mode> Bucket<M> {
         #[cfg(any(feature = "std", test))]
         pub(crate) const fn new(quota: Quota) -> Self {
             let quota = quota.with_default_burst(M::DEFAULT_BURST);
-            let parameters = Parameters::new(&quota, super::refund_log::default_debt(&quota));
+            let parameters = Parameters::new(&quota, quota.burst_units());
             let bucket = Self::over(Word::new(parameters), quota);
             // Loom does not explore the making.
             #[cfg(flowgate_loom)]
@@ -103,7 +103,7 @@ impl<M: Mode> Bucket<M> {
     ) -> Self {
         let bucket = Self::over(Word::built(parameters, tat), ledger.quota);
         // Loom does not explore the making.
-        if cfg!(flowgate_loom) || drain_up_to != 1 || !ledger.is_default::<M>() {
+        if cfg!(flowgate_loom) || drain_up_to != 1 || !ledger.is_default(M::DEFAULT_BURST) {
             bucket
                 .log
                 .get_or_make(|| Box::new(RefundLog::new(ledger, drain_up_to)));
@@ -136,11 +136,6 @@ impl<M: Mode> Bucket<M> {
     #[inline]
     pub(super) fn made_log(&self) -> Option<&RefundLog> {
         self.log.get().map(|log| &**log)
-    }
-
-    pub(super) fn current_quota(&self) -> Quota {
-        self.made_log()
-            .map_or(self.first_quota, |log| log.ledger.lock().quota)
     }
 
     /// By how much faster it may flow out to a queue that is full; 1: not at all.

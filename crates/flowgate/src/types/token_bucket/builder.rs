@@ -1,52 +1,11 @@
-use super::bucket::Mode;
+use super::bucket::{Bucket, Mode, Tokens};
+use super::refill::Refill;
 use super::refund_log::Ledger;
-use super::{Bucket, Tokens};
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::builder::{Build, Builder};
-use crate::quota::{Quota, QuotaError};
+use crate::quota::{Quota, QuotaError, Reason};
 use crate::store::word::{BEFORE_ORIGIN, Parameters};
 use crate::types::fixed_window::alignment::Alignment;
-
-/// How tokens flow in.
-/// ```
-/// use flowgate::{ManualClock, Refill, TokenBucket};
-/// use std::time::Duration;
-///
-/// let time = ManualClock::new();
-/// let limiter =
-///     TokenBucket::builder("60/min".parse()?).clock(&time).refill(Refill::Interval).build()?;
-/// assert_eq!(limiter.take_up_to(100), 60);
-/// time.advance(Duration::from_secs(59));
-/// assert_eq!(limiter.available(), 0); // continuously it would be 59
-/// time.advance(Duration::from_secs(1));
-/// assert_eq!(limiter.available(), 60);
-/// # Ok::<(), flowgate::QuotaError>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Refill {
-    /// Each at the nanosecond at which it is due.
-    #[default]
-    Continuous,
-    /// Adds `count` tokens together at the end of every period.
-    ///
-    /// Periods are counted from when the limiter was built, or from an [alignment](TokenBucketBuilder::align). Limiter
-    /// time moves only when one ends: in any interval, at most burst + count × (ends of a period in it) is admitted.
-    /// Nothing is lost between them, however often the limiter is asked.
-    ///
-    /// # Changes
-    ///
-    /// A change of quota that keeps the period keeps the instants at which periods end. After a change of the period, or of
-    /// the [way of refilling](crate::TokenBucket::set_refill), periods are counted from the change, or from the alignment
-    /// as before. With an alignment, the first period after such a change is a part of a period, and its end adds the same part
-    /// of `count`: what flowed in before the change is not added twice. The part of the old period before the change adds
-    /// nothing.
-    ///
-    /// # Source
-    ///
-    /// `refillIntervally` and `refillIntervallyAligned` of bucket4j.
-    Interval,
-}
 
 /// Settings of a [`TokenBucket`](crate::TokenBucket) other than the default ones.
 ///
@@ -219,7 +178,7 @@ impl Settings {
             ));
         }
         if !matches!(self.alignment, Alignment::Free) && self.refill != Refill::Interval {
-            return Err(QuotaError::aligned_without_interval());
+            return Err(QuotaError::new(Reason::AlignedWithoutInterval));
         }
         let aligned_ns = self.alignment.begins_ns(clock);
         let now_ns = clock.latest().as_nanos();

@@ -7,11 +7,12 @@ use crate::limiter::Snapshot;
 use crate::limiter::engine::{
     Amount, Capabilities, Engine, Refunds, Request, Requotas, Reserves, Times,
 };
-use crate::limiter::reservation::{Booking, Receipt};
+use crate::limiter::reservation::Booking;
 use crate::primitive::Ordering;
+use crate::primitive::thread_number::thread_number;
+use crate::queue::Receipt;
 use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
-use crate::store::thread_number::thread_number;
 use crate::store::word::{Centre, Parameters, Step, View};
 use crate::verdict::Denied;
 use core::time::Duration;
@@ -105,7 +106,7 @@ impl<M: Mode> Engine for Bucket<M> {
 
     fn policy(&self) -> Option<Policy> {
         let (quota, refill) = match self.made_log() {
-            None => (self.current_quota(), Refill::Continuous),
+            None => (self.quota(), Refill::Continuous),
             Some(log) => {
                 let ledger = log.ledger.lock();
                 (ledger.quota, ledger.refill)
@@ -131,7 +132,7 @@ impl<M: Mode> Engine for Bucket<M> {
 
     /// From a stripe, if there are any.
     fn take(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
-        match self.word.draw(thread_number(), n) {
+        match self.word.draw(thread_number(), Some(n)) {
             Some(answer) => answer,
             None => self.grant(now_ns, n),
         }
@@ -265,7 +266,8 @@ impl<M: Mode> Refunds for Bucket<M> {
 
 impl<M: Mode> Requotas for Bucket<M> {
     fn quota(&self) -> Quota {
-        self.current_quota()
+        self.made_log()
+            .map_or(self.first_quota, |log| log.ledger.lock().quota)
     }
 
     fn set_quota(&self, quota: Quota, times: &dyn Times) -> Result<(), QuotaError> {
@@ -275,7 +277,7 @@ impl<M: Mode> Requotas for Bucket<M> {
 
 impl<M: Mode> Bucket<M> {
     /// Takes at least `min` units, and up to `max` if there are as many.
-    pub(super) fn draw(
+    pub(crate) fn draw(
         &self,
         now_ns: u64,
         min: u64,

@@ -4,8 +4,9 @@ use super::bucket::{Bucket, Mode};
 use super::refund_log::{Ledger, seen};
 use crate::algorithm::mul_div::mul_div;
 use crate::algorithm::token_bucket;
-use crate::limiter::reservation::{Booking, Receipt};
+use crate::limiter::reservation::Booking;
 use crate::primitive::Ordering;
+use crate::queue::Receipt;
 use crate::store::word::{Step, View};
 
 impl<M: Mode> Bucket<M> {

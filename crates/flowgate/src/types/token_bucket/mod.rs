@@ -9,14 +9,16 @@ mod give_back;
 #[cfg(all(test, flowgate_loom))]
 mod model;
 mod pay_after;
+mod refill;
 mod refund_log;
 #[cfg(all(test, not(flowgate_loom)))]
 mod tests;
 
 pub use bucket::{Bucket, Debts, Drops, Mode, PaysBefore, Tokens};
-pub use builder::{Refill, TokenBucketBuilder};
+pub use builder::TokenBucketBuilder;
 pub use carry::Carry;
 pub use pay_after::PayAfter;
+pub use refill::Refill;
 
 #[cfg(feature = "std")]
 use crate::clock::Clock;
@@ -182,13 +184,6 @@ impl<M: PaysBefore> RateLimiter<Bucket<M>> {
     /// ```
     pub fn ticks(&self) -> Ticks<'_> {
         Ticks::new(self)
-    }
-
-    /// Takes at least `min` units, and up to `max` if there are as many.
-    pub(crate) fn draw_now(&self, min: u64, max: u64) -> Result<u64, Denied> {
-        let at = self.at_now();
-        let door = || at.pass(Some(max.max(min).min(1)));
-        self.engine.draw(at.now_ns, min, max, door)
     }
 }
 

@@ -32,10 +32,9 @@
 //! at 9 s. That no short history of reservations and cancellations breaks the promise is checked by
 //! trying all of them (`flowgate_testkit::exhaustive`).
 
-use super::bucket::Mode;
-use super::builder::Refill;
-use crate::limiter::reservation::Receipt;
+use super::refill::Refill;
 use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering};
+use crate::queue::Receipt;
 use crate::quota::Quota;
 use crate::store::word::{BEFORE_ORIGIN, Parameters};
 use alloc::collections::VecDeque;
@@ -96,10 +95,6 @@ pub(super) fn seen(told: &AtomicU64) -> u64 {
     told.fetch_max(0, Ordering::AcqRel)
 }
 
-pub(super) const fn default_debt(quota: &Quota) -> u64 {
-    quota.burst_units()
-}
-
 impl RefundLog {
     pub(super) fn new(ledger: Ledger, drain_up_to: u64) -> Self {
         Self {
@@ -134,8 +129,8 @@ impl Ledger {
     }
 
     /// Whether a ledger that is made of the quota alone says the same, before anything is noted in this one.
-    pub(super) fn is_default<M: Mode>(&self) -> bool {
-        self.default_burst == M::DEFAULT_BURST
+    pub(super) fn is_default(&self, default_burst: Option<u64>) -> bool {
+        self.default_burst == default_burst
             && self.refill == Refill::Continuous
             && self.aligned_ns.is_none()
             && self.max_debt.is_none()
@@ -145,7 +140,7 @@ impl Ledger {
     pub(super) fn parameters(&self, quota: &Quota, now_ns: u64) -> Parameters {
         let max_debt = self
             .max_debt
-            .unwrap_or(default_debt(quota))
+            .unwrap_or(quota.burst_units())
             .min(Parameters::most_debt(quota));
         let mut parameters = Parameters::new(quota, max_debt);
         if self.refill == Refill::Interval {

@@ -6,9 +6,9 @@ use crate::limiter::Snapshot;
 use crate::limiter::engine::{
     Amount, Capabilities, Engine, Refunds, Request, Requotas, Reserves, Times,
 };
-use crate::limiter::reservation::{Booking, Receipt};
+use crate::limiter::reservation::Booking;
 use crate::primitive::Ordering;
-use crate::quota::policy::Policy;
+use crate::queue::Receipt;
 use crate::quota::{Quota, QuotaError};
 use crate::store::cell::MovingBase as _;
 use crate::verdict::Denied;
@@ -62,10 +62,6 @@ impl Engine for Warming {
                 reset_after: denied.retry_after().unwrap_or_default(),
             },
         }
-    }
-
-    fn policy(&self) -> Option<Policy> {
-        Some(Policy::new(self.quota(), false))
     }
 
     fn take(&self, now_ns: u64, n: u64) -> Result<(), Denied> {

@@ -2,8 +2,8 @@
 
 use super::parameters::{Parameters, WORDS};
 use crate::algorithm::warm_up::State;
-use crate::limiter::reservation::Receipt;
 use crate::primitive::{AtomicU64, Lock};
+use crate::queue::Receipt;
 use crate::quota::{Quota, QuotaError};
 use crate::store::cell::MovingBase as _;
 use crate::store::cell::{Cell, Parameters as _};

@@ -80,72 +80,16 @@ struct Seen {
 
 /// Where stripes are filled, whatever its limiter decides by.
 pub trait Centre {
-    /// Takes `n` units, from the stripe of this number or from the centre, and with it as many more as the stripe may
-    /// need soon; `None` if that is to be decided without stripes.
-    fn draw(&self, stripe: usize, n: u64) -> Option<Result<(), Denied>>;
-
-    /// The same for one token, however many units that is by then.
-    fn draw_token(&self, stripe: usize) -> Option<Result<(), Denied>>;
+    /// Takes `units` (none: one token), from the stripe of this number or from the centre, and with it as many more as the stripe
+    /// may need soon; `None` if that is to be decided without stripes.
+    fn draw(&self, stripe: usize, units: Option<u64>) -> Option<Result<(), Denied>>;
 
     /// Whether stripes are ever filled.
     fn is_shared(&self) -> bool;
 }
 
 impl<R: Rule> Centre for Word<R> {
-    fn draw(&self, stripe: usize, n: u64) -> Option<Result<(), Denied>> {
-        self.draw_from(stripe, Some(n))
-    }
-
-    fn draw_token(&self, stripe: usize) -> Option<Result<(), Denied>> {
-        self.draw_from(stripe, None)
-    }
-
-    fn is_shared(&self) -> bool {
-        self.stripes()
-            .is_some_and(|stripes| self.seen(stripes).is_some())
-    }
-}
-
-impl<R: Rule> Word<R> {
-    /// Shares with about so many stripes from now on, if there is enough for that.
-    pub(crate) fn share(&mut self, stripes: usize, clock: Clock) -> Arc<[Stripe]> {
-        let count = stripes.clamp(1, Shared::MOST_STRIPES).next_power_of_two();
-        let stripes = Stripes::new(count, clock, self.units_per_token());
-        let each = Arc::clone(stripes.each());
-        self.set_stripes(Some(stripes));
-        self.reconfigure(|parameters, state| (*parameters, state, ()));
-        each
-    }
-
-    /// Takes back what stripes have, which are not filled any longer.
-    pub(crate) fn unshare(&mut self) {
-        // Whatever the time is.
-        self.view(0);
-        self.set_stripes(None);
-        self.reconfigure(|parameters, state| {
-            let alone = Parameters {
-                handful_units: 0,
-                layout: Layout::Wide,
-                ..*parameters
-            };
-            (alone, state, ())
-        });
-    }
-
-    fn set_stripes(&mut self, stripes: Option<Stripes>) {
-        self.changes();
-        if let Some(changes) = self.changes.get_mut() {
-            changes.stripes = stripes;
-        }
-    }
-
-    /// So many units, or a token as it is now.
-    fn cost(&self, units: Option<u64>) -> u64 {
-        units.unwrap_or_else(|| self.units_per_token())
-    }
-
-    /// [`Centre::draw`], or [`Centre::draw_token`].
-    fn draw_from(&self, stripe: usize, units: Option<u64>) -> Option<Result<(), Denied>> {
+    fn draw(&self, stripe: usize, units: Option<u64>) -> Option<Result<(), Denied>> {
         let stripes = self.stripes()?;
         let own = stripe & (stripes.len() - 1);
         if stripes.get(own).take_some(|| self.cost(units)) {
@@ -217,6 +161,50 @@ impl<R: Rule> Word<R> {
                 return Some(Ok(()));
             }
         }
+    }
+
+    fn is_shared(&self) -> bool {
+        self.stripes()
+            .is_some_and(|stripes| self.seen(stripes).is_some())
+    }
+}
+
+impl<R: Rule> Word<R> {
+    /// Shares with about so many stripes from now on, if there is enough for that.
+    pub(crate) fn share(&mut self, stripes: usize, clock: Clock) -> Arc<[Stripe]> {
+        let count = stripes.clamp(1, Shared::MOST_STRIPES).next_power_of_two();
+        let stripes = Stripes::new(count, clock, self.units_per_token());
+        let each = Arc::clone(stripes.each());
+        self.set_stripes(Some(stripes));
+        self.reconfigure(|parameters, state| (*parameters, state, ()));
+        each
+    }
+
+    /// Takes back what stripes have, which are not filled any longer.
+    pub(crate) fn unshare(&mut self) {
+        // Whatever the time is.
+        self.view(0);
+        self.set_stripes(None);
+        self.reconfigure(|parameters, state| {
+            let alone = Parameters {
+                handful_units: 0,
+                layout: Layout::Wide,
+                ..*parameters
+            };
+            (alone, state, ())
+        });
+    }
+
+    fn set_stripes(&mut self, stripes: Option<Stripes>) {
+        self.changes();
+        if let Some(changes) = self.changes.get_mut() {
+            changes.stripes = stripes;
+        }
+    }
+
+    /// So many units, or a token as it is now.
+    fn cost(&self, units: Option<u64>) -> u64 {
+        units.unwrap_or_else(|| self.units_per_token())
     }
 
     /// The state after `n` units and so many handfuls, if that leaves as much as all stripes could be issued.

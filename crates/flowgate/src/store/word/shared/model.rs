@@ -58,7 +58,7 @@ impl Model {
 
     /// As a striped limiter does it.
     fn take(&self, stripe: usize, n: u64) -> u64 {
-        let answer = match self.word.draw(stripe, n) {
+        let answer = match self.word.draw(stripe, Some(n)) {
             Some(answer) => answer,
             None => self.word.take_units(self.now_ns(), n, || Ok(())),
         };
@@ -69,7 +69,7 @@ impl Model {
     fn take_token(&self, stripe: usize) -> u64 {
         let own = self.stripes().get(stripe);
         let is_taken = own.take_token()
-            || match self.word.draw_token(stripe) {
+            || match self.word.draw(stripe, None) {
                 Some(answer) => answer.is_ok(),
                 None => self.word.take_token(self.now_ns(), || Ok(())).is_ok(),
             };

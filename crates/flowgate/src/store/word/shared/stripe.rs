@@ -1,8 +1,8 @@
 //! What some of the threads have of a limiter: tokens that its centre has taken for them.
 
 use crate::clock::Clock;
+use crate::primitive::thread_number::step_aside;
 use crate::primitive::{AtomicU64, Ordering};
-use crate::store::thread_number::step_aside;
 use crate::store::word::layout::{Act, Shared};
 use alloc::sync::Arc;
 use core::num::NonZeroU64;

@@ -9,6 +9,25 @@
 //!
 //! Under `--cfg flowgate_tsan` the lock, and what is made once, are such that ThreadSanitizer sees into them: the standard ones are
 //! not instrumented.
+//!
+//! What is made of the atomics alone stands beside them: parameters that change while other threads read them ([`versioned`]), and
+//! the number of a thread ([`thread_number`]).
+
+#[cfg(all(test, flowgate_loom))]
+mod model;
+// Used by the clock over the time stamp counter, which loom does not explore, and by the models.
+#[cfg(any(
+    all(
+        feature = "tsc",
+        target_arch = "x86_64",
+        target_os = "linux",
+        not(flowgate_loom)
+    ),
+    all(test, flowgate_loom)
+))]
+pub(crate) mod seqlock;
+pub(crate) mod thread_number;
+pub(crate) mod versioned;
 
 #[cfg(not(any(flowgate_loom, flowgate_shuttle)))]
 pub(crate) use core::sync::atomic::AtomicU64;

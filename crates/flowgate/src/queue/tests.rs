@@ -1,14 +1,21 @@
 //! Tests: how often a wait asks its limiter before it waits.
 
-use super::{Asker, Event, Facts, Grantee, Order, Queue, Supply, Turn, WaitQueue};
+use super::{Asker, Event, Facts, Grantee, Order, Queue, Receipt, Supply, Turn, WaitQueue};
 use crate::clock::{Clock, ManualClock, Timestamp};
-use crate::limiter::reservation::Receipt;
+use crate::concurrency::limit::ConcurrencyLimit;
+use crate::gate::Gate;
+use crate::keyed::Keyed;
 use crate::limiter::sealed::Sealed;
+use crate::quota::Quota;
+use crate::types::approximate_window::ApproximateWindow;
+use crate::types::decaying_bucket::DecayingBucket;
+use crate::types::fixed_window::FixedWindow;
+use crate::types::leaky_bucket::LeakyBucket;
+use crate::types::segmented_window::SegmentedWindow;
+use crate::types::sliding_window::SlidingWindow;
+use crate::types::token_bucket::TokenBucket;
+use crate::types::warm_up::WarmUp;
 use crate::verdict::Denied;
-use crate::{
-    ApproximateWindow, ConcurrencyLimit, DecayingBucket, FixedWindow, Gate, Keyed, LeakyBucket,
-    Quota, SegmentedWindow, SlidingWindow, TokenBucket, WarmUp,
-};
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::{Poll, Waker};

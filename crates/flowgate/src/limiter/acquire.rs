@@ -1,0 +1,68 @@
+//! A wait for a rate limiter, which is held by reference or by [`Arc`](alloc::sync::Arc).
+
+use super::any::{Limiter, sealed::Sealed};
+use crate::clock::Timestamp;
+use crate::queue::{Acquirable, Acquire, Grant, Spacing, Turn};
+use crate::verdict::Denied;
+use core::ops::Deref;
+use core::task::{Poll, Waker};
+
+impl<P> Acquirable for P
+where
+    P: Deref,
+    P::Target: Limiter,
+{
+    type Granted = Grant;
+
+    fn poll(&mut self, turn: &mut Turn, waker: &Waker) -> Poll<Result<Grant, Denied>> {
+        turn.poll((**self).supply().0, waker).map_ok(Grant::from)
+    }
+
+    fn abandon(&mut self, turn: &mut Turn) {
+        turn.abandon((**self).supply().0);
+    }
+}
+
+impl<P> Acquire<P>
+where
+    P: Deref,
+    P::Target: Limiter,
+{
+    /// Counts as having been asked for at `then`, if that is past: a grant that was possible since is dated then.
+    ///
+    /// For work by a schedule that must not shift when its owner is late: pass
+    /// [`Grant::at`] of the turn before.
+    ///
+    /// ```
+    /// # use flowgate::LeakyBucket;
+    /// # use std::time::Duration;
+    /// let limiter = LeakyBucket::new("1000/s".parse()?);
+    /// let first = limiter.acquire().block()?;
+    /// std::thread::sleep(Duration::from_millis(3)); // work that takes too long
+    /// let second = limiter.acquire().since(first.at()).block()?;
+    /// assert_eq!(second.at(), first.at() + Duration::from_millis(1)); // due long since
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn since(mut self, then: Timestamp) -> Self {
+        self.turn.since_ns = Some(then.as_nanos());
+        self
+    }
+
+    /// Counts the distance to the next grant from when it was due, or from when its owner knew.
+    ///
+    /// ```
+    /// use flowgate::{LeakyBucket, Spacing};
+    /// use std::time::Duration;
+    ///
+    /// // However late this thread is woken: never two within a millisecond.
+    /// let limiter = LeakyBucket::new("1000/s".parse()?);
+    /// let first = limiter.acquire().spacing(Spacing::AtLeast).block()?;
+    /// let second = limiter.acquire().spacing(Spacing::AtLeast).block()?;
+    /// assert!(second.at() >= first.at() + Duration::from_millis(1));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn spacing(mut self, spacing: Spacing) -> Self {
+        self.turn.spacing = spacing;
+        self
+    }
+}
