@@ -1,7 +1,7 @@
 use super::Keyed;
 use super::algorithm::KeyedAlgorithm;
+use super::entry::Place;
 use super::keys::ticks;
-use super::location::Place;
 use super::names::KeyNames;
 use super::table::Who;
 use crate::limiter::Snapshot;
@@ -120,7 +120,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
                 place,
                 key: key.borrow(),
             };
-            let snapshot = self.seen(who).snapshot();
+            let snapshot = self.seen_as(who).snapshot();
             let id = self.id_at(&place);
             Some(KeyUsage { id, key, snapshot })
         };

@@ -8,9 +8,8 @@
 
 use super::counts::Counters;
 use super::current::InForce;
-use super::entry::{Entry, Reading};
+use super::entry::{Entry, Reading, Seed};
 use super::keys::{Full, Keys, ticks};
-use super::location::Seed;
 use super::queues::KeyQueues;
 use super::rule::{Bucket, Rule as _};
 use super::sketch::Sketch;
@@ -58,7 +57,7 @@ fn limits(burst: u64) -> (Limits, ManualClock) {
     let terms = Bucket::terms(&quota).expect("it fits");
     let keyed = Keyed {
         keys: Keys {
-            table: Table::new(1).expect("there is room"),
+            table: Table::new(1, Seed([1, 2])).expect("there is room"),
             sketch: Sketch::new(64).expect("there is room"),
             force: InForce::new(quota, &terms),
             full: Full::Evict,
@@ -68,7 +67,6 @@ fn limits(burst: u64) -> (Limits, ManualClock) {
             rule: PhantomData,
         },
         capacity: SLOTS_PER_LINE,
-        seed: Seed([1, 2]),
         clock: (&time).into(),
         queues: KeyQueues::new(SLOTS_PER_LINE),
         max_waiters_per_key: 100,
