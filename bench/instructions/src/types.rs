@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use flowgate::{
-    ApproximateWindow, DecayingBucket, DualTokenBucket, FixedWindow, Keyed, LeakyBucket, Limiter,
-    PayAfter, Quota, Quotas, SegmentedWindow, SlidingWindow, Sometimes, Timestamp, TokenBucket,
-    Unlimited, WarmUp,
+    ApproximateWindow, DecayingBucket, DualTokenBucket, FixedWindow, Keyed, KeyedAlgorithm,
+    KeyedBuilder, LeakyBucket, Limiter, PayAfter, Quota, Quotas, SegmentedWindow, SlidingWindow,
+    Sometimes, Timestamp, TokenBucket, Unlimited, WarmUp,
 };
 
 use crate::{BURST, Operation, operation, quota};
@@ -63,8 +63,16 @@ pub fn on_default_clock() -> Vec<Operation> {
         acquire!("sliding_window_refuse", full(sliding(100, HOUR))),
         acquire!("striped_admit", TokenBucket::new(bucket()).striped()),
         acquire!("striped_refuse", full(TokenBucket::new(scarce()).striped())),
-        keyed("keyed_bucket_admit", bucket()),
-        keyed("keyed_bucket_refuse", one()),
+        keyed("keyed_bucket_admit", Keyed::token_bucket(bucket())),
+        keyed("keyed_bucket_refuse", Keyed::token_bucket(one())),
+        keyed(
+            "keyed_dual_bucket_admit",
+            Keyed::dual_token_bucket(pair(AMPLE)),
+        ),
+        keyed(
+            "keyed_dual_bucket_refuse",
+            Keyed::dual_token_bucket(pair(1)),
+        ),
         silent("sometimes_first_silent", Sometimes::builder().build()),
         silent(
             "sometimes_every_silent",
@@ -119,12 +127,19 @@ fn at_each<L: 'static>(
 }
 
 /// Decisions on a key that is known.
-fn keyed(name: &'static str, quota: Quota) -> Operation {
-    let limits = Keyed::token_bucket(quota).seed([1, 2]).capacity(1_000);
+fn keyed<A: KeyedAlgorithm>(name: &'static str, limits: KeyedBuilder<A>) -> Operation {
+    let limits = limits.seed([1, 2]).capacity(1_000);
     let limits = limits.expect("the quota can be kept");
     // It has an entry from now on.
     limits.try_acquire(&KEY).expect("it is new");
     operation(name, limits, |limits, _| limits.try_acquire(&KEY).is_ok())
+}
+
+/// Two quotas that a key has room for.
+fn pair(burst: u64) -> Quotas {
+    let quotas = [(10, SECOND), (10_000, 24 * HOUR)];
+    let [fast, slow] = quotas.map(|(count, period)| quota(count, period, burst));
+    Quotas::two(fast, slow).expect("they fit")
 }
 
 fn silent(name: &'static str, sometimes: Sometimes) -> Operation {

@@ -1,10 +1,10 @@
 use super::algorithm::KeyedAlgorithm;
 use super::algorithm::sealed::Kind;
 use super::counts::Counters;
+use super::entry::Seed;
 use super::error::{KeyedError, Reason};
 use super::export::Export;
 use super::keys::{Full, Keys};
-use super::location::Seed;
 use super::names::{Exact, Hashed, KeyNames};
 use super::queues::KeyQueues;
 use super::rule::Rule;
@@ -297,9 +297,10 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
         let quota = A::quota(self.allowed);
         let terms = A::Rule::terms(&quota)?;
         let out_of_memory = |_| KeyedError(Reason::Memory { keys, bytes });
+        let seed = self.seed.map_or_else(random_seed, Ok)?;
         let keyed = Keyed {
             keys: Keys {
-                table: Table::new(lines).map_err(out_of_memory)?,
+                table: Table::new(lines, seed).map_err(out_of_memory)?,
                 sketch: Sketch::new(cells).map_err(out_of_memory)?,
                 force: InForce::new(quota, &terms),
                 full,
@@ -309,7 +310,6 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
                 rule: PhantomData,
             },
             capacity: keys,
-            seed: self.seed.map_or_else(random_seed, Ok)?,
             clock: self.clock.unwrap_or_default(),
             queues: KeyQueues::new(self.max_waiting_keys),
             max_waiters_per_key: self.max_waiters_per_key,

@@ -5,7 +5,7 @@
 //! nothing once the next change has begun. Such a reader retries later.
 
 use super::entry::{Reading, ticks};
-use super::rule::{Change, Rule, Terms};
+use super::rule::{Change, Terms};
 use crate::primitive::versioned::{Version, Versioned};
 use crate::primitive::{AtomicU64, Lock, LockGuard, Ordering};
 
@@ -13,13 +13,14 @@ const NEVER: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(crate) struct InForce<Q> {
-    generation: AtomicU64,
-    terms: Versioned<WORDS>,
+    /// Of the table's terms.
+    pub(super) generation: AtomicU64,
+    pub(super) terms: Versioned<WORDS>,
     /// Who decides at this time or later need not care what was in force before: neither have the table's terms changed since,
     /// nor has any key come into them from others.
     unsettled_ns: AtomicU64,
     /// The same for those who decide by the clock without more ado; [`NEVER`] until somebody has decided by the clock with more care.
-    settled_ns: AtomicU64,
+    pub(super) settled_ns: AtomicU64,
     /// Taken by who changes either of these.
     settling: Lock<()>,
     /// Taken by who changes it.
@@ -50,23 +51,6 @@ impl<Q> InForce<Q> {
     #[inline]
     pub(crate) fn terms(&self) -> Terms {
         self.read(terms)
-    }
-
-    /// The terms in force, as it takes to take `n` of their units or a token. Where units have a price, a token is one unit of these,
-    /// which needs neither a multiplication nor a look at the most.
-    #[inline(always)]
-    pub(crate) fn terms_to_take<R: Rule>(&self, n: Option<u64>) -> Terms {
-        self.read(|version, generation| match (R::HAS_PRICE, n) {
-            (true, None) => Terms {
-                unit: version.double_word(TOKEN),
-                most: u64::MAX,
-                scale: 1,
-                span: version.double_word(SPAN),
-                count_bits: 0,
-                reading: Reading::of_table(generation),
-            },
-            _ => terms(version, generation),
-        })
     }
 
     #[inline(always)]
@@ -115,12 +99,6 @@ impl<Q> InForce<Q> {
     }
 
     /// See the field.
-    #[inline(always)]
-    pub(crate) fn settled_ns(&self) -> u64 {
-        self.settled_ns.load(Ordering::Acquire)
-    }
-
-    /// See the field.
     pub(crate) fn unsettled_ns(&self) -> u64 {
         self.unsettled_ns.load(Ordering::Acquire)
     }
@@ -137,7 +115,7 @@ impl<Q> InForce<Q> {
 
     /// Whether anybody has decided by the clock, and not by times of a caller's alone.
     pub(crate) fn goes_by_clock(&self) -> bool {
-        self.settled_ns() != NEVER
+        self.settled_ns.load(Ordering::Acquire) != NEVER
     }
 
     /// Somebody decides by the clock. To be said before that can be seen.
@@ -168,15 +146,15 @@ impl<Q> InForce<Q> {
 }
 
 const UNIT: usize = 0;
-/// The cost of a token.
-const TOKEN: usize = 2;
-const SPAN: usize = 4;
+/// What a token costs.
+pub(super) const TOKEN: usize = 2;
+pub(super) const SPAN: usize = 4;
 const MOST: usize = 6;
 const SCALE: usize = 7;
 const COUNT_BITS: usize = 8;
 /// The time from which these terms are current.
 const CURRENT_FROM_NS: usize = 9;
-const WORDS: usize = 10;
+pub(super) const WORDS: usize = 10;
 
 fn words(terms: &Terms, from_ns: u64) -> [u64; WORDS] {
     // Of no meaning where units have no price.
@@ -196,7 +174,7 @@ fn words(terms: &Terms, from_ns: u64) -> [u64; WORDS] {
 
 /// Returns the terms, which may be mixed until the tag has been compared.
 #[inline]
-fn terms(version: &Version<WORDS>, generation: u64) -> Terms {
+pub(super) fn terms(version: &Version<WORDS>, generation: u64) -> Terms {
     Terms {
         unit: version.double_word(UNIT),
         span: version.double_word(SPAN),

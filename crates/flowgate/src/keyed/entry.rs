@@ -1,4 +1,4 @@
-//! What is known of one key, in 128 bits.
+//! What is known of one key, in 128 bits, and where that may be: two lines of slots, and a fingerprint by which it is known there.
 //!
 //! ```text
 //!  127           90 89    88   87                77 76                                     0
@@ -34,7 +34,7 @@ const GENERATION_BITS: u32 = CLASS_BITS + 1;
 const OWN: u128 = 1 << (STATE_BITS + GENERATION_BITS);
 const WAITS: u128 = OWN << 1;
 const TERMS: u128 = OWN | (OWN - (1 << STATE_BITS));
-const FINGERPRINT_SHIFT: u32 = 90;
+pub(crate) const FINGERPRINT_SHIFT: u32 = 90;
 
 /// The bits of a hash that an entry keeps.
 pub(crate) const FINGERPRINT_BITS: u32 = u128::BITS - FINGERPRINT_SHIFT;
@@ -118,10 +118,13 @@ impl Entry {
         Self(self.0 & !(TERMS | MOST_STATE) | reading.0 | state)
     }
 
-    /// Whether it is in this reading, and nobody waits.
+    /// Its state, if that is in the terms of the table's `generation` and nobody waits.
     #[inline(always)]
-    pub(crate) const fn is_plain(self, reading: Reading) -> bool {
-        self.0 & (TERMS | WAITS) == reading.0
+    pub(crate) const fn plain_state(self, generation: u64) -> Option<u128> {
+        match self.0 & (TERMS | WAITS) == (generation as u128) << STATE_BITS & (OWN - 1) {
+            true => Some(self.0 & MOST_STATE),
+            false => None,
+        }
     }
 
     /// Whether it holds no information at `now` ticks.
@@ -130,8 +133,85 @@ impl Entry {
     }
 }
 
+/// What keys are hashed with, so that nobody outside can choose keys that meet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seed(pub(crate) [u64; 2]);
+
+/// Where a key's entry may be, and its fingerprint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Place {
+    /// Not 0.
+    pub(crate) fingerprint: u64,
+    /// The line to look at first; the other one follows from the fingerprint and this.
+    pub(crate) line: usize,
+}
+
+impl Seed {
+    /// From the operating system.
+    #[cfg(feature = "std")]
+    pub(crate) fn random() -> Self {
+        use std::hash::{BuildHasher, RandomState};
+
+        // Each is keyed by what the operating system gave this process.
+        Self([0, 1].map(|n: u64| RandomState::new().hash_one(n)))
+    }
+}
+
+impl core::fmt::Debug for Seed {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Seed(secret)")
+    }
+}
+
+impl Place {
+    /// Among `lines` lines, not 0 and at most 2³². The high half of the hash chooses the first line, and the low bits are
+    /// the fingerprint; where there are more than 2²⁶ lines the two have bits in common.
+    #[inline]
+    pub(crate) fn new(hash: u64, lines: usize) -> Self {
+        Self {
+            fingerprint: (hash & ((1 << FINGERPRINT_BITS) - 1)).max(1),
+            // As `part` does.
+            line: (((hash >> 32) * lines as u64) >> 32) as usize,
+        }
+    }
+
+    /// The same key's, with its lines the other way round.
+    #[inline]
+    pub(crate) fn turned(&self, lines: usize) -> Self {
+        let sum = part(spread(self.fingerprint) >> 32, lines) as u64;
+        let line = self.line as u64;
+        let other = match sum.checked_sub(line) {
+            Some(other) => other,
+            None => sum + lines as u64 - line,
+        };
+        Self {
+            line: other as usize,
+            ..*self
+        }
+    }
+}
+
+/// Which of `parts`, at most 2³² of them, 32 bits choose.
+#[inline]
+pub(crate) fn part(bits: u64, parts: usize) -> usize {
+    ((bits * parts as u64) >> 32) as usize
+}
+
+/// Mixes all bits of a fingerprint into all others.
+///
+/// Source: the finalizer of SplitMix64 (G. Steele, D. Lea, C. Flood, *Fast Splittable Pseudorandom Number
+/// Generators*, 2014).
+pub(crate) fn spread(fingerprint: u64) -> u64 {
+    let mut x = fingerprint.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
+}
+
 #[cfg(all(test, not(flowgate_loom)))]
 mod tests {
+    use super::super::names::Hashed;
+    use super::super::table::Table;
     use super::*;
 
     #[test]
@@ -175,5 +255,51 @@ mod tests {
         let entry = Entry::new(1, Reading::of_table(0), 10);
         assert!(!entry.is_vacant(9) && entry.is_vacant(10));
         assert!(!entry.with_waits(true).is_vacant(10));
+    }
+
+    fn table(lines: usize, seed: [u64; 2]) -> Table<Hashed> {
+        Table::new(lines, Seed(seed)).expect("there is room")
+    }
+
+    #[test]
+    fn either_line_leads_to_the_other() {
+        for lines in [1, 2, 3, 16, 1000, 333_334] {
+            let table = table(lines, [1, 2]);
+            for key in 0..1000_u64 {
+                let place = table.who(&key).place;
+                let turned = place.turned(lines);
+                assert!(place.line < lines && turned.line < lines);
+                assert_eq!(turned.turned(lines), place);
+            }
+        }
+    }
+
+    #[test]
+    fn lines_are_chosen_evenly() {
+        let lines = 64;
+        let table = table(lines, [1, 2]);
+        let mut met = [[0_u32; 64]; 2];
+        for key in 0..64_000_u64 {
+            let place = table.who(&key).place;
+            met[0][place.line] += 1;
+            met[1][place.turned(lines).line] += 1;
+        }
+        // Six standard deviations.
+        let range = 810..1190;
+        assert!(
+            met.iter().flatten().all(|count| range.contains(count)),
+            "{met:?}"
+        );
+    }
+
+    #[test]
+    fn another_seed_is_another_place() {
+        let places = [[1, 2], [1, 3], [2, 2]].map(|seed| table(1, seed).who("key").place);
+        assert!(places[0] != places[1] && places[0] != places[2]);
+    }
+
+    #[test]
+    fn no_fingerprint_is_that_of_nobody() {
+        assert_eq!(Place::new(0, 1).fingerprint, 1);
     }
 }

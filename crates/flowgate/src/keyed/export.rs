@@ -6,14 +6,15 @@
 
 use super::Keyed;
 use super::algorithm::KeyedAlgorithm;
-use super::entry::{Entry, Reading, ticks};
+use super::entry::{Entry, Reading, Seed, ticks};
 use super::error::{KeyedError, Reason};
-use super::location::Seed;
 use super::names::Hashed;
 use super::rule::{Change, Rule, Terms};
 use crate::primitive::Ordering;
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
+use siphasher::sip::SipHasher13;
 
 fn rejected(why: &'static str) -> KeyedError {
     KeyedError(Reason::Export(why))
@@ -63,12 +64,13 @@ impl<A: KeyedAlgorithm> Keyed<A, Hashed> {
         let newest_ns = self.keys.newest_ns(self.asked_latest());
         let now_ns = self.clock.now().as_nanos();
         let terms = self.keys.force.terms();
+        let seed = self.keys.table.seed;
         let mut file = Writer::default();
         file.numbers(&[
             MAGIC,
-            self.seed.hash(A::NAME),
-            self.seed.0[0],
-            self.seed.0[1],
+            checksum(&seed, A::NAME),
+            seed.0[0],
+            seed.0[1],
             self.capacity as u64,
             now_ns,
         ]);
@@ -105,7 +107,7 @@ impl<A: KeyedAlgorithm> Keyed<A, Hashed> {
             newest_ns.saturating_sub(now_ns),
             self.keys.force.current_from_ns().saturating_sub(now_ns),
         ]);
-        let sum = self.seed.hash(&file.0[..]);
+        let sum = checksum(&seed, &file.0[..]);
         file.numbers(&[sum]);
         file.0
     }
@@ -137,10 +139,10 @@ impl<A: KeyedAlgorithm> Export<A> {
         let (all, sum) = bytes
             .split_at_checked(bytes.len().wrapping_sub(8))
             .ok_or_else(not_whole)?;
-        if Reader(sum).number() != Some(seed.hash(all)) {
+        if Reader(sum).number() != Some(checksum(&seed, all)) {
             return Err(not_whole());
         }
-        if kind != seed.hash(A::NAME) {
+        if kind != checksum(&seed, A::NAME) {
             return Err(rejected("it is of another kind of limiter"));
         }
         Self::read_body(seed, &mut file).ok_or_else(not_whole)
@@ -254,6 +256,13 @@ impl<A: KeyedAlgorithm> Export<A> {
     }
 }
 
+/// A checksum that nobody can make without the seed.
+fn checksum(seed: &Seed, of: &(impl Hash + ?Sized)) -> u64 {
+    let mut hasher = SipHasher13::new_with_keys(seed.0[0], seed.0[1]);
+    of.hash(&mut hasher);
+    hasher.finish()
+}
+
 #[derive(Default)]
 struct Writer(Vec<u8>);
 
@@ -305,7 +314,7 @@ mod tests {
         };
         assert_eq!(read(&file), (3_000_000_000, 0));
         let mut earlier = file[..file.len() - 16].to_vec();
-        let sum = limits.seed.hash(&earlier[..]);
+        let sum = checksum(&limits.keys.table.seed, &earlier[..]);
         earlier.extend(sum.to_le_bytes());
         assert_eq!(read(&earlier), (3_000_000_000, 3_000_000_000));
     }

@@ -1,7 +1,6 @@
 use super::Keyed;
 use super::algorithm::KeyedAlgorithm;
-use super::entry::ticks;
-use super::location::Place;
+use super::entry::{Place, ticks};
 use super::names::KeyNames;
 use super::table::Who;
 use crate::limiter::Snapshot;
@@ -120,7 +119,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
                 place,
                 key: key.borrow(),
             };
-            let snapshot = self.seen(who).snapshot();
+            let snapshot = self.seen_as(who).snapshot();
             let id = self.id_at(&place);
             Some(KeyUsage { id, key, snapshot })
         };

@@ -1,11 +1,10 @@
 use super::algorithm::KeyedAlgorithm;
+use super::entry::Place;
 use super::keys::{Amount, Asked, Refusal, Told};
-use super::location::Place;
-use super::names::sealed::Sealed;
-use super::names::{Hashed, KeyNames};
+use super::names::{AsKey, Hashed, KeyNames};
 use super::queues::{Entered, Guest, KeyQueue};
 use super::rule::Terms;
-use super::table::Who;
+use super::table::{Names, Who};
 use super::{Keyed, KeyedError};
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Limiter, Snapshot, sealed};
@@ -106,11 +105,15 @@ impl<T> Deref for Owner<'_, T> {
 }
 
 /// A key's queue.
-pub(super) type SharedQueue<N> = Arc<KeyQueue<Terms, <N as Sealed>::Owned>>;
+pub(super) type SharedQueue<N> = Arc<KeyQueue<Terms, <N as Names>::Owned>>;
 
 impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// The key of somebody who looks at it and goes on.
-    pub(super) fn seen<'k>(&'k self, who: Who<'k, N>) -> KeyLimiter<'k, A, N> {
+    pub(super) fn seen<'k>(&'k self, key: &'k (impl AsKey<N> + ?Sized)) -> KeyLimiter<'k, A, N> {
+        self.seen_as(self.keys.table.who(key))
+    }
+
+    pub(super) fn seen_as<'k>(&'k self, who: Who<'k, N>) -> KeyLimiter<'k, A, N> {
         KeyLimiter::new(Owner::Borrowed(self), who.place, Cow::Borrowed(who.key))
     }
 
@@ -164,7 +167,7 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
     }
 
     /// At `now_ns`, if it is not the clock's, and in these terms, if they are not the table's.
-    pub(super) fn seen(mut self, now_ns: Option<u64>, own: Option<Terms>) -> Self {
+    pub(super) fn at_terms(mut self, now_ns: Option<u64>, own: Option<Terms>) -> Self {
         (self.now_ns, self.own) = (now_ns, own);
         self
     }
@@ -173,7 +176,7 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
     pub fn at(&self, now: Timestamp) -> KeyLimiter<'_, A, N> {
         let keyed = Owner::Borrowed(&*self.keyed);
         let key = KeyLimiter::new(keyed, self.place, Cow::Borrowed(&*self.key));
-        key.seen(Some(now.as_nanos()), self.own)
+        key.at_terms(Some(now.as_nanos()), self.own)
     }
 
     /// Takes one token; see [`Keyed::try_acquire`].

@@ -2,20 +2,18 @@
 
 use super::counts::Counters;
 use super::current::InForce;
-use super::entry::{Entry, Reading, TICKS_PER_NS, ticks};
-use super::known::{Known, denied};
-use super::location::Place;
-use super::names::sealed::Sealed;
+use super::entry::{Entry, Place, TICKS_PER_NS, ticks};
+use super::known::Known;
 use super::rule::{Rule, Terms};
 use super::sketch::Sketch;
-use super::table::{Held, Opening, Slot, Table, Who};
+use super::table::{Held, Names, Opening, Slot, Table, Who};
 use crate::clock::Clock;
 use crate::primitive::{AtomicU64, AtomicU128, Ordering};
 use crate::verdict::Denied;
 use core::marker::PhantomData;
 
 /// All keys of a limiter, with their states.
-pub(crate) struct Keys<R: Rule, N: Sealed> {
+pub(crate) struct Keys<R: Rule, N: Names> {
     pub(crate) table: Table<N>,
     pub(crate) sketch: Sketch,
     pub(crate) force: InForce<R::Quota>,
@@ -91,7 +89,7 @@ impl Asked<'_> {
         ticks(clock.map_or(self.now_ns, |clock| clock.now().as_nanos().max(self.now_ns)))
     }
 
-    fn terms<R: Rule, N: Sealed>(&self, keys: &Keys<R, N>) -> Terms {
+    fn terms<R: Rule, N: Names>(&self, keys: &Keys<R, N>) -> Terms {
         match self.own {
             Some(own) => *own,
             None => keys.force.terms(),
@@ -99,7 +97,7 @@ impl Asked<'_> {
     }
 }
 
-impl<R: Rule, N: Sealed> Keys<R, N> {
+impl<R: Rule, N: Names> Keys<R, N> {
     /// Puts `next` into the slot of this key, which is held and of which `known` is known, if nothing has changed.
     #[inline(always)]
     fn commit(
@@ -157,56 +155,6 @@ impl<R: Rule, N: Sealed> Keys<R, N> {
         let is_own = slot.entry.reading().is_own();
         self.table.forget(slot.entry.state(), is_own);
         self.table.replace(who, slot, entry)
-    }
-
-    /// The slot of this key, held, if all is as it mostly is: the key has an entry, in the table's terms, for which nobody waits.
-    #[inline(always)]
-    fn find_plain(
-        &self,
-        who: Who<'_, N>,
-        now_ns: u64,
-        reading: Reading,
-    ) -> Option<HeldSlot<'_, N>> {
-        let (slot, held) = self.table.find(who)?;
-        // After the entry has been read, so that it has not been exchanged since.
-        let is_it = slot.entry.is_plain(reading) && now_ns >= self.force.settled_ns();
-        is_it.then_some((slot, held))
-    }
-
-    /// [`take`](Self::take) for a newcomer by the clock, in the case of [`find_plain`](Self::find_plain), if nobody is faster.
-    #[inline(always)]
-    pub(crate) fn take_plain(
-        &self,
-        who: Who<'_, N>,
-        now_ns: u64,
-        n: Option<u64>,
-    ) -> Option<Result<(), Denied>> {
-        let terms = self.force.terms_to_take::<R>(n);
-        let n = match n {
-            None => terms.scale,
-            Some(0) => return None,
-            Some(n) if n > terms.most => return None,
-            Some(n) => n,
-        };
-        let (slot, _held) = self.find_plain(who, now_ns, terms.reading)?;
-        match R::take(slot.entry.state(), ticks(now_ns), n, &terms) {
-            Ok(next) => {
-                let entry = slot.entry.with(terms.reading, next);
-                slot.swap(entry).then_some(Ok(()))
-            }
-            Err(missing) => {
-                let denied = denied::<R>(missing, slot.entry.state(), ticks(now_ns), n, &terms);
-                Some(Err(denied))
-            }
-        }
-    }
-
-    /// What is known of this key, in the case of [`find_plain`](Self::find_plain).
-    #[inline(always)]
-    pub(crate) fn see_plain(&self, who: Who<'_, N>, now_ns: u64) -> Option<Known<R>> {
-        let terms = self.force.terms();
-        let (slot, _held) = self.find_plain(who, now_ns, terms.reading)?;
-        Some(Known::new(terms, slot.entry.state(), ticks(now_ns)))
     }
 
     /// Takes units of the key at `who.place`, for somebody in line or, if nobody waits, for a newcomer; says how many.

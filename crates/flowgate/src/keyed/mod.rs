@@ -5,6 +5,7 @@ mod builder;
 mod concurrency;
 mod counts;
 mod current;
+mod decide;
 mod entry;
 mod error;
 mod export;
@@ -12,7 +13,6 @@ mod inspect;
 mod key;
 mod keys;
 mod known;
-mod location;
 #[cfg(all(test, flowgate_loom))]
 mod model;
 mod names;
@@ -52,8 +52,6 @@ use core::fmt;
 use entry::Reading;
 use key::Owner;
 use keys::{Asked, Keys, Told};
-use known::Known;
-use location::{Place, Seed};
 use queues::KeyQueues;
 use rule::{Rule, Terms};
 use table::Who;
@@ -189,7 +187,6 @@ use table::Who;
 pub struct Keyed<A: KeyedAlgorithm, N: KeyNames = Hashed> {
     keys: Keys<A::Rule, N>,
     capacity: usize,
-    seed: Seed,
     clock: Clock,
     queues: KeyQueues<Terms, N::Owned>,
     max_waiters_per_key: usize,
@@ -389,26 +386,6 @@ impl<A: KeyedAlgorithm<Quota = Quota>, N: KeyNames> Keyed<A, N> {
 }
 
 impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
-    /// Takes one token of `key`, or says why not.
-    ///
-    /// # Errors
-    ///
-    /// [`Denied`] if there is none, or [no room](Denied::is_table_full) for the key; nothing is then taken.
-    #[inline]
-    pub fn try_acquire(&self, key: &(impl AsKey<N> + ?Sized)) -> Result<(), Denied> {
-        self.take(self.who(key), None)
-    }
-
-    /// Takes `n` units of `key`, all or none. `n` = 0 succeeds and changes nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`Denied`] if there are fewer, or [no room](Denied::is_table_full) for the key; nothing is then taken.
-    #[inline]
-    pub fn try_acquire_n(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> Result<(), Denied> {
-        self.take(self.who(key), Some(n))
-    }
-
     /// What [`try_acquire`](Self::try_acquire) would answer now. Takes nothing.
     ///
     /// ```
@@ -431,11 +408,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     ///
     /// As there, but for want of room.
     pub fn peek(&self, key: &(impl AsKey<N> + ?Sized)) -> Result<(), Denied> {
-        self.see(
-            key,
-            |known| known.judge(known.terms.scale),
-            |key| key.peek(),
-        )
+        self.seen(key).peek()
     }
 
     /// What [`try_acquire_n`](Self::try_acquire_n) would answer now. Takes nothing.
@@ -444,7 +417,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     ///
     /// As there, but for want of room.
     pub fn peek_n(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> Result<(), Denied> {
-        self.see(key, |known| known.judge(n), |key| key.peek_n(n))
+        self.seen(key).peek_n(n)
     }
 
     /// Takes what there is of `key`, up to `n` units, and says how much that was: nothing if there is
@@ -457,7 +430,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// # Ok::<(), flowgate::KeyedError>(())
     /// ```
     pub fn take_up_to(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> u64 {
-        self.seen(self.who(key)).take_up_to(n)
+        self.seen(key).take_up_to(n)
     }
 
     /// Gives `n` units back to `key`, and says how many it was: the newest that it has taken count as never admitted. What
@@ -472,7 +445,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn refund(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> u64 {
-        self.seen(self.who(key)).refund(n)
+        self.seen(key).refund(n)
     }
 
     /// Forgets what `key` has taken: it can take everything at once. Of a key that has made way for another, as long as
@@ -487,7 +460,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn reset(&self, key: &(impl AsKey<N> + ?Sized)) {
-        self.seen(self.who(key)).reset();
+        self.seen(key).reset();
     }
 
     /// How many units `key` could take now, if there is room for it.
@@ -497,7 +470,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
 
     /// `key`'s limit, what remains of it if there is room for it, and when it is whole again, seen at one instant.
     pub fn snapshot(&self, key: &(impl AsKey<N> + ?Sized)) -> Snapshot {
-        self.see(key, |known| known.snapshot(), |key| key.snapshot())
+        self.seen(key).snapshot()
     }
 
     /// Waits for one token of `key`, in turn; see [`Acquire`].
@@ -535,7 +508,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn key(&self, key: &(impl AsKey<N> + ?Sized)) -> KeyLimiter<'_, A, N> {
-        let Who { place, key } = self.who(key);
+        let Who { place, key } = self.keys.table.who(key);
         KeyLimiter::new(Owner::Borrowed(self), place, Cow::Owned(key.to_owned()))
     }
 
@@ -559,7 +532,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         self: &Arc<Self>,
         key: &(impl AsKey<N> + ?Sized),
     ) -> KeyLimiter<'static, A, N> {
-        let Who { place, key } = self.who(key);
+        let Who { place, key } = self.keys.table.who(key);
         KeyLimiter::new(
             Owner::Shared(Arc::clone(self)),
             place,
@@ -644,7 +617,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
 
     /// By what this limiter, and no other, knows `key`.
     pub fn id_of(&self, key: &(impl AsKey<N> + ?Sized)) -> KeyId {
-        self.id_at(&self.who(key).place)
+        self.id_at(&self.keys.table.who(key).place)
     }
 
     /// The clock that this limiter decides by.
@@ -683,37 +656,6 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         Ok(())
     }
 
-    /// [`Keys::take_plain`], or with more care.
-    #[inline(always)]
-    fn take(&self, who: Who<'_, N>, n: Option<u64>) -> Result<(), Denied> {
-        let now_ns = self.clock.now().as_nanos();
-        match self.keys.take_plain(who, now_ns, n) {
-            Some(answer) => answer,
-            None => self.take_slowly(who, now_ns, n),
-        }
-    }
-
-    #[inline(never)]
-    fn take_slowly(&self, who: Who<'_, N>, now_ns: u64, n: Option<u64>) -> Result<(), Denied> {
-        let key = self.seen(who);
-        key.take_slowly(key.asked_at(now_ns), n)
-    }
-
-    /// What `read` makes of what is known, in the case of [`Keys::see_plain`], and otherwise `ask` of the key.
-    #[inline]
-    fn see<T>(
-        &self,
-        key: &(impl AsKey<N> + ?Sized),
-        read: impl FnOnce(Known<A::Rule>) -> T,
-        ask: impl FnOnce(KeyLimiter<'_, A, N>) -> T,
-    ) -> T {
-        let who = self.who(key);
-        match self.keys.see_plain(who, self.clock.now().as_nanos()) {
-            Some(known) => read(known),
-            None => ask(self.seen(who)),
-        }
-    }
-
     /// For a change of all keys: not at an earlier time than somebody has decided by.
     fn asked_latest(&self) -> Asked<'_> {
         Asked {
@@ -721,14 +663,6 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
             told: Told::ByClock,
             clock: Some(&self.clock),
             own: None,
-        }
-    }
-
-    #[inline]
-    fn who<'k>(&self, key: &'k (impl AsKey<N> + ?Sized)) -> Who<'k, N> {
-        Who {
-            place: Place::new(self.seed.hash(key), self.keys.table.lines()),
-            key: key.key(),
         }
     }
 

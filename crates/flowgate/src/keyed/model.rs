@@ -6,10 +6,8 @@
 
 use super::counts::Counters;
 use super::current::InForce;
-use super::entry::ticks;
-use super::entry::{Entry, Reading};
+use super::entry::{Entry, Place, Reading, Seed, ticks};
 use super::keys::{Amount, Asked, Full, Keys, Told};
-use super::location::Place;
 use super::names::Hashed;
 use super::rule::{Bucket, Rule as _};
 use super::sketch::Sketch;
@@ -28,7 +26,7 @@ fn keys(burst: u64, full: Full, cells: usize) -> Model {
     let quota = Quota::per_second(1).burst(burst);
     let terms = Bucket::terms(&quota).expect("it fits");
     Keys {
-        table: Table::new(3).expect("there is room"),
+        table: Table::new(3, Seed([1, 2])).expect("there is room"),
         sketch: Sketch::new(cells).expect("there is room"),
         force: InForce::new(quota, &terms),
         full,

@@ -1,5 +1,5 @@
+use super::table::{Named, Names};
 use alloc::borrow::ToOwned;
-use core::borrow::Borrow;
 use core::hash::Hash;
 use core::marker::PhantomData;
 
@@ -51,9 +51,9 @@ pub struct Exact<Q: ?Sized>(PhantomData<fn(&Q)>);
 /// assert_eq!(fullness(&limits), 0.005);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub trait KeyNames: sealed::Sealed {}
+pub trait KeyNames: Names {}
 
-impl<N: sealed::Sealed> KeyNames for N {}
+impl<N: Names> KeyNames for N {}
 
 /// A key that can be looked up in a [`Keyed`](super::Keyed) limiter that tells keys apart by `N`. Sealed.
 ///
@@ -75,44 +75,25 @@ impl<N: sealed::Sealed> KeyNames for N {}
 /// admit(&Keyed::token_bucket(quota).exact::<str>().capacity(100)?, "alice")?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub trait AsKey<N: KeyNames>: Hash + sealed::Named<N> {}
+pub trait AsKey<N: KeyNames>: Hash + Named<N> {}
 
-impl<N: KeyNames, K: Hash + sealed::Named<N> + ?Sized> AsKey<N> for K {}
+impl<N: KeyNames, K: Hash + Named<N> + ?Sized> AsKey<N> for K {}
 
-pub(crate) mod sealed {
-    use super::{Borrow, ToOwned};
-
-    pub trait Sealed: Sized + 'static {
-        /// Whether keys are kept, and may have changed while a slot was not held.
-        const KEEPS: bool;
-        /// What all keys are called if they are not kept.
-        const NAMELESS: Option<Self::Owned>;
-        /// What is compared.
-        type Key: Eq + Sync + ToOwned<Owned = Self::Owned> + ?Sized + 'static;
-        /// What is kept of it.
-        type Owned: Borrow<Self::Key> + Send + Sync + 'static;
-    }
-
-    pub trait Named<N: Sealed> {
-        fn key(&self) -> &N::Key;
-    }
-}
-
-impl sealed::Sealed for Hashed {
+impl Names for Hashed {
     const KEEPS: bool = false;
     const NAMELESS: Option<()> = Some(());
     type Key = ();
     type Owned = ();
 }
 
-impl<K: ?Sized> sealed::Named<Hashed> for K {
+impl<K: ?Sized> Named<Hashed> for K {
     #[inline]
     fn key(&self) -> &() {
         &()
     }
 }
 
-impl<Q> sealed::Sealed for Exact<Q>
+impl<Q> Names for Exact<Q>
 where
     Q: Eq + Hash + Sync + ToOwned<Owned: Send + Sync> + ?Sized + 'static,
 {
@@ -122,7 +103,7 @@ where
     type Owned = Q::Owned;
 }
 
-impl<Q> sealed::Named<Exact<Q>> for Q
+impl<Q> Named<Exact<Q>> for Q
 where
     Q: Eq + Hash + Sync + ToOwned<Owned: Send + Sync> + ?Sized + 'static,
 {

@@ -9,7 +9,7 @@
 //! A queue goes by one quota, whoever looks after it: that of whoever came into it last. So those who wait for a key are served
 //! as if its quota had been changed when somebody came with another.
 
-use super::location::Place;
+use super::entry::Place;
 use crate::primitive::{Lazy, Lock};
 use crate::queue::{Queue, Supply};
 use crate::verdict::Denied;

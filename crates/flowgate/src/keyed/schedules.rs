@@ -8,10 +8,8 @@
 
 use super::counts::Counters;
 use super::current::InForce;
-use super::entry::ticks;
-use super::entry::{Entry, Reading};
+use super::entry::{Entry, Reading, Seed, ticks};
 use super::keys::{Full, Keys};
-use super::location::Seed;
 use super::queues::KeyQueues;
 use super::rule::{Bucket, Rule as _};
 use super::sketch::Sketch;
@@ -59,7 +57,7 @@ fn limits(burst: u64) -> (Limits, ManualClock) {
     let terms = Bucket::terms(&quota).expect("it fits");
     let keyed = Keyed {
         keys: Keys {
-            table: Table::new(1).expect("there is room"),
+            table: Table::new(1, Seed([1, 2])).expect("there is room"),
             sketch: Sketch::new(64).expect("there is room"),
             force: InForce::new(quota, &terms),
             full: Full::Evict,
@@ -69,7 +67,6 @@ fn limits(burst: u64) -> (Limits, ManualClock) {
             rule: PhantomData,
         },
         capacity: SLOTS_PER_LINE,
-        seed: Seed([1, 2]),
         clock: (&time).into(),
         queues: KeyQueues::new(SLOTS_PER_LINE),
         max_waiters_per_key: 100,
@@ -89,7 +86,7 @@ impl Limits {
     /// All slots but so many are taken by keys that owe more than any other.
     fn crowded(self, left: usize) -> Self {
         for key in 100..100 + (SLOTS_PER_LINE - left) as u64 {
-            let fingerprint = self.who(&key).place.fingerprint;
+            let fingerprint = self.keys.table.who(&key).place.fingerprint;
             let entry = Entry::new(fingerprint, Reading::of_table(0), ticks(FAR_NS));
             assert!(self.keys.table.add(0, entry), "a slot is left");
         }
@@ -97,7 +94,7 @@ impl Limits {
     }
 
     fn slots_of(&self, key: u64) -> usize {
-        let fingerprint = self.who(&key).place.fingerprint;
+        let fingerprint = self.keys.table.who(&key).place.fingerprint;
         let all = self.keys.table.all();
         all.filter(|(_, slot)| slot.entry.fingerprint() == fingerprint)
             .count()

@@ -18,7 +18,7 @@
 //! Source: the count-min sketch (G. Cormode, S. Muthukrishnan, *An Improved Data Stream Summary*, 2005), with
 //! the greatest instead of the sum, as instants do not add up.
 
-use super::location::{part, spread};
+use super::entry::{part, spread};
 #[cfg(doc)]
 use super::rule::Rule;
 use super::table::filled;

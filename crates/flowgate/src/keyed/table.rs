@@ -35,15 +35,15 @@
 //! | `forgotten_ns`, `own_forgotten_ns` | who finds no entry | who overwrites a vacant one | raised before that |
 //! | `exchanged_ns` | who decides at a time that is not settled | who exchanges a key's terms | raised before that |
 
-use super::entry::{Entry, TICK_BITS, TICKS_PER_NS};
-use super::location::Place;
-use super::names::sealed::Sealed;
+use super::entry::{Entry, FINGERPRINT_SHIFT, Place, Seed, TICK_BITS, TICKS_PER_NS};
 use crate::primitive::{AtomicU64, AtomicU128, Lock, LockGuard, Ordering};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 use core::borrow::Borrow;
+use core::hash::{Hash, Hasher};
+use siphasher::sip::SipHasher13;
 
 /// A line of memory. The fewer, the fewer schedules there are to explore.
 pub(crate) const SLOTS_PER_LINE: usize = if cfg!(flowgate_loom) { 2 } else { 4 };
@@ -59,8 +59,9 @@ pub(crate) const MOST_LINES: usize = 1 << 32;
 /// Fewer locks would make those wait who add keys at the same time.
 const MOST_LOCKS: usize = 256;
 
-pub(crate) struct Table<N: Sealed> {
+pub(crate) struct Table<N: Names> {
     lines: Box<[Line]>,
+    pub(crate) seed: Seed,
     /// By slot, if keys are kept. Whoever changes a slot, or decides by it, holds its lock.
     names: Box<[Lock<Option<N::Owned>>]>,
     locks: Box<[Padded]>,
@@ -83,21 +84,21 @@ struct Padded {
 }
 
 /// A key, and where it is.
-pub(crate) struct Who<'a, N: Sealed> {
+pub(crate) struct Who<'a, N: Names> {
     pub(crate) place: Place,
     pub(crate) key: &'a N::Key,
 }
 
-impl<N: Sealed> Clone for Who<'_, N> {
+impl<N: Names> Clone for Who<'_, N> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<N: Sealed> Copy for Who<'_, N> {}
+impl<N: Names> Copy for Who<'_, N> {}
 
 /// A slot that stays the same key's for as long as this is held; none: keys are not kept.
-pub(crate) type Held<'a, N> = Option<LockGuard<'a, Option<<N as Sealed>::Owned>>>;
+pub(crate) type Held<'a, N> = Option<LockGuard<'a, Option<<N as Names>::Owned>>>;
 
 /// A slot, and what was in it.
 #[derive(Clone, Copy, Debug)]
@@ -118,14 +119,14 @@ pub(crate) enum Opening<'a> {
     None,
 }
 
-impl<N: Sealed> Table<N> {
+impl<N: Names> Table<N> {
     const BYTES_PER_NAME: usize = if N::KEEPS {
         size_of::<Lock<Option<N::Owned>>>()
     } else {
         0
     };
 
-    pub(crate) fn new(lines: usize) -> Result<Self, TryReserveError> {
+    pub(crate) fn new(lines: usize, seed: Seed) -> Result<Self, TryReserveError> {
         let line = || Line(core::array::from_fn(|_| AtomicU128::new(Entry::UNUSED.0)));
         let names = if N::KEEPS { lines * SLOTS_PER_LINE } else { 0 };
         let locks = (0..lines.clamp(1, MOST_LOCKS)).map(|_| Padded {
@@ -134,6 +135,7 @@ impl<N: Sealed> Table<N> {
         });
         Ok(Self {
             lines: filled(lines, line)?,
+            seed,
             names: filled(names, || Lock::new(None))?,
             locks: locks.collect(),
             forgotten_ns: AtomicU64::new(0),
@@ -152,32 +154,44 @@ impl<N: Sealed> Table<N> {
         self.lines.len()
     }
 
+    /// Where this key is, if it has an entry.
+    #[inline]
+    pub(crate) fn who<'k, K: Hash + Named<N> + ?Sized>(&self, key: &'k K) -> Who<'k, N> {
+        let mut hasher = SipHasher13::new_with_keys(self.seed.0[0], self.seed.0[1]);
+        key.hash(&mut hasher);
+        Who {
+            place: Place::new(hasher.finish(), self.lines.len()),
+            key: key.key(),
+        }
+    }
+
     /// The slot of this key, held.
     ///
     /// All slots of a line are looked at before it is asked which of them it is: asked one after the other, the answers are
     /// what a processor guesses wrong, and that costs more than to look at all.
     #[inline(always)]
     pub(crate) fn find(&self, who: Who<'_, N>) -> Option<(Slot<'_>, Held<'_, N>)> {
-        let is_it = |slot: &Slot<'_>| slot.entry.fingerprint() == who.place.fingerprint;
+        let is_it = |entry: u128| (entry >> FINGERPRINT_SHIFT) as u64 == who.place.fingerprint;
         let mut place = who.place;
         for is_last in [false, true] {
             let words = &self.lines[place.line].0;
-            let slot_at = |at: usize| Slot::load(&words[at], place.line * SLOTS_PER_LINE + at);
-            let mut found = (0..SLOTS_PER_LINE).fold(0_u32, |found, at| {
-                found | u32::from(is_it(&slot_at(at))) << at
-            });
+            let load = |at: usize| words[at].load(Ordering::Acquire);
+            let mut found = (0..SLOTS_PER_LINE)
+                .fold(0_u32, |found, at| found | u32::from(is_it(load(at))) << at);
             while found != 0 {
-                let mut slot = slot_at(found.trailing_zeros() as usize % SLOTS_PER_LINE);
-                if !N::KEEPS && is_it(&slot) {
-                    return Some((slot, None));
-                }
-                if N::KEEPS {
-                    let name = self.names[slot.index].lock();
-                    // It may have been another's that has the same fingerprint.
-                    slot = slot.again();
-                    if is_it(&slot) && name.as_ref().is_some_and(|name| name.borrow() == who.key) {
-                        return Some((slot, Some(name)));
-                    }
+                let at = found.trailing_zeros() as usize % SLOTS_PER_LINE;
+                let index = place.line * SLOTS_PER_LINE + at;
+                let held = N::KEEPS.then(|| self.names[index].lock());
+                // It may have been another's that has the same fingerprint.
+                let entry = load(at);
+                let is_named = |name: &Option<N::Owned>| match name {
+                    Some(name) => name.borrow() == who.key,
+                    None => false,
+                };
+                if is_it(entry) && held.as_deref().is_none_or(is_named) {
+                    let word = &words[at];
+                    let entry = Entry(entry);
+                    return Some((Slot { word, index, entry }, held));
                 }
                 found &= found - 1;
             }
@@ -342,6 +356,23 @@ impl<N: Sealed> Table<N> {
     }
 }
 
+/// How keys are told apart; [`KeyNames`](super::KeyNames) to those outside.
+pub trait Names: Sized + 'static {
+    /// Whether keys are kept, and may have changed while a slot was not held.
+    const KEEPS: bool;
+    /// What all keys are called if they are not kept.
+    const NAMELESS: Option<Self::Owned>;
+    /// What is compared.
+    type Key: Eq + Sync + ToOwned<Owned = Self::Owned> + ?Sized + 'static;
+    /// What is kept of it.
+    type Owned: Borrow<Self::Key> + Send + Sync + 'static;
+}
+
+/// What is looked for in a table that tells keys apart by `N`; [`AsKey`](super::AsKey) to those outside.
+pub trait Named<N: Names> {
+    fn key(&self) -> &N::Key;
+}
+
 /// So many of what `make` makes, if there is memory for them.
 pub(super) fn filled<T>(n: usize, make: impl FnMut() -> T) -> Result<Box<[T]>, TryReserveError> {
     let mut all = Vec::new();
@@ -384,7 +415,6 @@ impl<'a> Slot<'a> {
 #[cfg(all(test, not(flowgate_loom)))]
 mod tests {
     use super::super::entry::Reading;
-    use super::super::location::Seed;
     use super::super::names::Hashed;
     use super::*;
 
@@ -392,12 +422,12 @@ mod tests {
 
     /// As many slots as a limiter has that evicts.
     fn table() -> Table<Hashed> {
-        Table::new(KEYS / 3).expect("there is room")
+        Table::new(KEYS / 3, Seed([1, 2])).expect("there is room")
     }
 
     /// Puts in a new key until `free`, if a slot is vacant at `now`, and says whether that is in its first line.
     fn seat(table: &Table<Hashed>, key: u64, now: u128, free: u128) -> Option<bool> {
-        let place = Place::new(Seed([1, 2]).hash(&key), table.lines());
+        let place = table.who(&key).place;
         let entry = Entry::new(place.fingerprint, Reading::of_table(0), free);
         match table.opening(&place, now) {
             Opening::Vacant(mut slot) => {
@@ -411,8 +441,7 @@ mod tests {
     }
 
     fn is_found(table: &Table<Hashed>, key: u64) -> bool {
-        let place = Place::new(Seed([1, 2]).hash(&key), table.lines());
-        table.find(Who { place, key: &() }).is_some()
+        table.find(table.who(&key)).is_some()
     }
 
     #[test]

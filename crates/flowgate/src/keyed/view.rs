@@ -73,7 +73,7 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
         'a: 'k,
     {
         let keyed: &'k Keyed<A, N> = self.keyed;
-        keyed.seen(keyed.who(key)).seen(self.now_ns, self.own)
+        keyed.seen(key).at_terms(self.now_ns, self.own)
     }
 
     /// See [`Keyed::try_acquire`].
@@ -144,7 +144,7 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
     /// All who wait for the key go by this view's quota from then on, until somebody comes with another: as after
     /// [`Keyed::set_quota`], a faster one serves them earlier, and who asks for more than it ever allows is refused.
     pub fn acquire(&self, key: &(impl AsKey<N> + ?Sized)) -> Acquire<KeyLimiter<'a, A, N>> {
-        Acquire::new(self.keyed.key(key).seen(None, self.own))
+        Acquire::new(self.keyed.key(key).at_terms(None, self.own))
     }
 }
 

@@ -1,7 +1,7 @@
 use super::in_flight::{Refused, Who};
 use super::{KeyPermit, KeyedConcurrencyLimit};
 use crate::clock::{Clock, Timestamp};
-use crate::keyed::location::Place;
+use crate::keyed::entry::Place;
 use crate::keyed::queues::{Entered, Guest, KeyQueue};
 use crate::queue::{Acquirable, Asker, Facts, Grantee, Queue, Receipt, Supply, Turn, WaitQueue};
 use crate::verdict::Denied;

@@ -45,11 +45,11 @@ impl KeyedBuilder<ConcurrencyLimit> {
                 most: MOST_LINES as u64,
             }));
         }
-        let table = Table::new(lines).map_err(|_| KeyedError(Reason::Memory { keys, bytes }))?;
+        let table = Table::new(lines, self.seed.map_or_else(random_seed, Ok)?)
+            .map_err(|_| KeyedError(Reason::Memory { keys, bytes }))?;
         Ok(KeyedConcurrencyLimit {
             in_flight: InFlight { table },
             limit: AtomicU64::new(limit.into()),
-            seed: self.seed.map_or_else(random_seed, Ok)?,
             clock: self.clock.unwrap_or_default(),
             queues: KeyQueues::new(self.max_waiting_keys),
             max_waiters_per_key: self.max_waiters_per_key,

@@ -8,8 +8,7 @@
 //! Whoever waits has the entry say so first, and then asks. A release comes before that, and then they find what it
 //! gave back; or after, and then its compare-and-swap has seen that somebody waits.
 
-use crate::keyed::entry::{Entry, Reading};
-use crate::keyed::location::Place;
+use crate::keyed::entry::{Entry, Place, Reading};
 use crate::keyed::names::Hashed;
 use crate::keyed::table::{self, Opening, Slot, Table};
 

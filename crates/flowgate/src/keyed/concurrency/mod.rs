@@ -13,9 +13,9 @@ pub use permit::{KeyPermit, OwnedKeyPermit};
 pub use with::WithLimit;
 
 use super::builder::KeyedBuilder;
+use super::entry::Place;
 #[cfg(feature = "std")]
 use super::error::KeyedError;
-use super::location::{Place, Seed};
 use super::names::Hashed;
 use super::queues::KeyQueues;
 use super::table::Table;
@@ -109,7 +109,6 @@ use in_flight::{InFlight, Refused, Who};
 pub struct KeyedConcurrencyLimit {
     in_flight: InFlight,
     limit: AtomicU64,
-    seed: Seed,
     clock: Clock,
     queues: KeyQueues<u32>,
     max_waiters_per_key: usize,
@@ -488,7 +487,7 @@ impl KeyedConcurrencyLimit {
     }
 
     fn place(&self, key: &(impl Hash + ?Sized)) -> Place {
-        Place::new(self.seed.hash(key), self.capacity())
+        self.in_flight.table.who(key).place
     }
 
     /// Admits `n` for the key at `place`, by `own` limit or the one in force, unless others wait.

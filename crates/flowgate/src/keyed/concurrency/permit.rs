@@ -1,5 +1,5 @@
 use super::KeyedConcurrencyLimit;
-use crate::keyed::location::Place;
+use crate::keyed::entry::Place;
 use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Deref;

@@ -1,0 +1,96 @@
+//! One decision, from the key to the swap of its entry.
+//!
+//! The key is hashed, and looked for in its two lines. What is left is a step of the algorithm and a compare-and-swap, if all is
+//! as it mostly is: the key has an entry in the table's terms, nobody waits for it, and no other thread is faster. Otherwise
+//! its [`KeyLimiter`](super::KeyLimiter) decides, which takes more care and comes to the same answer.
+
+use super::Keyed;
+use super::algorithm::KeyedAlgorithm;
+use super::current::{SPAN, TOKEN, WORDS, terms};
+use super::entry::{Entry, TICK_BITS, TICKS_PER_NS};
+use super::known::denied;
+use super::names::{AsKey, KeyNames};
+use super::rule::Rule;
+use super::table::Who;
+use crate::algorithm::token_bucket;
+use crate::primitive::Ordering;
+use crate::primitive::versioned::Version;
+use crate::verdict::Denied;
+
+impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
+    /// Takes one token of `key`, or says why not.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if there is none, or [no room](Denied::is_table_full) for the key; nothing is then taken.
+    #[inline]
+    pub fn try_acquire(&self, key: &(impl AsKey<N> + ?Sized)) -> Result<(), Denied> {
+        self.take(self.keys.table.who(key), None)
+    }
+
+    /// Takes `n` units of `key`, all or none. `n` = 0 succeeds and changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if there are fewer, or [no room](Denied::is_table_full) for the key; nothing is then taken.
+    #[inline]
+    pub fn try_acquire_n(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> Result<(), Denied> {
+        self.take(self.keys.table.who(key), Some(n))
+    }
+
+    /// Takes `n` units, or a token, by the clock.
+    #[inline(always)]
+    pub(super) fn take(&self, who: Who<'_, N>, n: Option<u64>) -> Result<(), Denied> {
+        let now_ns = self.clock.now().as_nanos();
+        let force = &self.keys.force;
+        // Left if anything is not as it mostly is.
+        'plain: {
+            let generation = force.generation.load(Ordering::Acquire);
+            let Some((slot, _held)) = self.keys.table.find(who) else {
+                break 'plain;
+            };
+            let Some(state) = slot.entry.plain_state(generation) else {
+                break 'plain;
+            };
+            // Read after the entry, so that it has not been exchanged since.
+            if now_ns < force.settled_ns.load(Ordering::Acquire) {
+                break 'plain;
+            }
+            let now = u128::from(now_ns) << TICK_BITS;
+            let taken = if A::Rule::HAS_PRICE && n.is_none() {
+                let price = force.terms.read(generation, |version| {
+                    (version.double_word(TOKEN), version.double_word(SPAN))
+                });
+                let Some((token, span)) = price else {
+                    break 'plain;
+                };
+                let taken = token_bucket::take(state, now, token, span);
+                taken.map_err(|missing| Denied::later(missing, TICKS_PER_NS))
+            } else {
+                let terms = |version: &Version<WORDS>| terms(version, generation);
+                let Some(terms) = force.terms.read(generation, terms) else {
+                    break 'plain;
+                };
+                let n = n.unwrap_or(terms.scale);
+                if n == 0 || n > terms.most {
+                    break 'plain;
+                }
+                let taken = A::Rule::take(state, now, n, &terms);
+                taken.map_err(|missing| denied::<A::Rule>(missing, state, now, n, &terms))
+            };
+            match taken {
+                Err(denied) => return Err(denied),
+                // All but the state stays as it is.
+                Ok(next) if slot.swap(Entry(slot.entry.0 - state + next)) => return Ok(()),
+                Ok(_) => {}
+            }
+        }
+        self.take_slowly(who, now_ns, n)
+    }
+
+    #[inline(never)]
+    fn take_slowly(&self, who: Who<'_, N>, now_ns: u64, n: Option<u64>) -> Result<(), Denied> {
+        let key = self.seen_as(who);
+        key.take_slowly(key.asked_at(now_ns), n)
+    }
+}
