@@ -9,6 +9,7 @@ pub(crate) mod dual_token_bucket;
 pub(crate) mod fixed_window;
 pub(crate) mod half_life;
 pub(crate) mod mul_div;
+pub(crate) mod sliding_window;
 pub(crate) mod token_bucket;
 pub(crate) mod warm_up;
 
