@@ -91,8 +91,8 @@ impl Window {
 }
 
 /// The sums that are known, in order, and the window that is asked about.
-pub(crate) struct History<S, F> {
-    pub(crate) window: Window,
+pub(crate) struct History<'a, S, F> {
+    pub(crate) window: &'a Window,
     /// Returns the oldest sum at 0, and the newest one at `end`.
     pub(crate) at: F,
     pub(crate) newest: S,
@@ -101,17 +101,26 @@ pub(crate) struct History<S, F> {
     pub(crate) hint: u64,
 }
 
-impl<S: Sum, F: Fn(u64) -> S> History<S, F> {
-    /// Where the last sum is that has left the window, if `n` units, at most the limit, fit into it; otherwise when enough has
-    /// left it.
+impl<S: Sum, F: Fn(u64) -> S> History<'_, S, F> {
+    /// Where a sum is that has left the window and shows that `n` units, at most the limit, fit into it: usually the one after
+    /// the hint; otherwise when enough has left the window.
     #[inline(always)]
     pub(crate) fn judge(&self, n: u64) -> Result<u64, u128> {
-        match self.last_left() {
-            Ok((at, left)) if self.window.fits(n, self.newest.units_since(left)) => Ok(at),
-            Ok((at, _)) => Err(self.enough_left_ns(n, at)),
-            Err(oldest) if self.is_too_much_after(oldest, n) => Err(self.enough_left_ns(n, oldest)),
-            Err(oldest) => Err(self.window.leaves_ns((self.at)(oldest))),
+        let room = self.window.limit.saturating_sub(n);
+        let is_enough = |sum: S| self.newest.units_since(sum) <= room;
+        let too_much_after = |at: u64| !is_enough((self.at)(at));
+        let next = (self.at)(self.hint + 1);
+        if next.is_known_before(self.window.first) && is_enough(next) {
+            return Ok(self.hint + 1);
         }
+        let from = match self.last_left() {
+            Ok((at, left)) if is_enough(left) => return Ok(at),
+            Ok((at, _)) => at,
+            Err(oldest) if too_much_after(oldest) => oldest,
+            Err(oldest) => return Err(self.window.leaves_ns((self.at)(oldest))),
+        };
+        let last = last_that(from, self.end, too_much_after);
+        Err(self.window.leaves_ns((self.at)(last + 1)))
     }
 
     /// How many units fit.
@@ -141,18 +150,6 @@ impl<S: Sum, F: Fn(u64) -> S> History<S, F> {
             _ => Err(at + 1),
         }
     }
-
-    /// Whether `n` units, at most the limit, do not fit beside what came after a sum.
-    #[inline(always)]
-    fn is_too_much_after(&self, at: u64, n: u64) -> bool {
-        self.newest.units_since((self.at)(at)) > self.window.limit.saturating_sub(n)
-    }
-
-    /// When enough of what came after the sum at `from` has left the window.
-    fn enough_left_ns(&self, n: u64, from: u64) -> u128 {
-        let last = last_that(from, self.end, |at| self.is_too_much_after(at, n));
-        self.window.leaves_ns((self.at)(last + 1))
-    }
 }
 
 /// The last number before `end` for which `holds`, which is so for `from` and all up to one that is to be
@@ -160,7 +157,7 @@ impl<S: Sum, F: Fn(u64) -> S> History<S, F> {
 ///
 /// Looks close to `from` first, and in at most 2 · log₂(`end` − `from`) places; if others
 /// change the answers meanwhile it still ends, with some number from `from` to before `end`.
-#[inline]
+#[inline(always)]
 pub(crate) fn last_that(from: u64, end: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut last, mut step) = (from, 1);
     let mut end = loop {

@@ -69,11 +69,14 @@ pub(crate) trait Sums {
     fn append(&self, view: &Seen<Self>, n: u64) -> bool;
 
     #[inline(always)]
-    fn history(&self, view: &Seen<Self>) -> History<Self::Sum, impl Fn(u64) -> Self::Sum> {
+    fn history<'a>(
+        &'a self,
+        view: &'a Seen<Self>,
+    ) -> History<'a, Self::Sum, impl Fn(u64) -> Self::Sum> {
         let (oldest, end) = self.range(view);
         let hint = self.left().load(Ordering::Relaxed);
         History {
-            window: view.window,
+            window: &view.window,
             at: move |after| self.sum_seen(view, oldest.wrapping_add(after)),
             newest: view.newest,
             end,
@@ -81,35 +84,61 @@ pub(crate) trait Sums {
         }
     }
 
-    /// Takes `n` units at `now_ns`.
+    /// The state at `now_ns`, for an admission that is dated `date_ns`, if it is; none if [`take_otherwise`](Self::take_otherwise)
+    /// has to decide.
+    fn plain_view(&self, date_ns: Option<u64>, now_ns: u64) -> Option<Seen<Self>>;
+
+    /// Takes `n` units in any state, and at a time before the last change.
+    fn take_otherwise(
+        &self,
+        date_ns: Option<u64>,
+        now_ns: u64,
+        n: u64,
+    ) -> Option<Result<(), Denied>>;
+
+    /// The decision: one clock reading, which the caller has taken, and one compare-and-swap, or two where a segment is closed.
     #[inline(always)]
-    fn take_seen(&self, view: &Seen<Self>, now_ns: u64, n: u64) -> Option<Result<(), Denied>> {
-        let first = view.window.first;
-        // Whatever has left bounds what is in the window; so usually nothing has to be looked for.
-        let hint = self.left().load(Ordering::Relaxed);
-        let left = self.sum(hint);
-        if left.is_known_before(first) {
-            if view.fits(n, left) {
-                return self.append(view, n).then_some(Ok(()));
+    fn take_by(&self, date_ns: Option<u64>, now_ns: u64, n: u64) -> Result<(), Denied> {
+        loop {
+            let Some(view) = self.plain_view(date_ns, now_ns) else {
+                match self.take_otherwise(date_ns, now_ns, n) {
+                    Some(told) => return told,
+                    None => continue,
+                }
+            };
+            let first = view.window.first;
+            // Whatever has left bounds what is in the window; so usually nothing has to be looked for.
+            let hint = self.left().load(Ordering::Relaxed);
+            let left = self.sum(hint);
+            if left.is_known_before(first) {
+                if view.fits(n, left) {
+                    if self.append(&view, n) {
+                        return Ok(());
+                    }
+                    continue;
+                }
+                let next = self.sum_seen(&view, hint.wrapping_add(1));
+                // It is the last that has left, and the next leaves room enough.
+                if !next.is_before(first) && view.fits(n, next) && self.stands(&view) {
+                    return Err(denied_until(view.window.leaves_ns(next), now_ns));
+                }
             }
-            // It is the last that has left, and the next leaves room enough.
-            let next = self.sum_seen(view, hint.wrapping_add(1));
-            if !next.is_before(first) && view.fits(n, next) && self.stands(view) {
-                return Some(Err(denied_until(view.window.leaves_ns(next), now_ns)));
+            if let Some(told) = self.take_slowly(view, now_ns, n) {
+                return told;
             }
         }
-        self.take_slowly(view, now_ns, n)
     }
 
+    /// By a copy of the view, so that the fast way keeps its own in registers.
     #[inline(never)]
-    fn take_slowly(&self, view: &Seen<Self>, now_ns: u64, n: u64) -> Option<Result<(), Denied>> {
+    fn take_slowly(&self, view: Seen<Self>, now_ns: u64, n: u64) -> Option<Result<(), Denied>> {
         let limit = view.window.limit;
-        let denied = match self.history(view).judge(n.min(limit)) {
+        let denied = match self.history(&view).judge(n.min(limit)) {
             _ if n > limit => Denied::never(n, limit),
-            Ok(at) => return self.append_after(view, at, n).then_some(Ok(())),
+            Ok(at) => return self.append_after(&view, at, n).then_some(Ok(())),
             Err(enough_ns) => denied_until(enough_ns, now_ns),
         };
-        self.stands(view).then_some(Err(denied))
+        self.stands(&view).then_some(Err(denied))
     }
 
     /// Takes what fits, up to `n` units: how many.

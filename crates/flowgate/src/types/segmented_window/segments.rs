@@ -45,7 +45,7 @@
 //! | `word` | everyone | decisions, refunds (CAS); changes (CAS to marked, store) | its contents |
 //! | `ring` | everyone | who closes a segment (CAS) | the word, seen unchanged after the slot |
 //! | | | changes | the word, marked |
-//! | `limit`, `token`, `segment_ns`, `since_ns` | decisions | changes | the word, marked |
+//! | `limit`, `segment_ns`, `since_ns` | decisions | changes | the word, marked |
 //! | `left` | everyone | everyone | none: a hint |
 //! | `config` | changes; those who wait for one | changes | itself |
 //! | `config.past` | decisions at a time before the last change | those; changes | `config` |
@@ -78,7 +78,7 @@ const SPARE_SLOTS: u64 = 2;
 pub struct Segments {
     word: AtomicU128,
     limit: AtomicU64,
-    token: AtomicU64,
+    token: u64,
     segment_ns: AtomicU64,
     /// The last change; 0: none.
     since_ns: AtomicU64,
@@ -104,7 +104,7 @@ impl Engine for Segments {
 
     /// How many units one token is.
     fn token(&self) -> u64 {
-        self.token.load(Ordering::Acquire)
+        self.token
     }
 
     fn limit(&self) -> u64 {
@@ -113,8 +113,7 @@ impl Engine for Segments {
 
     #[inline(always)]
     fn decide(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied> {
-        let token = || self.token.load(Ordering::Acquire);
-        self.take_by(None, now_ns, || amount.units(token))
+        self.take_by(None, now_ns, amount.units(|| self.token))
     }
 
     /// Takes what there is, up to `n` units.
@@ -148,7 +147,7 @@ impl Engine for Segments {
         if n == 0 {
             return Ok(());
         }
-        self.take_by(Some(at_ns), at_ns, || n)
+        self.take_by(Some(at_ns), at_ns, n)
     }
 
     /// What [`grant`](Engine::grant) would answer if `ahead` units were taken first, each as soon as it can be.
@@ -266,7 +265,6 @@ impl Requotas for Segments {
         }
         self.since_ns.store(since_ns, Ordering::Release);
         self.limit.store(limit, Ordering::Release);
-        self.token.store(quota.scale(), Ordering::Release);
         config.quota = quota;
         // Release: pairs with the Acquire loads that then find the parameters stored.
         self.word.store(new.0, Ordering::Release);
@@ -291,7 +289,7 @@ impl Segments {
         let segments = Self {
             word: AtomicU128::new(Tally::NONE.0),
             limit: AtomicU64::new(limit),
-            token: AtomicU64::new(quota.scale()),
+            token: quota.scale(),
             segment_ns: AtomicU64::new(window_ns.div_ceil(count)),
             since_ns: AtomicU64::new(0),
             // The place before the first.
@@ -337,57 +335,10 @@ impl Segments {
         self.ring.bytes() + self.config.lock().past.bytes()
     }
 
-    /// The decision: one clock reading, which the caller has taken, and one compare-and-swap, or two where
-    /// a segment is closed.
-    #[inline(always)]
-    fn take_by(
-        &self,
-        date_ns: Option<u64>,
-        now_ns: u64,
-        units: impl Fn() -> u64,
-    ) -> Result<(), Denied> {
-        loop {
-            let view = self.view(now_ns).perhaps_dated(date_ns);
-            if self.is_before_change(now_ns) {
-                return self.take_before(date_ns, now_ns, units);
-            }
-            if let Some(told) = self.take_seen(&view, now_ns, units()) {
-                return told;
-            }
-        }
-    }
-
     /// Whether it is a time before the last change. The caller has seen the word.
     #[inline(always)]
     fn is_before_change(&self, now_ns: u64) -> bool {
         now_ns < self.since_ns.load(Ordering::Acquire)
-    }
-
-    /// The decision at a time before the last change.
-    #[cold]
-    #[inline(never)]
-    fn take_before(
-        &self,
-        date_ns: Option<u64>,
-        now_ns: u64,
-        units: impl Fn() -> u64,
-    ) -> Result<(), Denied> {
-        let past = &mut self.config.lock().past;
-        loop {
-            // While the lock is held, nothing else changes than what decisions do.
-            let view = self.view_at_change(past, date_ns);
-            let n = units();
-            let told = match self.foretell_before(&view, past, now_ns, n) {
-                Ok(()) if self.append(&view, n) => {
-                    past.take(now_ns, n);
-                    return Ok(());
-                }
-                told => told,
-            };
-            if told.is_err() && self.stands(&view) {
-                return told;
-            }
-        }
     }
 
     /// What both quotas say to `n` units at `now_ns`, before the last change. `view` is at the change.
@@ -662,8 +613,36 @@ impl Sums for Segments {
         &self.left
     }
 
+    #[inline(always)]
     fn stands(&self, view: &View) -> bool {
         self.word.load(Ordering::Acquire) == view.newest.0
+    }
+
+    #[inline(always)]
+    fn plain_view(&self, date_ns: Option<u64>, now_ns: u64) -> Option<View> {
+        let view = self.view(now_ns).perhaps_dated(date_ns);
+        (!self.is_before_change(now_ns)).then_some(view)
+    }
+
+    /// At a time before the last change.
+    #[cold]
+    #[inline(never)]
+    fn take_otherwise(
+        &self,
+        date_ns: Option<u64>,
+        now_ns: u64,
+        n: u64,
+    ) -> Option<Result<(), Denied>> {
+        let past = &mut self.config.lock().past;
+        // While the lock is held, nothing else changes than what decisions do.
+        let view = self.view_at_change(past, date_ns);
+        match self.foretell_before(&view, past, now_ns, n) {
+            Ok(()) => self.append(&view, n).then(|| {
+                past.take(now_ns, n);
+                Ok(())
+            }),
+            denied => self.stands(&view).then_some(denied),
+        }
     }
 
     #[inline(always)]

@@ -57,7 +57,7 @@
 //! |---|---|---|---|
 //! | free slot of `ring` | everyone | decisions (CAS); changes (CAS to frozen, store to thaw) | its contents |
 //! | other slots | everyone | changes | the free slot, frozen |
-//! | `limit`, `token`, `window_ns`, `past` | decisions | changes | the free slot, frozen |
+//! | `limit`, `window_ns`, `past` | decisions | changes | the free slot, frozen |
 //! | `newest`, `left` | everyone | everyone | none: hints |
 //! | `config` | changes; those who wait for one | changes | itself |
 
@@ -89,7 +89,7 @@ pub struct Log {
     /// Bits of a position that are the slot's index; those above are the lap.
     index_bits: u32,
     limit: AtomicU64,
-    token: AtomicU64,
+    token: u64,
     window_ns: AtomicU64,
     past: Past,
     max_limit: u64,
@@ -127,7 +127,7 @@ impl Engine for Log {
 
     /// How many units one token is.
     fn token(&self) -> u64 {
-        self.token.load(Ordering::Acquire)
+        self.token
     }
 
     fn limit(&self) -> u64 {
@@ -136,8 +136,7 @@ impl Engine for Log {
 
     #[inline(always)]
     fn decide(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied> {
-        let token = || self.token.load(Ordering::Acquire);
-        self.take_by(None, now_ns, || amount.units(token))
+        self.take_by(None, now_ns, amount.units(|| self.token))
     }
 
     /// Takes what there is, up to `n` units.
@@ -175,7 +174,7 @@ impl Engine for Log {
         if n == 0 {
             return Ok(());
         }
-        self.take_by(Some(at_ns), at_ns, || n)
+        self.take_by(Some(at_ns), at_ns, n)
     }
 
     /// What [`grant`](Engine::grant) would answer if `ahead` units were taken first, each as soon as it can be.
@@ -272,7 +271,6 @@ impl Requotas for Log {
         self.past
             .replace(times.now_ns(), view.window.limit, before_ns);
         self.limit.store(limit, Ordering::Release);
-        self.token.store(quota.scale(), Ordering::Release);
         self.window_ns.store(window_ns, Ordering::Release);
         config.quota = quota;
         self.thaw(&mut config, &view, view.key.end);
@@ -314,7 +312,7 @@ impl Log {
             index_bits: ring.len().ilog2(),
             ring,
             limit: AtomicU64::new(limit),
-            token: AtomicU64::new(quota.scale()),
+            token: quota.scale(),
             window_ns: AtomicU64::new(window_ns),
             past: Past::none(),
             max_limit,
@@ -335,55 +333,10 @@ impl Log {
         self.ring.bytes()
     }
 
-    /// The decision: one clock reading, which the caller has taken, and one compare-and-swap.
-    #[inline(always)]
-    fn take_by(
-        &self,
-        date_ns: Option<u64>,
-        now_ns: u64,
-        units: impl Fn() -> u64,
-    ) -> Result<(), Denied> {
-        loop {
-            let newest = self.hints.newest.load(Ordering::Relaxed);
-            let is_settled = || now_ns >= self.past.since_ns();
-            let Some(view) = self.view_if(newest, now_ns, is_settled) else {
-                match self.take_anywhere(date_ns, now_ns, units()) {
-                    Some(told) => return told,
-                    None => continue,
-                }
-            };
-            let view = view.perhaps_dated(date_ns);
-            if let Some(told) = self.take_seen(&view, now_ns, units()) {
-                return told;
-            }
-        }
-    }
-
     /// Whether it is of a time before the last change, with nothing admitted since. Then the free slot has a blank.
     #[inline(always)]
     fn is_before_change(&self, view: &View) -> bool {
         view.window.segment < self.past.since_ns()
-    }
-
-    /// The decision at any time, wherever the newest record is. `None` if the state changed meanwhile.
-    #[cold]
-    #[inline(never)]
-    fn take_anywhere(
-        &self,
-        date_ns: Option<u64>,
-        now_ns: u64,
-        n: u64,
-    ) -> Option<Result<(), Denied>> {
-        let view = self.view(now_ns).perhaps_dated(date_ns);
-        if !self.is_before_change(&view) {
-            return self.take_slowly(&view, now_ns, n);
-        }
-        match self.foretell_before(&view, date_ns, now_ns, n) {
-            Ok(()) => self
-                .append_before(&view, date_ns, now_ns, n)
-                .then_some(Ok(())),
-            Err(denied) => self.stands(&view).then_some(Err(denied)),
-        }
     }
 
     /// Appends an admission of `n` units at a time before the last change, if the state is still what `view` saw. The next free
@@ -690,8 +643,37 @@ impl Sums for Log {
         &self.hints.left
     }
 
+    #[inline(always)]
     fn stands(&self, view: &View) -> bool {
         self.sum(view.key.end) == view.key.free
+    }
+
+    #[inline(always)]
+    fn plain_view(&self, date_ns: Option<u64>, now_ns: u64) -> Option<View> {
+        let newest = self.hints.newest.load(Ordering::Relaxed);
+        let is_settled = || now_ns >= self.past.since_ns();
+        let view = self.view_if(newest, now_ns, is_settled)?;
+        Some(view.perhaps_dated(date_ns))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_otherwise(
+        &self,
+        date_ns: Option<u64>,
+        now_ns: u64,
+        n: u64,
+    ) -> Option<Result<(), Denied>> {
+        let view = self.view(now_ns).perhaps_dated(date_ns);
+        if !self.is_before_change(&view) {
+            return self.take_slowly(view, now_ns, n);
+        }
+        match self.foretell_before(&view, date_ns, now_ns, n) {
+            Ok(()) => self
+                .append_before(&view, date_ns, now_ns, n)
+                .then_some(Ok(())),
+            denied => self.stands(&view).then_some(denied),
+        }
     }
 
     #[inline(always)]
