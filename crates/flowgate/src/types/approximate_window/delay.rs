@@ -22,7 +22,7 @@ impl Approximate {
             return parameters.take_dated(bits, now_ns, all as u64).map(|_| ());
         }
         let alone_ns = match alone {
-            Ok(_) => state.start_ns.into(),
+            Ok(_) => state.start.into(),
             Err(denied) => u128::from(now_ns) + wait_ns(denied),
         };
         let earliest_ns = if window.limit == 1 {
@@ -72,5 +72,5 @@ fn earliest_ns(state: State, all: u128, n: u64, window: Window) -> u128 {
     };
     windows
         .saturating_mul(length_ns)
-        .saturating_add(u128::from(state.start_ns) + faded_ns)
+        .saturating_add(u128::from(state.start) + faded_ns)
 }
