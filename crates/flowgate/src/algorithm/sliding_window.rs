@@ -1,7 +1,6 @@
 //! The sliding window, exact or in segments: at most the limit in any window.
 //!
-//! Source: folklore. The exact form is the log of times that many servers keep in a sorted set; the form in segments is Twitter's and
-//! Guava's ring of counters.
+//! Source: folklore. The exact form is usually a log of times, and the form in segments a ring of counters.
 //!
 //! Time is cut into segments. What was admitted in a segment counts in it and in as many segments after it as a window has:
 //!
