@@ -40,6 +40,33 @@ pub(crate) fn is_open<T: Ticks>(state: T, now: T, ns: T) -> bool {
     count != T::ZERO && now < state - count
 }
 
+/// What was counted in the window that is open at `now`.
+#[inline(always)]
+pub(crate) fn used<T: Ticks>(state: T, now: T, ns: T) -> T {
+    match is_open(state, now, ns) {
+        true => count(state, ns),
+        false => T::ZERO,
+    }
+}
+
+/// How long it is until nothing is counted.
+pub(crate) fn resets_after<T: Ticks>(state: T, now: T, ns: T) -> T {
+    match is_open(state, now, ns) {
+        true => end(state, ns) - now,
+        false => T::ZERO,
+    }
+}
+
+/// The state of the window that `now` counts in: the one that is open, or one that ends as a `new` one would, but not earlier
+/// than one that there has been already.
+#[inline(always)]
+pub(crate) fn window<T: Ticks>(state: T, now: T, ns: T, new: impl FnOnce() -> T) -> T {
+    match is_open(state, now, ns) {
+        true => state,
+        false => new().max(end(state, ns)),
+    }
+}
+
 /// Counts `cost ≤ limit` in the window that `state` stands for, if there is room: the new state, or how many
 /// ticks it is until the window ends.
 #[inline(always)]

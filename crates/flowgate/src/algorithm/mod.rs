@@ -9,16 +9,20 @@ pub(crate) mod dual_token_bucket;
 pub(crate) mod fixed_window;
 pub(crate) mod half_life;
 pub(crate) mod mul_div;
+pub(crate) mod segmented_window;
+pub(crate) mod sliding_window;
 pub(crate) mod token_bucket;
 pub(crate) mod warm_up;
 
-use core::ops::{Add, Sub};
+use core::ops::{Add, Rem, Sub};
 
 /// A number of ticks: a span of time, or an instant as the span since the clock's origin, counted in a
 /// unit fine enough that a nanosecond and a token are both whole numbers of it.
 ///
 /// The steps are generic so that one text serves the 64-bit and the 128-bit word.
-pub(crate) trait Ticks: Copy + Ord + Add<Output = Self> + Sub<Output = Self> {
+pub(crate) trait Ticks:
+    Copy + Ord + Add<Output = Self> + Sub<Output = Self> + Rem<Output = Self> + Into<u128>
+{
     /// No time at all.
     const ZERO: Self;
 

@@ -16,6 +16,7 @@
 //! the table's terms, `parity` tells the generation: this one or the one before.
 
 use super::super::entry::{CLASS_BITS, MOST_STATE, Reading, TICKS_PER_NS};
+use super::side::Side;
 use super::terms::{MOST_SPAN, scaled, scaled_down};
 use super::{Change, Rule, Terms};
 use crate::algorithm::token_bucket;
@@ -111,6 +112,15 @@ fn after_before(state: u128, now: u128, n: u128, change: &Change) -> u128 {
         .min(MOST_STATE)
 }
 
+/// Its times are any ticks.
+fn side(terms: &Terms) -> Side {
+    Side {
+        unit: terms.unit,
+        depth: terms.span,
+        grain: 0,
+    }
+}
+
 impl Rule for Bucket {
     type Quota = Quota;
     const FLOWS: bool = true;
@@ -177,9 +187,8 @@ impl Rule for Bucket {
     }
 
     fn left(state: u128, now: u128, terms: &Terms) -> u64 {
-        let level = token_bucket::level(state, now, terms.span);
         // At most `most`.
-        (level / terms.unit) as u64
+        side(terms).left(state, now) as u64
     }
 
     fn whole_after(state: u128, now: u128, _: &Terms) -> u128 {
@@ -187,25 +196,16 @@ impl Rule for Bucket {
     }
 
     fn give_back(state: u128, now: u128, n: u64, terms: &Terms) -> (u128, u64) {
-        let taken = state.saturating_sub(now).div_ceil(terms.unit);
-        let n = n.min(u64::try_from(taken).unwrap_or(u64::MAX));
-        let amount = u128::from(n).saturating_mul(terms.unit);
-        (token_bucket::give_back(state, now, amount), n)
+        side(terms).give_back(state, now, n)
     }
 
-    /// It may have been whole but for these.
     fn take_back(state: u128, then: u128, now: u128, n: u64, terms: &Terms) -> u128 {
-        let taken = terms.cost(n);
-        let missing = then.saturating_add(taken).saturating_sub(now);
-        token_bucket::give_back(state, now, taken.min(missing))
+        side(terms).take_back(state, then, now, n)
     }
 
     fn restate(state: u128, from: &Terms, to: &Terms, at: u128) -> u128 {
-        if state <= at || from.unit == to.unit {
-            return state;
-        }
-        let debt = scaled(state - at, to.unit, from.unit);
-        at.saturating_add(debt).min(MOST_STATE)
+        let restated = side(to).restated(&side(from), state, at);
+        restated.min(MOST_STATE)
     }
 
     fn limited(state: u128, at: u128, most: u64, terms: &Terms) -> u128 {
@@ -214,10 +214,9 @@ impl Rule for Bucket {
     }
 
     fn behind(state: u128, now: u128, ahead: u128, terms: &Terms) -> u128 {
-        let ahead = ahead.saturating_mul(terms.unit);
         match ahead {
             0 => state,
-            _ => state.max(now).saturating_add(ahead).min(MOST_STATE),
+            _ => side(terms).after(state, now, ahead).min(MOST_STATE),
         }
     }
 
@@ -336,11 +335,8 @@ impl Rule for Bucket {
         state
     }
 
-    fn carry(state: u128, now: u128, then: u128, _: &Terms) -> u128 {
-        match state.saturating_sub(now) {
-            0 => 0,
-            debt => then.saturating_add(debt).min(MOST_STATE),
-        }
+    fn carry(state: u128, now: u128, then: u128, terms: &Terms) -> u128 {
+        side(terms).carried(state, now, then).min(MOST_STATE)
     }
 
     fn carry_cell(left: u64, now: u128, then: u128, _: &Terms) -> u64 {

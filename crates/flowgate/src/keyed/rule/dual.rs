@@ -40,8 +40,9 @@
 //!
 //! A cell has the same parts with grains 2⁷ times as long, in 63 bits, and a bit for the parity of the generation.
 
-use super::super::entry::{MOST_STATE, Reading, TICK_BITS, TICKS_PER_NS};
-use super::terms::{MOST_SPAN, scaled};
+use super::super::entry::{MOST_STATE, Reading, TICKS_PER_NS};
+use super::side::{Side, rounded_up, slack};
+use super::terms::MOST_SPAN;
 use super::{Change, Rule, Terms};
 use crate::quota::{Quota, QuotaError, Quotas};
 
@@ -79,16 +80,6 @@ struct Layout {
     is_swapped: bool,
 }
 
-/// One of the buckets, in ticks.
-#[derive(Clone, Copy, Debug)]
-struct Side {
-    unit: u128,
-    /// What a full bucket holds.
-    depth: u128,
-    /// The exponent of two of a grain.
-    grain: u32,
-}
-
 /// How the two times share so many bits.
 #[derive(Clone, Copy)]
 struct Packing {
@@ -106,19 +97,6 @@ struct Asked {
     ticks: u128,
     units: u128,
     burst: u64,
-}
-
-fn rounded_up(time: u128, grain: u32) -> u128 {
-    let part = (1 << grain) - 1;
-    (time + part) & !part
-}
-
-/// What a bucket is deeper than its burst by: a grain, unless each instant is a whole number of grains.
-const fn slack(grain: u32) -> u128 {
-    match grain > TICK_BITS {
-        true => 1 << grain,
-        false => 0,
-    }
 }
 
 impl Asked {
@@ -152,53 +130,6 @@ impl Asked {
     fn error(&self, side: &Side) -> Option<u128> {
         let excess = (side.unit * self.units).checked_sub(self.ticks)?;
         (excess <= self.ticks / LEAST_SHARE).then(|| (excess << 32) / self.ticks)
-    }
-}
-
-impl Side {
-    /// The arrival time after `n` units more.
-    fn after(&self, time: u128, now: u128, n: u128) -> u128 {
-        let begins = time.max(rounded_up(now, self.grain));
-        begins.saturating_add(n.saturating_mul(self.unit))
-    }
-
-    fn left(&self, time: u128, now: u128) -> u128 {
-        let begins = time.max(rounded_up(now, self.grain));
-        (now + self.depth).saturating_sub(begins) / self.unit
-    }
-
-    /// Without `back` ticks, but not before now.
-    fn less(&self, time: u128, now: u128, back: u128) -> u128 {
-        match time.checked_sub(rounded_up(now, self.grain)) {
-            Some(debt) => time - back.min(debt),
-            None => time,
-        }
-    }
-
-    fn give_back(&self, time: u128, now: u128, n: u64) -> (u128, u64) {
-        let debt = time.saturating_sub(rounded_up(now, self.grain));
-        let taken = u64::try_from(debt.div_ceil(self.unit)).unwrap_or(u64::MAX);
-        let n = n.min(taken);
-        let back = u128::from(n).saturating_mul(self.unit);
-        (self.less(time, now, back), n)
-    }
-
-    /// The time in this bucket for one in another, which is exchanged for it at `at`: the same debt in units, rounded up, and a
-    /// grain more, as the first unit after a burst pays for a grain only if the debt before it was one of whole units.
-    fn restated(&self, from: &Self, time: u128, at: u128) -> u128 {
-        if time <= at || (self.unit, self.grain) == (from.unit, from.grain) {
-            return time;
-        }
-        let debt = scaled(time - at, self.unit, from.unit) + slack(self.grain);
-        at.saturating_add(debt)
-    }
-
-    /// The time for one that lies as far after `now`, from `then` on.
-    fn carried(&self, time: u128, now: u128, then: u128) -> u128 {
-        match time.saturating_sub(now) {
-            0 => 0,
-            debt => then.saturating_add(debt + slack(self.grain)),
-        }
     }
 }
 
@@ -581,13 +512,7 @@ impl Rule for Dual {
 
     /// Each may have been full but for these.
     fn take_back(state: u128, then: u128, now: u128, n: u64, terms: &Terms) -> u128 {
-        let less = read(state, terms).map(terms, |side, time| {
-            let taken = u128::from(n).saturating_mul(side.unit);
-            // It began at the first grain from then on.
-            let [then, now] = [then, now].map(|time| rounded_up(time, side.grain));
-            let missing = then.saturating_add(taken).saturating_sub(now);
-            side.less(time, now, taken.min(missing))
-        });
+        let less = read(state, terms).map(terms, |side, time| side.take_back(time, then, now, n));
         written(less, terms)
     }
 

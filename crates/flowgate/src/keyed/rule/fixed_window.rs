@@ -89,6 +89,10 @@ fn count(state: u128, terms: &Terms) -> u64 {
     fixed_window::count(state, power(terms)) as u64
 }
 
+fn used(state: u128, now: u128, terms: &Terms) -> u64 {
+    fixed_window::used(state, now, power(terms)) as u64
+}
+
 fn end(state: u128, terms: &Terms) -> u128 {
     fixed_window::end(state, power(terms))
 }
@@ -132,35 +136,25 @@ impl Rule for FixedWindow {
 
     #[inline]
     fn take(state: u128, now: u128, n: u64, terms: &Terms) -> Result<u128, u128> {
-        let state = match fixed_window::is_open(state, now, power(terms)) {
-            true => state,
-            // Not an earlier one than there has been already.
-            false => pack(now + terms.span, 0, terms).max(end(state, terms)),
-        };
+        let new = || pack(now + terms.span, 0, terms);
+        let state = fixed_window::window(state, now, power(terms), new);
         fixed_window::take(state, now, n.into(), terms.most.into(), power(terms))
     }
 
     fn left(state: u128, now: u128, terms: &Terms) -> u64 {
-        match fixed_window::is_open(state, now, power(terms)) {
-            true => terms.most.saturating_sub(count(state, terms)),
-            false => terms.most,
-        }
+        terms.most.saturating_sub(used(state, now, terms))
     }
 
     fn whole_after(state: u128, now: u128, terms: &Terms) -> u128 {
-        match fixed_window::is_open(state, now, power(terms)) {
-            true => end(state, terms) - now,
-            false => 0,
-        }
+        fixed_window::resets_after(state, now, power(terms))
     }
 
     fn give_back(state: u128, now: u128, n: u64, terms: &Terms) -> (u128, u64) {
-        let used = count(state, terms);
-        if !fixed_window::is_open(state, now, power(terms)) || is_beyond(used, terms) {
-            return (state, 0);
+        let used = used(state, now, terms);
+        match is_beyond(used, terms) {
+            true => (state, 0),
+            false => (state - u128::from(n.min(used)), n.min(used)),
         }
-        let n = n.min(used);
-        (state - u128::from(n), n)
     }
 
     fn take_back(state: u128, then: u128, now: u128, n: u64, terms: &Terms) -> u128 {

@@ -27,6 +27,7 @@ mod bucket;
 mod dual;
 mod fixed_window;
 mod segmented_window;
+mod side;
 mod tally;
 mod terms;
 

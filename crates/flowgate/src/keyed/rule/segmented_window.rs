@@ -1,5 +1,4 @@
-//! The segmented window of one segment: what was admitted in this segment and the one before is at most the limit, and so
-//! what was admitted in any window.
+//! The segmented window of one segment; see [`algorithm::segmented_window`](crate::algorithm::segmented_window).
 //!
 //! Segments are one window long, from the clock's origin on. The state is the end of the segment after the newest with
 //! admissions, since they count until then, with the two counts in the low bits:
@@ -18,82 +17,70 @@
 use super::super::entry::{MOST_STATE, Reading, TICK_BITS};
 use super::fixed_window::{are_of_window, count_digits, digits, most_of, span, told, widened};
 use super::{Rule, Terms, tally};
+use crate::algorithm::segmented_window;
 use crate::quota::{Quota, QuotaError};
 
 #[derive(Debug)]
 pub struct SegmentedWindow;
 
-/// What a state stands for, or what it comes to at a later time.
-#[derive(Clone, Copy)]
-struct Segments {
-    /// The number of the newest.
-    index: u128,
-    before: u64,
-    newest: u64,
+type Counters = segmented_window::Counters<u128>;
+
+/// What a state stands for; none: nothing has ever been admitted.
+fn read(state: u128, terms: &Terms) -> Option<Counters> {
+    let half = terms.count_bits / 2;
+    let counts = state & ((1 << terms.count_bits) - 1);
+    let segments = (state - counts) / terms.span;
+    Some(Counters {
+        start: segments.checked_sub(2)? * terms.span,
+        // Half of the bits are less than 64.
+        previous: (counts >> half) as u64,
+        current: (counts & ((1 << half) - 1)) as u64,
+    })
 }
 
-impl Segments {
-    /// What of `state` counts at `now`; a `now` before the newest segment counts as in it.
-    fn at(state: u128, now: u128, terms: &Terms) -> Self {
-        let segment = terms.span;
-        let current = now / segment;
-        let newest = Self::of(state, terms);
-        match newest {
-            Some(newest) if newest.index >= current => newest,
-            Some(newest) if newest.index + 1 == current => Self {
-                index: current,
-                before: newest.newest,
-                newest: 0,
-            },
-            _ => Self {
-                index: current,
-                before: 0,
-                newest: 0,
-            },
-        }
-    }
+/// What of a state counts at `now`.
+fn read_at(state: u128, now: u128, terms: &Terms) -> Counters {
+    let none = ending(0, 0, 0, terms);
+    read(state, terms).unwrap_or(none).at(now, terms.span)
+}
 
-    fn of(state: u128, terms: &Terms) -> Option<Self> {
-        let half = terms.count_bits / 2;
-        let mask = (1_u128 << half) - 1;
-        let counts = state & ((1 << terms.count_bits) - 1);
-        let end = (state - counts) / terms.span;
-        Some(Self {
-            // None: nothing has ever been admitted.
-            index: end.checked_sub(2)?,
-            // Half of the bits are less than 64.
-            before: (counts >> half) as u64,
-            newest: (counts & mask) as u64,
-        })
-    }
+/// What a state stands for, if it is known how much has been counted.
+fn read_exactly(state: u128, terms: &Terms) -> Option<Counters> {
+    read(state, terms).filter(|counters| {
+        let told = told_by(*counters, terms);
+        counters.sum() <= terms.most || told.previous.max(told.current) < u64::MAX
+    })
+}
 
-    fn pack(self, terms: &Terms) -> u128 {
-        let bits = terms.count_bits;
-        let [before, newest] =
-            [self.before, self.newest].map(|count| u128::from(count.min(most_of(bits / 2))));
-        let end = ((self.index + 2) * terms.span).div_ceil(1 << bits) << bits;
-        (end | before << (bits / 2) | newest).min(MOST_STATE)
-    }
+fn written(counters: Counters, terms: &Terms) -> u128 {
+    let bits = terms.count_bits;
+    let [previous, current] =
+        [counters.previous, counters.current].map(|count| u128::from(count.min(most_of(bits / 2))));
+    let end = end(counters, terms).div_ceil(1 << bits) << bits;
+    (end | previous << (bits / 2) | current).min(MOST_STATE)
+}
 
-    /// With what the counts tell in other terms than these.
-    fn told(self, terms: &Terms) -> Self {
-        let [before, newest] =
-            [self.before, self.newest].map(|count| told(count, terms.count_bits / 2));
-        Self {
-            before,
-            newest,
-            ..self
-        }
+/// What counts until the first end of a segment that is not before `end`.
+fn ending(end: u128, previous: u64, current: u64, terms: &Terms) -> Counters {
+    Counters {
+        start: end.div_ceil(terms.span).saturating_sub(2) * terms.span,
+        previous,
+        current,
     }
+}
 
-    /// Whether nobody knows how much more than all has been counted.
-    fn is_beyond(self, terms: &Terms) -> bool {
-        let told = self.told(terms);
-        self.sum() > terms.most && told.before.max(told.newest) == u64::MAX
-    }
+/// When these count no more.
+fn end(counters: Counters, terms: &Terms) -> u128 {
+    counters.start + 2 * terms.span
+}
 
-    fn sum(self) -> u64 {
-        self.before.saturating_add(self.newest)
+/// What the counts tell in other terms than these.
+fn told_by(counters: Counters, terms: &Terms) -> Counters {
+    let told = |count| told(count, terms.count_bits / 2);
+    Counters {
+        previous: told(counters.previous),
+        current: told(counters.current),
+        ..counters
     }
 }
 
@@ -158,93 +145,66 @@ impl Rule for SegmentedWindow {
     }
 
     fn take(state: u128, now: u128, n: u64, terms: &Terms) -> Result<u128, u128> {
-        let segments = Segments::at(state, now, terms);
-        if segments.sum().saturating_add(n) <= terms.most {
-            let newest = segments.newest + n;
-            return Ok(Segments { newest, ..segments }.pack(terms));
-        }
-        // With the next segment, what is before the newest no longer counts; with the one after that, nothing does.
-        let passes = if segments.newest.saturating_add(n) <= terms.most {
-            1
-        } else {
-            2
-        };
-        Err((segments.index + passes) * terms.span - now)
+        read_at(state, now, terms)
+            .take(now, n, terms.most, terms.span)
+            .map(|counters| written(counters, terms))
     }
 
     fn left(state: u128, now: u128, terms: &Terms) -> u64 {
-        terms
-            .most
-            .saturating_sub(Segments::at(state, now, terms).sum())
+        terms.most.saturating_sub(read_at(state, now, terms).sum())
     }
 
     fn whole_after(state: u128, now: u128, terms: &Terms) -> u128 {
-        let segments = Segments::at(state, now, terms);
-        let passes = match segments {
-            Segments { newest: 1.., .. } => 2,
-            Segments { before: 1.., .. } => 1,
-            _ => return 0,
-        };
-        (segments.index + passes) * terms.span - now
+        read_at(state, now, terms).idle_at(now, terms.span) - now
     }
 
     fn give_back(state: u128, now: u128, n: u64, terms: &Terms) -> (u128, u64) {
         // Not as of now: an earlier time is still to find what came before the newest.
-        let known = Segments::of(state, terms).filter(|known| !known.is_beyond(terms));
-        let Some(segments) = known else {
+        let Some(counters) = read_exactly(state, terms) else {
             return (state, 0);
         };
-        let current = now / terms.span;
-        let newest = match segments.index + 1 >= current {
-            true => n.min(segments.newest),
+        let counts_until = |passes: u128| now < counters.start + passes * terms.span;
+        let current = match counts_until(2) {
+            true => n.min(counters.current),
             false => 0,
         };
-        let before = match segments.index >= current {
-            true => (n - newest).min(segments.before),
+        let previous = match counts_until(1) {
+            true => (n - current).min(counters.previous),
             false => 0,
         };
-        let less = Segments {
-            newest: segments.newest - newest,
-            before: segments.before - before,
-            ..segments
+        let less = Counters {
+            previous: counters.previous - previous,
+            current: counters.current - current,
+            ..counters
         };
-        match newest + before {
+        match current + previous {
             0 => (state, 0),
-            n => (less.pack(terms), n),
+            n => (written(less, terms), n),
         }
     }
 
     fn take_back(state: u128, then: u128, now: u128, n: u64, terms: &Terms) -> u128 {
-        let known = Segments::of(state, terms).filter(|known| !known.is_beyond(terms));
-        let Some(segments) = known else {
-            return state;
-        };
-        let [then, now] = [then, now].map(|at| at / terms.span);
-        let less = match segments.index {
-            index if index == then && index + 1 >= now => Segments {
-                newest: segments.newest.saturating_sub(n),
-                ..segments
-            },
-            index if index == then + 1 && index >= now => Segments {
-                before: segments.before.saturating_sub(n),
-                ..segments
-            },
-            _ => return state,
-        };
-        less.pack(terms)
+        // It counts for as long as that segment and the next.
+        let counts = now / terms.span <= then / terms.span + 1;
+        read_exactly(state, terms)
+            .filter(|_| counts)
+            .and_then(|counters| counters.without(n, then, terms.span))
+            .map_or(state, |less| written(less, terms))
     }
 
     /// Over or not: a stale time is to find what was counted.
     fn restate(state: u128, from: &Terms, to: &Terms, _: u128) -> u128 {
-        match Segments::of(state, from) {
-            Some(segments) if from.count_bits != to.count_bits => segments.told(from).pack(to),
+        match read(state, from) {
+            Some(counters) if from.count_bits != to.count_bits => {
+                written(told_by(counters, from), to)
+            }
             Some(_) => state,
             None => 0,
         }
     }
 
     fn begins(state: u128, terms: &Terms) -> u128 {
-        Segments::of(state, terms).map_or(0, |segments| segments.index * terms.span)
+        read(state, terms).map_or(0, |counters| counters.start)
     }
 
     fn has_class(class: u16, table: &Terms) -> bool {
@@ -253,43 +213,31 @@ impl Rule for SegmentedWindow {
     }
 
     fn unknown_until(state: u128, free: u128, terms: &Terms) -> u128 {
-        let index = free.div_ceil(terms.span).saturating_sub(2);
-        let known = Segments::of(state, terms).map_or(0, |segments| segments.index);
-        let all = Segments {
-            index: index.max(known),
-            before: 0,
-            newest: u64::MAX,
-        };
-        all.pack(terms)
+        let known = read(state, terms).map_or(0, |counters| end(counters, terms));
+        written(ending(free.max(known), 0, u64::MAX, terms), terms)
     }
 
     fn to_cell(state: u128, terms: &Terms) -> u64 {
-        match Segments::of(state, terms) {
-            Some(segments) => {
-                let end = (segments.index + 2) * terms.span;
-                tally::pack(end, segments.told(terms).sum())
-            }
-            None => 0,
-        }
+        read(state, terms).map_or(0, |counters| {
+            tally::pack(end(counters, terms), told_by(counters, terms).sum())
+        })
     }
 
     fn from_cell(cell: u64, _: u128, terms: &Terms, _: &Terms) -> u128 {
-        let sum = Segments {
-            index: (tally::end(cell).div_ceil(terms.span)).saturating_sub(2),
-            before: 0,
-            newest: tally::count(cell),
-        };
-        sum.pack(terms)
+        let sum = ending(tally::end(cell), 0, tally::count(cell), terms);
+        written(sum, terms)
     }
 
     /// To segments of the other clock that do not end earlier.
     fn carry(state: u128, now: u128, then: u128, terms: &Terms) -> u128 {
-        let segments = Segments::at(state, now, terms);
-        if segments.sum() == 0 {
+        let counters = read_at(state, now, terms);
+        if counters.sum() == 0 {
             return 0;
         }
-        let left = (segments.index + 2) * terms.span - now;
-        let index = then.saturating_add(left).div_ceil(terms.span) - 2;
-        Segments { index, ..segments }.pack(terms)
+        let then = then.saturating_add(end(counters, terms) - now);
+        written(
+            ending(then, counters.previous, counters.current, terms),
+            terms,
+        )
     }
 }

@@ -1,5 +1,7 @@
 //! A ring of 128-bit records: what the windows that remember their admissions are kept in.
 
+pub(crate) mod sums;
+
 use crate::primitive::{AtomicU128, Ordering};
 use alloc::boxed::Box;
 
@@ -65,57 +67,9 @@ impl Ring {
     }
 }
 
-/// The last number before `end` for which `holds`, which is so for `from` and all up to one that is to be
-/// found, and for none after it.
-///
-/// Looks close to `from` first, and in at most 2 · log₂(`end` − `from`) places; if others
-/// change the answers meanwhile it still ends, with some number from `from` to before `end`.
-#[inline]
-pub(crate) fn last_that(from: u64, end: u64, holds: impl Fn(u64) -> bool) -> u64 {
-    let (mut last, mut step) = (from, 1);
-    let mut end = loop {
-        let next = last + step;
-        if next >= end {
-            break end;
-        }
-        if !holds(next) {
-            break next;
-        }
-        last = next;
-        step *= 2;
-    };
-    while last + 1 < end {
-        let middle = last + (end - last) / 2;
-        if holds(middle) {
-            last = middle;
-        } else {
-            end = middle;
-        }
-    }
-    last
-}
-
 #[cfg(all(test, not(flowgate_loom)))]
 mod tests {
-    use super::{Ring, last_that};
-
-    #[test]
-    fn a_search_finds_every_place_in_few_looks() {
-        for end in 1..70 {
-            for from in 0..end {
-                for last in from..end {
-                    let looks = core::cell::Cell::new(0);
-                    let holds = |at: u64| {
-                        assert!((from..end).contains(&at));
-                        looks.set(looks.get() + 1);
-                        at <= last
-                    };
-                    assert_eq!(last_that(from, end, holds), last);
-                    assert!(looks.get() <= 2 * (end - from).ilog2() + 2, "{looks:?}");
-                }
-            }
-        }
-    }
+    use super::Ring;
 
     #[test]
     fn a_ring_has_a_power_of_two_of_slots() {

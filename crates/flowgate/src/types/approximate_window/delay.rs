@@ -31,5 +31,5 @@ pub(super) fn earliest_ns(state: State, all: u128, n: u64, window: Window) -> u1
     };
     windows
         .saturating_mul(length_ns)
-        .saturating_add(u128::from(state.start_ns) + faded_ns)
+        .saturating_add(u128::from(state.start) + faded_ns)
 }

@@ -38,7 +38,7 @@ impl Build for Approximate {
         let Settings { quota, align_ns } = settings;
         let parameters = parameters_for(&quota)?;
         let state = State {
-            start_ns: align_ns % parameters.window.length_ns,
+            start: align_ns % parameters.window.length_ns,
             previous: 0,
             current: 0,
         };
@@ -70,7 +70,7 @@ impl Engine for Approximate {
     fn take_most(&self, now_ns: u64, n: u64) -> u64 {
         self.cell.update(|parameters, bits| {
             let state = unpack(bits).at(now_ns, parameters.window.length_ns);
-            match n.min(state.room(now_ns, parameters.window)) {
+            match n.min(parameters.window.room(state, now_ns)) {
                 0 => Step::Stay(0),
                 taken => {
                     let mut state = state;
@@ -92,10 +92,10 @@ impl Engine for Approximate {
     fn snapshot(&self, now_ns: u64) -> Snapshot {
         let (Parameters { window, .. }, bits) = self.cell.view();
         let state = unpack(bits).at(now_ns, window.length_ns);
-        let idle_at_ns = state.idle_at_ns(now_ns, window);
+        let idle_at_ns = state.idle_at(now_ns, window.length_ns);
         Snapshot {
             limit: window.limit,
-            remaining: state.room(now_ns, window),
+            remaining: window.room(state, now_ns),
             reset_after: duration_from_nanos(idle_at_ns.saturating_sub(u128::from(now_ns))),
         }
     }
@@ -121,7 +121,7 @@ impl Engine for Approximate {
             return parameters.take_dated(bits, now_ns, all as u64).map(|_| ());
         }
         let alone_ns = match alone {
-            Ok(_) => state.start_ns.into(),
+            Ok(_) => state.start.into(),
             Err(denied) => u128::from(now_ns) + denied.retry_after().unwrap_or_default().as_nanos(),
         };
         let earliest_ns = if window.limit == 1 {
@@ -152,15 +152,13 @@ impl Engine for Approximate {
                 return Step::Stay(());
             }
             let length_ns = parameters.window.length_ns;
-            let mut state = unpack(bits).at(now_ns, length_ns);
+            let state = unpack(bits).at(now_ns, length_ns);
             // What comes before the first window belongs to it.
-            let at_ns = at_ns.max(state.start_ns % length_ns);
-            match state.start_ns.saturating_sub(at_ns) {
-                0 => state.current = state.current.saturating_sub(n),
-                ago_ns if ago_ns <= length_ns => state.previous = state.previous.saturating_sub(n),
-                _ => return Step::Stay(()),
+            let at_ns = at_ns.max(state.start % length_ns);
+            match state.without(n, at_ns, length_ns) {
+                Some(state) => Step::Move(pack(state), ()),
+                None => Step::Stay(()),
             }
-            Step::Move(pack(state), ())
         });
     }
 
@@ -231,7 +229,7 @@ impl Parameters {
         if n > limit {
             return Err(Denied::never(n, limit));
         }
-        match unpack(bits).take(now_ns, n, self.window) {
+        match self.window.take(unpack(bits), now_ns, n) {
             Ok(state) => Ok(pack(state)),
             Err(Wait {
                 missing,
@@ -244,7 +242,7 @@ impl Parameters {
     #[inline(always)]
     fn take_dated(&self, bits: u128, at_ns: u64, n: u64) -> Result<u128, Denied> {
         let taken = self.take(bits, at_ns, n)?;
-        let start_ns = unpack(bits).start_ns;
+        let start_ns = unpack(bits).start;
         // What comes before the first window belongs to it.
         if at_ns < start_ns && self.window.length_ns <= start_ns {
             return Err(Denied::later(u128::from(start_ns - at_ns), 1));
@@ -279,9 +277,9 @@ fn carried(
         }
     } else {
         State {
-            start_ns: latest_ns
-                .min(state.start_ns.saturating_add(old.window.length_ns))
-                .max(state.start_ns)
+            start: latest_ns
+                .min(state.start.saturating_add(old.window.length_ns))
+                .max(state.start)
                 .max(now_ns),
             previous: 0,
             current: units(state.previous + state.current),

@@ -56,14 +56,14 @@ pub(super) fn parameters_for(quota: &Quota) -> Result<Parameters, QuotaError> {
 /// ```
 #[inline(always)]
 pub(super) const fn pack(state: State) -> u128 {
-    (state.start_ns as u128) << (2 * COUNT_BITS)
+    (state.start as u128) << (2 * COUNT_BITS)
         | (state.previous << COUNT_BITS | state.current) as u128
 }
 
 #[inline(always)]
 pub(super) const fn unpack(bits: u128) -> State {
     State {
-        start_ns: (bits >> (2 * COUNT_BITS)) as u64,
+        start: (bits >> (2 * COUNT_BITS)) as u64,
         previous: bits as u64 >> COUNT_BITS & (LIMIT_END - 1),
         current: bits as u64 & (LIMIT_END - 1),
     }

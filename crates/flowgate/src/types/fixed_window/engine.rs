@@ -247,29 +247,19 @@ impl View<'_> {
         let ns = u128::from(self.parameters.ticks_per_ns);
         fixed_window::end(self.state, ns) / ns
     }
-}
 
-impl View<'_> {
     /// The state of the window that this instant counts in: the open one, or one that nothing is counted in, which
     /// is not an earlier one than there has been already.
     pub(crate) fn window(&self) -> u128 {
         let ns = u128::from(self.parameters.ticks_per_ns);
-        if fixed_window::is_open(self.state, self.now, ns) {
-            self.state
-        } else {
-            let end = self.parameters.window_end_ns(self.now_ns()) * ns;
-            end.max(fixed_window::end(self.state, ns))
-        }
+        let new = || self.parameters.window_end_ns(self.now_ns()) * ns;
+        fixed_window::window(self.state, self.now, ns, new)
     }
 
     pub(super) fn used(&self) -> u64 {
         let ns = u128::from(self.parameters.ticks_per_ns);
-        if fixed_window::is_open(self.state, self.now, ns) {
-            // Less than 2⁴⁸.
-            fixed_window::count(self.state, ns) as u64
-        } else {
-            0
-        }
+        // Less than 2⁴⁸.
+        fixed_window::used(self.state, self.now, ns) as u64
     }
 
     /// The most units that the current quota admits.
@@ -285,10 +275,7 @@ impl View<'_> {
     /// How long it takes until the whole limit is admitted, in ticks.
     fn resets_after(&self) -> u128 {
         let ns = u128::from(self.parameters.ticks_per_ns);
-        let left = match self.used() {
-            0 => 0,
-            _ => fixed_window::end(self.state, ns) - self.now,
-        };
+        let left = fixed_window::resets_after(self.state, self.now, ns);
         left.max(self.wait_before_change(self.parameters.burst_ticks()))
     }
 }

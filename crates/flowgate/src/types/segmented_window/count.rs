@@ -1,5 +1,7 @@
 //! The one word that a decision changes, and what becomes of it: 128 bits.
 
+use crate::algorithm::sliding_window::Sum;
+
 /// How much there has been, until and with a segment.
 ///
 /// ```text
@@ -17,7 +19,7 @@
 /// before: for nothing (`ORIGIN`), for what is forgotten (`FORGOTTEN`), or for that where the units after it are not
 /// all ones that there have been (`MADE_UP`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tally(pub(super) u128);
+pub(crate) struct Tally(pub(super) u128);
 
 const MARKED: u64 = 1;
 const EPOCH_SHIFT: u32 = 1;
@@ -72,29 +74,18 @@ impl Tally {
     }
 
     #[inline(always)]
-    pub(super) const fn segment(self) -> u64 {
-        (self.0 >> 64) as u64
-    }
-
-    #[inline(always)]
     pub(super) const fn place(self) -> u64 {
         (self.low() & PLACE) >> PLACE_SHIFT
     }
 
-    /// The units after `older` until and with this.
-    #[inline(always)]
-    pub(super) const fn units_since(self, older: Self) -> u64 {
-        (self.low() & UNITS).wrapping_sub(older.low() & UNITS) >> UNITS_SHIFT
-    }
-
     /// `n` units more, in the same segment.
     #[inline(always)]
-    pub(super) const fn plus(self, n: u64) -> Self {
+    pub(super) fn plus(self, n: u64) -> Self {
         Self::with(self.segment(), self.low().wrapping_add(n << UNITS_SHIFT))
     }
 
     /// `n` units less, which it has; never a tally that has been before.
-    pub(super) const fn less(self, n: u64) -> Self {
+    pub(super) fn less(self, n: u64) -> Self {
         Self::with(self.segment(), self.low().wrapping_sub(n << UNITS_SHIFT)).next_epoch()
     }
 
@@ -116,12 +107,12 @@ impl Tally {
         Self::with(segment, self.low())
     }
 
-    pub(super) const fn next_epoch(self) -> Self {
+    pub(super) fn next_epoch(self) -> Self {
         let epoch = self.low().wrapping_add(1 << EPOCH_SHIFT) & EPOCH;
         Self::with(self.segment(), self.low() & !EPOCH | epoch)
     }
 
-    pub(super) const fn frozen(self) -> Self {
+    pub(super) fn frozen(self) -> Self {
         Self::with(self.segment(), self.low() | MARKED)
     }
 
@@ -131,12 +122,12 @@ impl Tally {
     }
 
     /// In the ring: whether nothing was before it.
-    pub(super) const fn is_origin(self) -> bool {
+    pub(super) fn is_origin(self) -> bool {
         self.is_marked() && self.segment() == ORIGIN
     }
 
     /// In the ring: whether of the units after it, some may be made up.
-    pub(super) const fn is_before_made_up(self) -> bool {
+    pub(super) fn is_before_made_up(self) -> bool {
         self.is_marked() && self.segment() == MADE_UP
     }
 
@@ -145,10 +136,21 @@ impl Tally {
     pub(super) const fn is_marked(self) -> bool {
         self.low() & MARKED != 0
     }
+}
 
-    /// In the ring: whether its segment is before `first`.
+impl Sum for Tally {
     #[inline(always)]
-    pub(super) const fn is_before(self, first: u64) -> bool {
+    fn segment(self) -> u64 {
+        (self.0 >> 64) as u64
+    }
+
+    #[inline(always)]
+    fn units_since(self, older: Self) -> u64 {
+        (self.low() & UNITS).wrapping_sub(older.low() & UNITS) >> UNITS_SHIFT
+    }
+
+    #[inline(always)]
+    fn is_before(self, first: u64) -> bool {
         self.is_marked() || self.segment() < first
     }
 }

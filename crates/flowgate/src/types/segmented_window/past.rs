@@ -14,6 +14,7 @@
 //!
 //! All of this is within the lock of changes, and costs decisions at other times one comparison.
 
+use crate::algorithm::sliding_window::{self, History, Window};
 use alloc::vec::Vec;
 
 /// What a limiter keeps of the time before its last change of quota.
@@ -91,65 +92,80 @@ impl Past {
     /// The first instant, not before `now_ns`, at which the quota before the change admits `n` units; at most the change.
     pub(super) fn admits_at_ns(&self, now_ns: u64, n: u64) -> u64 {
         let known_ns = now_ns.max(self.known_ns);
-        let Some(room) = self.limit.checked_sub(n) else {
+        if n > self.limit {
             return self.until_ns;
-        };
-        let counted = self.counted(known_ns);
-        let mut used = counted.iter().fold(0, add);
-        if used <= room {
-            return known_ns;
         }
-        for sum in counted {
-            used -= sum.units;
-            if used <= room {
-                let segments = u128::from(sum.segment) + u128::from(self.count) + 1;
-                let leaves_ns = segments * u128::from(self.segment_ns);
-                // At most the change.
-                return leaves_ns.min(self.until_ns.into()) as u64;
-            }
+        match self.history(&self.window(known_ns)).judge(n) {
+            Ok(_) => known_ns,
+            // At most the change.
+            Err(enough_ns) => enough_ns.min(self.until_ns.into()) as u64,
         }
-        self.until_ns
     }
 
     /// The most units that the quota before the change admits at `now_ns`.
     pub(super) fn left(&self, now_ns: u64) -> u64 {
         match now_ns < self.known_ns {
             true => 0,
-            false => {
-                let used = self.counted(now_ns).iter().fold(0, add);
-                self.limit.saturating_sub(used)
-            }
+            false => self.history(&self.window(now_ns)).room(),
         }
     }
 
     /// Counts `units` that are admitted at `now_ns`.
     pub(super) fn take(&mut self, now_ns: u64, units: u64) {
-        let segment = self.segment(now_ns);
+        let Window { segment, first, .. } = self.window(now_ns);
         match self.sums.last_mut() {
             Some(newest) if newest.segment == segment => newest.units += units,
             _ => {
-                let first = segment.saturating_sub(self.count);
                 self.sums.retain(|sum| sum.segment >= first);
                 self.sums.push(Sum { segment, units });
             }
         }
     }
 
-    /// The segment that `now_ns` counts in: that of the newest admission, if that is later.
-    fn segment(&self, now_ns: u64) -> u64 {
+    /// The window of `now_ns`, which counts in the segment of the newest admission if that is later.
+    fn window(&self, now_ns: u64) -> Window {
         let newest = self.sums.last().map_or(0, |sum| sum.segment);
-        newest.max(now_ns / self.segment_ns)
+        let segment = newest.max(now_ns / self.segment_ns);
+        Window::new(self.limit, self.segment_ns, self.count, segment)
     }
 
-    /// What counts at `now_ns`.
-    fn counted(&self, now_ns: u64) -> &[Sum] {
-        let first = self.segment(now_ns).saturating_sub(self.count);
-        let left = self.sums.partition_point(|sum| sum.segment < first);
-        &self.sums[left..]
+    fn history<'a>(&'a self, window: &'a Window) -> History<'a, Until, impl Fn(u64) -> Until> {
+        let until = |count: u64| {
+            let sums = self.sums.iter().take(count as usize);
+            Until {
+                segment: sums.clone().next_back().map(|sum| sum.segment),
+                // Each less than 2⁴⁴, and at most 1026 of them.
+                units: sums.map(|sum| sum.units).sum(),
+            }
+        };
+        let end = self.sums.len() as u64;
+        History {
+            window,
+            at: until,
+            newest: until(end),
+            end,
+            hint: 0,
+        }
     }
 }
 
-/// Each less than 2⁴⁴, and at most 1026 of them.
-fn add(sum: u64, one: &Sum) -> u64 {
-    sum + one.units
+/// What was admitted in the first segments that are known, and before these nothing.
+#[derive(Clone, Copy)]
+struct Until {
+    segment: Option<u64>,
+    units: u64,
+}
+
+impl sliding_window::Sum for Until {
+    fn segment(self) -> u64 {
+        self.segment.unwrap_or(0)
+    }
+
+    fn units_since(self, older: Self) -> u64 {
+        self.units - older.units
+    }
+
+    fn is_before(self, first: u64) -> bool {
+        self.segment.is_none_or(|segment| segment < first)
+    }
 }

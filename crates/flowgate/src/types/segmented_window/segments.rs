@@ -45,7 +45,7 @@
 //! | `word` | everyone | decisions, refunds (CAS); changes (CAS to marked, store) | its contents |
 //! | `ring` | everyone | who closes a segment (CAS) | the word, seen unchanged after the slot |
 //! | | | changes | the word, marked |
-//! | `limit`, `token`, `segment_ns`, `since_ns` | decisions | changes | the word, marked |
+//! | `limit`, `segment_ns`, `since_ns` | decisions | changes | the word, marked |
 //! | `left` | everyone | everyone | none: a hint |
 //! | `config` | changes; those who wait for one | changes | itself |
 //! | `config.past` | decisions at a time before the last change | those; changes | `config` |
@@ -56,13 +56,15 @@
 
 use super::count::{Before, Tally};
 use super::past::{Past, Sum};
+use crate::algorithm::sliding_window::{Sum as _, Window, last_that};
 use crate::limiter::Snapshot;
 use crate::limiter::engine::{Amount, Capabilities, Engine, Refunds, Requotas, Times};
 use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering};
 use crate::queue::Receipt;
 use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
-use crate::store::ring::{Ring, last_that};
+use crate::store::ring::Ring;
+use crate::store::ring::sums::{self, Sums, check_scale, denied_until};
 use crate::verdict::{Denied, duration_from_nanos};
 use core::fmt;
 
@@ -76,7 +78,7 @@ const SPARE_SLOTS: u64 = 2;
 pub struct Segments {
     word: AtomicU128,
     limit: AtomicU64,
-    token: AtomicU64,
+    token: u64,
     segment_ns: AtomicU64,
     /// The last change; 0: none.
     since_ns: AtomicU64,
@@ -94,25 +96,15 @@ struct Config {
     past: Past,
 }
 
-/// All that a decision depends on, as it was while the word was `word`.
-#[derive(Clone, Copy, Debug)]
-struct View {
-    word: Tally,
-    limit: u64,
-    segment_ns: u64,
-    count: u64,
-    /// The segment of limiter time.
-    segment: u64,
-    /// The first segment that counts.
-    first: u64,
-}
+/// What is seen while the word is [`View::newest`].
+type View = sums::View<Tally, ()>;
 
 impl Engine for Segments {
     const NAME: &'static str = "SegmentedWindow";
 
     /// How many units one token is.
     fn token(&self) -> u64 {
-        self.token.load(Ordering::Acquire)
+        self.token
     }
 
     fn limit(&self) -> u64 {
@@ -121,8 +113,7 @@ impl Engine for Segments {
 
     #[inline(always)]
     fn decide(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied> {
-        let token = || self.token.load(Ordering::Acquire);
-        self.take_some(now_ns, || amount.units(token))
+        self.take_by(None, now_ns, amount.units(|| self.token))
     }
 
     /// Takes what there is, up to `n` units.
@@ -132,21 +123,14 @@ impl Engine for Segments {
             if self.is_before_change(now_ns) {
                 return self.take_up_to_before(now_ns, n);
             }
-            let (place, left) = self.last_left(&view);
-            let n = n.min(view.available(left));
-            if n == 0 {
-                if self.stands(&view) {
-                    return 0;
-                }
-            } else if self.append(&view, n) {
-                self.left.store(place, Ordering::Relaxed);
-                return n;
+            if let Some(taken) = self.take_most_seen(&view, n) {
+                return taken;
             }
         }
     }
 
     fn snapshot(&self, now_ns: u64) -> Snapshot {
-        let (limit, remaining, empty_ns) = self.seen(now_ns);
+        let (limit, remaining, empty_ns) = self.seen_at(now_ns);
         Snapshot {
             limit,
             remaining,
@@ -163,20 +147,17 @@ impl Engine for Segments {
         if n == 0 {
             return Ok(());
         }
-        self.take_by(|at_ns| self.view(at_ns).dated(at_ns), at_ns, || n)
+        self.take_by(Some(at_ns), at_ns, n)
     }
 
     /// What [`grant`](Engine::grant) would answer if `ahead` units were taken first, each as soon as it can be.
-    ///
-    /// A unit comes a window and a segment, at the least, after the segment of the one that is the limit's number of
-    /// units before it.
     fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
-        self.look_by(|at_ns| self.view(at_ns).dated(at_ns), at_ns, ahead, n)
+        self.look_by(Some(at_ns), at_ns, ahead, n)
     }
 
     /// What [`look`](Engine::look) would answer.
     fn look(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
-        self.look_by(|now_ns| self.view(now_ns), now_ns, 0, n)
+        self.look_by(None, now_ns, 0, n)
     }
 
     /// Takes `n` units back that were admitted at `at_ns`: out of the sum of their segment, and of those after it.
@@ -188,7 +169,7 @@ impl Engine for Segments {
         let end = self.ring.len() - 1;
         let tally = |after: u64| match after == end {
             true => word,
-            false => self.tally(oldest.wrapping_add(after)),
+            false => self.sum(oldest.wrapping_add(after)),
         };
         let is_before = |after: u64| tally(after).is_before(segment);
         let mut out = 0;
@@ -227,15 +208,16 @@ impl Refunds for Segments {
         let now_ns = times.latest_ns();
         loop {
             let view = self.view(now_ns);
-            let before = self.tally(view.word.place().wrapping_sub(1));
-            let own = match view.word.segment() < view.first || before.is_before_made_up() {
+            let before = self.sum(view.newest.place().wrapping_sub(1));
+            let own = match view.newest.segment() < view.window.first || before.is_before_made_up()
+            {
                 true => 0,
-                false => view.word.units_since(before),
+                false => view.newest.units_since(before),
             };
             let n = n.min(own);
             let done = match n {
                 0 => self.stands(&view),
-                _ => self.swap(view.word, view.word.less(n)),
+                _ => self.swap(view.newest, view.newest.less(n)),
             };
             if done {
                 return n;
@@ -263,15 +245,7 @@ impl Requotas for Segments {
         }
         let segment_ns = window_ns.div_ceil(self.count);
         let mut config = self.config.lock();
-        let scale = config.quota.scale();
-        if quota.scale() != scale {
-            return Err(QuotaError::out_of_range(
-                "units per token",
-                quota.scale(),
-                scale,
-                scale,
-            ));
-        }
+        check_scale(&quota, &config.quota)?;
         let word = self.freeze();
         let mut new = word.next_epoch();
         // Read after the word, so that they are not older than the decisions in it.
@@ -291,7 +265,6 @@ impl Requotas for Segments {
         }
         self.since_ns.store(since_ns, Ordering::Release);
         self.limit.store(limit, Ordering::Release);
-        self.token.store(quota.scale(), Ordering::Release);
         config.quota = quota;
         // Release: pairs with the Acquire loads that then find the parameters stored.
         self.word.store(new.0, Ordering::Release);
@@ -316,7 +289,7 @@ impl Segments {
         let segments = Self {
             word: AtomicU128::new(Tally::NONE.0),
             limit: AtomicU64::new(limit),
-            token: AtomicU64::new(quota.scale()),
+            token: quota.scale(),
             segment_ns: AtomicU64::new(window_ns.div_ceil(count)),
             since_ns: AtomicU64::new(0),
             // The place before the first.
@@ -362,169 +335,37 @@ impl Segments {
         self.ring.bytes() + self.config.lock().past.bytes()
     }
 
-    #[inline(always)]
-    fn take_some(&self, now_ns: u64, units: impl Fn() -> u64) -> Result<(), Denied> {
-        self.take_by(|now_ns| self.view(now_ns), now_ns, units)
-    }
-
-    /// The decision: one clock reading, which the caller has taken, and one compare-and-swap, or two where
-    /// a segment is closed.
-    #[inline(always)]
-    fn take_by(
-        &self,
-        view_at: impl Fn(u64) -> View,
-        now_ns: u64,
-        units: impl Fn() -> u64,
-    ) -> Result<(), Denied> {
-        loop {
-            let view = view_at(now_ns);
-            if self.is_before_change(now_ns) {
-                return self.take_before(view_at, now_ns, units);
-            }
-            let n = units();
-            // Whatever was before the window bounds what is in it; so usually nothing has to be looked for.
-            let hint = self.left.load(Ordering::Relaxed);
-            let left = self.tally(hint);
-            if left.is_before(view.first) {
-                if view.fits(n, left) {
-                    if self.append(&view, n) {
-                        return Ok(());
-                    }
-                    continue;
-                }
-                // It is the last that was before, and the next leaves room enough.
-                let next = self.tally_or_word(&view, hint.wrapping_add(1));
-                if !next.is_before(view.first) && view.fits(n, next) && self.stands(&view) {
-                    return Err(view.denied_until(view.leaves_ns(next), now_ns));
-                }
-            }
-            if let Some(told) = self.take_slowly(&view, now_ns, n) {
-                return told;
-            }
-        }
-    }
-
     /// Whether it is a time before the last change. The caller has seen the word.
     #[inline(always)]
     fn is_before_change(&self, now_ns: u64) -> bool {
         now_ns < self.since_ns.load(Ordering::Acquire)
     }
 
-    /// The decision at a time before the last change.
-    #[cold]
-    #[inline(never)]
-    fn take_before(
-        &self,
-        view_at: impl Fn(u64) -> View,
-        now_ns: u64,
-        units: impl Fn() -> u64,
-    ) -> Result<(), Denied> {
-        let past = &mut self.config.lock().past;
-        loop {
-            // While the lock is held, nothing else changes than what decisions do.
-            let view = view_at(past.until_ns());
-            let n = units();
-            let told = match self.foretell_before(&view, past, now_ns, n) {
-                Ok(()) if self.append(&view, n) => {
-                    past.take(now_ns, n);
-                    return Ok(());
-                }
-                told => told,
-            };
-            if told.is_err() && self.stands(&view) {
-                return told;
-            }
-        }
-    }
-
     /// What both quotas say to `n` units at `now_ns`, before the last change. `view` is at the change.
     fn foretell_before(&self, view: &View, past: &Past, now_ns: u64, n: u64) -> Result<(), Denied> {
-        if n > view.limit {
-            return Err(Denied::never(n, view.limit));
+        if n > view.window.limit {
+            return Err(Denied::never(n, view.window.limit));
         }
-        match self.judge(view, n) {
+        match self.history(view).judge(n) {
             Ok(_) => past_admits(past, now_ns, n),
-            Err(enough_ns) => Err(view.denied_until(enough_ns, now_ns)),
+            Err(enough_ns) => Err(denied_until(enough_ns, now_ns)),
         }
     }
 
-    /// `None` if the word changed meanwhile.
-    #[inline(never)]
-    fn take_slowly(&self, view: &View, now_ns: u64, n: u64) -> Option<Result<(), Denied>> {
-        if n > view.limit {
-            return self
-                .stands(view)
-                .then_some(Err(Denied::never(n, view.limit)));
-        }
-        match self.judge(view, n) {
-            Ok(left) => {
-                let appended = self.append(view, n);
-                if appended {
-                    self.left.store(left, Ordering::Relaxed);
-                }
-                appended.then_some(Ok(()))
-            }
-            Err(enough_ns) => {
-                let denied = view.denied_until(enough_ns, now_ns);
-                self.stands(view).then_some(Err(denied))
-            }
-        }
-    }
-
-    /// The place of the last tally that is before the window, if `n` more units, at most the limit, fit into that;
-    /// otherwise when enough has left it.
-    fn judge(&self, view: &View, n: u64) -> Result<u64, u128> {
-        let (place, left) = self.last_left(view);
-        if !left.is_before(view.first) {
-            // The ring does not reach back to what is dated so long ago.
-            let enough_ns = self.enough_left_ns(view, n, place);
-            return Err(enough_ns.max(view.leaves_ns(left)));
-        }
-        if view.fits(n, left) {
-            Ok(place)
-        } else {
-            Err(self.enough_left_ns(view, n, place))
-        }
-    }
-
-    fn look_by(
-        &self,
-        view_at: impl Fn(u64) -> View,
-        at_ns: u64,
-        ahead: u128,
-        n: u64,
-    ) -> Result<(), Denied> {
+    fn look_by(&self, date_ns: Option<u64>, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
         if n == 0 {
             return Ok(());
         }
         loop {
-            let view = view_at(at_ns);
+            let view = self.view(at_ns).perhaps_dated(date_ns);
             if self.is_before_change(at_ns) {
-                return self.look_before(view_at, at_ns, ahead, n);
+                return self.look_before(date_ns, at_ns, ahead, n);
             }
-            let told = self.look_in(&view, (at_ns, at_ns), ahead, n);
+            let told = self.look_seen(&view, (at_ns, at_ns), ahead, n);
             if self.stands(&view) {
                 return told;
             }
         }
-    }
-
-    /// By a `view` at `from_ns`, for somebody at `now_ns`.
-    fn look_in(
-        &self,
-        view: &View,
-        (from_ns, now_ns): (u64, u64),
-        ahead: u128,
-        n: u64,
-    ) -> Result<(), Denied> {
-        if n > view.limit {
-            return Err(Denied::never(n, view.limit));
-        }
-        let before = ahead.saturating_add(u128::from(n - 1));
-        let limit = u128::from(view.limit);
-        // At most the limit.
-        let judged = self.judge(view, (before % limit) as u64 + 1);
-        view.denied_after(judged.err(), before / limit, (from_ns, now_ns))
     }
 
     /// [`look_by`](Self::look_by) at a time before the last change; by the quota before that, as if nobody were ahead.
@@ -532,16 +373,16 @@ impl Segments {
     #[inline(never)]
     fn look_before(
         &self,
-        view_at: impl Fn(u64) -> View,
+        date_ns: Option<u64>,
         at_ns: u64,
         ahead: u128,
         n: u64,
     ) -> Result<(), Denied> {
         let past = &self.config.lock().past;
         loop {
-            let view = view_at(past.until_ns());
+            let view = self.view_at_change(past, date_ns);
             let told = self
-                .look_in(&view, (past.until_ns(), at_ns), ahead, n)
+                .look_seen(&view, (past.until_ns(), at_ns), ahead, n)
                 .and_then(|()| past_admits(past, at_ns, n));
             if self.stands(&view) {
                 return told;
@@ -555,26 +396,22 @@ impl Segments {
         let past = &mut self.config.lock().past;
         loop {
             let view = self.view(past.until_ns());
-            let (_, left) = self.last_left(&view);
-            let n = n.min(view.available(left)).min(past.left(now_ns));
-            if n == 0 {
-                if self.stands(&view) {
-                    return 0;
+            if let Some(taken) = self.take_most_seen(&view, n.min(past.left(now_ns))) {
+                if taken > 0 {
+                    past.take(now_ns, taken);
                 }
-            } else if self.append(&view, n) {
-                past.take(now_ns, n);
-                return n;
+                return taken;
             }
         }
     }
 
     /// The limit, what is available, and for how long the window will not be empty, in nanoseconds.
-    fn seen(&self, now_ns: u64) -> (u64, u64, u128) {
+    fn seen_at(&self, now_ns: u64) -> (u64, u64, u128) {
         loop {
             let view = self.view(now_ns);
             if self.is_before_change(now_ns) {
                 let past = &self.config.lock().past;
-                let (limit, available, empty_ns) = self.seen(past.until_ns());
+                let (limit, available, empty_ns) = self.seen_at(past.until_ns());
                 let full_at_ns = past.admits_at_ns(now_ns, limit);
                 let empty_ns = match empty_ns {
                     0 => u128::from(full_at_ns - now_ns),
@@ -582,15 +419,9 @@ impl Segments {
                 };
                 return (limit, available.min(past.left(now_ns)), empty_ns);
             }
-            let (place, left) = self.last_left(&view);
-            let empty_ns = match view.word.units_since(left) {
-                0 => 0,
-                _ => self
-                    .enough_left_ns(&view, view.limit, place)
-                    .saturating_sub(u128::from(now_ns)),
-            };
+            let (available, empty_ns) = self.seen(&view, now_ns);
             if self.stands(&view) {
-                return (view.limit, view.available(left), empty_ns);
+                return (view.window.limit, available, empty_ns);
             }
         }
     }
@@ -599,7 +430,7 @@ impl Segments {
     fn sums(&self, word: Tally) -> impl Iterator<Item = Sum> {
         let at = move |back: u64| match back {
             0 => word,
-            _ => self.tally(word.place().wrapping_sub(back)),
+            _ => self.sum(word.place().wrapping_sub(back)),
         };
         (0..self.ring.len() - 1)
             .map(move |back| (at(back), at(back + 1)))
@@ -659,8 +490,8 @@ impl Segments {
             true => tally.is_origin(),
             false => (u128::from(tally.segment()) + 1) * old_ns <= first_ns,
         };
-        let closed = (1..self.ring.len()).map(|back| self.tally(word.place().wrapping_sub(back)));
-        let last = self.tally(word.place().wrapping_sub(1));
+        let closed = (1..self.ring.len()).map(|back| self.sum(word.place().wrapping_sub(back)));
+        let last = self.sum(word.place().wrapping_sub(1));
         let is_unused = last.is_origin() && word.units_since(last) == 0;
         match has_left(word) {
             true if is_unused => (0, Before::Nothing),
@@ -694,19 +525,18 @@ impl Segments {
                 false => newest.max(now_ns / segment_ns),
             };
             return View {
-                word,
-                limit,
-                segment_ns,
-                count: self.count,
-                segment,
-                first: segment.saturating_sub(self.count),
+                newest: word,
+                window: Window::new(limit, segment_ns, self.count, segment),
+                key: (),
             };
         }
     }
 
-    /// Whether the state is still what `view` saw.
-    fn stands(&self, view: &View) -> bool {
-        self.word.load(Ordering::Acquire) == view.word.0
+    /// The state at the last change, for an admission that is dated that, if it is dated.
+    fn view_at_change(&self, past: &Past, date_ns: Option<u64>) -> View {
+        let change_ns = past.until_ns();
+        self.view(change_ns)
+            .perhaps_dated(date_ns.map(|_| change_ns))
     }
 
     #[inline(always)]
@@ -718,19 +548,10 @@ impl Segments {
                 .is_ok()
     }
 
-    /// Adds `n` units, if the state is still what `view` saw.
-    #[inline(always)]
-    fn append(&self, view: &View, n: u64) -> bool {
-        if view.segment == view.word.segment() {
-            return self.swap(view.word, view.word.plus(n));
-        }
-        self.close(view.word) && self.swap(view.word, view.word.in_segment(view.segment).plus(n))
-    }
-
     /// Puts `word` at its place in the ring, if it still is the word.
     fn close(&self, word: Tally) -> bool {
         loop {
-            let there = self.tally(word.place());
+            let there = self.sum(word.place());
             if there == word {
                 return true;
             }
@@ -741,46 +562,6 @@ impl Segments {
                 return true;
             }
         }
-    }
-
-    /// The last tally that is before the window, and its place.
-    fn last_left(&self, view: &View) -> (u64, Tally) {
-        let newest = view.word.place();
-        if view.word.segment() < view.first {
-            return (newest, view.word);
-        }
-        // The ring has room for all that can be in the window, so that its oldest is not.
-        let oldest = newest.wrapping_sub(self.ring.len() - 1);
-        let has_left = |after: u64| self.tally(oldest.wrapping_add(after)).is_before(view.first);
-        let place = oldest.wrapping_add(last_that(0, self.ring.len() - 1, has_left));
-        (place, self.tally(place))
-    }
-
-    /// When enough has left the window that `n` more units, at most the limit, fit into it. `left` is the place of
-    /// the last that has.
-    fn enough_left_ns(&self, view: &View, n: u64, left: u64) -> u128 {
-        let room = view.limit.saturating_sub(n);
-        let too_much = |after: u64| {
-            let tally = self.tally(left.wrapping_add(after));
-            view.word.units_since(tally) > room
-        };
-        let end = view.word.place().wrapping_sub(left) & (self.ring.len() - 1);
-        let last = last_that(0, end, too_much) + 1;
-        view.leaves_ns(self.tally_or_word(view, left.wrapping_add(last)))
-    }
-
-    /// What will be at `place` when the word is closed.
-    #[inline(always)]
-    fn tally_or_word(&self, view: &View, place: u64) -> Tally {
-        match (place ^ view.word.place()) & (self.ring.len() - 1) {
-            0 => view.word,
-            _ => self.tally(place),
-        }
-    }
-
-    #[inline(always)]
-    fn tally(&self, place: u64) -> Tally {
-        Tally(self.ring.load(place))
     }
 
     /// Until the change that is under way has ended.
@@ -798,56 +579,78 @@ fn past_admits(past: &Past, now_ns: u64, n: u64) -> Result<(), Denied> {
     }
 }
 
-impl View {
-    /// Whether `n` more units than there are since `left` are within the limit.
+impl Sums for Segments {
+    type Sum = Tally;
+    type Key = ();
+
     #[inline(always)]
-    fn fits(&self, n: u64, left: Tally) -> bool {
-        let used = self.word.units_since(left);
-        n <= self.limit && used <= self.limit - n
+    fn ring(&self) -> &Ring {
+        &self.ring
     }
 
-    /// The instant at which `tally`'s segment counts no more.
-    fn leaves_ns(&self, tally: Tally) -> u128 {
-        (u128::from(tally.segment()) + u128::from(self.count) + 1) * u128::from(self.segment_ns)
+    #[inline(always)]
+    fn sum(&self, place: u64) -> Tally {
+        Tally(self.ring.load(place))
     }
 
-    /// The same for an admission that is dated `at_ns`, perhaps in a segment before that of limiter time, in which it
-    /// is recorded: all counts that does so at its date or was admitted since, so that no window holds more than
-    /// the limit by the dates that are told either.
-    fn dated(mut self, at_ns: u64) -> Self {
-        self.first = (at_ns / self.segment_ns).saturating_sub(self.count);
-        self
-    }
-
-    /// The refusal at `now_ns` of what fits at `enough_ns` (none: at `from_ns`), or as many rounds of all that counts later.
-    fn denied_after(
-        &self,
-        enough_ns: Option<u128>,
-        rounds: u128,
-        (from_ns, now_ns): (u64, u64),
-    ) -> Result<(), Denied> {
-        let enough_ns = match (enough_ns, rounds) {
-            (None, 0) => return Ok(()),
-            (Some(enough_ns), 0) => return Err(self.denied_until(enough_ns, now_ns)),
-            (enough_ns, _) => enough_ns.unwrap_or_else(|| from_ns.into()),
-        };
-        let segment_ns = u128::from(self.segment_ns);
-        let segments = rounds.saturating_mul(u128::from(self.count) + 1);
-        let segment = (enough_ns / segment_ns).saturating_add(segments);
-        match segment.saturating_mul(segment_ns) {
-            enough_ns if enough_ns <= u128::from(u64::MAX) => {
-                Err(self.denied_until(enough_ns, now_ns))
-            }
-            _ => Err(Denied::too_late()),
+    /// What will be at `place` when the word is closed.
+    #[inline(always)]
+    fn sum_seen(&self, view: &View, place: u64) -> Tally {
+        match (place ^ view.newest.place()) & (self.ring.len() - 1) {
+            0 => view.newest,
+            _ => self.sum(place),
         }
     }
 
-    /// What counts does so until after limiter time, which is not before `now_ns`.
-    fn denied_until(&self, enough_ns: u128, now_ns: u64) -> Denied {
-        Denied::later(enough_ns.saturating_sub(u128::from(now_ns)), 1)
+    /// The ring has room for all that can be in the window, so that its oldest is not.
+    fn range(&self, view: &View) -> (u64, u64) {
+        let after = self.ring.len() - 1;
+        (view.newest.place().wrapping_sub(after), after)
     }
 
-    fn available(&self, left: Tally) -> u64 {
-        self.limit.saturating_sub(self.word.units_since(left))
+    #[inline(always)]
+    fn left(&self) -> &AtomicU64 {
+        &self.left
+    }
+
+    #[inline(always)]
+    fn stands(&self, view: &View) -> bool {
+        self.word.load(Ordering::Acquire) == view.newest.0
+    }
+
+    #[inline(always)]
+    fn plain_view(&self, date_ns: Option<u64>, now_ns: u64) -> Option<View> {
+        let view = self.view(now_ns).perhaps_dated(date_ns);
+        (!self.is_before_change(now_ns)).then_some(view)
+    }
+
+    /// At a time before the last change.
+    #[cold]
+    #[inline(never)]
+    fn take_otherwise(
+        &self,
+        date_ns: Option<u64>,
+        now_ns: u64,
+        n: u64,
+    ) -> Option<Result<(), Denied>> {
+        let past = &mut self.config.lock().past;
+        // While the lock is held, nothing else changes than what decisions do.
+        let view = self.view_at_change(past, date_ns);
+        match self.foretell_before(&view, past, now_ns, n) {
+            Ok(()) => self.append(&view, n).then(|| {
+                past.take(now_ns, n);
+                Ok(())
+            }),
+            denied => self.stands(&view).then_some(denied),
+        }
+    }
+
+    #[inline(always)]
+    fn append(&self, view: &View, n: u64) -> bool {
+        let (word, segment) = (view.newest, view.window.segment);
+        if segment == word.segment() {
+            return self.swap(word, word.plus(n));
+        }
+        self.close(word) && self.swap(word, word.in_segment(segment).plus(n))
     }
 }

@@ -57,19 +57,21 @@
 //! |---|---|---|---|
 //! | free slot of `ring` | everyone | decisions (CAS); changes (CAS to frozen, store to thaw) | its contents |
 //! | other slots | everyone | changes | the free slot, frozen |
-//! | `limit`, `token`, `window_ns`, `past` | decisions | changes | the free slot, frozen |
+//! | `limit`, `window_ns`, `past` | decisions | changes | the free slot, frozen |
 //! | `newest`, `left` | everyone | everyone | none: hints |
 //! | `config` | changes; those who wait for one | changes | itself |
 
 use super::past::{Before, Past};
 use super::record::Record;
+use crate::algorithm::sliding_window::{Sum as _, Window, last_that};
 use crate::limiter::Snapshot;
 use crate::limiter::engine::{Amount, Capabilities, Engine, Refunds, Requotas, Times};
 use crate::primitive::{AtomicU64, Lock, Ordering};
 use crate::queue::Receipt;
 use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
-use crate::store::ring::{Ring, last_that};
+use crate::store::ring::Ring;
+use crate::store::ring::sums::{self, Sums, check_scale, denied_until};
 use crate::verdict::{Denied, duration_from_nanos};
 
 /// The most slots that a ring has.
@@ -87,7 +89,7 @@ pub struct Log {
     /// Bits of a position that are the slot's index; those above are the lap.
     index_bits: u32,
     limit: AtomicU64,
-    token: AtomicU64,
+    token: u64,
     window_ns: AtomicU64,
     past: Past,
     max_limit: u64,
@@ -110,26 +112,14 @@ struct Config {
     serial: u64,
 }
 
-/// All that a decision depends on, as it was while the free slot held `free`.
+/// What is seen while the free slot holds [`Slot::free`].
+type View = sums::View<Record, Slot>;
+
+/// The free slot: its position, and what is in it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct View {
-    /// The position of the free slot, and what is in it.
+pub(crate) struct Slot {
     end: u64,
     free: Record,
-    newest: Record,
-    pub(super) limit: u64,
-    window_ns: u64,
-    /// Limiter time.
-    time_ns: u64,
-    /// Admissions before this have left the window.
-    first_ns: u64,
-}
-
-/// The last record that has left the window.
-enum Left {
-    Found(u64, Record),
-    /// It is forgotten; the position of the oldest record that is known.
-    Forgotten(u64),
 }
 
 impl Engine for Log {
@@ -137,7 +127,7 @@ impl Engine for Log {
 
     /// How many units one token is.
     fn token(&self) -> u64 {
-        self.token.load(Ordering::Acquire)
+        self.token
     }
 
     fn limit(&self) -> u64 {
@@ -146,37 +136,28 @@ impl Engine for Log {
 
     #[inline(always)]
     fn decide(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied> {
-        let token = || self.token.load(Ordering::Acquire);
-        self.take_some(now_ns, || amount.units(token))
+        self.take_by(None, now_ns, amount.units(|| self.token))
     }
 
     /// Takes what there is, up to `n` units.
     fn take_most(&self, now_ns: u64, n: u64) -> u64 {
         loop {
             let view = self.view(now_ns);
-            let left = self.last_left(&view);
-            let n = n
-                .min(view.available(&left))
-                .min(self.available_before(&view));
-            if n == 0 {
-                if self.stands(&view) {
-                    return 0;
-                }
-            } else if self.is_before_change(&view) {
-                if self.append_before(&view, None, now_ns, n) {
-                    return n;
-                }
-            } else if self.append(&view, n) {
-                if let Left::Found(position, _) = left {
-                    self.hints.left.store(position, Ordering::Relaxed);
-                }
-                return n;
+            let taken = match self.is_before_change(&view) {
+                false => self.take_most_seen(&view, n),
+                true => match n.min(self.available(&view)) {
+                    0 => self.stands(&view).then_some(0),
+                    n => self.append_before(&view, None, now_ns, n).then_some(n),
+                },
+            };
+            if let Some(taken) = taken {
+                return taken;
             }
         }
     }
 
     fn snapshot(&self, now_ns: u64) -> Snapshot {
-        let (limit, remaining, empty_ns) = self.seen(now_ns);
+        let (limit, remaining, empty_ns) = self.seen_at(now_ns);
         Snapshot {
             limit,
             remaining,
@@ -193,12 +174,10 @@ impl Engine for Log {
         if n == 0 {
             return Ok(());
         }
-        self.take_by(Some(at_ns), at_ns, || n)
+        self.take_by(Some(at_ns), at_ns, n)
     }
 
     /// What [`grant`](Engine::grant) would answer if `ahead` units were taken first, each as soon as it can be.
-    ///
-    /// A unit comes a window, at the least, after the one that is the limit's number of units before it.
     fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
         self.look_by(Some(at_ns), at_ns, ahead, n)
     }
@@ -214,13 +193,13 @@ impl Engine for Log {
         let mut config = self.config.lock();
         let view = self.freeze(0);
         let reach = REACH.min(self.ring.len() - 1);
-        let oldest = self.back(view.end, reach);
-        let is_before = |after: u64| self.record(oldest.wrapping_add(after)).is_before(at_ns);
+        let oldest = self.back(view.key.end, reach);
+        let is_before = |after: u64| self.sum(oldest.wrapping_add(after)).is_before(at_ns);
         let end = if is_before(0) {
             let last = oldest.wrapping_add(last_that(0, reach, is_before));
             self.rewrite(&view, last, at_ns, n)
         } else {
-            view.end
+            view.key.end
         };
         self.thaw(&mut config, &view, end);
     }
@@ -243,12 +222,14 @@ impl Refunds for Log {
         let mut config = self.config.lock();
         let mut view = self.freeze(0);
         // Read after the state, so that it is not older than the decisions in it.
-        view.set_time(view.time_ns.max(times.latest_ns()));
-        let (mut end, mut newest, mut rest) = (view.end, view.newest, n);
-        while newest.is_admission() && !newest.is_before(view.first_ns) {
-            let before = self.record(self.back(end, 2));
+        view.window = self.window_at(view.window.segment.max(times.latest_ns()));
+        let (mut end, mut newest, mut rest) = (view.key.end, view.newest, n);
+        while newest.is_admission() && !newest.is_before(view.window.first) {
+            let before = self.sum(self.back(end, 2));
             // How many units the oldest known record has cannot be told.
-            if self.distance(end, view.end) + SPARE_SLOTS >= self.ring.len() || before.is_blank() {
+            if self.distance(end, view.key.end) + SPARE_SLOTS >= self.ring.len()
+                || before.is_blank()
+            {
                 break;
             }
             let units = newest.units_since(before);
@@ -284,23 +265,15 @@ impl Requotas for Log {
             ));
         }
         let mut config = self.config.lock();
-        let scale = config.quota.scale();
-        if quota.scale() != scale {
-            return Err(QuotaError::out_of_range(
-                "units per token",
-                quota.scale(),
-                scale,
-                scale,
-            ));
-        }
+        check_scale(&quota, &config.quota)?;
         let view = self.freeze(0);
+        let before_ns = self.window_ns.load(Ordering::Acquire);
         self.past
-            .replace(times.now_ns(), view.limit, view.window_ns);
+            .replace(times.now_ns(), view.window.limit, before_ns);
         self.limit.store(limit, Ordering::Release);
-        self.token.store(quota.scale(), Ordering::Release);
         self.window_ns.store(window_ns, Ordering::Release);
         config.quota = quota;
-        self.thaw(&mut config, &view, view.end);
+        self.thaw(&mut config, &view, view.key.end);
         Ok(())
     }
 }
@@ -339,7 +312,7 @@ impl Log {
             index_bits: ring.len().ilog2(),
             ring,
             limit: AtomicU64::new(limit),
-            token: AtomicU64::new(quota.scale()),
+            token: quota.scale(),
             window_ns: AtomicU64::new(window_ns),
             past: Past::none(),
             max_limit,
@@ -360,97 +333,32 @@ impl Log {
         self.ring.bytes()
     }
 
-    #[inline(always)]
-    fn take_some(&self, now_ns: u64, units: impl Fn() -> u64) -> Result<(), Denied> {
-        self.take_by(None, now_ns, units)
-    }
-
-    /// The decision: one clock reading, which the caller has taken, and one compare-and-swap.
-    #[inline(always)]
-    fn take_by(
-        &self,
-        date_ns: Option<u64>,
-        now_ns: u64,
-        units: impl Fn() -> u64,
-    ) -> Result<(), Denied> {
-        loop {
-            let newest = self.hints.newest.load(Ordering::Relaxed);
-            let is_settled = || now_ns >= self.past.since_ns();
-            let Some(view) = self.view_if(newest, now_ns, is_settled) else {
-                match self.take_anywhere(date_ns, now_ns, units()) {
-                    Some(told) => return told,
-                    None => continue,
-                }
-            };
-            let view = view.perhaps_dated(date_ns);
-            let n = units();
-            // Whatever has left bounds what is in the window; so usually nothing has to be looked for.
-            let hint = self.hints.left.load(Ordering::Relaxed);
-            let left = self.record(hint);
-            if left.is_known_before(view.first_ns) {
-                if view.fits(n, left) {
-                    if self.append(&view, n) {
-                        return Ok(());
-                    }
-                    continue;
-                }
-                // It is the last that has left, and the next leaves room enough.
-                let next = self.record(hint.wrapping_add(1));
-                if !next.is_before(view.first_ns) && view.fits(n, next) && self.stands(&view) {
-                    return Err(view.denied_until(view.leaves_ns(next), now_ns));
-                }
-            }
-            if let Some(told) = self.take_slowly(&view, now_ns, n) {
-                return told;
-            }
-        }
-    }
-
     /// Whether it is of a time before the last change, with nothing admitted since. Then the free slot has a blank.
     #[inline(always)]
     fn is_before_change(&self, view: &View) -> bool {
-        view.time_ns < self.past.since_ns()
-    }
-
-    /// The decision at any time, wherever the newest record is. `None` if the state changed meanwhile.
-    #[cold]
-    #[inline(never)]
-    fn take_anywhere(
-        &self,
-        date_ns: Option<u64>,
-        now_ns: u64,
-        n: u64,
-    ) -> Option<Result<(), Denied>> {
-        let view = self.view(now_ns).perhaps_dated(date_ns);
-        if !self.is_before_change(&view) {
-            return self.take_slowly(&view, now_ns, n);
-        }
-        match self.foretell_before(&view, date_ns, now_ns, n) {
-            Ok(()) => self
-                .append_before(&view, date_ns, now_ns, n)
-                .then_some(Ok(())),
-            Err(denied) => self.stands(&view).then_some(Err(denied)),
-        }
+        view.window.segment < self.past.since_ns()
     }
 
     /// Appends an admission of `n` units at a time before the last change, if the state is still what `view` saw. The next free
     /// slot then holds a blank, too.
     fn append_before(&self, view: &View, date_ns: Option<u64>, now_ns: u64, n: u64) -> bool {
         let mut config = self.config.lock();
-        let seen = view.free;
+        let seen = view.key.free;
         let view = self.freeze(now_ns).perhaps_dated(date_ns);
-        if view.free != seen {
-            self.thaw(&mut config, &view, view.end);
+        if view.key.free != seen {
+            self.thaw(&mut config, &view, view.key.end);
             return false;
         }
-        let record = view.newest.followed_by(n, view.time_ns, self.lap(view.end));
-        let next = view.end.wrapping_add(1);
+        let record = view
+            .newest
+            .followed_by(n, view.window.segment, self.lap(view.key.end));
+        let next = view.key.end.wrapping_add(1);
         // Before the record, so that nobody takes that slot for free.
         self.ring.store(next, Record::frozen(self.lap(next)).0);
-        self.ring.store(view.end, record.0);
-        let blank = Record::blank(view.time_ns, config.serial, self.lap(next));
+        self.ring.store(view.key.end, record.0);
+        let blank = Record::blank(view.window.segment, config.serial, self.lap(next));
         config.serial += 1;
-        self.hints.newest.store(view.end, Ordering::Relaxed);
+        self.hints.newest.store(view.key.end, Ordering::Relaxed);
         self.ring.store(next, blank.0);
         true
     }
@@ -463,14 +371,14 @@ impl Log {
         now_ns: u64,
         n: u64,
     ) -> Result<(), Denied> {
-        if n > view.limit {
-            return Err(Denied::never(n, view.limit));
+        if n > view.window.limit {
+            return Err(Denied::never(n, view.window.limit));
         }
         let before_ns = self.admits_before_ns(view, date_ns, n);
-        match self.judge(view, n) {
-            Ok(_) if before_ns <= u128::from(view.time_ns) => Ok(()),
-            Ok(_) => Err(view.denied_until(before_ns, now_ns)),
-            Err(enough_ns) => Err(view.denied_until(enough_ns.max(before_ns), now_ns)),
+        match self.history(view).judge(n) {
+            Ok(_) if before_ns <= u128::from(view.window.segment) => Ok(()),
+            Ok(_) => Err(denied_until(before_ns, now_ns)),
+            Err(enough_ns) => Err(denied_until(enough_ns.max(before_ns), now_ns)),
         }
     }
 
@@ -479,47 +387,14 @@ impl Log {
     fn admits_before_ns(&self, view: &View, date_ns: Option<u64>, n: u64) -> u128 {
         let before = self.past.before();
         let at = view.before_change(&before, date_ns);
-        let enough_ns = match n > at.limit {
+        let enough_ns = match n > at.window.limit {
             true => u128::MAX,
-            false => match self.judge(&at, n) {
-                Ok(_) => at.time_ns.into(),
+            false => match self.history(&at).judge(n) {
+                Ok(_) => at.window.segment.into(),
                 Err(enough_ns) => enough_ns,
             },
         };
         enough_ns.min(before.since_ns.into())
-    }
-
-    /// `None` if the state changed meanwhile.
-    #[inline(never)]
-    fn take_slowly(&self, view: &View, now_ns: u64, n: u64) -> Option<Result<(), Denied>> {
-        if n > view.limit {
-            return self
-                .stands(view)
-                .then_some(Err(Denied::never(n, view.limit)));
-        }
-        match self.judge(view, n) {
-            Ok(left) => {
-                let appended = self.append(view, n);
-                if appended {
-                    self.hints.left.store(left, Ordering::Relaxed);
-                }
-                appended.then_some(Ok(()))
-            }
-            Err(enough_ns) => {
-                let denied = view.denied_until(enough_ns, now_ns);
-                self.stands(view).then_some(Err(denied))
-            }
-        }
-    }
-
-    /// Where the last record is that has left the window, if `n` more units, at most the limit, fit into it; otherwise
-    /// when enough has left it.
-    #[inline(always)]
-    fn judge(&self, view: &View, n: u64) -> Result<u64, u128> {
-        match self.last_left(view) {
-            Left::Found(position, left) if view.fits(n, left) => Ok(position),
-            left => Err(self.enough_left_ns(view, n, &left)),
-        }
     }
 
     fn look_by(&self, date_ns: Option<u64>, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
@@ -528,16 +403,9 @@ impl Log {
         }
         loop {
             let view = self.view(at_ns).perhaps_dated(date_ns);
-            let told = if n > view.limit {
-                Err(Denied::never(n, view.limit))
-            } else if ahead == 0 && self.is_before_change(&view) {
-                self.foretell_before(&view, date_ns, at_ns, n)
-            } else {
-                let before = ahead.saturating_add(u128::from(n - 1));
-                let limit = u128::from(view.limit);
-                // At most the limit.
-                let judged = self.judge(&view, (before % limit) as u64 + 1);
-                view.denied_after(judged.err(), before / limit, at_ns)
+            let told = match ahead == 0 && self.is_before_change(&view) {
+                true => self.foretell_before(&view, date_ns, at_ns, n),
+                false => self.look_seen(&view, (at_ns, at_ns), ahead, n),
             };
             if self.stands(&view) {
                 return told;
@@ -546,51 +414,43 @@ impl Log {
     }
 
     /// The limit, what is available, and for how long the window will not be empty, in nanoseconds.
-    fn seen(&self, now_ns: u64) -> (u64, u64, u128) {
+    fn seen_at(&self, now_ns: u64) -> (u64, u64, u128) {
         loop {
             let view = self.view(now_ns);
-            let available = view.available(&self.last_left(&view));
-            let available = available.min(self.available_before(&view));
-            let mut empty_ns = match view.newest.is_before(view.first_ns) {
-                true => 0,
-                false => view.leaves_ns(view.newest) - u128::from(now_ns),
-            };
+            let limit = view.window.limit;
+            let (mut available, mut empty_ns) = self.seen(&view, now_ns);
             if self.is_before_change(&view) {
-                let before_ns = self.admits_before_ns(&view, None, view.limit);
+                available = self.available(&view);
+                let before_ns = self.admits_before_ns(&view, None, limit);
                 empty_ns = empty_ns.max(before_ns - u128::from(now_ns));
             }
             if self.stands(&view) {
-                return (view.limit, available, empty_ns);
+                return (limit, available, empty_ns);
             }
         }
     }
 
-    /// The most units that the quota before the last change admits, if it is of a time before that.
-    fn available_before(&self, view: &View) -> u64 {
-        if !self.is_before_change(view) {
-            return u64::MAX;
-        }
+    /// The most units that both quotas admit, at a time before the last change.
+    fn available(&self, view: &View) -> u64 {
+        let room = |view: &View| self.history(view).room();
         let before = self.past.before();
-        match view.time_ns < before.known_ns {
+        match view.window.segment < before.known_ns {
             true => 0,
-            false => {
-                let at = view.before_change(&before, None);
-                at.available(&self.last_left(&at))
-            }
+            false => room(view).min(room(&view.before_change(&before, None))),
         }
     }
 
     /// Writes what was admitted after the record at `last` once more, without `n` of the units of `at_ns`. Returns
     /// where it ends.
     fn rewrite(&self, view: &View, last: u64, at_ns: u64, n: u64) -> u64 {
-        let (mut before, mut end, mut rest) = (self.record(last), last.wrapping_add(1), n);
-        let is_known = self.record(end).time_ns() == at_ns && !before.is_blank();
-        if end == view.end || !is_known {
-            return view.end;
+        let (mut before, mut end, mut rest) = (self.sum(last), last.wrapping_add(1), n);
+        let is_known = self.sum(end).time_ns() == at_ns && !before.is_blank();
+        if end == view.key.end || !is_known {
+            return view.key.end;
         }
         let mut written = before;
-        for after in 1..=self.distance(last, self.back(view.end, 1)) {
-            let record = self.record(last.wrapping_add(after));
+        for after in 1..=self.distance(last, self.back(view.key.end, 1)) {
+            let record = self.sum(last.wrapping_add(after));
             let units = record.units_since(before);
             let out = match record.time_ns() == at_ns {
                 true => units.min(rest),
@@ -640,23 +500,14 @@ impl Log {
     fn view_if(&self, newest: u64, now_ns: u64, is_settled: impl Fn() -> bool) -> Option<View> {
         let end = newest.wrapping_add(1);
         // First: all that is read after it is of one state if it is still there at the end.
-        let free = self.record(end);
-        let record = self.record(newest);
+        let free = self.sum(end);
+        let record = self.sum(newest);
         if !free.is_of(self.lap(end).wrapping_sub(1))
             || free.is_frozen()
             || !record.is_of(self.lap(newest))
         {
             return None;
         }
-        let mut view = View {
-            end,
-            free,
-            newest: record,
-            limit: self.limit.load(Ordering::Acquire),
-            window_ns: self.window_ns.load(Ordering::Acquire),
-            time_ns: 0,
-            first_ns: 0,
-        };
         let mut time_ns = now_ns.max(record.time_ns());
         if free.is_blank() {
             if !is_settled() {
@@ -664,81 +515,33 @@ impl Log {
             }
             time_ns = time_ns.max(free.time_ns());
         }
-        view.set_time(time_ns);
-        Some(view)
+        Some(View {
+            newest: record,
+            window: self.window_at(time_ns),
+            key: Slot { end, free },
+        })
     }
 
-    /// Whether the state is still what `view` saw.
-    fn stands(&self, view: &View) -> bool {
-        self.record(view.end) == view.free
-    }
-
-    /// Appends an admission of `n` units, if the state is still what `view` saw.
+    /// The window that ends with `time_ns`, by the current quota.
     #[inline(always)]
-    fn append(&self, view: &View, n: u64) -> bool {
-        let lap = self.lap(view.end);
-        let record = view.newest.followed_by(n, view.time_ns, lap);
-        let appended = self.ring.replace(view.end, view.free.0, record.0);
-        if appended {
-            self.hints.newest.store(view.end, Ordering::Relaxed);
-        }
-        appended
+    fn window_at(&self, time_ns: u64) -> Window {
+        let [limit, window_ns] =
+            [&self.limit, &self.window_ns].map(|of| of.load(Ordering::Acquire));
+        window(limit, window_ns, time_ns)
     }
 
     /// Where the newest record seems to be.
     fn find_newest(&self) -> u64 {
         let near = self.hints.newest.load(Ordering::Relaxed);
         // What is there tells its lap, whichever the hint was of: one of the records that there are.
-        let lap = self.record(near).lap();
+        let lap = self.sum(near).lap();
         let index = near & (self.ring.len() - 1);
         let first = lap << self.index_bits | index;
         let written = |after: u64| {
             let position = first.wrapping_add(after);
-            self.record(position).is_of(self.lap(position))
+            self.sum(position).is_of(self.lap(position))
         };
         first.wrapping_add(last_that(0, self.ring.len(), written))
-    }
-
-    /// The last record that has left the window.
-    #[inline(always)]
-    fn last_left(&self, view: &View) -> Left {
-        let newest = self.back(view.end, 1);
-        if view.newest.is_before(view.first_ns) {
-            return Left::Found(newest, view.newest);
-        }
-        // All but the free slot are searched, the newest record is known not to have left.
-        let oldest = self.back(view.end, self.ring.len() - 1);
-        let end = self.distance(oldest, newest);
-        let has_left = |after: u64| {
-            let record = self.record(oldest.wrapping_add(after));
-            record.is_before(view.first_ns)
-        };
-        let hint = self.hints.left.load(Ordering::Relaxed);
-        let from = match self.distance(oldest, hint) {
-            hint if hint < end && has_left(hint) => hint,
-            _ if has_left(0) => 0,
-            _ => return Left::Forgotten(oldest),
-        };
-        let position = oldest.wrapping_add(last_that(from, end, has_left));
-        match self.record(position) {
-            record if record.is_blank() => Left::Forgotten(position.wrapping_add(1)),
-            record => Left::Found(position, record),
-        }
-    }
-
-    /// When enough has left the window that `n` more units, at most the limit, fit into it.
-    fn enough_left_ns(&self, view: &View, n: u64, left: &Left) -> u128 {
-        let newest = self.back(view.end, 1);
-        let room = view.limit.saturating_sub(n);
-        let too_much_after = |position: u64| view.newest.units_since(self.record(position)) > room;
-        let from = match *left {
-            Left::Found(position, _) => position,
-            Left::Forgotten(oldest) if too_much_after(oldest) => oldest,
-            Left::Forgotten(oldest) => return view.leaves_ns(self.record(oldest)),
-        };
-        let too_much = |after: u64| too_much_after(from.wrapping_add(after));
-        let last = last_that(0, self.distance(from, newest), too_much);
-        view.leaves_ns(self.record(from.wrapping_add(last + 1)))
     }
 
     /// Stops all decisions until [`thaw`](Self::thaw). The caller holds `config`.
@@ -746,8 +549,8 @@ impl Log {
         loop {
             let newest = self.find_newest();
             if let Some(view) = self.view_at(newest, now_ns) {
-                let frozen = Record::frozen(self.lap(view.end));
-                if self.ring.replace(view.end, view.free.0, frozen.0) {
+                let frozen = Record::frozen(self.lap(view.key.end));
+                if self.ring.replace(view.key.end, view.key.free.0, frozen.0) {
                     return view;
                 }
             }
@@ -757,8 +560,8 @@ impl Log {
     /// Takes out the records from `end` on, and lets decisions go on.
     fn thaw(&self, config: &mut Config, view: &View, end: u64) {
         let blank = |position| {
-            let time_ns = match view.free.is_blank() {
-                true => view.free.time_ns().max(view.newest.time_ns()),
+            let time_ns = match view.key.free.is_blank() {
+                true => view.key.free.time_ns().max(view.newest.time_ns()),
                 false => view.newest.time_ns(),
             };
             Record::blank(time_ns, config.serial, self.lap(position))
@@ -766,7 +569,7 @@ impl Log {
         // Frozen before what follows it is blank, and the last of all to be free: as long as one is
         // frozen nobody takes another for free.
         self.ring.store(end, Record::frozen(self.lap(end)).0);
-        for after in 1..=self.distance(end, view.end) {
+        for after in 1..=self.distance(end, view.key.end) {
             let position = end.wrapping_add(after);
             self.ring.store(position, blank(position).0);
         }
@@ -775,11 +578,6 @@ impl Log {
             .store(self.back(end, 1), Ordering::Relaxed);
         self.ring.store(end, blank(end).0);
         config.serial += 1;
-    }
-
-    #[inline(always)]
-    fn record(&self, position: u64) -> Record {
-        Record(self.ring.load(position))
     }
 
     #[inline(always)]
@@ -800,92 +598,92 @@ impl Log {
 }
 
 impl View {
-    #[inline(always)]
-    fn set_time(&mut self, time_ns: u64) {
-        self.time_ns = time_ns;
-        self.set_window(time_ns);
-    }
-
-    /// Lets the window be the one that ends with `last_ns`.
-    #[inline(always)]
-    fn set_window(&mut self, last_ns: u64) {
-        // A window is 1 ns or more, so that this does not overflow.
-        self.first_ns = match last_ns.checked_sub(self.window_ns) {
-            Some(left_ns) => left_ns + 1,
-            None => 0,
-        };
-    }
-
-    /// The same for an admission that is dated `at_ns`, perhaps before limiter time, at which it is recorded: all that
-    /// was admitted since a window before its date counts, so that no window holds more than the limit by the
-    /// dates that are told either.
-    fn dated(mut self, at_ns: u64) -> Self {
-        self.set_window(at_ns);
-        self
-    }
-
-    #[inline(always)]
-    fn perhaps_dated(self, date_ns: Option<u64>) -> Self {
-        match date_ns {
-            None => self,
-            Some(at_ns) => self.dated(at_ns),
-        }
-    }
-
     /// The same by what was `before` the last change; not at a time of which nothing is known.
     fn before_change(&self, before: &Before, date_ns: Option<u64>) -> Self {
-        let mut view = Self {
-            limit: before.limit,
-            window_ns: before.window_ns,
+        let time_ns = self.window.segment.max(before.known_ns);
+        let view = Self {
+            window: window(before.limit, before.window_ns, time_ns),
             ..*self
         };
-        view.set_time(self.time_ns.max(before.known_ns));
         let date_ns = date_ns.filter(|&date_ns| date_ns >= before.known_ns);
         view.perhaps_dated(date_ns)
     }
+}
 
-    /// Whether `n` more units than there are since `left` are within the limit.
+/// In segments of a nanosecond.
+#[inline(always)]
+fn window(limit: u64, window_ns: u64, time_ns: u64) -> Window {
+    // A window is 1 ns or more.
+    Window::new(limit, 1, window_ns - 1, time_ns)
+}
+
+impl Sums for Log {
+    type Sum = Record;
+    type Key = Slot;
+
     #[inline(always)]
-    fn fits(&self, n: u64, left: Record) -> bool {
-        let used = self.newest.units_since(left);
-        n <= self.limit && used <= self.limit - n
+    fn ring(&self) -> &Ring {
+        &self.ring
     }
 
-    fn available(&self, left: &Left) -> u64 {
-        match left {
-            Left::Found(_, left) => self.limit.saturating_sub(self.newest.units_since(*left)),
-            Left::Forgotten(_) => 0,
-        }
+    #[inline(always)]
+    fn sum(&self, position: u64) -> Record {
+        Record(self.ring.load(position))
     }
 
-    /// What is in the window leaves it after limiter time, which is not before `now_ns`.
-    fn denied_until(&self, enough_ns: u128, now_ns: u64) -> Denied {
-        Denied::later(enough_ns.saturating_sub(u128::from(now_ns)), 1)
+    /// All but the free slot.
+    #[inline(always)]
+    fn range(&self, view: &View) -> (u64, u64) {
+        let slots = self.ring.len();
+        (self.back(view.key.end, slots - 1), slots - SPARE_SLOTS)
     }
 
-    /// The refusal at `at_ns` of what fits at `enough_ns` (none: at once), or `windows` windows later.
-    fn denied_after(
+    #[inline(always)]
+    fn left(&self) -> &AtomicU64 {
+        &self.hints.left
+    }
+
+    #[inline(always)]
+    fn stands(&self, view: &View) -> bool {
+        self.sum(view.key.end) == view.key.free
+    }
+
+    #[inline(always)]
+    fn plain_view(&self, date_ns: Option<u64>, now_ns: u64) -> Option<View> {
+        let newest = self.hints.newest.load(Ordering::Relaxed);
+        let is_settled = || now_ns >= self.past.since_ns();
+        let view = self.view_if(newest, now_ns, is_settled)?;
+        Some(view.perhaps_dated(date_ns))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_otherwise(
         &self,
-        enough_ns: Option<u128>,
-        windows: u128,
-        at_ns: u64,
-    ) -> Result<(), Denied> {
-        let enough_ns = match (enough_ns, windows) {
-            (None, 0) => return Ok(()),
-            (Some(enough_ns), 0) => return Err(self.denied_until(enough_ns, at_ns)),
-            (enough_ns, _) => enough_ns.unwrap_or_else(|| at_ns.into()),
-        };
-        let later_ns = windows.saturating_mul(u128::from(self.window_ns));
-        match enough_ns.saturating_add(later_ns) {
-            enough_ns if enough_ns <= u128::from(u64::MAX) => {
-                Err(self.denied_until(enough_ns, at_ns))
-            }
-            _ => Err(Denied::too_late()),
+        date_ns: Option<u64>,
+        now_ns: u64,
+        n: u64,
+    ) -> Option<Result<(), Denied>> {
+        let view = self.view(now_ns).perhaps_dated(date_ns);
+        if !self.is_before_change(&view) {
+            return self.take_slowly(view, now_ns, n);
+        }
+        match self.foretell_before(&view, date_ns, now_ns, n) {
+            Ok(()) => self
+                .append_before(&view, date_ns, now_ns, n)
+                .then_some(Ok(())),
+            denied => self.stands(&view).then_some(denied),
         }
     }
 
-    /// The instant at which `record` is in the window no more.
-    fn leaves_ns(&self, record: Record) -> u128 {
-        u128::from(record.time_ns()) + u128::from(self.window_ns)
+    #[inline(always)]
+    fn append(&self, view: &View, n: u64) -> bool {
+        let Slot { end, free } = view.key;
+        let record = (view.newest).followed_by(n, view.window.segment, self.lap(end));
+        let appended = self.ring.replace(end, free.0, record.0);
+        if appended {
+            self.hints.newest.store(end, Ordering::Relaxed);
+        }
+        appended
     }
 }

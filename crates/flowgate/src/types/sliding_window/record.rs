@@ -1,5 +1,7 @@
 //! What a slot of the ring holds, in 128 bits.
 
+use crate::algorithm::sliding_window::Sum;
+
 /// A slot's contents.
 ///
 /// ```text
@@ -20,7 +22,7 @@
 /// | `BLANK` | something that is forgotten | limiter time when it was | a number never used before |
 /// | `FROZEN` | a change under way | – | – |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Record(pub(super) u128);
+pub(crate) struct Record(pub(super) u128);
 
 const BEFORE: u64 = 0;
 const ADMISSION: u64 = 1;
@@ -89,12 +91,6 @@ impl Record {
         (self.low() >> LAP_SHIFT ^ lap) & Self::LAP == 0
     }
 
-    /// The units admitted after `older` until and with this.
-    #[inline(always)]
-    pub(super) const fn units_since(self, older: Self) -> u64 {
-        (self.low() & UNITS).wrapping_sub(older.low() & UNITS) >> UNITS_SHIFT
-    }
-
     #[inline(always)]
     pub(super) const fn is_frozen(self) -> bool {
         self.low() & KIND == FROZEN
@@ -108,17 +104,28 @@ impl Record {
     pub(super) const fn is_admission(self) -> bool {
         self.low() & KIND == ADMISSION
     }
+}
 
-    /// Whether it is known, and older than `first_ns`.
+impl Sum for Record {
     #[inline(always)]
-    pub(super) const fn is_known_before(self, first_ns: u64) -> bool {
-        let kind = self.low() & KIND;
-        kind == BEFORE || kind == ADMISSION && self.time_ns() < first_ns
+    fn segment(self) -> u64 {
+        self.time_ns()
     }
 
-    /// Whether it is older than `first_ns`, or forgotten, as only the oldest are.
     #[inline(always)]
-    pub(super) const fn is_before(self, first_ns: u64) -> bool {
+    fn units_since(self, older: Self) -> u64 {
+        (self.low() & UNITS).wrapping_sub(older.low() & UNITS) >> UNITS_SHIFT
+    }
+
+    /// Forgotten are only the oldest.
+    #[inline(always)]
+    fn is_before(self, first_ns: u64) -> bool {
         !self.is_admission() || self.time_ns() < first_ns
+    }
+
+    #[inline(always)]
+    fn is_known_before(self, first_ns: u64) -> bool {
+        let kind = self.low() & KIND;
+        kind == BEFORE || kind == ADMISSION && self.time_ns() < first_ns
     }
 }

@@ -1,5 +1,6 @@
 //! The step, the bits and the cells of two buckets, against the exact buckets of both quotas.
 
+use super::super::super::entry::TICK_BITS;
 use super::*;
 use alloc::format;
 use alloc::string::ToString;

@@ -1,0 +1,205 @@
+//! The sliding window, exact or in segments: at most the limit in any window.
+//!
+//! Source: folklore. The exact form is usually a log of times, and the form in segments a ring of counters.
+//!
+//! Time is cut into segments. What was admitted in a segment counts in it and in as many segments after it as a window has:
+//!
+//! ```text
+//!  segment      20       22       23       27       28      now in segment 28, 5 segments
+//!  units       110      113      119      120      124      per window: 23 to 28 count
+//!                        ▲ the last that has left
+//!                        └── 124 − 113 = 11 units in the window
+//! ```
+//!
+//! Segments of a nanosecond are the exact window: what was admitted at a time counts until a window after it.
+//!
+//! The state is a history of [sums](Sum). Each has how many units there had been, until and with its segment. So the units of
+//! any run of segments are the difference of two sums, and to find out what counts is a search.
+
+/// How many units there had been, until and with a segment.
+pub(crate) trait Sum: Copy {
+    fn segment(self) -> u64;
+
+    /// The units after `older` until and with this.
+    fn units_since(self, older: Self) -> u64;
+
+    /// Whether its segment is before `first`, or it stands for all that was before what is known.
+    fn is_before(self, first: u64) -> bool;
+
+    /// The same, if its units are known.
+    #[inline(always)]
+    fn is_known_before(self, first: u64) -> bool {
+        self.is_before(first)
+    }
+}
+
+/// What counts for a decision, and how much may.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    pub(crate) limit: u64,
+    segment_ns: u64,
+    /// How many segments count beside that of the time.
+    segments: u64,
+    /// The segment of the time: in segments of a nanosecond, the time.
+    pub(crate) segment: u64,
+    /// The first segment that counts.
+    pub(crate) first: u64,
+}
+
+impl Window {
+    #[inline(always)]
+    pub(crate) fn new(limit: u64, segment_ns: u64, segments: u64, segment: u64) -> Self {
+        Self {
+            limit,
+            segment_ns,
+            segments,
+            segment,
+            first: segment.saturating_sub(segments),
+        }
+    }
+
+    /// The same for an admission that is dated `at_ns`, perhaps before the time, at which it is recorded: all counts that does
+    /// so at its date or was admitted since, so that no window holds more than the limit by the dates that are told either.
+    #[inline(always)]
+    pub(crate) fn dated(self, at_ns: u64) -> Self {
+        Self {
+            first: (at_ns / self.segment_ns).saturating_sub(self.segments),
+            ..self
+        }
+    }
+
+    /// Whether `n` units fit beside `used`.
+    #[inline(always)]
+    pub(crate) fn fits(&self, n: u64, used: u64) -> bool {
+        n <= self.limit && used <= self.limit - n
+    }
+
+    /// The instant at which `sum` counts no more.
+    #[inline(always)]
+    pub(crate) fn leaves_ns(&self, sum: impl Sum) -> u128 {
+        (u128::from(sum.segment()) + u128::from(self.segments) + 1) * u128::from(self.segment_ns)
+    }
+
+    /// When `rounds` times as many segments as a window has, and one, have passed since `enough_ns`.
+    pub(crate) fn rounds_after_ns(&self, enough_ns: u128, rounds: u128) -> u128 {
+        let segment_ns = u128::from(self.segment_ns);
+        let segments = rounds.saturating_mul(u128::from(self.segments) + 1);
+        let segment = (enough_ns / segment_ns).saturating_add(segments);
+        segment.saturating_mul(segment_ns)
+    }
+}
+
+/// The sums that are known, in order, and the window that is asked about.
+pub(crate) struct History<'a, S, F> {
+    pub(crate) window: &'a Window,
+    /// Returns the oldest sum at 0, and the newest one at `end`.
+    pub(crate) at: F,
+    pub(crate) newest: S,
+    pub(crate) end: u64,
+    /// Where the last sum that has left the window may be.
+    pub(crate) hint: u64,
+}
+
+impl<S: Sum, F: Fn(u64) -> S> History<'_, S, F> {
+    /// Where a sum is that has left the window and shows that `n` units, at most the limit, fit into it: usually the one after
+    /// the hint; otherwise when enough has left the window.
+    #[inline(always)]
+    pub(crate) fn judge(&self, n: u64) -> Result<u64, u128> {
+        let room = self.window.limit.saturating_sub(n);
+        let is_enough = |sum: S| self.newest.units_since(sum) <= room;
+        let too_much_after = |at: u64| !is_enough((self.at)(at));
+        let next = (self.at)(self.hint + 1);
+        if next.is_known_before(self.window.first) && is_enough(next) {
+            return Ok(self.hint + 1);
+        }
+        let from = match self.last_left() {
+            Ok((at, left)) if is_enough(left) => return Ok(at),
+            Ok((at, _)) => at,
+            Err(oldest) if too_much_after(oldest) => oldest,
+            Err(oldest) => return Err(self.window.leaves_ns((self.at)(oldest))),
+        };
+        let last = last_that(from, self.end, too_much_after);
+        Err(self.window.leaves_ns((self.at)(last + 1)))
+    }
+
+    /// How many units fit.
+    pub(crate) fn room(&self) -> u64 {
+        self.last_left().map_or(0, |(_, left)| {
+            let used = self.newest.units_since(left);
+            self.window.limit.saturating_sub(used)
+        })
+    }
+
+    /// The last sum that has left the window, and where it is; if that is forgotten, where the oldest is that is known.
+    #[inline(always)]
+    fn last_left(&self) -> Result<(u64, S), u64> {
+        let first = self.window.first;
+        if self.newest.is_before(first) {
+            return Ok((self.end, self.newest));
+        }
+        let has_left = |at: u64| (self.at)(at).is_before(first);
+        let from = match self.hint {
+            hint if hint < self.end && has_left(hint) => hint,
+            _ if has_left(0) => 0,
+            _ => return Err(0),
+        };
+        let at = last_that(from, self.end, has_left);
+        match (self.at)(at) {
+            left if left.is_known_before(first) => Ok((at, left)),
+            _ => Err(at + 1),
+        }
+    }
+}
+
+/// The last number before `end` for which `holds`, which is so for `from` and all up to one that is to be
+/// found, and for none after it.
+///
+/// Looks close to `from` first, and in at most 2 · log₂(`end` − `from`) places; if others
+/// change the answers meanwhile it still ends, with some number from `from` to before `end`.
+#[inline(always)]
+pub(crate) fn last_that(from: u64, end: u64, holds: impl Fn(u64) -> bool) -> u64 {
+    let (mut last, mut step) = (from, 1);
+    let mut end = loop {
+        let next = last + step;
+        if next >= end {
+            break end;
+        }
+        if !holds(next) {
+            break next;
+        }
+        last = next;
+        step *= 2;
+    };
+    while last + 1 < end {
+        let middle = last + (end - last) / 2;
+        if holds(middle) {
+            last = middle;
+        } else {
+            end = middle;
+        }
+    }
+    last
+}
+
+#[cfg(all(test, not(flowgate_loom)))]
+mod tests {
+    use super::last_that;
+
+    #[test]
+    fn a_search_finds_every_place_in_few_looks() {
+        for end in 1..70 {
+            for from in 0..end {
+                for last in from..end {
+                    let looks = core::cell::Cell::new(0);
+                    let holds = |at: u64| {
+                        assert!((from..end).contains(&at));
+                        looks.set(looks.get() + 1);
+                        at <= last
+                    };
+                    assert_eq!(last_that(from, end, holds), last);
+                    assert!(looks.get() <= 2 * (end - from).ilog2() + 2, "{looks:?}");
+                }
+            }
+        }
+    }
+}
