@@ -92,6 +92,7 @@ impl Live {
     }
 
     /// Whether `request` is exempt by what `flags` were set for.
+    #[cold]
     pub(crate) fn exempts(&self, flags: Flags, request: &RequestHead<'_>) -> bool {
         flags.is_off() || self.exemptions().apply_to(request)
     }
@@ -210,6 +211,7 @@ impl Exemptions {
         self
     }
 
+    #[inline]
     pub(crate) fn apply_to(&self, request: &RequestHead<'_>) -> bool {
         self.0.iter().any(|some| some.applies_to(request))
     }

@@ -69,7 +69,8 @@ impl<'a> Reason<'a> {
     /// A line of text.
     pub(crate) fn text_response(&self) -> Response<Bytes> {
         let text = Bytes::from(format!("{self}\n"));
-        self.with_body("text/plain; charset=utf-8", text)
+        let plain = const { HeaderValue::from_static("text/plain; charset=utf-8") };
+        self.with_body(plain, text)
     }
 
     pub(crate) fn problem_details(&self) -> Response<Bytes> {
@@ -92,13 +93,13 @@ impl<'a> Reason<'a> {
             text.push_str("\"]");
         }
         text.push('}');
-        self.with_body("application/problem+json", text.into())
+        let json = const { HeaderValue::from_static("application/problem+json") };
+        self.with_body(json, text.into())
     }
 
-    fn with_body(&self, content_type: &'static str, body: Bytes) -> Response<Bytes> {
+    fn with_body(&self, content_type: HeaderValue, body: Bytes) -> Response<Bytes> {
         let mut response = Response::new(body);
         *response.status_mut() = self.status();
-        let content_type = HeaderValue::from_static(content_type);
         response.headers_mut().insert(CONTENT_TYPE, content_type);
         response
     }
@@ -159,7 +160,9 @@ impl<'a> Reason<'a> {
             parts.headers.remove(of_body);
         }
         for (name, value) in grpc.headers() {
-            parts.headers.entry(name).or_insert_with(|| value.clone());
+            if !parts.headers.contains_key(name) {
+                parts.headers.insert(name, value.clone());
+            }
         }
         Response::from_parts(parts, Bytes::new())
     }

@@ -11,6 +11,9 @@
 //! | two of them, `(a, b)` | both keys | either |
 //!
 //! What happens to a request whose key is missing: [`Missing`](crate::Missing).
+//!
+//! A table that keeps its keys is asked for `exact::<str>()` where the key is a `String`, and for
+//! `exact::<AddressKey>()` where it is an address: [`LimitLayer::keyed`](crate::LimitLayer::keyed) has an example.
 
 mod address;
 mod forwarded;
