@@ -35,6 +35,17 @@ pub struct Counts {
     pub refused: u64,
     /// Those of them that had no key.
     pub without_key: u64,
+    /// Requests whose key or quota the server could not provide, so that no client could have avoided it; rejected with
+    /// 500, unless [`Missing`](crate::Missing) or a dry run says otherwise. Anything but 0 is a mistake in how the
+    /// server is set up:
+    ///
+    /// - The server does not provide its peer's address
+    ///   ([`NoKey::NoPeerAddress`](crate::by::NoKey::NoPeerAddress)), or a key
+    ///   ([`NoKey::NotProvided`](crate::by::NoKey::NotProvided)).
+    /// - [`quota_of`](crate::LimitLayer::quota_of) returned a quota that the table cannot keep.
+    ///
+    /// The text of the rejection names what to do.
+    pub misconfigured: u64,
     /// Requests that would have been rejected, were it not for the [dry run](crate::LimitLayer::dry_run).
     pub would_refuse: u64,
     /// Requests that no limit was asked for.
@@ -74,6 +85,7 @@ impl CountsHandle {
             waited: read(&counters.waited),
             refused: read(&counters.refused),
             without_key: read(&counters.without_key),
+            misconfigured: read(&counters.misconfigured),
             would_refuse: read(&counters.would_refuse),
             exempt: read(&counters.exempt),
             abandoned: read(&counters.abandoned),
@@ -87,6 +99,7 @@ pub(crate) struct Counters {
     pub(crate) waited: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) without_key: AtomicU64,
+    pub(crate) misconfigured: AtomicU64,
     pub(crate) would_refuse: AtomicU64,
     pub(crate) exempt: AtomicU64,
     pub(crate) abandoned: AtomicU64,

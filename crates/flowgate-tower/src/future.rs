@@ -2,7 +2,7 @@ use crate::body::LimitBody;
 use crate::counts::count;
 use crate::limits::sealed::Sealed;
 use crate::limits::{Limits, Permit};
-use crate::rules::{DryRun, Outcome, Rules, WouldReject};
+use crate::rules::{Outcome, Rules, WouldReject};
 use crate::{RequestHead, ResponseHead};
 use bytes::Bytes;
 use flowgate::Denied;
@@ -231,7 +231,7 @@ impl<L: Limits> Then<L> {
                 permit = permit.filter(|_| !rules.releases_at_head);
             }
             Self::Tell(rules, would_reject) => {
-                if let Some(DryRun { header: Some(name) }) = &rules.dry_run
+                if let Some(name) = &rules.dry_run_header
                     && let Ok(value) = HeaderValue::try_from(&would_reject.text)
                 {
                     response.headers_mut().insert(name, value);

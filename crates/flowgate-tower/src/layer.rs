@@ -1,15 +1,19 @@
 use crate::by::{AddressRange, AddressSource, KeySource};
 use crate::counts::CountsHandle;
+use crate::grpc::GrpcCode;
 use crate::headers::Headers;
 use crate::limits::{AnyLimit, IntoTable, Limits, Missing, PerKey, Table};
+use crate::live::{Controls, Exemptions};
 use crate::rejection::Rejection;
-use crate::rules::{DryRun, Exempt, Outcome, Rules};
+use crate::rules::{Outcome, Rules};
 use crate::service::Limited;
 use crate::{RequestHead, ResponseHead};
 use bytes::Bytes;
-use flowgate::{Keyed, Quota};
+use flowgate::{Keyed, KeyedError, Quota};
 use http::Response;
 use http::header::HeaderName;
+use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 use tower_layer::Layer;
@@ -107,13 +111,37 @@ impl LimitLayer {
     /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// A table that keeps its keys ([`exact`](flowgate::KeyedBuilder::exact)) has to keep what `by` finds. For keys that
+    /// are a `String`, such as a header or a path, that is `str` or `String`:
+    ///
+    /// ```
+    /// use flowgate::Keyed;
+    /// use flowgate_tower::{LimitLayer, by};
+    /// use http::{Request, Response};
+    /// use std::sync::Arc;
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let limits = Arc::new(Keyed::token_bucket("10/h".parse()?).exact::<str>().capacity(1000)?);
+    /// let layer = LimitLayer::keyed(Arc::clone(&limits), by::header("x-tenant"));
+    /// let request = Request::get("/").header("x-tenant", "shop").body(String::new())?;
+    /// layer.layer(service_fn(answer)).oneshot(request).await?;
+    /// assert_eq!(limits.available("shop"), 9);
+    /// assert_eq!(limits.most_used(1)[0].key, "shop");
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn keyed<T, S>(table: T, by: S) -> LimitLayer<PerKey<T::Table, S>>
     where
         T: IntoTable<Table: Table<S::Key>>,
         S: KeySource,
     {
+        let counts = CountsHandle::default();
+        let limit = PerKey::new(table.into_table(), by, counts.clone());
         LimitLayer {
-            rules: Arc::new(Rules::new(PerKey::new(table.into_table(), by))),
+            rules: Arc::new(Rules::counting(limit, counts)),
         }
     }
 }
@@ -122,6 +150,10 @@ impl<L: Limits> LimitLayer<L> {
     fn with(mut self, change: impl FnOnce(&mut Rules<L>)) -> Self {
         change(Arc::make_mut(&mut self.rules));
         self
+    }
+
+    fn with_exempt(self, add: impl FnOnce(Exemptions) -> Exemptions) -> Self {
+        self.with(|rules| rules.exempt = add(std::mem::take(&mut rules.exempt)))
     }
 
     /// What the limit is called in `RateLimit` fields and rejections; `default` without it. A gate's limits have
@@ -167,12 +199,18 @@ impl<L: Limits> LimitLayer<L> {
     /// ```
     #[must_use]
     pub fn reject(self) -> Self {
-        self.with(|rules| rules.patience = None)
+        self.with(|rules| rules.live.set_wait(None))
     }
 
     /// Has a request wait for its turn, for `patience` at the longest. It is rejected at once if that will not be
     /// enough, as far as is known ([`Acquire`](flowgate::Acquire) says how far), or if [too
     /// many](flowgate::WaitQueue::set_max_waiters) wait already.
+    ///
+    /// A gRPC request waits no longer than its `grpc-timeout`, if that is shorter: 1 to 8 digits and a unit, which is
+    /// `H`, `M`, `S` (hours, minutes, seconds), `m`, `u` or `n` (milli-, micro-, nanoseconds). A `grpc-timeout` that is
+    /// malformed, or that comes more than once, is ignored; `patience` alone then applies.
+    ///
+    /// [`Controls::set_wait`] changes it while the layer serves.
     ///
     /// ```
     /// use flowgate::LeakyBucket;
@@ -196,7 +234,7 @@ impl<L: Limits> LimitLayer<L> {
     /// ```
     #[must_use]
     pub fn wait(self, patience: Duration) -> Self {
-        self.with(|rules| rules.patience = Some(patience))
+        self.with(|rules| rules.live.set_wait(Some(patience)))
     }
 
     /// Rejects nobody, and lets nobody wait: [counts](Self::counts) who would have been rejected, and puts a
@@ -205,6 +243,8 @@ impl<L: Limits> LimitLayer<L> {
     ///
     /// What is let through takes what it would have taken otherwise; what would have been rejected takes nothing, nor
     /// does what would have waited, so that with [`wait`](Self::wait) it counts too few.
+    ///
+    /// [`Controls::set_dry_run`] starts and ends it while the layer serves.
     ///
     /// ```
     /// use flowgate::TokenBucket;
@@ -229,9 +269,7 @@ impl<L: Limits> LimitLayer<L> {
     /// ```
     #[must_use]
     pub fn dry_run(self) -> Self {
-        self.with(|rules| {
-            rules.dry_run.get_or_insert_with(DryRun::default);
-        })
+        self.with(|rules| rules.live.set_dry_run(true))
     }
 
     /// [`dry_run`](Self::dry_run), which also writes into a header field of the response why it would have been
@@ -257,7 +295,10 @@ impl<L: Limits> LimitLayer<L> {
     /// ```
     #[must_use]
     pub fn dry_run_header(self, name: HeaderName) -> Self {
-        self.with(|rules| rules.dry_run = Some(DryRun { header: Some(name) }))
+        self.with(|rules| {
+            rules.live.set_dry_run(true);
+            rules.dry_run_header = Some(name);
+        })
     }
 
     /// Lets a request through for which `exempt` holds, without asking the limit.
@@ -281,7 +322,7 @@ impl<L: Limits> LimitLayer<L> {
     /// ```
     #[must_use]
     pub fn exempt(self, exempt: impl Fn(&RequestHead<'_>) -> bool + Send + Sync + 'static) -> Self {
-        self.with(|rules| rules.exempt.push(Exempt::When(Arc::new(exempt))))
+        self.with_exempt(|list| list.when(exempt))
     }
 
     /// Lets requests for these paths through. One that ends in `/*` stands for all that are below it. They are
@@ -308,8 +349,7 @@ impl<L: Limits> LimitLayer<L> {
     /// ```
     #[must_use]
     pub fn exempt_paths<'a>(self, paths: impl IntoIterator<Item = &'a str>) -> Self {
-        let paths = paths.into_iter().map(|path| Exempt::Path(path.into()));
-        self.with(|rules| rules.exempt.extend(paths))
+        self.with_exempt(|list| list.paths(paths))
     }
 
     /// Lets requests from these addresses through: those of who is connected
@@ -341,11 +381,7 @@ impl<L: Limits> LimitLayer<L> {
         from: impl AddressSource,
         ranges: impl IntoIterator<Item = AddressRange>,
     ) -> Self {
-        let ranges = ranges.into_iter().collect();
-        self.with(|rules| {
-            let exempt = Exempt::Addresses(Arc::new(from), ranges);
-            rules.exempt.push(exempt);
-        })
+        self.with_exempt(|list| list.addresses(from, ranges))
     }
 
     /// How many units a request takes, instead of one token. 0 goes ahead for free.
@@ -483,7 +519,12 @@ impl<L: Limits> LimitLayer<L> {
     }
 
     /// Makes the answer to a request that is rejected. `Retry-After` and the fields of the limit are added to it,
-    /// unless it has them. Requests of gRPC get its own kind of answer all the same.
+    /// unless it has them.
+    ///
+    /// It is called for gRPC requests, too ([`Rejection::is_grpc`]). A response with a `grpc-status`, such as
+    /// [`Rejection::response`] makes, is sent as it is. Any other becomes a gRPC response: the layer keeps its header
+    /// fields, adds `grpc-status`, `grpc-message` and `grpc-retry-pushback-ms`, and drops status and body, for which
+    /// gRPC has no place.
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;
@@ -513,6 +554,92 @@ impl<L: Limits> LimitLayer<L> {
         self.with(|rules| {
             rules.on_rejected = Some(Arc::new(move |rejection| answer(rejection).map(Into::into)));
         })
+    }
+
+    /// Chooses the gRPC status code of a rejection. Requests that are not gRPC never ask it.
+    ///
+    /// `code` returns a [`GrpcCode`], or, with this crate's feature `tonic`, a `tonic::Code`. Without this method, the
+    /// code follows from why the request is rejected:
+    ///
+    /// | because | code |
+    /// |---|---|
+    /// | over a rate, or the client's own limit of concurrency | `RESOURCE_EXHAUSTED` |
+    /// | a limit of concurrency that all share is busy, or its queue is full | `UNAVAILABLE` |
+    /// | no room for another key, or the limiter is closed | `UNAVAILABLE` |
+    /// | no key, or one that cannot be read | `INVALID_ARGUMENT` |
+    /// | the server cannot find the key, or keep the key's quota | `INTERNAL` |
+    ///
+    /// [`Rejection::grpc_code`] returns that default to `code`.
+    ///
+    /// ```
+    /// use flowgate::ConcurrencyLimit;
+    /// use flowgate_tower::{GrpcCode, LimitLayer};
+    /// use http::{Request, Response};
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// // Many clients retry UNAVAILABLE immediately, and by themselves. These do not retry.
+    /// let layer = LimitLayer::new(ConcurrencyLimit::new(0)).grpc_status(|rejection| match rejection.grpc_code() {
+    ///     GrpcCode::Unavailable => GrpcCode::ResourceExhausted,
+    ///     default => default,
+    /// });
+    /// let call = Request::post("/").header("content-type", "application/grpc").body(String::new())?;
+    /// let response = layer.layer(service_fn(answer)).oneshot(call).await?;
+    /// assert_eq!(response.headers()["grpc-status"], "8");
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn grpc_status<C: Into<GrpcCode>>(
+        self,
+        code: impl Fn(&Rejection<'_>) -> C + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|rules| {
+            rules.grpc_status = Some(Arc::new(move |rejection| code(rejection).into()));
+        })
+    }
+
+    /// Builds the layer turned on or off (default: on). The type stays the same, so configuration can decide.
+    ///
+    /// While it is off, every request goes ahead without asking the limit, has no fields that describe it, and counts
+    /// as [exempt](crate::Counts::exempt). [`Controls::set_enabled`] turns it on and off while it serves.
+    ///
+    /// ```
+    /// use flowgate::{Keyed, TokenBucket};
+    /// use flowgate_tower::{LimitLayer, PerKey, by};
+    ///
+    /// /// One type, whether there are limits or not.
+    /// fn layer(is_limited: bool) -> Result<LimitLayer<PerKey<Keyed<TokenBucket>, by::Header>>, Box<dyn std::error::Error>> {
+    ///     let limits = Keyed::token_bucket("100/min".parse()?).capacity(10_000)?;
+    ///     Ok(LimitLayer::keyed(limits, by::header("x-tenant")).enabled(is_limited))
+    /// }
+    ///
+    /// assert!(!layer(false)?.controls().is_enabled());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn enabled(self, is_enabled: bool) -> Self {
+        self.with(|rules| rules.live.set_off(!is_enabled))
+    }
+
+    /// Returns a handle that changes settings while the layer serves: waiting, dry run, exemptions, on and off.
+    ///
+    /// It controls this layer, its clones, and the services that they made. A layer that is configured further after it
+    /// was cloned, or after it made a service, has controls of its own, so take them last.
+    ///
+    /// ```
+    /// use flowgate::ConcurrencyLimit;
+    /// use flowgate_tower::LimitLayer;
+    /// use std::time::Duration;
+    ///
+    /// let layer = LimitLayer::new(ConcurrencyLimit::new(50)).wait(Duration::from_millis(100));
+    /// let controls = layer.controls();
+    /// controls.set_wait(None); // no request waits from now on
+    /// assert_eq!(layer.clone().controls().wait(), None);
+    /// ```
+    pub fn controls(&self) -> Controls {
+        Controls(Arc::clone(&self.rules.live))
     }
 
     /// Gives a concurrency limit's slots back when the response's head is there, instead of when its body has ended.
@@ -629,13 +756,72 @@ where
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// One that this kind of limiter cannot keep ends the request with `500 Internal Server Error`.
+    /// A quota that this kind of limiter cannot keep ends the request with `500 Internal Server Error`, and counts as
+    /// [misconfigured](crate::Counts::misconfigured). Quotas that are known beforehand are checked when the layer is
+    /// built: [`quota_classes`](Self::quota_classes). [`Keyed::with`] checks others.
     #[must_use]
     pub fn quota_of(
         self,
         own: impl Fn(&RequestHead<'_>, &S::Key) -> Option<Quota> + Send + Sync + 'static,
     ) -> Self {
         self.with(|rules| rules.limit.set_own_quota(Arc::new(own)))
+    }
+}
+
+impl<A, N, S> LimitLayer<PerKey<Keyed<A, N>, S>>
+where
+    A: flowgate::KeyedAlgorithm,
+    N: flowgate::KeyNames,
+    S: KeySource,
+    Keyed<A, N>: Table<S::Key>,
+{
+    /// Sets quotas for classes of keys, such as a customer's plan, and checks all of them now.
+    ///
+    /// `class_of` returns the class of a request's key. A key of no class (`None`), or of one that is not in `quotas`,
+    /// has the table's quota. It replaces [`quota_of`](Self::quota_of), whose rules apply here, too.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowgate::{Keyed, Quota};
+    /// use flowgate_tower::{LimitLayer, by};
+    /// use http::{Request, Response};
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let limits = || Keyed::fixed_window(Quota::per_minute(60)).capacity(10_000);
+    /// let plan_of = |tenant: &str| (tenant == "shop").then_some("gold");
+    /// let layer = LimitLayer::keyed(limits()?, by::header("x-tenant"))
+    ///     .quota_classes([("gold", Quota::per_minute(6000))], move |_request, tenant| plan_of(tenant))?;
+    ///
+    /// let request = Request::get("/").header("x-tenant", "shop").body(String::new())?;
+    /// let response = layer.layer(service_fn(answer)).oneshot(request).await?;
+    /// assert_eq!(response.headers()["ratelimit-policy"], "\"default\";q=6000;w=60");
+    ///
+    /// // A window has no burst apart from its limit, so a table of windows cannot keep this quota.
+    /// let wrong = [("gold", Quota::per_minute(6000).burst(10))];
+    /// assert!(LimitLayer::keyed(limits()?, by::header("x-tenant")).quota_classes(wrong, |_, _| None).is_err());
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the [`KeyedError`] of a quota that the table cannot keep.
+    pub fn quota_classes<C>(
+        self,
+        quotas: impl IntoIterator<Item = (C, Quota)>,
+        class_of: impl Fn(&RequestHead<'_>, &S::Key) -> Option<C> + Send + Sync + 'static,
+    ) -> Result<Self, KeyedError>
+    where
+        C: Hash + Eq + Send + Sync + 'static,
+    {
+        let quotas: HashMap<C, Quota> = quotas.into_iter().collect();
+        for quota in quotas.values() {
+            self.rules.limit.check(*quota)?;
+        }
+        Ok(self.quota_of(move |request, key| quotas.get(&class_of(request, key)?).copied()))
     }
 }
 

@@ -20,8 +20,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! with this crate's feature `axum` (or `tonic`), by which [`by::peer_address`] knows where the server keeps the
-//! address. Who asks too often is answered
+//! with this crate's feature `axum` (or `tonic`, or `hyper`), by which [`by::peer_address`] knows where the server keeps
+//! the address. Who asks too often is answered
 //!
 //! ```text
 //! HTTP/1.1 429 Too Many Requests
@@ -42,7 +42,12 @@
 //! - [`reject`](LimitLayer::reject), or [`wait`](LimitLayer::wait) in turn with a deadline; or a
 //!   [`dry_run`](LimitLayer::dry_run) that only counts.
 //! - [`exempt`](LimitLayer::exempt), [`cost`](LimitLayer::cost), [`settle`](LimitLayer::settle),
-//!   [`quota_of`](LimitLayer::quota_of), [`on_rejected`](LimitLayer::on_rejected), [`counts`](LimitLayer::counts).
+//!   [`quota_of`](LimitLayer::quota_of), [`quota_classes`](LimitLayer::quota_classes),
+//!   [`on_rejected`](LimitLayer::on_rejected), [`grpc_status`](LimitLayer::grpc_status),
+//!   [`counts`](LimitLayer::counts).
+//! - [`controls`](LimitLayer::controls) change waiting, dry run, exemptions, on and off while the layer serves. The
+//!   quota changes at the limiter, of which you keep an `Arc`.
+//! - [`Refusal`]: the same response from a handler that asks a limiter itself, `limiter.try_acquire()?`.
 //!
 //! The layer decides nothing by itself: what is promised is what the limit promises.
 //!
@@ -51,7 +56,9 @@
 //! | setting | default | says |
 //! |---|---|---|
 //! | no room | rejected at once | [`reject`](LimitLayer::reject), [`wait`](LimitLayer::wait) |
-//! | status | 429, or 503 if the server is at its capacity; for gRPC its own | [`Rejection`] |
+//! | status | 429, or 503 if the server is at its capacity | [`Rejection`] |
+//! | gRPC code | `RESOURCE_EXHAUSTED`, or `UNAVAILABLE` | [`grpc_status`](LimitLayer::grpc_status) |
+//! | `grpc-timeout` of a gRPC request | bounds its wait | [`wait`](LimitLayer::wait) |
 //! | body of a rejection | a line of text; none for gRPC | [`on_rejected`](LimitLayer::on_rejected) |
 //! | `Retry-After` | whenever a time is known; whole seconds, rounded up, at least 1 | |
 //! | other fields | `RateLimit-Policy` and `RateLimit` of the current draft | [`headers`](LimitLayer::headers) |
@@ -63,6 +70,7 @@
 //! | IPv6 addresses | one key for each /64 | [`PeerAddress::prefixes`](by::PeerAddress::prefixes) |
 //! | fields that proxies write | not looked at | [`by::client_address`] |
 //! | exempt | nobody | [`exempt`](LimitLayer::exempt) |
+//! | turned on | yes | [`enabled`](LimitLayer::enabled) |
 //!
 //! # What the choices promise
 //!
@@ -82,6 +90,33 @@
 //!   kept, however many there are and however long they are; a header over 1024 bytes is no key. Only those who wait
 //!   take more, and how many may is bounded.
 //! - **Bad input** is rejected or shares a limit ([`Missing`]), and never panics.
+//!
+//! # Limits in gRPC
+//!
+//! A [`Limited`] service keeps its name (feature `tonic`), so that a limit can be put around one service of a server. A
+//! layer of the whole server works as well.
+//!
+//! ```no_run
+//! use flowgate::ConcurrencyLimit;
+//! use flowgate_tower::LimitLayer;
+//! use tonic::transport::Server;
+//! use tower::Layer;
+//!
+//! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
+//! let (_reporter, health) = tonic_health::server::health_reporter();
+//! let layer = LimitLayer::new(ConcurrencyLimit::new(50)).grpc_status(|_| tonic::Code::ResourceExhausted);
+//! Server::builder().add_service(layer.layer(health)).serve("127.0.0.1:3000".parse()?).await?;
+//! # Ok(()) }
+//! ```
+//!
+//! # Mistakes in the setup
+//!
+//! - Without one of the features `axum`, `tonic` and `hyper`, [`by::peer_address`] does not exist: the program does not
+//!   compile.
+//! - [`quota_classes`](LimitLayer::quota_classes) returns an error for a quota that the table cannot keep.
+//! - Other mistakes show at the first request: an axum server without `into_make_service_with_connect_info`, or a quota
+//!   that [`quota_of`](LimitLayer::quota_of) makes up. The response is a 500 whose text names what to do, and
+//!   [`Counts::misconfigured`] counts it.
 //!
 //! # Behind a proxy
 //!
@@ -106,11 +141,15 @@ pub mod by;
 pub mod client;
 mod counts;
 mod future;
+mod grpc;
 mod head;
 mod headers;
 mod layer;
 mod limits;
+mod live;
 mod policy;
+mod reason;
+mod refusal;
 mod rejection;
 mod rules;
 mod service;
@@ -118,10 +157,13 @@ mod service;
 pub use body::LimitBody;
 pub use counts::{Counts, CountsHandle};
 pub use future::ResponseFuture;
+pub use grpc::GrpcCode;
 pub use head::{RequestHead, ResponseHead};
 pub use headers::{Headers, Reset};
 pub use layer::LimitLayer;
 pub use limits::{AnyLimit, IntoTable, Limits, Missing, PerKey, Table};
+pub use live::{Controls, Exemptions};
+pub use refusal::Refusal;
 pub use rejection::Rejection;
 pub use rules::{Outcome, WouldReject};
 pub use service::Limited;

@@ -1,18 +1,14 @@
 use crate::RequestHead;
 use crate::by::NoKey;
-use crate::headers::{escaped, retry_after_seconds};
+use crate::grpc::{self, GrpcCode};
 use crate::limits::Cause;
+use crate::reason::Reason;
 use bytes::Bytes;
 use flowgate::Denied;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::HeaderMap;
 use http::{Response, StatusCode};
 use std::fmt;
 use std::time::Duration;
-
-const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
-const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
-/// How long a client that retries by itself is to wait, in milliseconds (gRFC A6).
-const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
 /// A request that is not let through, and why.
 ///
@@ -25,6 +21,7 @@ const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-m
 /// | the server cannot find the key, or keep the key's quota | `500 Internal Server Error` | `INTERNAL` |
 ///
 /// 429 says that *this client* asked too often; 503 that the server is at its capacity, whoever asks.
+/// [`LimitLayer::grpc_status`](crate::LimitLayer::grpc_status) chooses other gRPC codes.
 ///
 /// ```
 /// use flowgate::{Keyed, ManualClock};
@@ -64,10 +61,10 @@ const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-m
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 pub struct Rejection<'a> {
-    pub(crate) cause: &'a Cause,
-    pub(crate) name: &'a str,
-    pub(crate) is_the_clients: bool,
+    pub(crate) reason: Reason<'a>,
     pub(crate) request: RequestHead<'a>,
+    /// The gRPC code that the layer's own rule has chosen.
+    pub(crate) grpc_code: Option<GrpcCode>,
 }
 
 impl Rejection<'_> {
@@ -100,15 +97,12 @@ impl Rejection<'_> {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn denied(&self) -> Option<&Denied> {
-        match self.cause {
-            Cause::Denied(denied) => Some(denied),
-            Cause::NoKey(_) | Cause::Quota(_) => None,
-        }
+        self.reason.denied()
     }
 
     /// Why there is no key, if that is why.
     pub fn no_key(&self) -> Option<NoKey> {
-        match self.cause {
+        match self.reason.cause {
             Cause::NoKey(no_key) => Some(*no_key),
             Cause::Denied(_) | Cause::Quota(_) => None,
         }
@@ -116,41 +110,70 @@ impl Rejection<'_> {
 
     /// The name of the limit: the layer's, or that of the one in a gate that refused.
     pub fn limit_name(&self) -> &str {
-        self.name
+        self.reason.name
     }
 
     /// The least time to wait; none if it is not known, or waiting does not help.
     pub fn retry_after(&self) -> Option<Duration> {
-        self.denied()?.retry_after()
+        self.reason.retry_after()
     }
 
     /// What `Retry-After` says: whole seconds, rounded up, at least 1.
     pub fn retry_after_seconds(&self) -> Option<u64> {
-        self.retry_after().map(retry_after_seconds)
+        self.reason.retry_after_seconds()
     }
 
     /// The status of the answer; of one to gRPC, what it would be otherwise.
     pub fn status(&self) -> StatusCode {
-        match self.cause {
-            Cause::Denied(denied) => {
-                let is_servers = denied.is_busy() || denied.is_queue_full();
-                if denied.is_table_full()
-                    || denied.is_closed()
-                    || is_servers && !self.is_the_clients
-                {
-                    StatusCode::SERVICE_UNAVAILABLE
-                } else {
-                    StatusCode::TOO_MANY_REQUESTS
-                }
-            }
-            Cause::NoKey(NoKey::NotProvided) | Cause::Quota(_) => StatusCode::INTERNAL_SERVER_ERROR,
-            Cause::NoKey(_) => StatusCode::BAD_REQUEST,
-        }
+        self.reason.status()
     }
 
-    /// Whether the request is one of gRPC, by its content type.
-    pub(crate) fn is_grpc(&self) -> bool {
-        grpc_content_type(self.request.headers).is_some()
+    /// Returns the code of the response to a gRPC request: what
+    /// [`grpc_status`](crate::LimitLayer::grpc_status) has chosen, or the default of the table above.
+    ///
+    /// ```
+    /// use flowgate::ConcurrencyLimit;
+    /// use flowgate_tower::{GrpcCode, LimitLayer};
+    /// use http::{Request, Response};
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let layer = LimitLayer::new(ConcurrencyLimit::new(0)).on_rejected(|rejection| {
+    ///     assert_eq!(rejection.grpc_code(), GrpcCode::Unavailable);
+    ///     rejection.response()
+    /// });
+    /// let response = layer.layer(service_fn(answer)).oneshot(Request::new(String::new())).await?;
+    /// assert_eq!(response.status(), 503);
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn grpc_code(&self) -> GrpcCode {
+        self.grpc_code.unwrap_or_else(|| self.reason.grpc_code())
+    }
+
+    /// Returns whether the request is one of gRPC: whether its content type is `application/grpc`, also with `+proto`,
+    /// `-web` and the like.
+    ///
+    /// ```
+    /// use flowgate::ConcurrencyLimit;
+    /// use flowgate_tower::LimitLayer;
+    /// use http::{Request, Response};
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let layer = LimitLayer::new(ConcurrencyLimit::new(0)).on_rejected(|rejection| {
+    ///     if rejection.is_grpc() { rejection.response() } else { rejection.problem_details() }
+    /// });
+    /// let service = layer.layer(service_fn(answer));
+    /// let call = Request::post("/").header("content-type", "application/grpc").body(String::new())?;
+    /// assert_eq!(service.oneshot(call).await?.headers()["grpc-status"], "14");
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_grpc(&self) -> bool {
+        grpc::content_type(self.request.headers).is_some()
     }
 
     /// The default answer: a line of text; to gRPC its status, without a body.
@@ -181,12 +204,11 @@ impl Rejection<'_> {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn response(&self) -> Response<Bytes> {
-        match grpc_content_type(self.request.headers) {
-            Some(content_type) => self.grpc_response(content_type.clone()),
-            None => {
-                let text = Bytes::from(format!("{self}\n"));
-                self.with_body("text/plain; charset=utf-8", text)
-            }
+        match grpc::content_type(self.request.headers) {
+            Some(content_type) => self
+                .reason
+                .grpc_response(self.grpc_code(), content_type.clone()),
+            None => self.reason.text_response(),
         }
     }
 
@@ -212,102 +234,29 @@ impl Rejection<'_> {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn problem_details(&self) -> Response<Bytes> {
-        let status = self.status();
-        let kind = match status {
-            StatusCode::TOO_MANY_REQUESTS => {
-                "https://iana.org/assignments/http-problem-types#quota-exceeded"
-            }
-            StatusCode::SERVICE_UNAVAILABLE => {
-                "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
-            }
-            _ => "about:blank",
-        };
-        let mut text = format!("{{\"type\":\"{kind}\",\"title\":\"");
-        text.push_str(&escaped(&self.to_string()));
-        text.push_str(&format!("\",\"status\":{}", status.as_u16()));
-        if self.denied().is_some() {
-            text.push_str(",\"violated-policies\":[\"");
-            text.push_str(&escaped(self.name));
-            text.push_str("\"]");
-        }
-        text.push('}');
-        self.with_body("application/problem+json", text.into())
+        self.reason.problem_details()
     }
 
-    fn with_body(&self, content_type: &'static str, body: Bytes) -> Response<Bytes> {
-        let mut response = Response::new(body);
-        *response.status_mut() = self.status();
-        let content_type = HeaderValue::from_static(content_type);
-        response.headers_mut().insert(CONTENT_TYPE, content_type);
-        response
+    /// What `on_rejected` has made, as a response to this request: one of gRPC if the request is.
+    pub(crate) fn completed(&self, response: Response<Bytes>) -> Response<Bytes> {
+        match grpc::content_type(self.request.headers) {
+            Some(content_type) => {
+                self.reason
+                    .completed(self.grpc_code(), content_type.clone(), response)
+            }
+            None => response,
+        }
     }
 
-    /// An answer of trailers only, which are then headers (gRPC over HTTP/2, "Responses").
-    fn grpc_response(&self, content_type: HeaderValue) -> Response<Bytes> {
-        let mut response = Response::new(Bytes::new());
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, content_type);
-        let status = match self.status() {
-            StatusCode::TOO_MANY_REQUESTS => 8u16,
-            StatusCode::SERVICE_UNAVAILABLE => 14,
-            StatusCode::BAD_REQUEST => 3,
-            _ => 13,
-        };
-        headers.insert(GRPC_STATUS, status.into());
-        if let Ok(message) = HeaderValue::try_from(percent_encoded(&self.to_string())) {
-            headers.insert(GRPC_MESSAGE, message);
-        }
-        match self.denied() {
-            // Negative: not to be retried.
-            Some(denied) if denied.is_never() || denied.is_closed() => {
-                headers.insert(GRPC_PUSHBACK, HeaderValue::from_static("-1"));
-            }
-            Some(denied) => {
-                if let Some(after) = denied.retry_after() {
-                    headers.insert(GRPC_PUSHBACK, whole_millis(after).into());
-                }
-            }
-            None => {}
-        }
-        response
-    }
-
-    /// `Retry-After`, unless whoever made the answer has put one there.
     pub(crate) fn put_retry_after(&self, headers: &mut HeaderMap) {
-        if let Some(seconds) = self.retry_after_seconds() {
-            headers.entry(RETRY_AFTER).or_insert_with(|| seconds.into());
-        }
+        self.reason.put_retry_after(headers);
     }
 }
 
 /// The one line that the client is told.
 impl fmt::Display for Rejection<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.name;
-        match self.cause {
-            Cause::NoKey(no_key) => no_key.fmt(f),
-            Cause::Quota(_) => f.write_str("the quota of whoever this is cannot be kept"),
-            Cause::Denied(denied) if denied.is_never() => {
-                write!(f, "it takes more than the limit `{name}` ever has at once")
-            }
-            Cause::Denied(denied) => {
-                if denied.is_closed() {
-                    write!(f, "the limit `{name}` is closed")?;
-                } else if denied.is_busy() {
-                    write!(f, "as many as the limit `{name}` allows are under way")?;
-                } else if denied.is_queue_full() {
-                    write!(f, "too many wait for the limit `{name}`")?;
-                } else if denied.is_table_full() {
-                    write!(f, "the limit `{name}` has no room for anybody new")?;
-                } else {
-                    write!(f, "over the limit `{name}`")?;
-                }
-                match self.retry_after_seconds() {
-                    Some(seconds) => write!(f, "; retry after {seconds} s"),
-                    None => Ok(()),
-                }
-            }
-        }
+        self.reason.fmt(f)
     }
 }
 
@@ -315,32 +264,4 @@ impl fmt::Debug for Rejection<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Rejection({self})")
     }
-}
-
-/// The content type of a request of gRPC: `application/grpc`, also `+proto`, `-web` and the like.
-fn grpc_content_type(headers: &HeaderMap) -> Option<&HeaderValue> {
-    let value = headers.get(CONTENT_TYPE)?;
-    let (kind, rest) = value
-        .as_bytes()
-        .split_at_checked("application/grpc".len())?;
-    let is_grpc = kind.eq_ignore_ascii_case(b"application/grpc")
-        && matches!(rest.first(), None | Some(b'+' | b'-' | b';' | b' '));
-    is_grpc.then_some(value)
-}
-
-/// As gRPC writes `grpc-message`: printable ASCII, and the rest by its bytes.
-fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'%' | ..b' ' | 0x7f.. => encoded.push_str(&format!("%{byte:02X}")),
-            byte => encoded.push(char::from(byte)),
-        }
-    }
-    encoded
-}
-
-/// Milliseconds, rounded up.
-fn whole_millis(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

@@ -1,9 +1,11 @@
-use crate::by::{AddressRange, AddressSource};
 use crate::counts::{Counters, CountsHandle, count};
+use crate::grpc::{self, GrpcCode};
 use crate::headers::{Fields, Headers};
 use crate::limits::sealed::Sealed;
 use crate::limits::{Cause, Permit};
+use crate::live::{Exemptions, Live};
 use crate::policy::Policies;
+use crate::reason::Reason;
 use crate::rejection::Rejection;
 use crate::{RequestHead, ResponseHead};
 use bytes::Bytes;
@@ -14,19 +16,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What a layer and all its services have in common: a limit, and how to go about it.
-#[derive(Clone)]
 pub(crate) struct Rules<L> {
     pub(crate) limit: L,
     pub(crate) name: Arc<str>,
-    /// How long a request may wait; `None`: not at all.
-    pub(crate) patience: Option<Duration>,
-    pub(crate) dry_run: Option<DryRun>,
-    pub(crate) exempt: Vec<Exempt>,
+    /// What can be changed while requests are served.
+    pub(crate) live: Arc<Live>,
+    /// Where a dry run writes why it would have rejected.
+    pub(crate) dry_run_header: Option<HeaderName>,
+    pub(crate) exempt: Exemptions,
     pub(crate) cost: Option<Arc<Cost>>,
     pub(crate) settle: Option<Arc<Settle>>,
     pub(crate) headers: Headers,
     policies: Policies,
     pub(crate) on_rejected: Option<Arc<OnRejected>>,
+    pub(crate) grpc_status: Option<Arc<GrpcStatus>>,
     pub(crate) releases_at_head: bool,
     pub(crate) counts: CountsHandle,
 }
@@ -34,19 +37,28 @@ pub(crate) struct Rules<L> {
 type Cost = dyn Fn(&RequestHead<'_>) -> u64 + Send + Sync;
 type Settle = dyn Fn(u64, Outcome<'_>) -> u64 + Send + Sync;
 pub(crate) type OnRejected = dyn Fn(&Rejection<'_>) -> Response<Bytes> + Send + Sync;
+pub(crate) type GrpcStatus = dyn Fn(&Rejection<'_>) -> GrpcCode + Send + Sync;
 
-#[derive(Clone, Default)]
-pub(crate) struct DryRun {
-    pub(crate) header: Option<HeaderName>,
-}
-
-/// Whom no limit is asked for.
-#[derive(Clone)]
-pub(crate) enum Exempt {
-    When(Arc<dyn Fn(&RequestHead<'_>) -> bool + Send + Sync>),
-    /// This path; if it ends in `/*`, what is below it.
-    Path(Box<str>),
-    Addresses(Arc<dyn AddressSource>, Arc<[AddressRange]>),
+/// Rules that are changed after they have been shared are others, with settings of their own; only the counts stay
+/// common.
+impl<L: Clone> Clone for Rules<L> {
+    fn clone(&self) -> Self {
+        Self {
+            limit: self.limit.clone(),
+            name: Arc::clone(&self.name),
+            live: Arc::new(Live::clone(&self.live)),
+            dry_run_header: self.dry_run_header.clone(),
+            exempt: self.exempt.clone(),
+            cost: self.cost.clone(),
+            settle: self.settle.clone(),
+            headers: self.headers,
+            policies: self.policies.clone(),
+            on_rejected: self.on_rejected.clone(),
+            grpc_status: self.grpc_status.clone(),
+            releases_at_head: self.releases_at_head,
+            counts: self.counts.clone(),
+        }
+    }
 }
 
 /// How a request that had been let through ended, for [`LimitLayer::settle`](crate::LimitLayer::settle).
@@ -117,41 +129,30 @@ pub struct WouldReject {
     pub text: String,
 }
 
-impl Exempt {
-    fn applies_to(&self, request: &RequestHead<'_>) -> bool {
-        match self {
-            Self::When(when) => when(request),
-            Self::Path(path) => {
-                let asked = request.uri.path();
-                match path.strip_suffix("/*") {
-                    Some(above) => asked
-                        .strip_prefix(above)
-                        .is_some_and(|below| below.starts_with('/')),
-                    None => asked == &**path,
-                }
-            }
-            Self::Addresses(source, ranges) => source
-                .address(request)
-                .is_ok_and(|address| ranges.iter().any(|range| range.contains(address))),
-        }
-    }
-}
-
 impl<L: Sealed> Rules<L> {
     pub(crate) fn new(limit: L) -> Self {
         Self {
             limit,
             name: Arc::from("default"),
-            patience: None,
-            dry_run: None,
-            exempt: Vec::new(),
+            live: Arc::default(),
+            dry_run_header: None,
+            exempt: Exemptions::default(),
             cost: None,
             settle: None,
             headers: Headers::default(),
             policies: Policies::default(),
             on_rejected: None,
+            grpc_status: None,
             releases_at_head: false,
             counts: CountsHandle::default(),
+        }
+    }
+
+    /// That counts where `limit` does.
+    pub(crate) fn counting(limit: L, counts: CountsHandle) -> Self {
+        Self {
+            counts,
+            ..Self::new(limit)
         }
     }
 
@@ -161,7 +162,9 @@ impl<L: Sealed> Rules<L> {
 
     /// Decides on a request.
     pub(crate) fn decide(&self, request: &RequestHead<'_>) -> Decision<L::Key> {
-        if self.exempt.iter().any(|some| some.applies_to(request)) {
+        let flags = self.live.flags();
+        let is_exempt = flags.may_exempt() && self.live.exempts(flags, request);
+        if is_exempt || self.exempt.apply_to(request) {
             count(&self.counters().exempt);
             return Decision::Pass { would_reject: None };
         }
@@ -182,13 +185,13 @@ impl<L: Sealed> Rules<L> {
             }
             Err(denied) => denied,
         };
-        if let Some(patience) = self.patience {
+        if let Some(patience) = self.patience(request) {
             // It is the least time that it takes, so that nobody waits in vain.
             let is_hopeless = denied.is_never()
                 || denied.is_closed()
                 || denied.is_table_full()
                 || denied.retry_after().is_some_and(|wait| wait > patience);
-            if !is_hopeless && self.dry_run.is_none() {
+            if !is_hopeless && !flags.is_dry_run() {
                 return Decision::Wait {
                     key,
                     cost,
@@ -207,6 +210,13 @@ impl<L: Sealed> Rules<L> {
         decision
     }
 
+    /// How long `request` may wait: as the layer says, and a call of gRPC no longer than its client does.
+    fn patience(&self, request: &RequestHead<'_>) -> Option<Duration> {
+        let patience = self.live.wait()?;
+        let of_client = grpc::content_type(request.headers).and(grpc::timeout(request.headers));
+        Some(of_client.map_or(patience, |of_client| of_client.min(patience)))
+    }
+
     /// What becomes of a request that is not let through: a rejection, unless this is a dry run.
     fn refused(
         &self,
@@ -215,7 +225,7 @@ impl<L: Sealed> Rules<L> {
         request: &RequestHead<'_>,
     ) -> Decision<L::Key> {
         let rejection = self.rejection(cause, is_the_clients, request);
-        if self.dry_run.is_some() {
+        if self.live.flags().is_dry_run() {
             count(&self.counters().would_refuse);
             let would_reject = Some(Box::new(WouldReject {
                 status: rejection.status(),
@@ -251,12 +261,21 @@ impl<L: Sealed> Rules<L> {
             Cause::Denied(denied) => self.limit.name_of(denied),
             Cause::NoKey(_) | Cause::Quota(_) => None,
         };
-        Rejection {
-            cause,
-            name: name.unwrap_or(&self.name),
-            is_the_clients,
+        let mut rejection = Rejection {
+            reason: Reason {
+                cause,
+                name: name.unwrap_or(&self.name),
+                is_the_clients,
+            },
             request: *request,
+            grpc_code: None,
+        };
+        if let Some(grpc_status) = &self.grpc_status
+            && rejection.is_grpc()
+        {
+            rejection.grpc_code = Some(grpc_status(&rejection));
         }
+        rejection
     }
 
     fn reject(&self, rejection: &Rejection<'_>) -> Response<Bytes> {
@@ -265,8 +284,8 @@ impl<L: Sealed> Rules<L> {
             count(&self.counters().without_key);
         }
         let mut response = match &self.on_rejected {
-            Some(on_rejected) if !rejection.is_grpc() => on_rejected(rejection),
-            _ => rejection.response(),
+            Some(on_rejected) => rejection.completed(on_rejected(rejection)),
+            None => rejection.response(),
         };
         rejection.put_retry_after(response.headers_mut());
         response
@@ -284,7 +303,7 @@ impl<L: Sealed> Rules<L> {
     }
 
     fn has_fields(&self) -> bool {
-        !self.headers.is_none() && self.dry_run.is_none()
+        !self.headers.is_none() && !self.live.flags().is_dry_run()
     }
 
     /// Whether there is anything to be done when a request that holds nothing has been answered.
@@ -317,8 +336,8 @@ impl<L: fmt::Debug> fmt::Debug for Rules<L> {
         f.debug_struct("Rules")
             .field("limit", &self.limit)
             .field("name", &self.name)
-            .field("patience", &self.patience)
-            .field("is_dry_run", &self.dry_run.is_some())
+            .field("wait", &self.live.wait())
+            .field("is_dry_run", &self.live.flags().is_dry_run())
             .field("headers", &self.headers)
             .finish_non_exhaustive()
     }

@@ -115,6 +115,12 @@ where
     }
 }
 
+/// So that a limited service can be added to tonic's `Server` or `Routes` in place of the service.
+#[cfg(feature = "tonic")]
+impl<S: tonic::server::NamedService, L> tonic::server::NamedService for Limited<S, L> {
+    const NAME: &'static str = S::NAME;
+}
+
 impl<S: fmt::Debug, L: fmt::Debug> fmt::Debug for Limited<S, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Limited")

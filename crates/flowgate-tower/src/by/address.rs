@@ -37,9 +37,18 @@ pub trait AddressSource: Send + Sync + 'static {
 /// By the address of whoever is connected: all that cannot be forged, and the client's own unless there is a proxy in
 /// between. IPv6 by its first 64 bits; [`PeerAddress::prefixes`] chooses others.
 ///
-/// It is found in the request's extensions: axum's `ConnectInfo<SocketAddr>` (with this crate's feature `axum`),
-/// tonic's `TcpConnectInfo` (with feature `tonic`), or a bare [`SocketAddr`], which a service on hyper itself puts
-/// there.
+/// The address is in the request's extensions. Where it is there, depends on the server, so this function needs one of
+/// this crate's features:
+///
+/// | feature | server | what is read |
+/// |---|---|---|
+/// | `axum` | axum, with `into_make_service_with_connect_info::<SocketAddr>()` | `ConnectInfo<SocketAddr>` |
+/// | `tonic` | tonic, over TCP | `TcpConnectInfo` |
+/// | `hyper` | a service of your own, which puts it there | a bare [`SocketAddr`] |
+///
+/// A bare [`SocketAddr`] is read with any of them. Without a feature, the function does not exist. If the address is not
+/// there, the key is [`NoKey::NoPeerAddress`], whose text names what to do; the layer's
+/// [counts](crate::Counts::misconfigured) have such requests, whatever [`Missing`](crate::Missing) says.
 ///
 /// ```
 /// use flowgate_tower::RequestHead;
@@ -51,6 +60,7 @@ pub trait AddressSource: Send + Sync + 'static {
 /// assert_eq!(by::peer_address().key(&RequestHead::of(&request))?.to_string(), "2001:db8:1:2::/64");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[cfg(any(feature = "axum", feature = "tonic", feature = "hyper", doc))]
 pub fn peer_address() -> PeerAddress {
     PeerAddress {
         prefixes: AddressPrefixes::default(),
@@ -70,7 +80,7 @@ pub fn peer_address() -> PeerAddress {
 /// assert_eq!(source.address(&RequestHead::of(&request)), Ok(peer.ip()));
 ///
 /// let request = http::Request::new(()); // of a server that does not say who is connected
-/// assert_eq!(source.address(&RequestHead::of(&request)), Err(NoKey::NotProvided));
+/// assert_eq!(source.address(&RequestHead::of(&request)), Err(NoKey::NoPeerAddress));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -101,7 +111,7 @@ impl PeerAddress {
 
 impl AddressSource for PeerAddress {
     fn address(&self, request: &RequestHead<'_>) -> Result<IpAddr, NoKey> {
-        peer(request).ok_or(NoKey::NotProvided)
+        peer(request).ok_or(NoKey::NoPeerAddress)
     }
 }
 
@@ -119,6 +129,8 @@ impl KeySource for PeerAddress {
 /// What they wrote is read **from the right**, where the nearest one wrote, and only for as long as trusted ones
 /// did. So nothing that a client sends by itself changes its key; [`TrustedProxies`] has the rules.
 ///
+/// Whether a proxy is trusted depends on its address, so this function needs one of the features of [`peer_address`].
+///
 /// ```
 /// use flowgate_tower::RequestHead;
 /// use flowgate_tower::by::{self, KeySource, TrustedProxies};
@@ -133,6 +145,7 @@ impl KeySource for PeerAddress {
 /// assert_eq!(source.key(&RequestHead::of(&request))?.to_string(), "192.0.2.7");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[cfg(any(feature = "axum", feature = "tonic", feature = "hyper", doc))]
 pub fn client_address(proxies: TrustedProxies) -> ClientAddress {
     ClientAddress {
         proxies,

@@ -11,13 +11,18 @@
 //! | two of them, `(a, b)` | both keys | either |
 //!
 //! What happens to a request whose key is missing: [`Missing`](crate::Missing).
+//!
+//! A table that keeps its keys is asked for `exact::<str>()` where the key is a `String`, and for
+//! `exact::<AddressKey>()` where it is an address: [`LimitLayer::keyed`](crate::LimitLayer::keyed) has an example.
 
 mod address;
 mod forwarded;
 mod proxies;
 mod range;
 
-pub use address::{AddressSource, ClientAddress, PeerAddress, client_address, peer_address};
+pub use address::{AddressSource, ClientAddress, PeerAddress};
+#[cfg(any(feature = "axum", feature = "tonic", feature = "hyper", doc))]
+pub use address::{client_address, peer_address};
 pub use proxies::TrustedProxies;
 pub use range::{AddressRange, AddressRangeError};
 
@@ -90,10 +95,50 @@ pub enum NoKey {
     Missing,
     /// The request has one that cannot be read: `400 Bad Request`.
     Malformed,
-    /// The server does not provide it, whatever the client sends: `500 Internal Server Error`. For an address: axum's
-    /// `into_make_service_with_connect_info::<SocketAddr>()` is missing, or this crate's feature `axum` or `tonic`.
+    /// The server does not provide it, whatever the client sends: `500 Internal Server Error`.
     NotProvided,
+    /// The server does not provide the address of its peer: `500 Internal Server Error`.
+    ///
+    /// - In axum, serve with `into_make_service_with_connect_info::<SocketAddr>()`, and turn on this crate's feature
+    ///   `axum`.
+    /// - In tonic, serve over TCP, and turn on this crate's feature `tonic`.
+    /// - On hyper itself, put the peer's [`SocketAddr`](std::net::SocketAddr) into the request's extensions.
+    NoPeerAddress,
 }
+
+impl NoKey {
+    /// Returns whether the server is set up wrongly, so that it refuses this request whatever the client sends.
+    ///
+    /// ```
+    /// use flowgate_tower::by::NoKey;
+    ///
+    /// assert!(NoKey::NoPeerAddress.is_the_servers_fault());
+    /// assert!(!NoKey::Missing.is_the_servers_fault());
+    /// ```
+    pub fn is_the_servers_fault(self) -> bool {
+        matches!(self, Self::NotProvided | Self::NoPeerAddress)
+    }
+}
+
+/// What is wrong, and what to do; by the features that are turned on.
+const NO_PEER_ADDRESS: &str = match (cfg!(feature = "axum"), cfg!(feature = "tonic")) {
+    (true, true) => {
+        "the server does not know its peer's address: in axum, serve with \
+         `into_make_service_with_connect_info::<SocketAddr>()`; in tonic, serve over TCP"
+    }
+    (true, false) => {
+        "the server does not know its peer's address: serve with \
+         `into_make_service_with_connect_info::<SocketAddr>()`; for tonic, turn on flowgate-tower's feature `tonic`"
+    }
+    (false, true) => {
+        "the server does not know its peer's address: serve over TCP; \
+         for axum, turn on flowgate-tower's feature `axum`"
+    }
+    (false, false) => {
+        "the server does not know its peer's address: put a `SocketAddr` into the request's extensions, \
+         or turn on flowgate-tower's feature `axum` or `tonic`"
+    }
+};
 
 impl fmt::Display for NoKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -101,6 +146,7 @@ impl fmt::Display for NoKey {
             Self::Missing => "the request does not say whose it is",
             Self::Malformed => "what the request says of whose it is cannot be read",
             Self::NotProvided => "the server does not know whose the request is",
+            Self::NoPeerAddress => NO_PEER_ADDRESS,
         })
     }
 }

@@ -142,7 +142,7 @@ impl TrustedProxies {
         headers: &HeaderMap,
     ) -> Result<IpAddr, NoKey> {
         if !self.trusts_peer {
-            let peer = peer.ok_or(NoKey::NotProvided)?;
+            let peer = peer.ok_or(NoKey::NoPeerAddress)?;
             if !self.trusts(peer) {
                 return Ok(peer.to_canonical());
             }

@@ -1,8 +1,9 @@
 use super::sealed::Sealed;
 use super::{AnyLimit, Cause, KeyWait, Permit, Standing, Table};
 use crate::RequestHead;
-use crate::by::KeySource;
-use flowgate::{Denied, Quota};
+use crate::by::{KeySource, NoKey};
+use crate::counts::{CountsHandle, count};
+use flowgate::{Denied, KeyedError, Quota};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +30,8 @@ pub struct PerKey<T, S: KeySource> {
     source: S,
     missing: Missing,
     own_quota: Option<OwnQuota<S::Key>>,
+    /// The layer's, for requests that the server itself is to blame for.
+    counts: CountsHandle,
 }
 
 type OwnQuota<K> = Arc<dyn Fn(&RequestHead<'_>, &K) -> Option<Quota> + Send + Sync>;
@@ -83,12 +86,13 @@ pub enum Who<K> {
 }
 
 impl<T, S: KeySource> PerKey<T, S> {
-    pub(crate) fn new(table: Arc<T>, source: S) -> Self {
+    pub(crate) fn new(table: Arc<T>, source: S, counts: CountsHandle) -> Self {
         Self {
             table,
             source,
             missing: Missing::Reject,
             own_quota: None,
+            counts,
         }
     }
 
@@ -101,6 +105,25 @@ impl<T, S: KeySource> PerKey<T, S> {
     }
 }
 
+impl<T: Table<S::Key>, S: KeySource> PerKey<T, S> {
+    /// Whether the table can keep `quota`.
+    pub(crate) fn check(&self, quota: Quota) -> Result<(), KeyedError> {
+        self.table.check(quota)
+    }
+
+    #[cold]
+    fn without_key(&self, no_key: NoKey) -> Result<Option<Who<S::Key>>, Cause> {
+        if no_key.is_the_servers_fault() {
+            count(&self.counts.0.misconfigured);
+        }
+        match &self.missing {
+            Missing::Reject => Err(Cause::NoKey(no_key)),
+            Missing::Share(limit) => Ok(Some(Who::Nobody(limit.clone()))),
+            Missing::Exempt => Ok(None),
+        }
+    }
+}
+
 impl<T, S: KeySource> Clone for PerKey<T, S> {
     fn clone(&self) -> Self {
         Self {
@@ -108,6 +131,7 @@ impl<T, S: KeySource> Clone for PerKey<T, S> {
             source: self.source.clone(),
             missing: self.missing.clone(),
             own_quota: self.own_quota.clone(),
+            counts: self.counts.clone(),
         }
     }
 }
@@ -126,15 +150,16 @@ impl<T: Table<S::Key>, S: KeySource> Sealed for PerKey<T, S> {
     type Wait = KeyWait<T::Wait>;
 
     fn key(&self, request: &RequestHead<'_>) -> Result<Option<Self::Key>, Cause> {
-        let key = match (self.source.key(request), &self.missing) {
-            (Ok(key), _) => key,
-            (Err(no_key), Missing::Reject) => return Err(Cause::NoKey(no_key)),
-            (Err(_), Missing::Share(limit)) => return Ok(Some(Who::Nobody(limit.clone()))),
-            (Err(_), Missing::Exempt) => return Ok(None),
+        let key = match self.source.key(request) {
+            Ok(key) => key,
+            Err(no_key) => return self.without_key(no_key),
         };
         let own = self.own_quota.as_ref().and_then(|own| own(request, &key));
         if let Some(own) = own {
-            self.table.check(own).map_err(Cause::Quota)?;
+            self.table.check(own).map_err(|error| {
+                count(&self.counts.0.misconfigured);
+                Cause::Quota(error)
+            })?;
         }
         Ok(Some(Who::Known(key, own.map(Box::new))))
     }

@@ -195,7 +195,7 @@ fn the_field_that_was_not_chosen_is_not_looked_at() {
 fn without_a_peer_nobody_is_believed_unless_the_peer_is_trusted_whoever_it_is() {
     let lines = ["1.1.1.1, 192.0.2.7"];
     let found = client(x_forwarded_for(), None, "x-forwarded-for", &lines);
-    assert_eq!(found, Err(NoKey::NotProvided));
+    assert_eq!(found, Err(NoKey::NoPeerAddress));
     let through_a_socket = x_forwarded_for().trust_peer();
     let found = client(through_a_socket.clone(), None, "x-forwarded-for", &lines);
     assert_eq!(found.as_deref(), Ok("192.0.2.7"));

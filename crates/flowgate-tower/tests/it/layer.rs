@@ -254,7 +254,7 @@ fn a_peer_that_the_server_does_not_tell_is_the_servers_fault() {
     let time = ManualClock::new();
     let layer = LimitLayer::keyed(per_tenant("5/min", &time), by::peer_address()).on_rejected(
         |rejection| {
-            assert_eq!(rejection.no_key(), Some(NoKey::NotProvided));
+            assert_eq!(rejection.no_key(), Some(NoKey::NoPeerAddress));
             let mut response = rejection.response();
             response
                 .headers_mut()

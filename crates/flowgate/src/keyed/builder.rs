@@ -134,7 +134,7 @@ impl<A: Kind> KeyedBuilder<A> {
 impl<A: KeyedAlgorithm> KeyedBuilder<A> {
     /// Keeps keys and compares them, so that no two ever share a limit.
     ///
-    /// `Q` is what it is asked with, such as `str` or `u64`; its owned form is kept, by a copy when a key gets a slot.
+    /// `Q` is what it is asked with, such as `str` (or a `String`) or `u64`; its owned form is kept, by a copy when a key gets a slot.
     /// [`Keyed::bytes`] counts that too, but for what keys own elsewhere, as a `String` does. A decision takes the lock of its
     /// slot. What the sketch remembers of keys that have made way is shared all the same.
     ///

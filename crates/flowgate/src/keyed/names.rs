@@ -1,5 +1,6 @@
 use super::table::{Named, Names};
 use alloc::borrow::ToOwned;
+use alloc::string::String;
 use core::hash::Hash;
 use core::marker::PhantomData;
 
@@ -57,7 +58,8 @@ impl<N: Names> KeyNames for N {}
 
 /// A key that can be looked up in a [`Keyed`](super::Keyed) limiter that tells keys apart by `N`. Sealed.
 ///
-/// With [`Hashed`] names, any [`Hash`] type is a key. With [`Exact<Q>`](Exact), only `Q` is.
+/// With [`Hashed`] names, any [`Hash`] type is a key. With [`Exact<Q>`](Exact), only `Q` is; with `Exact<str>`, a
+/// `String` is, too.
 ///
 /// ```
 /// use flowgate::{AsKey, Denied, KeyNames, Keyed, TokenBucket};
@@ -109,6 +111,14 @@ where
 {
     #[inline]
     fn key(&self) -> &Q {
+        self
+    }
+}
+
+/// So that an owned key, as [`str`] has one, need not be borrowed where the type of the key is what is called for.
+impl Named<Exact<str>> for String {
+    #[inline]
+    fn key(&self) -> &str {
         self
     }
 }
