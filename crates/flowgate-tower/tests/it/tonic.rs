@@ -58,7 +58,10 @@ async fn a_client_over_its_limit_gets_resource_exhausted() {
             .expect("a field")
             .to_str()
             .expect("text");
-        assert_eq!(standing, format!("\"default\";r={left};t=30"));
+        assert!(
+            standing.starts_with(&format!("\"default\";r={left};t=30")),
+            "{standing}"
+        );
     }
     let status = client
         .check(HealthCheckRequest::default())
