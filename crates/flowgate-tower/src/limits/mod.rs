@@ -14,7 +14,8 @@ use crate::by::NoKey;
 use flowgate::{Denied, Gate, KeyedError, Limiter, OwnedKeyPermit, OwnedPermit, Quota, Snapshot};
 use std::fmt;
 use std::time::Duration;
-use wait::{AnyWait, KeyWait, Turn, Wait};
+pub(crate) use wait::AnyWait;
+use wait::{KeyWait, Turn, Wait};
 
 /// Whatever a [`LimitLayer`](crate::LimitLayer) asks: [`AnyLimit`], or a limit [for each key](PerKey). Sealed.
 ///

@@ -4,6 +4,7 @@ use crate::support::{field, poll};
 use flowgate::{Keyed, LeakyBucket, ManualClock, Quota};
 use flowgate_tower::client::{ClientError, ClientLayer};
 use http::{Request, Response, StatusCode};
+
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -11,12 +12,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tower::{Layer, Service};
 
+type Empty = http_body_util::Empty<bytes::Bytes>;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Says what it is told to, in order, and then "fine"; and remembers what it was asked.
 #[derive(Clone, Default)]
 struct Host {
-    answers: Arc<Mutex<VecDeque<Response<()>>>>,
+    answers: Arc<Mutex<VecDeque<Response<Empty>>>>,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
@@ -26,7 +29,7 @@ impl Host {
         for (name, value) in fields {
             response = response.header(*name, *value);
         }
-        let response = response.body(()).expect("a response");
+        let response = response.body(Empty::new()).expect("a response");
         self.answers.lock().expect("unharmed").push_back(response);
     }
 
@@ -36,9 +39,9 @@ impl Host {
 }
 
 impl Service<Request<()>> for Host {
-    type Response = Response<()>;
+    type Response = Response<Empty>;
     type Error = Infallible;
-    type Future = std::future::Ready<Result<Response<()>, Infallible>>;
+    type Future = std::future::Ready<Result<Response<Empty>, Infallible>>;
 
     fn poll_ready(
         &mut self,
@@ -103,7 +106,7 @@ fn a_host_that_says_when_is_left_alone_until_then() {
     for (status, fields) in [
         (429, ("retry-after", "7")),
         (503, ("retry-after", "7")),
-        (200, ("ratelimit", "\"a\";r=0;t=7")),
+        (200, ("ratelimit", "\"a\";r=0;t_us=7000000")),
     ] {
         time.advance(SECOND);
         host.will_say(status, &[fields]);
@@ -187,13 +190,16 @@ fn who_has_no_time_is_told_at_once() {
         error.to_string(),
         "not sent: its host has asked for a pause of 60s"
     );
+    assert_eq!(error.retry_after(), Some(60 * SECOND));
+    assert!(error.was_known_beforehand() && !error.was_sent());
 
     assert!(poll(std::pin::pin!(client.call(to("http://b/")))).is_ready());
     let refused = poll(std::pin::pin!(client.call(to("http://b/"))));
-    let std::task::Poll::Ready(Err(ClientError::Denied(denied))) = refused else {
+    let std::task::Poll::Ready(Err(error @ ClientError::Denied(..))) = refused else {
         panic!("it waits")
     };
-    assert_eq!(denied.retry_after(), Some(50 * SECOND));
+    assert_eq!(error.retry_after(), Some(50 * SECOND));
+    assert!(error.was_known_beforehand() && !error.was_sent());
     assert_eq!(host.asked(), 2);
 }
 
@@ -203,7 +209,6 @@ async fn polite_clients_are_served_and_mind_what_they_are_told() {
     use axum::{Router, routing::get};
     use flowgate::TokenBucket;
     use flowgate_tower::LimitLayer;
-    use http_body_util::Empty;
     use hyper_util::{client::legacy::Client, rt::TokioExecutor};
     use tokio::net::TcpListener;
 
@@ -214,7 +219,7 @@ async fn polite_clients_are_served_and_mind_what_they_are_told() {
     let address = listener.local_addr().expect("an address");
     tokio::spawn(async { axum::serve(listener, app).await });
 
-    let client = Client::builder(TokioExecutor::new()).build_http::<Empty<bytes::Bytes>>();
+    let client = Client::builder(TokioExecutor::new()).build_http::<Empty>();
     let table = Keyed::leaky_bucket(Quota::per_second(100))
         .capacity(10)
         .expect("a table");
