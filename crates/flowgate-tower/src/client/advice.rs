@@ -96,19 +96,24 @@ fn rest_of(headers: &HeaderMap, standing: Item<'_>) -> Option<Rest> {
     let window = policy.map_or(Duration::MAX, |policy| policy.window);
     let each = policy.map(|policy| policy.each);
     let (certain, full) = match (standing.exactly(), standing.more_after) {
-        (Some(exactly), _) => (exactly, exactly),
+        // A window in segments takes longer than its length, but not twice as long.
+        (Some(exactly), _) => {
+            let exactly = exactly.min(window.saturating_mul(2));
+            (exactly, exactly)
+        }
         (None, Some(seconds)) => {
             let certain = Duration::from_secs(seconds.saturating_sub(1));
             let second = Duration::from_secs(seconds) - certain;
             // The policy's own rate bounds what rounding up can have added.
             let rounded = each.map_or(second, |each| each.min(second));
-            (certain, certain.saturating_add(rounded))
+            let full = certain.saturating_add(rounded);
+            (certain.min(window), full.min(window))
         }
         (None, None) => return None,
     };
     Some(Rest {
-        certain: certain.min(window),
-        full: full.min(window),
+        certain,
+        full,
         each,
     })
 }

@@ -73,8 +73,8 @@ use tower_layer::Layer;
 /// - Without it, the wait is `t` − 1 s, which is certain.
 /// - If a refusal shows that this was too early, the whole time is waited for from then on, from when a response
 ///   arrives: after the next 16 such responses, then after 32, up to 1,024.
-/// - The wait is never longer than the policy's `w`, and rounding up never adds more than `w / q`, the policy's time for
-///   one request.
+/// - The wait is never longer than the policy's `w` (with `t_us`: than twice that, as windows in segments take longer),
+///   and rounding up never adds more than `w / q`, the policy's time for one request.
 ///
 /// [`heed_rate_limit(false)`](Self::heed_rate_limit) ignores the field.
 ///

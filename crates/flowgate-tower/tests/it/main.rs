@@ -3,6 +3,7 @@
 mod axum;
 mod axum_tenants;
 mod client;
+mod client_pairs;
 mod fields;
 mod forwarding;
 mod layer;

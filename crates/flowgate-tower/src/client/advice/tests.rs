@@ -115,7 +115,7 @@ fn a_wait_is_never_longer_than_the_policys_rate_implies() {
         (
             "\"a\";q=100;w=1",
             "\"a\";r=0;t=9;t_us=8500000",
-            (seconds(1), seconds(1)),
+            (seconds(2), seconds(2)),
         ),
     ];
     for (policy, standing, (certain, full)) in table {
