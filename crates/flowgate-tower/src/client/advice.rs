@@ -33,6 +33,13 @@ pub(super) struct Rest {
     pub(super) each: Option<Duration>,
 }
 
+impl Rest {
+    /// Whether `full` is known to be of use: it is exact, or bounded by the server's own rate.
+    pub(super) fn is_bounded(&self) -> bool {
+        self.each.is_some() || self.certain == self.full
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stop {
     /// The time after which to ask again, if the response has one.

@@ -68,11 +68,13 @@ use tower_layer::Layer;
 /// A server that says `r=0;t=1` after each request means "more in up to one second", as `t` is rounded up. A client
 /// that waited for the whole second would send one request per second to a server that allows 100. So:
 ///
-/// - With our extension `t_us`, which [`LimitLayer`](crate::LimitLayer) sends, the wait is that time. It counts from when
-///   the request was sent. An exact time also replaces a `Retry-After` that is the same time rounded up.
+/// - With our extension `t_us`, which [`LimitLayer`](crate::LimitLayer) sends, the wait is that time. An exact time also
+///   replaces a `Retry-After` that is the same time rounded up.
 /// - Without it, the wait is `t` − 1 s, which is certain.
-/// - If a refusal shows that this was too early, the whole time is waited for from then on, from when a response
-///   arrives: after the next 16 such responses, then after 32, up to 1,024.
+/// - The wait counts from when the request was sent. The first `r=0` after other responses ends a burst: there, the wait
+///   counts from the response, and without `t_us` it is `t`, if there is a policy.
+/// - If a refusal shows that a wait was too short, the whole time is waited for, from the response: after the next 16
+///   such responses, then after 32, up to 1,024.
 /// - The wait is never longer than the policy's `w` (with `t_us`: than twice that, as windows in segments take longer),
 ///   and rounding up never adds more than `w / q`, the policy's time for one request.
 ///

@@ -44,6 +44,8 @@ struct Pause {
     each: Duration,
     /// The number of pauses without a time of their own in a row.
     in_a_row: u32,
+    /// Whether nothing was left in the last response.
+    is_used_up: bool,
     /// When the host last said that nothing is left, and the time until which that may hold, although only a part of it
     /// was waited for.
     doubted: [Timestamp; 2],
@@ -59,6 +61,7 @@ impl Pause {
         next: Timestamp::ORIGIN,
         each: Duration::ZERO,
         in_a_row: 0,
+        is_used_up: false,
         doubted: [Timestamp::ORIGIN; 2],
         wary: 0,
         wary_next: WARY_FIRST,
@@ -196,7 +199,10 @@ impl Pauses {
             Advice::Fine if is_under_way => return,
             Advice::Fine => {
                 match hosts.get_mut(host) {
-                    Some(pause) if pause.is_learned() || pause.matters(now) => pause.in_a_row = 0,
+                    Some(pause) if pause.is_learned() || pause.matters(now) => {
+                        pause.in_a_row = 0;
+                        pause.is_used_up = false;
+                    }
                     Some(_) => _ = hosts.remove(host),
                     None => {}
                 }
@@ -206,11 +212,14 @@ impl Pauses {
                 pause.in_a_row = 0;
                 let whole = self.after(now, rest.full);
                 pause.doubted = [now, whole];
+                // The first one ends a burst. If all responses say so, waiting for too long would add up.
+                let is_first = !std::mem::replace(&mut pause.is_used_up, true);
                 let until = match pause.wary.checked_sub(1) {
                     Some(wary) => {
                         pause.wary = wary;
                         whole
                     }
+                    None if is_first && rest.is_bounded() => whole,
                     None => self.after(sent, rest.certain),
                 };
                 (until, rest.each)

@@ -7,7 +7,7 @@ use flowgate::{
     Unlimited, WarmUp,
 };
 use flowgate_tower::client::{ClientError, ClientLayer, ClientLimit};
-use flowgate_tower::{AnyLimit, CountsHandle, Headers, LimitBody, LimitLayer, Limits, by};
+use flowgate_tower::{AnyLimit, Headers, LimitBody, LimitLayer, Limits, by};
 use http::{Request, Response};
 use http_body_util::Full;
 use std::convert::Infallible;
@@ -24,11 +24,10 @@ type Body = LimitBody<Full<bytes::Bytes>>;
 type Host = BoxCloneSyncService<Request<()>, Response<Body>, Infallible>;
 type Answer = Result<Response<LimitBody<Body>>, ClientError<Infallible>>;
 
-/// A server, what it has counted, and a limiter as it has one.
+/// A server, and a limiter as it has one.
 struct Server {
     name: &'static str,
     host: Host,
-    counts: CountsHandle,
     twin: Arc<dyn Limiter>,
 }
 
@@ -36,7 +35,6 @@ impl Server {
     fn new<L: Limits>(name: &'static str, layer: LimitLayer<L>, twin: Arc<dyn Limiter>) -> Self {
         Self {
             name,
-            counts: layer.counts(),
             host: BoxCloneSyncService::new(layer.layer(done())),
             twin,
         }
@@ -162,19 +160,20 @@ impl Wake for Woken {
 type Call = Pin<Box<dyn Future<Output = Answer>>>;
 
 /// `callers` ask `server` through `layer`, each as soon as it has its answer. The number of requests that were let
-/// through.
+/// through, and of those that were refused.
 fn run<L: ClientLimit>(
     layer: ClientLayer<L>,
     server: &Server,
     callers: usize,
     per_second: u64,
     time: &ManualClock,
-) -> u64 {
+) -> [u64; 2] {
     let mut client = layer.default_host("a").layer(server.host.clone());
     let mut call = || -> Call { Box::pin(client.call(get("/"))) };
     let woken = Arc::new(Woken(AtomicBool::new(true)));
     let waker = Waker::from(Arc::clone(&woken));
     let mut calls: Vec<Call> = (0..callers).map(|_| call()).collect();
+    let [mut admitted, mut refused] = [0, 0];
     let end = time.now() + length(per_second);
     while time.now() < end {
         while woken.0.swap(false, Ordering::Relaxed) {
@@ -182,14 +181,18 @@ fn run<L: ClientLimit>(
                 while let Poll::Ready(answer) =
                     waiting.as_mut().poll(&mut Context::from_waker(&waker))
                 {
-                    answer.expect("it waits for as long as it takes");
+                    let answer = answer.expect("it waits for as long as it takes");
+                    match answer.status().is_success() {
+                        true => admitted += 1,
+                        false => refused += 1,
+                    }
                     *waiting = call();
                 }
             }
         }
         time.advance(step(per_second));
     }
-    server.counts.get().admitted
+    [admitted, refused]
 }
 
 #[test]
@@ -205,7 +208,7 @@ fn every_pair_of_our_layers_reaches_the_rate() {
             let best = at_best(&servers(per_second, &time)[index], per_second, &time);
             let time = ManualClock::new();
             let server = servers(per_second, &time).swap_remove(index);
-            let admitted = match is_leaky {
+            let [admitted, refused] = match is_leaky {
                 true => {
                     let hosts = Keyed::leaky_bucket(quota).clock(&time).capacity(10);
                     let layer = ClientLayer::new(hosts.expect("a table"));
@@ -219,7 +222,6 @@ fn every_pair_of_our_layers_reaches_the_rate() {
             };
             let share = admitted as f64 / best as f64;
             let bucket = if is_leaky { "leaky" } else { "token" };
-            let refused = server.counts.get().refused;
             let pair = format!(
                 "{} {per_second}/s, {callers} callers behind a {bucket} bucket: {admitted} of {best}, {refused} refused",
                 server.name
@@ -233,6 +235,44 @@ fn every_pair_of_our_layers_reaches_the_rate() {
     assert!(least.0 >= 0.95, "{}", least.1);
 }
 
+/// As express-rate-limit 7 answers with its fields of the draft's 8th version, recorded from it: the time left of a fixed
+/// window of a second, rounded up.
+#[test]
+fn a_window_whose_time_is_rounded_up_is_asked_at_the_rate() {
+    let time = ManualClock::new();
+    let quota = Quota::per_second(100);
+    let window = FixedWindow::builder(quota).clock(&time);
+    let window = Arc::new(window.build().expect("a window"));
+    let host = tower::service_fn(move |_: Request<()>| {
+        let is_admitted = window.try_acquire().is_ok();
+        let snapshot = window.snapshot();
+        let seconds = snapshot.reset_after.as_secs_f64().ceil();
+        let policy = "\"100-in-1sec\"; q=100; w=1; pk=:MTJjYTE3YjQ5YWYy:";
+        let standing = format!("\"100-in-1sec\"; r={}; t={seconds}", snapshot.remaining);
+        let response = Response::builder()
+            .header("ratelimit-policy", policy)
+            .header("ratelimit", standing);
+        let response = match is_admitted {
+            true => response,
+            false => response
+                .status(429)
+                .header("retry-after", seconds.to_string()),
+        };
+        let response = response.body(Full::default()).expect("a response");
+        std::future::ready(Ok(response))
+    });
+    let nothing = LimitLayer::new(Unlimited::new()).headers(Headers::none());
+    let server = Server {
+        name: "express-rate-limit",
+        host: BoxCloneSyncService::new(nothing.layer(host)),
+        twin: Arc::new(Unlimited::new()),
+    };
+    let hosts = Keyed::leaky_bucket(quota).clock(&time).capacity(10);
+    let layer = ClientLayer::new(hosts.expect("a table"));
+    let [admitted, refused] = run(layer, &server, 4, 100, &time);
+    assert_eq!([admitted, refused], [400, 0]);
+}
+
 /// Other fields than `Retry-After` are not needed: the whole second is waited for once.
 #[test]
 fn a_server_without_fields_is_asked_at_the_rate_after_one_refusal() {
@@ -243,7 +283,7 @@ fn a_server_without_fields_is_asked_at_the_rate_after_one_refusal() {
     let server = Server::new("leaky bucket", layer, Arc::new(Unlimited::new()));
     let hosts = Keyed::token_bucket(quota).clock(&time).capacity(10);
     let layer = ClientLayer::new(hosts.expect("a table"));
-    let admitted = run(layer, &server, 1, 100, &time);
-    assert_eq!(server.counts.get().refused, 1);
+    let [admitted, refused] = run(layer, &server, 1, 100, &time);
+    assert_eq!(refused, 1);
     assert!(admitted >= 297, "{admitted}");
 }

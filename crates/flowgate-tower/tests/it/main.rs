@@ -4,6 +4,7 @@ mod axum;
 mod axum_tenants;
 mod client;
 mod client_pairs;
+mod client_servers;
 mod fields;
 mod forwarding;
 mod layer;

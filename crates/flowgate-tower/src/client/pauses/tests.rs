@@ -146,13 +146,23 @@ fn a_host_is_trusted_as_far_as_it_must_and_further_after_a_refusal() {
     assert_eq!(waited(told), 4 * SECOND);
 }
 
-/// The server counted from some time after the request was sent, so the time on the way is not waited for twice.
+/// The server counted from some time after the request was sent. Where each response says that nothing is left, the time
+/// on the way would be lost each time.
 #[test]
-fn a_rest_counts_from_when_the_request_was_sent() {
+fn rests_in_a_row_count_from_when_the_request_was_sent() {
     let time = ManualClock::new();
     let pauses = Pauses::new(time.clone().into());
-    let sent = time.now();
-    time.advance(8 * MS);
-    pauses.heed("host", rest(10 * MS, 10 * MS), sent, || None);
-    assert_eq!(pauses.until("host"), Some(sent + 10 * MS));
+    let waited = || {
+        let sent = time.now();
+        time.advance(8 * MS);
+        pauses.heed("host", rest(10 * MS, 10 * MS), sent, || None);
+        let until = pauses.until("host").expect("a pause");
+        time.set(until);
+        until.saturating_duration_since(sent)
+    };
+    assert_eq!(waited(), 18 * MS);
+    assert_eq!(waited(), 10 * MS);
+    assert_eq!(waited(), 10 * MS);
+    heed(&pauses, "host", Advice::Fine);
+    assert_eq!(waited(), 18 * MS);
 }
