@@ -27,8 +27,10 @@ pub(super) enum Advice {
 pub(super) struct Rest {
     /// The least that it can be: `t` is rounded up.
     pub(super) certain: Duration,
-    /// The most that it can be.
+    /// The most that it can be, by the server's own rate.
     pub(super) full: Duration,
+    /// The most that it can be.
+    pub(super) most: Duration,
     /// The server's time for each request.
     pub(super) each: Option<Duration>,
 }
@@ -37,6 +39,13 @@ impl Rest {
     /// Whether `full` is known to be of use: it is exact, or bounded by the server's own rate.
     pub(super) fn is_bounded(&self) -> bool {
         self.each.is_some() || self.certain == self.full
+    }
+
+    /// As `full`, with `times` as much for what rounding up can have added.
+    pub(super) fn longer(&self, times: u32) -> Duration {
+        let rounded = self.full.saturating_sub(self.certain);
+        let longer = rounded.saturating_mul(times).saturating_add(self.certain);
+        longer.min(self.most)
     }
 }
 
@@ -102,11 +111,11 @@ fn rest_of(headers: &HeaderMap, standing: Item<'_>) -> Option<Rest> {
     let policy = told::policy_of(headers, standing);
     let window = policy.map_or(Duration::MAX, |policy| policy.window);
     let each = policy.map(|policy| policy.each);
-    let (certain, full) = match (standing.exactly(), standing.more_after) {
+    let (certain, full, most) = match (standing.exactly(), standing.more_after) {
         // A window in segments takes longer than its length, but not twice as long.
         (Some(exactly), _) => {
             let exactly = exactly.min(window.saturating_mul(2));
-            (exactly, exactly)
+            (exactly, exactly, exactly)
         }
         (None, Some(seconds)) => {
             let certain = Duration::from_secs(seconds.saturating_sub(1));
@@ -114,13 +123,15 @@ fn rest_of(headers: &HeaderMap, standing: Item<'_>) -> Option<Rest> {
             // The policy's own rate bounds what rounding up can have added.
             let rounded = each.map_or(second, |each| each.min(second));
             let full = certain.saturating_add(rounded);
-            (certain.min(window), full.min(window))
+            let most = Duration::from_secs(seconds);
+            (certain.min(window), full.min(window), most.min(window))
         }
         (None, None) => return None,
     };
     Some(Rest {
         certain,
         full,
+        most,
         each,
     })
 }

@@ -74,7 +74,8 @@ use tower_layer::Layer;
 /// - The wait counts from when the request was sent. The first `r=0` after other responses ends a burst: there, the wait
 ///   counts from the response, and without `t_us` it is `t`, if there is a policy.
 /// - If a refusal shows that a wait was too short, the whole time is waited for, from the response: after the next 16
-///   such responses, then after 32, up to 1,024.
+///   such responses, then after 32, up to 1,024. What rounding up can have added then counts twice at the end of a
+///   burst, then four times, up to `t`.
 /// - The wait is never longer than the policy's `w` (with `t_us`: than twice that, as windows in segments take longer),
 ///   and rounding up never adds more than `w / q`, the policy's time for one request.
 ///

@@ -210,10 +210,15 @@ impl Pauses {
             }
             Advice::Rest(rest) => {
                 pause.in_a_row = 0;
-                let whole = self.after(now, rest.full);
+                let is_first = !std::mem::replace(&mut pause.is_used_up, true);
+                // The end of a burst is waited for a little longer after each refusal.
+                let times = match is_first {
+                    true => u32::from(pause.wary_next / WARY_FIRST),
+                    false => 1,
+                };
+                let whole = self.after(now, rest.longer(times));
                 pause.doubted = [now, whole];
                 // The first one ends a burst. If all responses say so, waiting for too long would add up.
-                let is_first = !std::mem::replace(&mut pause.is_used_up, true);
                 let until = match pause.wary.checked_sub(1) {
                     Some(wary) => {
                         pause.wary = wary;

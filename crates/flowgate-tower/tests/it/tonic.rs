@@ -142,8 +142,8 @@ async fn c1_a_stream_is_in_flight_until_it_ends() {
 #[tokio::test]
 async fn a_channel_behind_our_layer_waits_for_as_long_as_the_server_says() {
     use flowgate::{ConcurrencyLimit, Limiter, TokenBucket};
-    use flowgate_tower::client::{ClientError, ClientLayer};
     use flowgate_tower::Headers;
+    use flowgate_tower::client::{ClientError, ClientLayer};
     use std::sync::Arc;
     use tower::ServiceBuilder;
 
@@ -161,7 +161,9 @@ async fn a_channel_behind_our_layer_waits_for_as_long_as_the_server_says() {
     let slots = Arc::new(ConcurrencyLimit::new(5));
     let nameless = ClientLayer::new(Arc::clone(&slots)).within(Duration::from_secs(1));
     let layer = nameless.clone().default_host("grpc.example.org");
-    let service = ServiceBuilder::new().layer(nameless).service(channel.clone());
+    let service = ServiceBuilder::new()
+        .layer(nameless)
+        .service(channel.clone());
     let error = HealthClient::new(service)
         .check(HealthCheckRequest::default())
         .await
@@ -185,5 +187,8 @@ async fn a_channel_behind_our_layer_waits_for_as_long_as_the_server_says() {
     let rest = error.retry_after().expect("a time").as_millis();
     let expected = Limiter::peek(&*bucket).expect_err("an hour").retry_after();
     let expected = expected.expect("a time").as_millis();
-    assert!(rest.abs_diff(expected) < 5_000, "{rest} ms of {expected} ms");
+    assert!(
+        rest.abs_diff(expected) < 5_000,
+        "{rest} ms of {expected} ms"
+    );
 }

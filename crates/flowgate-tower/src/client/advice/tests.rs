@@ -26,6 +26,7 @@ fn rest(certain: Duration, full: Duration) -> Advice {
     Advice::Rest(Rest {
         certain,
         full,
+        most: full,
         each: None,
     })
 }

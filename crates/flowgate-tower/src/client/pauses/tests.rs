@@ -13,6 +13,7 @@ fn rest(certain: Duration, full: Duration) -> Advice {
     Advice::Rest(Rest {
         certain,
         full,
+        most: full,
         each: None,
     })
 }
@@ -144,6 +145,30 @@ fn a_host_is_trusted_as_far_as_it_must_and_further_after_a_refusal() {
         assert_eq!(waited(told), 5 * SECOND);
     }
     assert_eq!(waited(told), 4 * SECOND);
+}
+
+/// The end of a burst is waited for longer after each refusal, up to the whole time.
+#[test]
+fn refusals_after_a_burst_make_the_next_wait_longer() {
+    let time = ManualClock::new();
+    let pauses = Pauses::new(time.clone().into());
+    let told = Advice::Rest(Rest {
+        certain: Duration::ZERO,
+        full: 100 * MS,
+        most: SECOND,
+        each: Some(100 * MS),
+    });
+    for expected in [100, 200, 400, 800, 1000, 1000] {
+        time.advance(SECOND);
+        heed(&pauses, "host", told);
+        let until = pauses.until("host").expect("a pause");
+        let waited = until.saturating_duration_since(time.now());
+        assert_eq!(waited, expected * MS);
+        time.advance(MS);
+        heed(&pauses, "host", stop(Some(MS)));
+        time.advance(SECOND);
+        heed(&pauses, "host", Advice::Fine);
+    }
 }
 
 /// The server counted from some time after the request was sent. Where each response says that nothing is left, the time
