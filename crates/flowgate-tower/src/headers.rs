@@ -14,29 +14,38 @@ const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 /// The largest integer of a structured field (RFC 9651 §3.3.1).
 const MOST: u64 = 999_999_999_999_999;
 
-/// Which header fields tell clients how their limit stands, in every response.
+/// Selects the header fields that report in every response how the client's limit stands.
 ///
-/// `Retry-After` does not depend on it: a rejection always has it if a time is known, in whole seconds, rounded up.
+/// `Retry-After` does not depend on this setting. A rejection always has it if a time is known: in whole seconds, rounded
+/// up, at least 1.
 ///
 /// ```text
-/// RateLimit-Policy: "default";q=100;w=60        100 at once, and 100 in 60 s after that
-/// RateLimit: "default";r=99;t=1                 99 left; more in 1 s
+/// RateLimit-Policy: "default";q=100;w=60           100 in 60 s
+/// RateLimit: "default";r=99                        99 left
+/// RateLimit: "default";r=0;t=8;t_us=7512034        none left; one more in 7.512034 s
+/// RateLimit: "default";r=0;t_us=600000             none left; one more in 0.6 s
 /// ```
 ///
-/// | field | parameter | |
+/// | field | parameter | meaning |
 /// |---|---|---|
-/// | `RateLimit-Policy` | `q` | the most that can be had at once: [`Snapshot::limit`](flowgate::Snapshot::limit), in tokens |
-/// | | `w` | the time in which as much flows in, in seconds, rounded up: the period, if the burst is the quota's count |
-/// | | `qu` | `"concurrent-requests"` for a limit of concurrency, which has no `w` |
-/// | `RateLimit` | `r` | what is left after this request, in whole tokens, rounded down |
-/// | | `t` | when there is more, in seconds, rounded up; not there if nothing is taken, or nobody knows |
+/// | `RateLimit-Policy` | `q` | tokens that flow in during `w` seconds |
+/// | | `w` | whole seconds; `q` and `w` together are the quota's rate |
+/// | | `qu` | `"concurrent-requests"` for a concurrency limit, which has no `w` |
+/// | `RateLimit` | `r` | tokens left after this request, rounded down |
+/// | | `t` | whole seconds, rounded up, until there are more |
+/// | | `t_us` | the same in microseconds, rounded up |
 ///
-/// They are taken when the response's head is sent. A gate has one entry for each of its limits. The fields of layers
-/// in layers add up, as lists do.
+/// - **`q` and `w`.** If a full bucket ([`Snapshot::limit`](flowgate::Snapshot::limit)) flows in during a whole number
+///   of seconds, these are the two numbers: `100/min` is `q=100;w=60`. Otherwise they are scaled up together to whole
+///   seconds: `100/s burst 20` is `q=100;w=1`, and `3/s burst 10` is `q=12;w=4`. Their ratio is never more than the
+///   quota, and at most 1 % less. `r` reports how much of it is available as a burst.
+/// - **`t`** is left out if the time is under 1 s. Rounded up, it would stop a client for up to a second after each
+///   request: 100 per second would become one.
+/// - **`t_us`** is there if `r` is 0 and a time is known. It is an extension parameter, which the draft permits.
+///   Clients that do not know it ignore it; [`ClientLayer`](crate::client::ClientLayer) waits for exactly that time.
 ///
-/// There are no parts of a second in these fields. A limit of 1000/s without a burst says `r=0;t=1` after each
-/// request, and a client that minds it sends one per second; give such a limit a burst of a second's worth, or
-/// [none](Self::none) of the fields.
+/// The values are those at the time at which the response's head is sent. A gate has one entry for each of its limits. If
+/// layers are nested, their entries form one list.
 ///
 /// Source: draft-ietf-httpapi-ratelimit-headers-11; structured fields (RFC 9651).
 ///
@@ -52,7 +61,7 @@ const MOST: u64 = 999_999_999_999_999;
 /// let layer = LimitLayer::new(TokenBucket::new("100/min".parse()?)).headers(headers);
 /// let response = layer.layer(service_fn(answer)).oneshot(Request::new(String::new())).await?;
 /// assert_eq!(response.headers()["ratelimit-policy"], "\"default\";q=100;w=60");
-/// assert_eq!(response.headers()["ratelimit"], "\"default\";r=99;t=1");
+/// assert_eq!(response.headers()["ratelimit"], "\"default\";r=99");
 /// assert_eq!(response.headers()["x-ratelimit-remaining"], "99");
 /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
@@ -239,7 +248,12 @@ impl<'a> Fields<'a> {
         let mut parameters = Parameters::default();
         parameters.integer(b";r=", standing.snapshot.remaining);
         if let Some(more_after) = standing.more_after {
-            parameters.integer(b";t=", whole_seconds(more_after).max(1));
+            if more_after >= Duration::from_secs(1) {
+                parameters.integer(b";t=", whole_seconds(more_after));
+            }
+            if standing.snapshot.remaining == 0 {
+                parameters.integer(b";t_us=", whole_micros(more_after).max(1));
+            }
         }
         let Some(others) = &self.policy else {
             let item = self.policies.item(standing);
@@ -286,6 +300,14 @@ pub(crate) fn whole_seconds(time: Duration) -> u64 {
     time.as_secs().saturating_add(part)
 }
 
+/// Microseconds, rounded up.
+pub(crate) fn whole_micros(time: Duration) -> u64 {
+    let part = time.subsec_nanos().div_ceil(1000);
+    time.as_secs()
+        .saturating_mul(1_000_000)
+        .saturating_add(part.into())
+}
+
 /// What `Retry-After` says: whole seconds, rounded up, and never 0, which would say "now".
 pub(crate) fn retry_after_seconds(time: Duration) -> u64 {
     whole_seconds(time).max(1)
@@ -299,7 +321,8 @@ fn epoch(now: SystemTime, after: Duration) -> u64 {
 
 /// The parameters of an item, on the stack: a field's value is then allocated once, as long as it is.
 pub(crate) struct Parameters {
-    /// At the most `;q=`, `;qu="concurrent-requests"` and `;w=` with two integers of 15 digits.
+    /// At most 61 bytes: `;q=`, `;qu="concurrent-requests"` and `;w=` with two integers of 15 digits. `;r=`, `;t=` and
+    /// `;t_us=` with three of them are 57.
     bytes: [u8; 64],
     len: usize,
 }

@@ -27,7 +27,7 @@
 //! HTTP/1.1 429 Too Many Requests
 //! retry-after: 1
 //! ratelimit-policy: "default";q=20;w=12
-//! ratelimit: "default";r=0;t=1
+//! ratelimit: "default";r=0;t_us=412873
 //!
 //! over the limit `default`; retry after 1 s
 //! ```

@@ -55,12 +55,14 @@ impl PolicyItem {
 
 pub(crate) fn parameters(standing: &Standing<'_>) -> Parameters {
     let mut parameters = Parameters::default();
-    parameters.integer(b";q=", standing.snapshot.limit);
+    let scaled = standing.quota_and_window();
+    let quota = scaled.map_or(standing.snapshot.limit, |(quota, _)| quota);
+    parameters.integer(b";q=", quota);
     if standing.unit == Unit::ConcurrentRequests {
         parameters.push(b";qu=\"concurrent-requests\"");
     }
-    if let Some(seconds) = standing.window_seconds() {
-        parameters.integer(b";w=", seconds.max(1));
+    if let Some((_, seconds)) = scaled {
+        parameters.integer(b";w=", seconds);
     }
     parameters
 }

@@ -33,8 +33,9 @@ impl ToldQuota {
 /// Different quotas that are counted.
 const MOST: usize = 16;
 
-/// Whether `limit` is the most at once, and in about `window` seconds as much comes back. `None` if that is not known, or
-/// for a queue, which lets wait what others would refuse.
+/// Whether `limit` is the burst, and as much comes back in about `window` seconds. A larger `limit` agrees if it is what comes
+/// back in `window` seconds: a burst that flows in within part of a second is written so, as fields have whole seconds.
+/// `None` if that is not known, or for a queue, where requests wait that other limiters would refuse.
 fn agree(limit: f64, window: Option<f64>, likeness: &Likeness) -> Option<bool> {
     if matches!(likeness.kind, Kind::Unknown | Kind::LeakyQueue) {
         return None;
@@ -48,8 +49,17 @@ fn agree(limit: f64, window: Option<f64>, likeness: &Likeness) -> Option<bool> {
         let off = RATE_OFF * takes + takes * rate.plus_minus / rate.value;
         (takes - window).abs() < off.max(1.0)
     });
-    Some(is_limit && is_window)
+    let is_rate = window.is_some_and(|window| {
+        let takes = limit / rate.value;
+        let off = RATE_OFF * takes + takes * rate.plus_minus / rate.value;
+        limit > burst.value && window <= MOST_SCALED && (takes - window).abs() < off
+    });
+    Some(is_rate || (is_limit && is_window))
 }
+
+/// The longest window, in seconds, in which more than the burst is expected. Without a bound, any burst would agree with
+/// the quota of a day.
+const MOST_SCALED: f64 = 200.0;
 
 #[cfg(test)]
 mod tests {
@@ -102,6 +112,11 @@ mod tests {
             (60, Some(60), 60.0, 1.0, true),
             (60, Some(60), 60.0, 2.0, false),
             (60, Some(60), 60.0, 0.97, false),
+            (100, Some(1), 1.0, 100.0, true),
+            (100, Some(1), 20.0, 100.0, true),
+            (100, Some(1), 20.0, 110.0, false),
+            (12, Some(4), 10.0, 3.0, true),
+            (1000, Some(1000), 10.0, 1.0, false),
         ] {
             let told = ToldQuota::of(&[answer(Some(limit), seconds)], &found(burst, rate)).unwrap();
             assert_eq!(

@@ -176,7 +176,11 @@ fn put_wait(headers: &mut HeaderMap, seconds: u64) {
         }
     }
     let told = headers.get(RATELIMIT).and_then(|value| value.to_str().ok());
-    if let Some((before, _)) = told.and_then(|told| told.split_once(";t="))
+    let before = told.and_then(|told| {
+        let at = told.find(";t=").or_else(|| told.find(";t_us="))?;
+        told.get(..at)
+    });
+    if let Some(before) = before
         && let Ok(value) = HeaderValue::try_from(format!("{before};t={seconds}"))
     {
         headers.insert(RATELIMIT, value);
@@ -205,10 +209,15 @@ mod tests {
     fn every_field_tells_the_same_wait() {
         let mut headers = HeaderMap::new();
         headers.insert(RETRY_AFTER, 7.into());
-        headers.insert(RATELIMIT, HeaderValue::from_static("\"default\";r=0;t=7"));
-        put_wait(&mut headers, 5);
-        assert_eq!(headers[RETRY_AFTER], "5");
-        assert_eq!(headers[RATELIMIT], "\"default\";r=0;t=5");
-        assert!(!headers.contains_key(X_RESET), "nothing is added");
+        for standing in [
+            "\"default\";r=0;t=7;t_us=6543210",
+            "\"default\";r=0;t_us=10000",
+        ] {
+            headers.insert(RATELIMIT, HeaderValue::from_static(standing));
+            put_wait(&mut headers, 5);
+            assert_eq!(headers[RETRY_AFTER], "5");
+            assert_eq!(headers[RATELIMIT], "\"default\";r=0;t=5");
+            assert!(!headers.contains_key(X_RESET), "nothing is added");
+        }
     }
 }

@@ -1,8 +1,14 @@
 use super::advice::advice;
-use super::pauses::Sleep;
+use super::error::NotSent;
+use super::limits::ClientLimit;
+use super::limits::sealed::Sealed;
+use super::pauses::{Entry, Sleep, Waited};
 use super::{ClientError, Rules};
-use flowgate::{Acquire, AsKey, KeyLimiter, KeyNames, KeyedAlgorithm, Timestamp};
+use crate::body::LimitBody;
+use crate::limits::Permit;
+use flowgate::{Denied, Timestamp};
 use http::{Request, Response};
+use http_body::Body;
 use pin_project_lite::pin_project;
 use std::fmt;
 use std::future::Future;
@@ -13,13 +19,13 @@ use std::time::{Duration, SystemTime};
 use tower_service::Service;
 
 pin_project! {
-    /// A response of a [`PoliteClient`](super::PoliteClient): the wait for the host's limit, and then the call.
+    /// The response of a [`PoliteClient`](super::PoliteClient): the wait for the limit, and then the call.
     ///
-    /// It does nothing until it is first polled, and allocates nothing but the name of the host.
+    /// It does nothing until it is first polled. It allocates the name of the host.
     ///
     /// ```
-    /// use flowgate::{Hashed, Keyed, LeakyBucket, ManualClock};
-    /// use flowgate_tower::client::{ClientFuture, ClientLayer};
+    /// use flowgate::{Keyed, LeakyBucket, ManualClock};
+    /// use flowgate_tower::client::{ClientFuture, ClientLayer, PerHost};
     /// use http::{Request, Response};
     /// # use std::convert::Infallible;
     /// # use tower::{Layer, Service, service_fn};
@@ -28,7 +34,7 @@ pin_project! {
     /// let hosts = Keyed::leaky_bucket("2/s".parse()?).clock(ManualClock::new()).capacity(1000)?;
     /// let mut client = ClientLayer::new(hosts).layer(service_fn(answer));
     /// let request = Request::get("http://example.org/").body(String::new())?;
-    /// let response: ClientFuture<_, LeakyBucket, Hashed, _> = client.call(request);
+    /// let response: ClientFuture<_, PerHost<Keyed<LeakyBucket>>, _> = client.call(request);
     /// assert!(response.await?.status().is_success());
     /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
@@ -36,80 +42,75 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropped while it waits, it leaves the queue, and what had been granted is given back.
+    /// A future that is dropped while it waits leaves the queue. What had been granted to it is returned.
     #[must_use = "futures do nothing unless polled"]
-    pub struct ClientFuture<S, A, N, B>
+    pub struct ClientFuture<S, L, B>
     where
         S: Service<Request<B>>,
-        A: KeyedAlgorithm,
-        A: 'static,
-        N: KeyNames,
-        N: 'static,
+        L: ClientLimit,
     {
-        rules: Arc<Rules<A, N>>,
+        rules: Arc<Rules<L>>,
         host: Option<String>,
         #[pin]
-        stage: Stage<S, A, N, B>,
+        stage: Stage<S, L, B>,
     }
 }
 
 pin_project! {
     #[project = StageProjection]
     #[project_replace = StageReplaced]
-    enum Stage<S, A, N, B>
+    enum Stage<S, L, B>
     where
         S: Service<Request<B>>,
-        A: KeyedAlgorithm,
-        A: 'static,
-        N: KeyNames,
-        N: 'static,
+        L: ClientLimit,
     {
-        Waiting { turn: Turn<A, N>, service: S, request: Request<B> },
-        Sent { #[pin] future: S::Future },
+        Waiting { wait: Wait<L>, service: S, request: Request<B> },
+        Sent { #[pin] future: S::Future, permit: Option<Permit>, sent: Timestamp },
         // After a panic, too.
         Over,
     }
 }
 
 /// A wait until a request may be sent to its host.
-struct Turn<A: KeyedAlgorithm + 'static, N: KeyNames + 'static> {
+struct Wait<L: ClientLimit> {
     /// None before the first poll.
-    deadline: Option<Deadline>,
-    step: Step<A, N>,
+    began: Option<Timestamp>,
+    /// Whether it was pending once.
+    is_pending: bool,
+    waited: Waited,
+    step: Step<L>,
 }
 
-/// None: however long it takes.
-type Deadline = Option<Timestamp>;
-
-enum Step<A: KeyedAlgorithm + 'static, N: KeyNames + 'static> {
+enum Step<L: ClientLimit> {
     Begins,
-    /// Until the host's pause is over.
+    /// Until the host's pause is over, or the time of this request after it has come.
     Pauses(Sleep),
-    /// Until its limit lets it go.
-    Waits(Acquire<KeyLimiter<'static, A, N>>),
+    /// Until its limit grants it.
+    Waits(<L as Sealed>::Turn),
 }
 
-impl<S, A, N, B> ClientFuture<S, A, N, B>
+impl<S, L, B> ClientFuture<S, L, B>
 where
     S: Service<Request<B>>,
-    A: KeyedAlgorithm,
-    N: KeyNames,
+    L: ClientLimit,
 {
     pub(super) fn new(
-        rules: Arc<Rules<A, N>>,
+        rules: Arc<Rules<L>>,
         host: Option<String>,
         service: S,
         request: Request<B>,
     ) -> Self {
-        let turn = Turn {
-            deadline: None,
+        let wait = Wait {
+            began: None,
+            is_pending: false,
+            waited: Waited::No,
             step: Step::Begins,
         };
         Self {
             rules,
             host,
             stage: Stage::Waiting {
-                turn,
+                wait,
                 service,
                 request,
             },
@@ -117,14 +118,13 @@ where
     }
 }
 
-impl<S, A, N, B, R> Future for ClientFuture<S, A, N, B>
+impl<S, L, B, R> Future for ClientFuture<S, L, B>
 where
     S: Service<Request<B>, Response = Response<R>>,
-    A: KeyedAlgorithm,
-    N: KeyNames,
-    String: AsKey<N>,
+    L: ClientLimit,
+    R: Body,
 {
-    type Output = Result<Response<R>, ClientError<S::Error>>;
+    type Output = Result<Response<LimitBody<R>>, ClientError<S::Error>>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
@@ -134,8 +134,8 @@ where
         };
         loop {
             match this.stage.as_mut().project() {
-                StageProjection::Waiting { turn, .. } => {
-                    let answer = ready!(turn.poll(rules, host, context));
+                StageProjection::Waiting { wait, .. } => {
+                    let granted = ready!(wait.poll(rules, host, context));
                     let StageReplaced::Waiting {
                         mut service,
                         request,
@@ -144,15 +144,26 @@ where
                     else {
                         polled_again()
                     };
-                    answer?;
+                    let permit = L::hold(granted?);
+                    let sent = rules.limit.clock().now();
                     let future = service.call(request);
-                    this.stage.as_mut().project_replace(Stage::Sent { future });
+                    this.stage.as_mut().project_replace(Stage::Sent {
+                        future,
+                        permit,
+                        sent,
+                    });
                 }
-                StageProjection::Sent { future } => {
+                StageProjection::Sent {
+                    future,
+                    permit,
+                    sent,
+                } => {
                     let response = ready!(future.poll(context)).map_err(ClientError::Client)?;
-                    let advice = advice(&response, SystemTime::now());
-                    rules.pauses.heed(host, advice);
-                    return Poll::Ready(Ok(response));
+                    let advice = advice(&response, SystemTime::now(), rules.heeds_rate_limit);
+                    let each = || rules.limit.each(host);
+                    rules.pauses.heed(host, advice, *sent, each);
+                    let permit = permit.take();
+                    return Poll::Ready(Ok(response.map(|body| LimitBody::new(body, permit))));
                 }
                 StageProjection::Over => polled_again(),
             }
@@ -165,55 +176,79 @@ fn polled_again() -> ! {
     panic!("polled after it was ready")
 }
 
-impl<A: KeyedAlgorithm + 'static, N: KeyNames + 'static> Turn<A, N>
-where
-    String: AsKey<N>,
-{
+impl<L: ClientLimit> Wait<L> {
     /// Waits until a request may be sent to `host`.
     fn poll<E>(
         &mut self,
-        rules: &Rules<A, N>,
+        rules: &Rules<L>,
         host: &String,
         context: &mut Context<'_>,
-    ) -> Poll<Result<(), ClientError<E>>> {
-        let hosts = &rules.hosts;
-        let deadline = *self.deadline.get_or_insert_with(|| {
-            let patience = rules.patience?;
-            Some(after(hosts.clock().now(), patience))
-        });
+    ) -> Poll<Result<L::Granted, ClientError<E>>> {
+        let answer = self.poll_steps(rules, host, context);
+        self.is_pending |= answer.is_pending();
+        answer
+    }
+
+    fn poll_steps<E>(
+        &mut self,
+        rules: &Rules<L>,
+        host: &String,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<L::Granted, ClientError<E>>> {
+        let limit = &rules.limit;
+        let began = *self.began.get_or_insert_with(|| limit.clock().now());
+        let deadline = rules.patience.map(|patience| after(began, patience));
         loop {
             self.step = match &mut self.step {
-                Step::Begins => match rules.pauses.until(host) {
-                    Some(until) if deadline.is_some_and(|deadline| until > deadline) => {
-                        let rest = until.saturating_duration_since(hosts.clock().now());
-                        return Poll::Ready(Err(ClientError::Paused(rest)));
+                Step::Begins => {
+                    let entry = rules.pauses.enter(host, self.waited);
+                    let (until, waited) = match entry {
+                        Entry::Open => {
+                            self.step = Step::Waits(limit.turn(host, deadline));
+                            continue;
+                        }
+                        Entry::Paused(until) => (until, Waited::Paused),
+                        Entry::At(until) => (until, Waited::InTurn),
+                    };
+                    if deadline.is_some_and(|deadline| until > deadline) {
+                        let now = limit.clock().now();
+                        // Repeated then, it waits for up to the maximum again.
+                        let rest = until.saturating_duration_since(now);
+                        let not_sent = NotSent::now(Some(rest), self.waited_until(now));
+                        return Poll::Ready(Err(ClientError::Paused(not_sent)));
                     }
-                    Some(until) => Step::Pauses(rules.pauses.sleep(until)),
-                    None => {
-                        let turn = Acquire::new(hosts.key_owned(host));
-                        Step::Waits(match deadline {
-                            Some(deadline) => turn.by(deadline),
-                            None => turn,
-                        })
-                    }
-                },
+                    self.waited = waited;
+                    Step::Pauses(rules.pauses.sleep(until))
+                }
                 Step::Pauses(sleep) => {
-                    ready!(Pin::new(sleep).poll(context)).map_err(ClientError::Denied)?;
+                    let slept = ready!(Pin::new(sleep).poll(context));
+                    slept.map_err(|denied| self.denied(limit, denied))?;
                     Step::Begins
                 }
                 Step::Waits(turn) => {
                     let granted = ready!(Pin::new(turn).poll(context));
-                    let granted = granted.map_err(ClientError::Denied)?;
-                    // The host may have asked for a pause meanwhile. Whoever waited for it with a token in hand would
-                    // go together with all others who did.
+                    let granted = granted.map_err(|denied| self.denied(limit, denied))?;
+                    // The host may have asked for a pause meanwhile. Requests that wait for its end with a token would
+                    // be sent together.
                     if rules.pauses.until(host).is_none() {
-                        return Poll::Ready(Ok(()));
+                        return Poll::Ready(Ok(granted));
                     }
-                    hosts.refund(host, granted.units());
+                    limit.give_back(host, granted);
                     Step::Begins
                 }
             };
         }
+    }
+
+    fn denied<E>(&self, limit: &L, denied: Denied) -> ClientError<E> {
+        let waited = self.waited_until(limit.clock().now());
+        ClientError::Denied(denied, NotSent::now(denied.retry_after(), waited))
+    }
+
+    /// How long it has waited by `now`, if it had to.
+    fn waited_until(&self, now: Timestamp) -> Option<Duration> {
+        let began = self.began.filter(|_| self.is_pending)?;
+        Some(now.saturating_duration_since(began))
     }
 }
 
@@ -222,11 +257,10 @@ fn after(now: Timestamp, time: Duration) -> Timestamp {
     Timestamp::from_nanos(now.as_nanos().saturating_add(nanos))
 }
 
-impl<S, A, N, B> fmt::Debug for ClientFuture<S, A, N, B>
+impl<S, L, B> fmt::Debug for ClientFuture<S, L, B>
 where
     S: Service<Request<B>>,
-    A: KeyedAlgorithm,
-    N: KeyNames,
+    L: ClientLimit,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientFuture")

@@ -1,25 +1,27 @@
-//! The client's side: who calls others and does not want to be turned away.
+//! The client's side: a layer that waits before it sends, and heeds what servers answer.
 
 mod advice;
 mod error;
 mod future;
+mod limits;
 mod pauses;
 mod service;
 mod told;
 
-pub use error::ClientError;
+pub use error::{ClientError, NotSent};
 pub use future::ClientFuture;
+pub use limits::{ClientLimit, IntoClientLimit, PerHost};
 pub use service::PoliteClient;
 pub use told::Told;
 
-use flowgate::{AsKey, KeyNames, Keyed, KeyedAlgorithm};
+use crate::AnyLimit;
 use pauses::Pauses;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tower_layer::Layer;
 
-/// **A request waits until its host's limit lets it go**, and until the pause is over that the host has asked for.
+/// **A request waits until its limit grants it**, and until the pause is over that its host has asked for.
 ///
 /// ```
 /// use flowgate::Keyed;
@@ -27,7 +29,7 @@ use tower_layer::Layer;
 /// use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 /// use tower::{Layer, ServiceBuilder};
 ///
-/// // Two per second for each host, evenly; a thousand hosts at a time.
+/// // Two per second for each host, at constant intervals; 1,000 hosts at a time.
 /// let hosts = Keyed::leaky_bucket("2/s".parse()?).capacity(1000)?;
 /// let client = Client::builder(TokioExecutor::new()).build_http::<String>();
 /// let client = ServiceBuilder::new().layer(ClientLayer::new(hosts)).service(client);
@@ -35,25 +37,61 @@ use tower_layer::Layer;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// # Limits
+///
+/// [`new`](Self::new) takes a table with a limit for each host, or any other limit, which all hosts share: rate limiters,
+/// [`ConcurrencyLimit`](flowgate::ConcurrencyLimit), [`Gate`](flowgate::Gate). A permit of a concurrency limit is held until
+/// the response's body has ended or is dropped.
+///
+/// A host is what the request's URI names, with its port, or the `Host` field, or else the
+/// [default](Self::default_host).
+///
 /// # What a host can ask for
 ///
-/// | an answer says | then |
+/// | response | effect on later requests to this host |
 /// |---|---|
-/// | 429 or 503, with `Retry-After` (seconds or a date) | nothing is sent to that host until then |
-/// | 429 or 503, without | nothing for a while that doubles each time, from [`backoff`](Self::backoff), less up to half of it at random |
-/// | `RateLimit` with `r=0` and `t` | nothing for `t` seconds |
-/// | anything else | the next pause begins small again |
+/// | 429 or 503, with `Retry-After` | nothing is sent until then |
+/// | 429 or 503, without | nothing is sent for the [backoff](Self::backoff), which doubles each time |
+/// | gRPC's status 8 or 14, with `grpc-retry-pushback-ms` | nothing is sent until then |
+/// | gRPC's status 8 or 14, without, or negative | as 429 |
+/// | any other, with `RateLimit: …;r=0;t=…` | nothing is sent for that time; see below |
+/// | any other | the next backoff begins small again |
 ///
-/// A pause is at most [`max_pause`](Self::max_pause). After it, requests go at the limit's rate again and not all at
-/// once. A request that was refused is not repeated: put a layer that does outside of this one, so that what it
-/// repeats waits, too.
+/// - `Retry-After` is a number of seconds or a date. The longest pause is [`max_pause`](Self::max_pause).
+/// - gRPC's status is read from a response that consists of trailers alone.
+/// - Backoffs are shortened by up to a half, at random.
+/// - A refused request is not repeated. Put a layer that repeats requests outside of this one, so that the repeated
+///   requests wait, too.
 ///
-/// A host is what the request's URI names, with its port, or the `Host` field.
+/// # `RateLimit` is trusted only as far as needed
+///
+/// A server that says `r=0;t=1` after each request means "more in up to one second", as `t` is rounded up. A client
+/// that waited for the whole second would send one request per second to a server that allows 100. So:
+///
+/// - With our extension `t_us`, which [`LimitLayer`](crate::LimitLayer) sends, the wait is that time. An exact time also
+///   replaces a `Retry-After` that is the same time rounded up.
+/// - Without it, the wait is `t` − 1 s, which is certain.
+/// - The wait counts from when the request was sent. The first `r=0` after other responses ends a burst: there, the wait
+///   counts from the response, and without `t_us` it is `t`, if there is a policy.
+/// - If a refusal shows that a wait was too short, the whole time is waited for, from the response: after the next 16
+///   such responses, then after 32, up to 1,024. What rounding up can have added then counts twice at the end of a
+///   burst, then four times, up to `t`.
+/// - The wait is never longer than the policy's `w` (with `t_us`: than twice that, as windows in segments take longer),
+///   and rounding up never adds more than `w / q`, the policy's time for one request.
+///
+/// [`heed_rate_limit(false)`](Self::heed_rate_limit) ignores the field.
+///
+/// # After a pause
+///
+/// A request whose turn comes during a pause gives its grant back and waits for the end of the pause. Then the requests
+/// that waited are sent one by one, at the rate of the limit's quota, even if the limit would allow a burst by then.
+/// If the pause was shorter than the quota's time for one request, they are sent in intervals of the pause's length.
+/// A limit without a quota uses the rate that the server's policy states, if it does.
 ///
 /// # Which clients
 ///
-/// Any service of [`http`]'s requests and responses that can be cloned: hyper's as it is, and reqwest's between two
-/// functions:
+/// Any [`Service`](tower_service::Service) of [`http`]'s requests and responses that can be cloned: hyper's and tonic's
+/// as they are, and reqwest's between two functions:
 ///
 /// ```no_run
 /// use flowgate::Keyed;
@@ -76,25 +114,25 @@ use tower_layer::Layer;
 ///
 /// # Memory
 ///
-/// That of the keyed limit, and a pause for each host that has asked for one and was not heard of since: 10,000 at
-/// the most; after that the one that ends first is forgotten.
-pub struct ClientLayer<A: KeyedAlgorithm, N: KeyNames> {
-    pub(crate) rules: Arc<Rules<A, N>>,
+/// That of the limit, and about 150 bytes for each host that has asked for a pause and was not heard of since, or whose
+/// `RateLimit` proved too early once: for 10,000 hosts at most. After that, the one whose pause ends first is
+/// forgotten.
+pub struct ClientLayer<L: ClientLimit = AnyLimit> {
+    pub(crate) rules: Arc<Rules<L>>,
 }
 
-pub(crate) struct Rules<A: KeyedAlgorithm, N: KeyNames> {
-    pub(crate) hosts: Arc<Keyed<A, N>>,
+#[derive(Clone)]
+pub(crate) struct Rules<L> {
+    pub(crate) limit: L,
     pub(crate) pauses: Arc<Pauses>,
     pub(crate) patience: Option<Duration>,
+    pub(crate) heeds_rate_limit: bool,
+    pub(crate) default_host: Option<Arc<str>>,
 }
 
-impl<A, N> ClientLayer<A, N>
-where
-    A: KeyedAlgorithm + 'static,
-    N: KeyNames + 'static,
-    String: AsKey<N>,
-{
-    /// Sends to each host as its limit in `hosts` says, which also sets the clock.
+impl<L: ClientLimit> ClientLayer<L> {
+    /// Creates a layer that sends as `limit` grants, and uses its clock: a [`Keyed`](flowgate::Keyed) or
+    /// [`KeyedConcurrencyLimit`](flowgate::KeyedConcurrencyLimit) for each host, any other limit for all of them.
     ///
     /// ```
     /// use flowgate::{Keyed, ManualClock};
@@ -114,20 +152,24 @@ where
     /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
-    pub fn new(hosts: impl Into<Arc<Keyed<A, N>>>) -> Self {
-        let hosts = hosts.into();
-        let pauses = Arc::new(Pauses::new(hosts.clock().clone()));
+    pub fn new(limit: impl IntoClientLimit<Limit = L>) -> Self {
+        let limit = limit.into_client_limit();
+        let pauses = Arc::new(Pauses::new(limit.clock().clone()));
         Self {
             rules: Arc::new(Rules {
-                hosts,
+                limit,
                 pauses,
                 patience: None,
+                heeds_rate_limit: true,
+                default_host: None,
             }),
         }
     }
 
-    /// Fails a request at once that would have to wait for longer, as far as that is known, and one that has; without
-    /// it, they wait however long it takes.
+    /// Sets the maximum wait (default: none; requests wait however long it takes).
+    ///
+    /// A request fails immediately if it is certain to wait for longer, and otherwise when it has. The
+    /// [error](ClientError::retry_after) reports when to repeat it.
     ///
     /// ```
     /// use flowgate::{Keyed, ManualClock};
@@ -152,8 +194,8 @@ where
         self.with(|rules| rules.patience = Some(patience))
     }
 
-    /// The first pause after a 429 or 503 that does not say how long, and the longest that it grows to; 500 ms and a
-    /// minute without it.
+    /// Sets the first pause after a refusal that has no time, and the longest that it grows to (default: 500 ms and one
+    /// minute).
     ///
     /// ```
     /// use flowgate::{Keyed, ManualClock};
@@ -179,7 +221,10 @@ where
     /// let ask = || Request::get("http://example.org/").body(String::new());
     /// client.clone().oneshot(ask()?).await?;
     /// match client.oneshot(ask()?).await {
-    ///     Err(ClientError::Paused(rest)) => assert!(first / 2 <= rest && rest <= first),
+    ///     Err(error @ ClientError::Paused(_)) => {
+    ///         let rest = error.retry_after().expect("a time");
+    ///         assert!(first / 2 <= rest && rest <= first);
+    ///     }
     ///     other => panic!("{other:?}"),
     /// }
     /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
@@ -193,11 +238,11 @@ where
         })
     }
 
-    /// How long a host can stop requests to it by one answer; an hour without it.
+    /// Sets how long one response can stop requests to its host (default: one hour).
     ///
     /// ```
     /// use flowgate::{Keyed, ManualClock};
-    /// use flowgate_tower::client::{ClientError, ClientLayer};
+    /// use flowgate_tower::client::ClientLayer;
     /// use http::{Request, Response};
     /// use std::time::Duration;
     /// # use std::convert::Infallible;
@@ -217,7 +262,7 @@ where
     /// let ask = || Request::get("http://example.org/").body(String::new());
     /// client.clone().oneshot(ask()?).await?;
     /// match client.oneshot(ask()?).await {
-    ///     Err(ClientError::Paused(rest)) => assert_eq!(rest, Duration::from_secs(600)),
+    ///     Err(error) => assert_eq!(error.retry_after(), Some(Duration::from_secs(600))),
     ///     other => panic!("{other:?}"),
     /// }
     /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
@@ -228,23 +273,73 @@ where
         self.with(|rules| rules.pauses = Arc::new(rules.pauses.with_max_pause(most)))
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Rules<A, N>)) -> Self {
+    /// Sets whether `RateLimit` fields are heeded (default: yes). `Retry-After` and gRPC's fields always are.
+    ///
+    /// ```
+    /// use flowgate::{Keyed, ManualClock};
+    /// use flowgate_tower::client::ClientLayer;
+    /// use http::{Request, Response};
+    /// use std::time::Duration;
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    ///
+    /// async fn used_up(_: Request<String>) -> Result<Response<String>, Infallible> {
+    ///     let response = Response::builder().header("ratelimit", "\"default\";r=0;t=3600");
+    ///     Ok(response.body(String::new()).expect("a response"))
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// for heeds in [true, false] {
+    ///     let hosts = Keyed::token_bucket("10/s".parse()?).clock(ManualClock::new()).capacity(1000)?;
+    ///     let client = ClientLayer::new(hosts)
+    ///         .heed_rate_limit(heeds)
+    ///         .within(Duration::from_secs(1))
+    ///         .layer(service_fn(used_up));
+    ///     let ask = || Request::get("http://example.org/").body(String::new());
+    ///     client.clone().oneshot(ask()?).await?;
+    ///     assert_eq!(client.oneshot(ask()?).await.is_err(), heeds);
+    /// }
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn heed_rate_limit(self, heeds: bool) -> Self {
+        self.with(|rules| rules.heeds_rate_limit = heeds)
+    }
+
+    /// Sets the host of requests that name none (default: none; they fail with [`ClientError::NoHost`]). Upper and lower
+    /// case are the same.
+    ///
+    /// Requests over a tonic channel name no host, as the channel knows it.
+    ///
+    /// ```no_run
+    /// use flowgate::LeakyBucket;
+    /// use flowgate_tower::client::ClientLayer;
+    /// use tonic::transport::Channel;
+    /// use tonic_health::pb::health_client::HealthClient;
+    /// use tower::ServiceBuilder;
+    ///
+    /// # async fn connect() -> Result<(), Box<dyn std::error::Error>> {
+    /// let channel = Channel::from_static("http://grpc.example.org:50051").connect().await?;
+    /// let limit = LeakyBucket::new("100/s".parse()?);
+    /// let layer = ClientLayer::new(limit).default_host("grpc.example.org:50051");
+    /// let client = HealthClient::new(ServiceBuilder::new().layer(layer).service(channel));
+    /// # let _ = client;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn default_host(self, host: &str) -> Self {
+        let host = Arc::from(host.to_ascii_lowercase());
+        self.with(|rules| rules.default_host = Some(host))
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Rules<L>)) -> Self {
         change(Arc::make_mut(&mut self.rules));
         self
     }
 }
 
-impl<A: KeyedAlgorithm, N: KeyNames> Clone for Rules<A, N> {
-    fn clone(&self) -> Self {
-        Self {
-            hosts: Arc::clone(&self.hosts),
-            pauses: Arc::clone(&self.pauses),
-            patience: self.patience,
-        }
-    }
-}
-
-impl<A: KeyedAlgorithm, N: KeyNames> Clone for ClientLayer<A, N> {
+impl<L: ClientLimit> Clone for ClientLayer<L> {
     fn clone(&self) -> Self {
         Self {
             rules: Arc::clone(&self.rules),
@@ -252,19 +347,20 @@ impl<A: KeyedAlgorithm, N: KeyNames> Clone for ClientLayer<A, N> {
     }
 }
 
-impl<A: KeyedAlgorithm, N: KeyNames> fmt::Debug for ClientLayer<A, N> {
+impl<L: ClientLimit> fmt::Debug for ClientLayer<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientLayer")
-            .field("hosts", &self.rules.hosts)
+            .field("limit", &self.rules.limit)
             .field("patience", &self.rules.patience)
+            .field("heeds_rate_limit", &self.rules.heeds_rate_limit)
             .finish_non_exhaustive()
     }
 }
 
-impl<S, A: KeyedAlgorithm, N: KeyNames> Layer<S> for ClientLayer<A, N> {
-    type Service = PoliteClient<S, A, N>;
+impl<S, L: ClientLimit> Layer<S> for ClientLayer<L> {
+    type Service = PoliteClient<S, L>;
 
-    fn layer(&self, inner: S) -> PoliteClient<S, A, N> {
+    fn layer(&self, inner: S) -> PoliteClient<S, L> {
         PoliteClient::new(inner, Arc::clone(&self.rules))
     }
 }

@@ -1,4 +1,4 @@
-use super::advice::Advice;
+use super::advice::{Advice, Stop};
 use flowgate::{Acquire, Clock, ConcurrencyLimit, Denied, Permits, Timestamp};
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -13,10 +13,15 @@ use std::time::Duration;
 /// How many hosts' pauses are kept.
 const MAX_HOSTS: usize = 10_000;
 
-/// Which hosts nothing is sent to, and until when.
+/// Requests that are let through before a host is trusted again, after the first refusal that shows that it was trusted
+/// too much. The number doubles with each further one.
+const WARY_FIRST: u16 = 16;
+const WARY_MOST: u16 = 1024;
+
+/// What is known of each host: until when nothing is sent to it, and how requests go on after that.
 pub(crate) struct Pauses {
     hosts: Mutex<HashMap<String, Pause>>,
-    /// Has no slots, so that who waits for one waits for a deadline.
+    /// Has no slots, so waiting for one is waiting for a deadline.
     never: Arc<ConcurrencyLimit>,
     clock: Clock,
     settings: Settings,
@@ -33,8 +38,64 @@ struct Settings {
 #[derive(Clone, Copy, Debug)]
 struct Pause {
     until: Timestamp,
-    /// How many pauses in a row it has asked for.
+    /// The next request that waited for the end of the pause is sent at this time.
+    next: Timestamp,
+    /// The time between these requests.
+    each: Duration,
+    /// The number of pauses without a time of their own in a row.
     in_a_row: u32,
+    /// Whether nothing was left in the last response.
+    is_used_up: bool,
+    /// When the host last said that nothing is left, and the time until which that may hold, although only a part of it
+    /// was waited for.
+    doubted: [Timestamp; 2],
+    /// Responses that nothing is left, until a part of the time is enough again.
+    wary: u16,
+    /// The value of `wary` after the next refusal.
+    wary_next: u16,
+}
+
+impl Pause {
+    const NONE: Self = Self {
+        until: Timestamp::ORIGIN,
+        next: Timestamp::ORIGIN,
+        each: Duration::ZERO,
+        in_a_row: 0,
+        is_used_up: false,
+        doubted: [Timestamp::ORIGIN; 2],
+        wary: 0,
+        wary_next: WARY_FIRST,
+    };
+
+    /// Whether the host was once trusted too much.
+    fn is_learned(&self) -> bool {
+        self.wary_next > WARY_FIRST
+    }
+
+    /// Whether it still delays requests.
+    fn matters(&self, now: Timestamp) -> bool {
+        self.until > now || self.next > now
+    }
+}
+
+/// Whether a request may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    Open,
+    /// Nothing is sent until then.
+    Paused(Timestamp),
+    /// The pause is over, and this is the time of this request.
+    At(Timestamp),
+}
+
+/// Where a request stands that may have to wait for a pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waited {
+    No,
+    /// For the end of a pause.
+    Paused,
+    /// For its time after a pause.
+    InTurn,
 }
 
 impl Pauses {
@@ -89,47 +150,114 @@ impl Pauses {
         (until > self.clock.now()).then_some(until)
     }
 
+    /// Whether a request to `host` that has `waited` may go on. Requests that waited for the end of a pause go on one by
+    /// one, and so do those that come meanwhile.
+    pub(super) fn enter(&self, host: &str, waited: Waited) -> Entry {
+        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(pause) = hosts.get_mut(host) else {
+            return Entry::Open;
+        };
+        let now = self.clock.now();
+        if pause.until > now {
+            return Entry::Paused(pause.until);
+        }
+        match waited {
+            Waited::InTurn => return Entry::Open,
+            Waited::No if pause.next <= now => return Entry::Open,
+            Waited::No | Waited::Paused => {}
+        }
+        let at = pause.next;
+        // A request that comes late does not have others leave together.
+        pause.next = at.max(before(now, pause.each)) + pause.each;
+        match at > now {
+            true => Entry::At(at),
+            false => Entry::Open,
+        }
+    }
+
     /// Waits until then.
     pub(super) fn sleep(&self, until: Timestamp) -> Sleep {
         Sleep(self.never.acquire_owned().by(until))
     }
 
-    /// Takes to heart what `host` has said.
-    pub(super) fn heed(&self, host: &str, advice: Advice) {
+    /// Follows the `advice` of `host` to a request that was sent at `sent`. `each` is the time for each request at the
+    /// rate of the client's own limit.
+    pub(super) fn heed(
+        &self,
+        host: &str,
+        advice: Advice,
+        sent: Timestamp,
+        each: impl FnOnce() -> Option<Duration>,
+    ) {
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.now();
         let known = hosts.get(host).copied();
-        let before = known.unwrap_or(Pause {
-            until: Timestamp::ORIGIN,
-            in_a_row: 0,
-        });
-        // Answers to what had been sent before the pause say the same thing again.
-        let is_under_way = before.until > now;
-        let pause = match advice {
+        let mut pause = known.unwrap_or(Pause::NONE);
+        // Responses to what was sent before the pause repeat what is known.
+        let is_under_way = pause.until > now;
+        let (until, servers) = match advice {
             Advice::Fine if is_under_way => return,
             Advice::Fine => {
-                if known.is_some() {
-                    hosts.remove(host);
+                match hosts.get_mut(host) {
+                    Some(pause) if pause.is_learned() || pause.matters(now) => {
+                        pause.in_a_row = 0;
+                        pause.is_used_up = false;
+                    }
+                    Some(_) => _ = hosts.remove(host),
+                    None => {}
                 }
                 return;
             }
-            Advice::Rest(rest) => Pause {
-                until: self.after(now, rest).max(before.until),
-                in_a_row: 0,
-            },
-            Advice::Stop(None) if is_under_way => return,
-            Advice::Stop(told) => {
-                let rest = told.unwrap_or_else(|| self.backoff(before.in_a_row, now));
-                Pause {
-                    until: self.after(now, rest).max(before.until),
-                    in_a_row: before.in_a_row.saturating_add(u32::from(!is_under_way)),
+            Advice::Rest(rest) => {
+                pause.in_a_row = 0;
+                let is_first = !std::mem::replace(&mut pause.is_used_up, true);
+                // The end of a burst is waited for a little longer after each refusal.
+                let times = match is_first {
+                    true => u32::from(pause.wary_next / WARY_FIRST),
+                    false => 1,
+                };
+                let whole = self.after(now, rest.longer(times));
+                pause.doubted = [now, whole];
+                // The first one ends a burst. If all responses say so, waiting for too long would add up.
+                let until = match pause.wary.checked_sub(1) {
+                    Some(wary) => {
+                        pause.wary = wary;
+                        whole
+                    }
+                    None if is_first && rest.is_bounded() => whole,
+                    None => self.after(sent, rest.certain),
+                };
+                (until, rest.each)
+            }
+            Advice::Stop(Stop { time: None, .. }) if is_under_way => return,
+            Advice::Stop(stop) => {
+                let [from, to] = pause.doubted;
+                if from < sent && sent < to {
+                    pause.doubted = Pause::NONE.doubted;
+                    pause.wary = pause.wary_next;
+                    pause.wary_next = pause.wary.saturating_mul(2).min(WARY_MOST);
                 }
+                let rest = stop
+                    .time
+                    .unwrap_or_else(|| self.backoff(pause.in_a_row, now));
+                let more = u32::from(!is_under_way);
+                pause.in_a_row = pause.in_a_row.saturating_add(more);
+                (self.after(now, rest), stop.each)
             }
         };
+        if until > pause.until {
+            pause.until = until;
+            pause.next = pause.next.max(until);
+            let rest = until.saturating_duration_since(now);
+            pause.each = each().or(servers).unwrap_or_default().min(rest);
+        }
         if known.is_none() && hosts.len() >= MAX_HOSTS {
             make_room(&mut hosts, now);
         }
-        hosts.insert(host.to_owned(), pause);
+        match hosts.get_mut(host) {
+            Some(known) => *known = pause,
+            None => _ = hosts.insert(host.to_owned(), pause),
+        }
     }
 
     fn after(&self, now: Timestamp, rest: Duration) -> Timestamp {
@@ -158,6 +286,11 @@ impl Pauses {
     }
 }
 
+fn before(now: Timestamp, time: Duration) -> Timestamp {
+    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    Timestamp::from_nanos(now.as_nanos().saturating_sub(nanos))
+}
+
 /// A wait for a time. An error if too many wait.
 pub(super) struct Sleep(Acquire<Permits<Arc<ConcurrencyLimit>>>);
 
@@ -175,7 +308,7 @@ impl Future for Sleep {
 
 /// Forgets those that are over, or else the one that is over first.
 fn make_room(hosts: &mut HashMap<String, Pause>, now: Timestamp) {
-    hosts.retain(|_, pause| pause.until > now);
+    hosts.retain(|_, pause| pause.matters(now));
     if hosts.len() >= MAX_HOSTS {
         let soonest = hosts.iter().min_by_key(|(_, pause)| pause.until);
         if let Some(host) = soonest.map(|(host, _)| host.clone()) {
@@ -193,57 +326,4 @@ impl fmt::Debug for Pauses {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use flowgate::ManualClock;
-
-    #[test]
-    fn what_is_kept_is_bounded() {
-        let time = ManualClock::new();
-        let pauses = Pauses::new(time.clone().into());
-        for n in 0..MAX_HOSTS + 100 {
-            let rest = Duration::from_secs(10 + n as u64);
-            pauses.heed(&n.to_string(), Advice::Stop(Some(rest)));
-        }
-        assert_eq!(pauses.len(), MAX_HOSTS);
-        assert_eq!(pauses.until("0"), None);
-        assert!(pauses.until("10099").is_some());
-    }
-
-    #[test]
-    fn pauses_double_up_to_a_bound_and_begin_small_again() {
-        let time = ManualClock::new();
-        let pauses = Pauses::new(time.clone().into());
-        let pauses = pauses.with_backoff(Duration::from_secs(1), Duration::from_secs(10));
-        for most in [1, 2, 4, 8, 10, 10, 10] {
-            pauses.heed("host", Advice::Stop(None));
-            // Of those that had been sent before.
-            pauses.heed("host", Advice::Stop(None));
-            pauses.heed("host", Advice::Fine);
-            let until = pauses.until("host").expect("a pause");
-            let rest = until.saturating_duration_since(time.now());
-            let most = Duration::from_secs(most);
-            assert!(most / 2 <= rest && rest <= most, "{rest:?} of {most:?}");
-            time.set(until);
-            assert_eq!(pauses.until("host"), None);
-        }
-        pauses.heed("host", Advice::Fine);
-        assert_eq!(pauses.len(), 0);
-        pauses.heed("host", Advice::Stop(None));
-        let until = pauses.until("host").expect("a pause");
-        let rest = until.saturating_duration_since(time.now());
-        assert!(rest <= Duration::from_secs(1));
-    }
-
-    #[test]
-    fn nobody_stops_it_for_ever() {
-        let time = ManualClock::new();
-        let pauses = Pauses::new(time.clone().into());
-        pauses.heed("host", Advice::Stop(Some(Duration::MAX)));
-        let hour = Timestamp::from_nanos(3_600_000_000_000);
-        assert_eq!(pauses.until("host"), Some(hour));
-        // A shorter one does not shorten it.
-        pauses.heed("host", Advice::Stop(Some(Duration::from_secs(1))));
-        assert_eq!(pauses.until("host"), Some(hour));
-    }
-}
+mod tests;

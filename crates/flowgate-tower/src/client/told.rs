@@ -28,7 +28,7 @@ const EPOCH: u64 = 1_000_000_000;
 /// | field | read |
 /// |---|---|
 /// | `Retry-After` | seconds, or a date (RFC 9110 §10.2.3) |
-/// | `RateLimit-Policy`, `RateLimit` | draft-ietf-httpapi-ratelimit-headers-11; of several limits the one with the least remaining |
+/// | `RateLimit-Policy`, `RateLimit` | draft-ietf-httpapi-ratelimit-headers-11; of several limits the one with the least remaining; our extension `t_us`, unless `t` contradicts it |
 /// | `RateLimit: limit=…, remaining=…, reset=…` | the same draft up to its 7th |
 /// | `RateLimit-Limit`, `-Remaining`, `-Reset`, also with `X-` | as many have them; a reset is a delay or a second of the Unix epoch |
 ///
@@ -36,15 +36,16 @@ const EPOCH: u64 = 1_000_000_000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Told {
-    /// When to come again.
+    /// `Retry-After`: the time after which to ask again.
     pub retry_after: Option<Duration>,
-    /// How much is left.
+    /// The number of requests that are left.
     pub remaining: Option<u64>,
-    /// When there is more, or all of it; fields differ in that.
+    /// The time until there are more, or until all are back; fields differ in that. With `t_us`, this is exact to a
+    /// microsecond.
     pub more_after: Option<Duration>,
-    /// The most at once.
+    /// The number of requests in `window`, or the burst; fields differ in that.
     pub limit: Option<u64>,
-    /// The time in which as much comes back.
+    /// The time in which `limit` requests are allowed.
     pub window: Option<Duration>,
 }
 
@@ -67,7 +68,8 @@ impl Told {
         });
         if let Some(item) = &tightest {
             told.remaining = item.remaining;
-            told.more_after = item.more_after.map(Duration::from_secs);
+            let seconds = item.more_after.map(Duration::from_secs);
+            told.more_after = item.exactly().or(seconds);
         }
         let name = tightest.as_ref().map(|item| item.name);
         let is_its = |item: &Item<'_>| name.is_none_or(|name| name == item.name);
@@ -106,11 +108,30 @@ pub(super) fn retry_after(value: &HeaderValue, now: SystemTime) -> Option<Durati
     Some(date.duration_since(now).unwrap_or_default())
 }
 
-/// The longest `t` of those limits of which nothing is left.
-pub(super) fn rest(headers: &HeaderMap) -> Option<Duration> {
-    let used_up = all_items(headers, RATELIMIT).filter(|item| item.remaining == Some(0));
-    let seconds = used_up.filter_map(|item| item.more_after).max();
-    seconds.map(Duration::from_secs)
+/// The items of `RateLimit`.
+pub(super) fn standings(headers: &HeaderMap) -> impl Iterator<Item = Item<'_>> {
+    all_items(headers, RATELIMIT)
+}
+
+/// What a server's policy allows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Policy {
+    pub(super) window: Duration,
+    /// The time for each request at the policy's rate.
+    pub(super) each: Duration,
+}
+
+/// The policy of the limit that `standing` is of, if it has a rate.
+pub(super) fn policy_of(headers: &HeaderMap, standing: Item<'_>) -> Option<Policy> {
+    let mut policies = all_items(headers, RATELIMIT_POLICY);
+    let policy = policies.find(|policy| policy.name == standing.name)?;
+    let window = policy.window.filter(|seconds| *seconds > 0)?;
+    let quota = policy.quota.filter(|quota| *quota > 0)?;
+    let each_ns = u128::from(window) * 1_000_000_000 / u128::from(quota);
+    Some(Policy {
+        window: Duration::from_secs(window),
+        each: Duration::from_nanos(u64::try_from(each_ns).unwrap_or(u64::MAX)),
+    })
 }
 
 /// The number that a text begins with: `100, 100;w=60` is 100.
@@ -151,12 +172,26 @@ fn dictionary(value: &HeaderValue) -> Option<Told> {
 
 /// One limit of a list.
 #[derive(Clone, Copy, Debug, Default)]
-struct Item<'a> {
+pub(super) struct Item<'a> {
     name: &'a [u8],
-    remaining: Option<u64>,
-    more_after: Option<u64>,
+    pub(super) remaining: Option<u64>,
+    /// In seconds, rounded up.
+    pub(super) more_after: Option<u64>,
+    /// The same in microseconds.
+    micros: Option<u64>,
     quota: Option<u64>,
     window: Option<u64>,
+}
+
+impl Item<'_> {
+    /// The exact time until there is more: `t_us`, unless `t` contradicts it.
+    pub(super) fn exactly(&self) -> Option<Duration> {
+        let micros = self.micros?;
+        let is_rounded = |seconds| seconds == micros.div_ceil(1_000_000);
+        self.more_after
+            .is_none_or(is_rounded)
+            .then(|| Duration::from_micros(micros))
+    }
 }
 
 /// The items of a field in all its lines. A line that cannot be read has none.
@@ -181,6 +216,7 @@ fn items(line: &[u8]) -> Option<Vec<Item<'_>>> {
             match name {
                 b"r" => item.remaining = value,
                 b"t" => item.more_after = value,
+                b"t_us" => item.micros = value,
                 b"q" => item.quota = value,
                 b"w" => item.window = value,
                 _ => {}

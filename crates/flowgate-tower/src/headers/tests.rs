@@ -78,6 +78,29 @@ fn the_longest_parameters_that_there_are_fit() {
 }
 
 #[test]
+fn c3_microseconds_are_rounded_up() {
+    let table = [
+        (Duration::ZERO, 0),
+        (Duration::from_nanos(1), 1),
+        (Duration::from_micros(10_000), 10_000),
+        (Duration::new(1, 999_999_001), 2_000_000),
+        (Duration::MAX, u64::MAX),
+    ];
+    for (time, expected) in table {
+        assert_eq!(whole_micros(time), expected, "{time:?}");
+    }
+}
+
+#[test]
+fn the_longest_standing_fits() {
+    let mut parameters = Parameters::default();
+    for name in [&b";r="[..], b";t=", b";t_us="] {
+        parameters.integer(name, u64::MAX);
+    }
+    assert_eq!(parameters.text().len(), 57);
+}
+
+#[test]
 fn items_of_a_list_are_apart() {
     let mut parameters = Parameters::default();
     parameters.integer(b";r=", 7);

@@ -3,8 +3,8 @@ use super::{AnyWait, Cause, Permit, Standing, Turn};
 use crate::RequestHead;
 use flowgate::{
     ApproximateWindow, ConcurrencyLimit, DecayingBucket, Denied, FixedWindow, Gate, LeakyBucket,
-    Limiter, Observed, OneWord, PayAfter, SegmentedWindow, SlidingWindow, Striped, TokenBucket,
-    Unlimited, WarmUp,
+    Limiter, Observed, OneWord, PayAfter, SegmentedWindow, SlidingWindow, Striped, Timestamp,
+    TokenBucket, Unlimited, WarmUp,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +43,17 @@ pub enum AnyLimit {
     Concurrency(Arc<ConcurrencyLimit>),
     /// Several, all or none.
     Gate(Arc<Gate>),
+}
+
+impl AnyLimit {
+    /// Waits for one token or permit, until `deadline` at the latest.
+    pub(crate) fn wait_by(&self, deadline: Option<Timestamp>) -> AnyWait {
+        match self {
+            Self::Rate(limiter) => AnyWait::Rate(Turn::by(limiter.acquire_owned(), deadline)),
+            Self::Concurrency(limit) => AnyWait::Slots(Turn::by(limit.acquire_owned(), deadline)),
+            Self::Gate(gate) => AnyWait::Gate(Turn::by(gate.acquire_owned(), deadline)),
+        }
+    }
 }
 
 macro_rules! from_limiters {

@@ -14,7 +14,8 @@ use crate::by::NoKey;
 use flowgate::{Denied, Gate, KeyedError, Limiter, OwnedKeyPermit, OwnedPermit, Quota, Snapshot};
 use std::fmt;
 use std::time::Duration;
-use wait::{AnyWait, KeyWait, Turn, Wait};
+pub(crate) use wait::AnyWait;
+use wait::{KeyWait, Turn, Wait};
 
 /// Whatever a [`LimitLayer`](crate::LimitLayer) asks: [`AnyLimit`], or a limit [for each key](PerKey). Sealed.
 ///
@@ -124,7 +125,8 @@ pub struct Standing<'a> {
     pub snapshot: Snapshot,
     pub unit: Unit,
     pub quota: Option<Quota>,
-    /// The time until there is more, exactly if it is over a second; none if there is all of it, or nobody knows.
+    /// The time until another token is available: exact if none remains. If some remain, the time is only there if
+    /// it is a second or more.
     pub more_after: Option<Duration>,
 }
 
@@ -155,29 +157,26 @@ impl<'a> Standing<'a> {
         let token = quota.map_or(1, |quota| quota.scale());
         // Whole tokens, so that nobody is told of one that is not there.
         let snapshot = in_tokens(snapshot, token);
-        let is_whole = snapshot.remaining >= snapshot.limit;
-        let more_after = (!is_whole).then(|| {
-            // There is more when there is all of it, at the latest.
-            if snapshot.reset_after <= Duration::from_secs(1) {
-                return Some(snapshot.reset_after);
+        let more_after = match snapshot.remaining {
+            remaining if remaining >= snapshot.limit => None,
+            // The bucket is full when its only token is back.
+            0 if snapshot.limit == 1 && is_steady => Some(snapshot.reset_after),
+            0 => time_until(more(token)),
+            // In whole seconds there is nothing to report.
+            _ if snapshot.reset_after < Duration::from_secs(1) => None,
+            // There is no debt, so the quota determines when the next token comes.
+            _ if is_steady && quota.is_some_and(is_one_a_second) => None,
+            remaining => {
+                let more_after = time_until(more((remaining + 1).saturating_mul(token)));
+                more_after.filter(|more_after| *more_after >= Duration::from_secs(1))
             }
-            // Nothing is owed, so the next one comes when the quota says.
-            if snapshot.remaining > 0 && is_steady && quota.is_some_and(is_one_a_second) {
-                return Some(Duration::from_secs(1));
-            }
-            let next = (snapshot.remaining + 1).saturating_mul(token);
-            match more(next) {
-                // It has come in the meantime.
-                Ok(()) => Some(Duration::from_nanos(1)),
-                Err(denied) => denied.retry_after(),
-            }
-        });
+        };
         Self {
             name,
             snapshot,
             unit: Unit::Requests,
             quota,
-            more_after: more_after.flatten(),
+            more_after,
         }
     }
 
@@ -191,23 +190,64 @@ impl<'a> Standing<'a> {
         }
     }
 
-    /// The seconds in which all of it can be used once, rounded up: the period, if the burst is the count. `None` if
-    /// there is no quota, or that is beyond what a `u64` holds.
-    pub fn window_seconds(&self) -> Option<u64> {
+    /// What flows in during a whole number of seconds, as tokens and seconds: at least the limit, and at most 1 % less than
+    /// the quota. `None` if there is no quota, or if the seconds do not fit into a `u64`.
+    pub fn quota_and_window(&self) -> Option<(u64, u64)> {
         let quota = self.quota?;
+        let limit = self.snapshot.limit;
         let period_ns = quota.period().as_nanos();
-        let nanos = period_ns.checked_mul(self.snapshot.limit.into())?;
-        // So that the quotient is in seconds. At most 2⁶⁴ · 10⁹.
-        let count = u128::from(quota.count().max(1)) * 1_000_000_000;
-        match (u64::try_from(nanos), u64::try_from(count)) {
-            // Most fit, and a division of 64 bits takes a fraction of the time.
-            (Ok(nanos), Ok(count)) => Some(nanos.div_ceil(count)),
-            _ => u64::try_from(nanos.div_ceil(count)).ok(),
+        let tokens = u128::from(quota.count().max(1));
+        // Less than a token.
+        if limit == 0 {
+            return Some((0, 1));
         }
+        // Both at most 2⁶⁴ · 10⁹.
+        let fills_ns = period_ns.checked_mul(limit.into())?;
+        let tokens_ns = tokens * NS_PER_SECOND;
+        let seconds = u64::try_from(fills_ns.div_ceil(tokens_ns)).ok()?.max(1);
+        // Rounding up is at most 1 % then, if it rounds at all.
+        if fills_ns == u128::from(seconds) * tokens_ns || seconds > MOST_SCALED {
+            return Some((limit, seconds));
+        }
+        // The least number of seconds that give whole tokens.
+        let whole = period_ns / greatest_common_divisor(tokens_ns, period_ns);
+        if let Ok(whole @ 1..=MOST_SCALED) = u64::try_from(whole) {
+            let window = seconds.next_multiple_of(whole);
+            let flows_in = tokens_ns.checked_mul(window.into())? / period_ns;
+            return Some((u64::try_from(flows_in).unwrap_or(u64::MAX), window));
+        }
+        // So many fillings that rounding up is at most 1 %.
+        let times = (u128::from(MOST_SCALED) * tokens_ns).div_ceil(fills_ns);
+        let window = times.checked_mul(fills_ns)?.div_ceil(tokens_ns);
+        let quota = times.checked_mul(limit.into())?;
+        Some((
+            u64::try_from(quota).unwrap_or(u64::MAX),
+            u64::try_from(window).ok()?,
+        ))
     }
 }
 
-/// Whether a token takes a second at the most.
+const NS_PER_SECOND: u128 = 1_000_000_000;
+
+/// The longest window that is chosen such that its quota is a whole number, in seconds.
+const MOST_SCALED: u64 = 100;
+
+fn greatest_common_divisor(a: u128, b: u128) -> u128 {
+    match b {
+        0 => a,
+        b => greatest_common_divisor(b, a % b),
+    }
+}
+
+/// The time after which `answer` would be yes; 1 ns if it is by now.
+fn time_until(answer: Result<(), Denied>) -> Option<Duration> {
+    match answer {
+        Ok(()) => Some(Duration::from_nanos(1)),
+        Err(denied) => denied.retry_after(),
+    }
+}
+
+/// Whether a token takes one second or less.
 fn is_one_a_second(quota: Quota) -> bool {
     quota.period() <= Duration::from_secs(quota.count())
 }

@@ -3,6 +3,7 @@
 use super::Permit;
 use flowgate::{
     Acquirable, Acquire, Denied, Gate, Grant, Limiter, OwnedKeyPermit, OwnedPermit, Permits,
+    Timestamp,
 };
 use std::future::Future;
 use std::pin::Pin;
@@ -54,6 +55,14 @@ impl<W: Acquirable> Turn<W> {
         let turn = turn.within(patience);
         Self(match cost {
             Some(n) => turn.n(n),
+            None => turn,
+        })
+    }
+
+    /// For one token or permit, until `deadline` at the latest.
+    pub fn by(turn: Acquire<W>, deadline: Option<Timestamp>) -> Self {
+        Self(match deadline {
+            Some(deadline) => turn.by(deadline),
             None => turn,
         })
     }

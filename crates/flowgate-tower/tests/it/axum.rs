@@ -79,7 +79,10 @@ async fn by_peer_address() {
     let answer = server.get("/").await;
     assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(answer.headers()["retry-after"], "30");
-    assert_eq!(answer.headers()["ratelimit"], "\"default\";r=0;t=30");
+    assert_eq!(
+        answer.headers()["ratelimit"],
+        "\"default\";r=0;t=30;t_us=30000000"
+    );
     let length = answer.headers()["content-length"].clone();
     let said = text(answer).await;
     assert_eq!(said, "over the limit `default`; retry after 30 s\n");

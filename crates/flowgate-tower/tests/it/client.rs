@@ -1,9 +1,13 @@
 //! What the client's layer sends, and when, on a clock that stands still; and over sockets, against the server's layer.
 
-use crate::support::{field, poll};
-use flowgate::{Keyed, LeakyBucket, ManualClock, Quota};
-use flowgate_tower::client::{ClientError, ClientLayer};
+use crate::support::{done, field, poll};
+use flowgate::{
+    ConcurrencyLimit, FixedWindow, Gate, Keyed, KeyedConcurrencyLimit, LeakyBucket, ManualClock,
+    Quota, TokenBucket,
+};
+use flowgate_tower::client::{ClientError, ClientLayer, ClientLimit};
 use http::{Request, Response, StatusCode};
+
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -11,12 +15,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tower::{Layer, Service};
 
+type Empty = http_body_util::Empty<bytes::Bytes>;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Says what it is told to, in order, and then "fine"; and remembers what it was asked.
 #[derive(Clone, Default)]
 struct Host {
-    answers: Arc<Mutex<VecDeque<Response<()>>>>,
+    answers: Arc<Mutex<VecDeque<Response<Empty>>>>,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
@@ -26,7 +32,7 @@ impl Host {
         for (name, value) in fields {
             response = response.header(*name, *value);
         }
-        let response = response.body(()).expect("a response");
+        let response = response.body(Empty::new()).expect("a response");
         self.answers.lock().expect("unharmed").push_back(response);
     }
 
@@ -36,9 +42,9 @@ impl Host {
 }
 
 impl Service<Request<()>> for Host {
-    type Response = Response<()>;
+    type Response = Response<Empty>;
     type Error = Infallible;
-    type Future = std::future::Ready<Result<Response<()>, Infallible>>;
+    type Future = std::future::Ready<Result<Response<Empty>, Infallible>>;
 
     fn poll_ready(
         &mut self,
@@ -103,7 +109,7 @@ fn a_host_that_says_when_is_left_alone_until_then() {
     for (status, fields) in [
         (429, ("retry-after", "7")),
         (503, ("retry-after", "7")),
-        (200, ("ratelimit", "\"a\";r=0;t=7")),
+        (200, ("ratelimit", "\"a\";r=0;t_us=7000000")),
     ] {
         time.advance(SECOND);
         host.will_say(status, &[fields]);
@@ -187,13 +193,16 @@ fn who_has_no_time_is_told_at_once() {
         error.to_string(),
         "not sent: its host has asked for a pause of 60s"
     );
+    assert_eq!(error.retry_after(), Some(60 * SECOND));
+    assert!(error.was_known_beforehand() && !error.was_sent());
 
     assert!(poll(std::pin::pin!(client.call(to("http://b/")))).is_ready());
     let refused = poll(std::pin::pin!(client.call(to("http://b/"))));
-    let std::task::Poll::Ready(Err(ClientError::Denied(denied))) = refused else {
+    let std::task::Poll::Ready(Err(error @ ClientError::Denied(..))) = refused else {
         panic!("it waits")
     };
-    assert_eq!(denied.retry_after(), Some(50 * SECOND));
+    assert_eq!(error.retry_after(), Some(50 * SECOND));
+    assert!(error.was_known_beforehand() && !error.was_sent());
     assert_eq!(host.asked(), 2);
 }
 
@@ -201,9 +210,7 @@ fn who_has_no_time_is_told_at_once() {
 #[tokio::test]
 async fn polite_clients_are_served_and_mind_what_they_are_told() {
     use axum::{Router, routing::get};
-    use flowgate::TokenBucket;
     use flowgate_tower::LimitLayer;
-    use http_body_util::Empty;
     use hyper_util::{client::legacy::Client, rt::TokioExecutor};
     use tokio::net::TcpListener;
 
@@ -214,7 +221,7 @@ async fn polite_clients_are_served_and_mind_what_they_are_told() {
     let address = listener.local_addr().expect("an address");
     tokio::spawn(async { axum::serve(listener, app).await });
 
-    let client = Client::builder(TokioExecutor::new()).build_http::<Empty<bytes::Bytes>>();
+    let client = Client::builder(TokioExecutor::new()).build_http::<Empty>();
     let table = Keyed::leaky_bucket(Quota::per_second(100))
         .capacity(10)
         .expect("a table");
@@ -261,4 +268,204 @@ async fn polite_clients_are_served_and_mind_what_they_are_told() {
         .expect_err("a pause");
     assert!(matches!(error, ClientError::Paused(_)), "{error}");
     assert_eq!((counts.get().admitted, counts.get().refused), (40, 0));
+}
+
+/// Ten requests wait for the end of a pause, and the limit would let all of them go then.
+#[test]
+fn c1_requests_that_waited_for_a_pause_leave_one_by_one() {
+    fn sent_after_a_pause<L: ClientLimit>(layer: ClientLayer<L>, time: &ManualClock) -> Vec<usize> {
+        let host = Host::default();
+        let mut client = layer.layer(host.clone());
+        host.will_say(429, &[("retry-after", "10")]);
+        assert!(poll(std::pin::pin!(client.call(to("http://a/")))).is_ready());
+        let mut line: Vec<_> = (0..10)
+            .map(|_| Box::pin(client.call(to("http://a/"))))
+            .collect();
+        assert_eq!(served(&mut line), 0);
+        time.advance(10 * SECOND - Duration::from_nanos(1));
+        assert_eq!(served(&mut line), 0);
+        time.advance(Duration::from_nanos(1));
+        let mut sent = Vec::new();
+        for _ in 0..11 {
+            sent.push(served(&mut line));
+            time.advance(SECOND / 10);
+        }
+        // They are gone, so the burst is as large as it was.
+        let mut line: Vec<_> = (0..5)
+            .map(|_| Box::pin(client.call(to("http://a/"))))
+            .collect();
+        sent.push(served(&mut line));
+        sent
+    }
+    let expected = [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 5];
+    let quota: Quota = "10/s burst 50".parse().expect("a quota");
+    let time = ManualClock::new();
+    let bucket = || {
+        TokenBucket::builder(quota)
+            .clock(&time)
+            .build()
+            .expect("a bucket")
+    };
+    let keyed = Keyed::token_bucket(quota)
+        .clock(&time)
+        .capacity(10)
+        .expect("a table");
+    assert_eq!(sent_after_a_pause(ClientLayer::new(keyed), &time), expected);
+    assert_eq!(
+        sent_after_a_pause(ClientLayer::new(bucket()), &time),
+        expected
+    );
+    let slots = ConcurrencyLimit::builder(100)
+        .clock(&time)
+        .build()
+        .expect("a limit");
+    let gate = Gate::builder()
+        .limit("rate", bucket())
+        .limit("slots", slots)
+        .build();
+    let layer = ClientLayer::new(gate.expect("a gate"));
+    assert_eq!(sent_after_a_pause(layer, &time), expected);
+    let window = Quota::new(600, 60 * SECOND).expect("a quota");
+    let window = FixedWindow::builder(window)
+        .clock(&time)
+        .build()
+        .expect("a window");
+    assert_eq!(
+        sent_after_a_pause(ClientLayer::new(window), &time),
+        expected
+    );
+}
+
+/// What a request was granted while its host asked for a pause, it gives back: tokens and permits.
+#[test]
+fn c5_a_grant_in_a_pause_is_given_back() {
+    let time = ManualClock::new();
+    let host = Host::default();
+    let bucket = TokenBucket::builder("1/s burst 1".parse().expect("a quota")).clock(&time);
+    let slots = ConcurrencyLimit::builder(1)
+        .clock(&time)
+        .build()
+        .expect("a limit");
+    let gate = Gate::builder()
+        .limit("rate", bucket.build().expect("a bucket"))
+        .limit("slots", slots)
+        .build();
+    let gate = Arc::new(gate.expect("a gate"));
+    let mut client = ClientLayer::new(Arc::clone(&gate)).layer(host.clone());
+    assert!(poll(std::pin::pin!(client.call(to("http://a/")))).is_ready());
+    let mut second = Box::pin(client.call(to("http://a/")));
+    let mut third = Box::pin(client.call(to("http://a/")));
+    assert!(poll(second.as_mut()).is_pending());
+    assert!(poll(third.as_mut()).is_pending());
+    host.will_say(503, &[("retry-after", "5")]);
+    time.advance(SECOND);
+    assert!(poll(second.as_mut()).is_ready());
+    // The third one is granted a token and a permit, and may not be sent.
+    time.advance(SECOND);
+    assert!(poll(third.as_mut()).is_pending());
+    assert_eq!(gate.inspect("slots", ConcurrencyLimit::in_flight), Some(0));
+    assert_eq!(gate.inspect("rate", TokenBucket::available), Some(1));
+    assert!(poll(std::pin::pin!(client.call(to("http://b/")))).is_ready());
+    time.advance(4 * SECOND - Duration::from_nanos(1));
+    assert!(poll(third.as_mut()).is_pending());
+    time.advance(Duration::from_nanos(1));
+    assert!(poll(third.as_mut()).is_ready());
+    assert_eq!(host.asked(), 4);
+}
+
+/// A permit is held until the response's body has ended or is dropped, and one limit is for all hosts.
+#[test]
+fn c1_a_permit_is_held_until_the_body_has_ended() {
+    use http_body_util::BodyExt;
+    let slots = Arc::new(ConcurrencyLimit::new(2));
+    let mut client = ClientLayer::new(Arc::clone(&slots)).layer(done());
+    let mut answer = |uri| match poll(Box::pin(client.call(to(uri))).as_mut()) {
+        std::task::Poll::Ready(answer) => Some(answer.expect("an answer")),
+        std::task::Poll::Pending => None,
+    };
+    let first = answer("http://a/").expect("there are two");
+    let second = answer("http://b/").expect("there are two");
+    assert_eq!(slots.in_flight(), 2);
+    assert!(answer("http://c/").is_none());
+    drop(first);
+    assert_eq!(slots.in_flight(), 1);
+    assert!(poll(std::pin::pin!(second.into_body().collect())).is_ready());
+    assert_eq!(slots.in_flight(), 0);
+
+    // Of each host.
+    let each = KeyedConcurrencyLimit::new(1, 10).expect("a table");
+    let mut client = ClientLayer::new(each).layer(done());
+    let a = poll(Box::pin(client.call(to("http://a/"))).as_mut());
+    assert!(a.is_ready());
+    assert!(poll(Box::pin(client.call(to("http://a/"))).as_mut()).is_pending());
+    assert!(poll(Box::pin(client.call(to("http://b/"))).as_mut()).is_ready());
+    drop(a);
+    assert!(poll(Box::pin(client.call(to("http://a/"))).as_mut()).is_ready());
+}
+
+/// A server that says `r=0;t=1` after each request is sent as many as the client's own limit allows.
+#[test]
+fn a_second_that_is_rounded_up_stops_nobody() {
+    let time = ManualClock::new();
+    let host = Host::default();
+    let mut client = ClientLayer::new(hosts(Quota::per_second(100), &time)).layer(host.clone());
+    for _ in 0..400 {
+        host.will_say(200, &[("ratelimit", "\"a\";r=0;t=1")]);
+        assert!(poll(std::pin::pin!(client.call(to("http://a/")))).is_ready());
+        time.advance(SECOND / 100);
+    }
+    assert_eq!(host.asked(), 400);
+}
+
+#[test]
+fn an_error_says_whether_the_request_had_waited() {
+    let time = ManualClock::new();
+    let host = Host::default();
+    let slots = ConcurrencyLimit::builder(0)
+        .clock(&time)
+        .build()
+        .expect("a limit");
+    let layer = ClientLayer::new(slots).within(SECOND);
+    let mut client = layer.layer(host.clone());
+    let mut waiting = Box::pin(client.call(to("http://a/")));
+    // When a permit comes back is not known beforehand.
+    assert!(poll(waiting.as_mut()).is_pending());
+    time.advance(SECOND);
+    let std::task::Poll::Ready(Err(error)) = poll(waiting.as_mut()) else {
+        panic!("it waits on")
+    };
+    let ClientError::Denied(_, not_sent) = error else {
+        panic!("{error}")
+    };
+    assert_eq!(not_sent.waited(), Some(SECOND));
+    assert_eq!(not_sent.retry_after(), None);
+    assert!(!error.was_known_beforehand() && !error.was_sent());
+    assert_eq!(error.not_before(), None);
+
+    // A pause that begins while it waits, beyond its maximum.
+    let layer = ClientLayer::new(hosts(Quota::per_second(1), &time)).within(3 * SECOND);
+    let mut client = layer.layer(host.clone());
+    host.will_say(429, &[("retry-after", "60")]);
+    let mut first = Box::pin(client.call(to("http://a/")));
+    let mut second = Box::pin(client.call(to("http://a/")));
+    assert!(poll(first.as_mut()).is_ready());
+    let before = std::time::SystemTime::now();
+    let std::task::Poll::Ready(Err(error)) = poll(second.as_mut()) else {
+        panic!("it waits")
+    };
+    assert_eq!(error.retry_after(), Some(60 * SECOND));
+    assert!(
+        error
+            .not_before()
+            .is_some_and(|at| at >= before + 60 * SECOND)
+    );
+
+    let failing = tower::service_fn(async |_: Request<()>| Err::<Response<Empty>, _>("gone"));
+    let mut client = ClientLayer::new(hosts(Quota::per_second(1), &time)).layer(failing);
+    let std::task::Poll::Ready(Err(error)) = poll(Box::pin(client.call(to("http://a/"))).as_mut())
+    else {
+        panic!("it waits")
+    };
+    assert!(error.was_sent() && !error.was_known_beforehand());
+    assert_eq!((error.retry_after(), error.not_before()), (None, None));
 }

@@ -116,7 +116,11 @@ fn c3_retry_after_and_remaining_are_what_then_happens() {
             let seen = look();
             let (name, policy) = item(field(&answer, "ratelimit-policy"));
             assert_eq!(name, "default");
-            assert_eq!(parameter(&policy, "q"), Some(seen.limit), "{described}");
+            let told = (parameter(&policy, "q"), parameter(&policy, "w"));
+            let (Some(q), Some(_)) = told else {
+                panic!("{described}: {told:?}")
+            };
+            assert!(q >= seen.limit, "{described}: {q}");
             let (_, standing) = item(field(&answer, "ratelimit"));
             assert_eq!(
                 parameter(&standing, "r"),
@@ -141,6 +145,22 @@ fn c3_retry_after_and_remaining_are_what_then_happens() {
                 assert!(look().remaining > seen.remaining, "{described}");
                 time.set(now);
             }
+            // Exact to a microsecond, and there whenever nothing is left.
+            let exactly = parameter(&standing, "t_us");
+            assert_eq!(exactly.is_some(), seen.remaining == 0, "{described}");
+            if let Some(exactly) = exactly {
+                time.advance(Duration::from_micros(exactly - 1));
+                assert_eq!(look().remaining, 0, "{described}: {exactly} µs is too late");
+                time.advance(Duration::from_micros(1));
+                assert!(
+                    look().remaining >= 1,
+                    "{described}: {exactly} µs is too early"
+                );
+                time.set(now);
+                // What rounds up to a second would stop clients for longer than it takes.
+                let seconds = (exactly >= 1_000_000).then(|| exactly.div_ceil(1_000_000));
+                assert_eq!(parameter(&standing, "t"), seconds, "{described}");
+            }
             if answer.status() == StatusCode::TOO_MANY_REQUESTS {
                 let seconds: u64 = field(&answer, "retry-after").parse().expect("a number");
                 assert!(seconds >= 1);
@@ -149,7 +169,8 @@ fn c3_retry_after_and_remaining_are_what_then_happens() {
                 time.advance(Duration::from_secs(1));
                 assert!(look().remaining >= 1, "{described}: too early");
                 // The draft's §6: not before the end of the effective window.
-                assert_eq!(parameter(&standing, "t"), Some(seconds));
+                let told = parameter(&standing, "t");
+                assert!(told == Some(seconds) || (told, seconds) == (None, 1));
                 assert_eq!(
                     call(&mut service, get("/")).status(),
                     StatusCode::OK,
@@ -163,17 +184,23 @@ fn c3_retry_after_and_remaining_are_what_then_happens() {
     }
 }
 
-/// The window is the time in which the limit flows in again: what `q` and `w` say is never more than the quota.
+/// `q` in `w` is the quota: the burst and the time in which it flows in, if that is whole seconds.
 #[test]
 fn c1_a_policy_never_says_more_than_the_quota() {
     let table = [
         ("100/min", "\"default\";q=100;w=60"),
-        ("100/s burst 20", "\"default\";q=20;w=1"),
+        ("100/s burst 1", "\"default\";q=100;w=1"),
+        ("100/s burst 20", "\"default\";q=100;w=1"),
+        ("100/s burst 101", "\"default\";q=200;w=2"),
         ("10/s burst 100", "\"default\";q=100;w=10"),
-        ("3/s burst 10", "\"default\";q=10;w=4"),
+        ("3/s burst 10", "\"default\";q=12;w=4"),
+        ("3/2s burst 1", "\"default\";q=3;w=2"),
+        ("2/3s burst 1", "\"default\";q=2;w=3"),
+        ("1/700ms", "\"default\";q=10;w=7"),
+        ("7/h burst 1", "\"default\";q=1;w=515"),
         ("1/day", "\"default\";q=1;w=86400"),
         ("1/10s", "\"default\";q=1;w=10"),
-        ("1000000000/ns", "\"default\";q=1000000000;w=1"),
+        ("1000000000/ns", "\"default\";q=999999999999999;w=1"),
         (
             "1/3day burst 1000000000",
             "\"default\";q=1000000000;w=259200000000000",
@@ -184,6 +211,24 @@ fn c1_a_policy_never_says_more_than_the_quota() {
         let layer = LimitLayer::new(TokenBucket::new(parsed));
         let answer = call(&mut layer.layer(done()), get("/"));
         assert_eq!(field(&answer, "ratelimit-policy"), expected, "{quota}");
+    }
+}
+
+#[test]
+fn c1_a_policy_is_at_most_one_percent_below_the_quota_and_never_above() {
+    let mut random = Rng::with_seed(20);
+    for _ in 0..10_000 {
+        let quota = a_quota(&mut random).burst(random.u64(1..60));
+        let layer = LimitLayer::new(TokenBucket::new(quota));
+        let answer = call(&mut layer.layer(done()), get("/"));
+        let (_, policy) = item(field(&answer, "ratelimit-policy"));
+        let [Some(q), Some(w)] = ["q", "w"].map(|name| parameter(&policy, name)) else {
+            panic!("{quota}: {policy:?}")
+        };
+        let flows_in = u128::from(quota.count()) * u128::from(w) * 1_000_000_000;
+        let told = u128::from(q) * quota.period().as_nanos();
+        assert!(told <= flows_in, "{quota}: {q} in {w} s");
+        assert!(told * 100 >= flows_in * 99, "{quota}: {q} in {w} s");
     }
 }
 

@@ -3,6 +3,8 @@
 mod axum;
 mod axum_tenants;
 mod client;
+mod client_pairs;
+mod client_servers;
 mod fields;
 mod forwarding;
 mod grpc;

@@ -33,6 +33,19 @@ fn the_tightest_of_several_limits_is_told() {
 }
 
 #[test]
+fn exact_times_are_read_unless_they_are_contradicted() {
+    let micros = |micros| Some(Duration::from_micros(micros));
+    for (text, expected) in [
+        ("\"a\";r=0;t_us=10000", micros(10_000)),
+        ("\"a\";r=0;t=8;t_us=7500001", micros(7_500_001)),
+        ("\"a\";r=0;t=8;t_us=8000001", seconds(8)),
+        ("\"a\";r=0;t=8;t_us=-1", seconds(8)),
+    ] {
+        assert_eq!(told(&[("ratelimit", text)]).more_after, expected, "{text}");
+    }
+}
+
+#[test]
 fn older_fields_are_read_too() {
     let expected = Told {
         retry_after: None,

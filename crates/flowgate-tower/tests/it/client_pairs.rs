@@ -1,0 +1,289 @@
+//! Every pair of our limiters behind a server's layer and our client's layer in front of it reaches the rate.
+
+use crate::support::{done, get};
+use flowgate::{
+    ApproximateWindow, ConcurrencyLimit, DecayingBucket, FixedWindow, Gate, Keyed, LeakyBucket,
+    Limiter, ManualClock, Quota, Refill, SegmentedWindow, SlidingWindow, Striped, TokenBucket,
+    Unlimited, WarmUp,
+};
+use flowgate_tower::client::{ClientError, ClientLayer, ClientLimit};
+use flowgate_tower::{AnyLimit, Headers, LimitBody, LimitLayer, Limits, by};
+use http::{Request, Response};
+use http_body_util::Full;
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+use tower::util::BoxCloneSyncService;
+use tower::{Layer, Service};
+
+type Body = LimitBody<Full<bytes::Bytes>>;
+type Host = BoxCloneSyncService<Request<()>, Response<Body>, Infallible>;
+type Answer = Result<Response<LimitBody<Body>>, ClientError<Infallible>>;
+
+/// A server, and a limiter as it has one.
+struct Server {
+    name: &'static str,
+    host: Host,
+    twin: Arc<dyn Limiter>,
+}
+
+impl Server {
+    fn new<L: Limits>(name: &'static str, layer: LimitLayer<L>, twin: Arc<dyn Limiter>) -> Self {
+        Self {
+            name,
+            host: BoxCloneSyncService::new(layer.layer(done())),
+            twin,
+        }
+    }
+
+    /// With one of two limiters that `make` makes.
+    fn of<L>(name: &'static str, make: impl Fn() -> L) -> Self
+    where
+        L: Limiter + Into<AnyLimit> + 'static,
+    {
+        Self::new(name, LimitLayer::new(make()), Arc::new(make()))
+    }
+}
+
+/// A few seconds, or more where there is one request in each.
+fn length(per_second: u64) -> Duration {
+    Duration::from_secs(if per_second == 1 { 20 } else { 4 })
+}
+
+/// A small part of the time for each request.
+fn step(per_second: u64) -> Duration {
+    Duration::from_secs(1) / (20 * per_second as u32)
+}
+
+/// Our limiters, all with the same quota.
+fn servers(per_second: u64, time: &ManualClock) -> Vec<Server> {
+    let quota = Quota::per_second(per_second);
+    let second = Duration::from_secs(1);
+    let token = |quota: Quota| {
+        let bucket = TokenBucket::builder(quota).clock(time);
+        bucket.build().expect("a bucket")
+    };
+    let leaky = || {
+        let bucket = LeakyBucket::builder(quota).clock(time);
+        bucket.build().expect("a bucket")
+    };
+    let gate = || {
+        let slots = ConcurrencyLimit::builder(100).clock(time);
+        let gate = Gate::builder().limit("rate", token(quota.burst(1)));
+        let gate = gate.limit("in flight", slots.build().expect("a limit"));
+        LimitLayer::new(gate.build().expect("a gate"))
+    };
+    let keyed_leaky = Keyed::leaky_bucket(quota).clock(time);
+    let keyed_leaky = Arc::new(keyed_leaky.capacity(10).expect("a table"));
+    let keyed_window = Keyed::segmented_window(quota).clock(time);
+    let keyed_window = Arc::new(keyed_window.capacity(10).expect("a table"));
+    vec![
+        Server::of("token bucket", || token(quota)),
+        Server::of("token bucket, burst 1", || token(quota.burst(1))),
+        Server::of("token bucket, burst 3", || token(quota.burst(3))),
+        Server::of("token bucket, refilled in lots", || {
+            let bucket = TokenBucket::builder(quota).refill(Refill::Interval);
+            bucket.clock(time).build().expect("a bucket")
+        }),
+        Server::of("leaky bucket", leaky),
+        Server::of("fixed window", || {
+            let window = FixedWindow::builder(quota).clock(time);
+            window.build().expect("a window")
+        }),
+        Server::of("sliding window", || {
+            let window = SlidingWindow::builder(quota).clock(time);
+            window.build().expect("a window")
+        }),
+        Server::of("segmented window", || {
+            let window = SegmentedWindow::builder(quota).clock(time);
+            window.build().expect("a window")
+        }),
+        Server::of("approximate window", || {
+            let window = ApproximateWindow::builder(quota).clock(time);
+            window.build().expect("a window")
+        }),
+        Server::of("warm-up", || {
+            let warm_up = WarmUp::builder(quota).warm_up(second);
+            warm_up.clock(time).build().expect("a limiter")
+        }),
+        Server::of("pay after", || token(quota).pay_after()),
+        Server::of("decaying bucket", || {
+            let bucket = DecayingBucket::builder(per_second, second);
+            bucket.clock(time).build().expect("a bucket")
+        }),
+        Server::of("striped", || Striped::new(token(quota))),
+        Server::of("unlimited", Unlimited::new),
+        Server::new("gate", gate(), Arc::new(leaky())),
+        Server::new(
+            "keyed leaky bucket",
+            LimitLayer::keyed(Arc::clone(&keyed_leaky), by::path()),
+            Arc::new(keyed_leaky.key_owned("twin")),
+        ),
+        Server::new(
+            "keyed segmented window",
+            LimitLayer::keyed(Arc::clone(&keyed_window), by::path()),
+            Arc::new(keyed_window.key_owned("twin")),
+        ),
+    ]
+}
+
+/// The number of requests that a client with a leaky bucket of `quota` can send, if it knows whether each will be let
+/// through: what the best client reaches that sends at constant intervals.
+fn at_best(server: &Server, per_second: u64, time: &ManualClock) -> u64 {
+    let own = LeakyBucket::builder(Quota::per_second(per_second)).clock(time);
+    let own = own.build().expect("a bucket");
+    let end = time.now() + length(per_second);
+    let mut admitted = 0;
+    while time.now() < end {
+        while own.peek().is_ok() && server.twin.try_acquire().is_ok() {
+            own.try_acquire().expect("there was one");
+            admitted += 1;
+        }
+        time.advance(step(per_second));
+    }
+    admitted
+}
+
+/// Remembers that it was woken.
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+type Call = Pin<Box<dyn Future<Output = Answer>>>;
+
+/// `callers` ask `server` through `layer`, each as soon as it has its answer. The number of requests that were let
+/// through, and of those that were refused.
+fn run<L: ClientLimit>(
+    layer: ClientLayer<L>,
+    server: &Server,
+    callers: usize,
+    per_second: u64,
+    time: &ManualClock,
+) -> [u64; 2] {
+    let mut client = layer.default_host("a").layer(server.host.clone());
+    let mut call = || -> Call { Box::pin(client.call(get("/"))) };
+    let woken = Arc::new(Woken(AtomicBool::new(true)));
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut calls: Vec<Call> = (0..callers).map(|_| call()).collect();
+    let [mut admitted, mut refused] = [0, 0];
+    let end = time.now() + length(per_second);
+    while time.now() < end {
+        while woken.0.swap(false, Ordering::Relaxed) {
+            for waiting in &mut calls {
+                while let Poll::Ready(answer) =
+                    waiting.as_mut().poll(&mut Context::from_waker(&waker))
+                {
+                    let answer = answer.expect("it waits for as long as it takes");
+                    match answer.status().is_success() {
+                        true => admitted += 1,
+                        false => refused += 1,
+                    }
+                    *waiting = call();
+                }
+            }
+        }
+        time.advance(step(per_second));
+    }
+    [admitted, refused]
+}
+
+#[test]
+fn every_pair_of_our_layers_reaches_the_rate() {
+    let mut least = (1.0, String::new());
+    for per_second in [1, 10, 100, 1000] {
+        let quota = Quota::per_second(per_second);
+        let how_many = servers(per_second, &ManualClock::new()).len();
+        for (index, (callers, is_leaky)) in (0..how_many)
+            .flat_map(|index| [(1, true), (1, false), (4, false)].map(|how| (index, how)))
+        {
+            let time = ManualClock::new();
+            let best = at_best(&servers(per_second, &time)[index], per_second, &time);
+            let time = ManualClock::new();
+            let server = servers(per_second, &time).swap_remove(index);
+            let [admitted, refused] = match is_leaky {
+                true => {
+                    let hosts = Keyed::leaky_bucket(quota).clock(&time).capacity(10);
+                    let layer = ClientLayer::new(hosts.expect("a table"));
+                    run(layer, &server, callers, per_second, &time)
+                }
+                false => {
+                    let hosts = Keyed::token_bucket(quota).clock(&time).capacity(10);
+                    let layer = ClientLayer::new(hosts.expect("a table"));
+                    run(layer, &server, callers, per_second, &time)
+                }
+            };
+            let share = admitted as f64 / best as f64;
+            let bucket = if is_leaky { "leaky" } else { "token" };
+            let pair = format!(
+                "{} {per_second}/s, {callers} callers behind a {bucket} bucket: {admitted} of {best}, {refused} refused",
+                server.name
+            );
+            eprintln!("{share:.3} {pair}");
+            if share < least.0 {
+                least = (share, pair);
+            }
+        }
+    }
+    assert!(least.0 >= 0.95, "{}", least.1);
+}
+
+/// As express-rate-limit 7 answers with its fields of the draft's 8th version, recorded from it: the time left of a fixed
+/// window of a second, rounded up.
+#[test]
+fn a_window_whose_time_is_rounded_up_is_asked_at_the_rate() {
+    let time = ManualClock::new();
+    let quota = Quota::per_second(100);
+    let window = FixedWindow::builder(quota).clock(&time);
+    let window = Arc::new(window.build().expect("a window"));
+    let host = tower::service_fn(move |_: Request<()>| {
+        let is_admitted = window.try_acquire().is_ok();
+        let snapshot = window.snapshot();
+        let seconds = snapshot.reset_after.as_secs_f64().ceil();
+        let policy = "\"100-in-1sec\"; q=100; w=1; pk=:MTJjYTE3YjQ5YWYy:";
+        let standing = format!("\"100-in-1sec\"; r={}; t={seconds}", snapshot.remaining);
+        let response = Response::builder()
+            .header("ratelimit-policy", policy)
+            .header("ratelimit", standing);
+        let response = match is_admitted {
+            true => response,
+            false => response
+                .status(429)
+                .header("retry-after", seconds.to_string()),
+        };
+        let response = response.body(Full::default()).expect("a response");
+        std::future::ready(Ok(response))
+    });
+    let nothing = LimitLayer::new(Unlimited::new()).headers(Headers::none());
+    let server = Server {
+        name: "express-rate-limit",
+        host: BoxCloneSyncService::new(nothing.layer(host)),
+        twin: Arc::new(Unlimited::new()),
+    };
+    let hosts = Keyed::leaky_bucket(quota).clock(&time).capacity(10);
+    let layer = ClientLayer::new(hosts.expect("a table"));
+    let [admitted, refused] = run(layer, &server, 4, 100, &time);
+    assert_eq!([admitted, refused], [400, 0]);
+}
+
+/// Other fields than `Retry-After` are not needed: the whole second is waited for once.
+#[test]
+fn a_server_without_fields_is_asked_at_the_rate_after_one_refusal() {
+    let time = ManualClock::new();
+    let quota = Quota::per_second(100);
+    let limit = LeakyBucket::builder(quota).clock(&time);
+    let layer = LimitLayer::new(limit.build().expect("a bucket")).headers(Headers::none());
+    let server = Server::new("leaky bucket", layer, Arc::new(Unlimited::new()));
+    let hosts = Keyed::token_bucket(quota).clock(&time).capacity(10);
+    let layer = ClientLayer::new(hosts.expect("a table"));
+    let [admitted, refused] = run(layer, &server, 1, 100, &time);
+    assert_eq!(refused, 1);
+    assert!(admitted >= 297, "{admitted}");
+}
