@@ -5,7 +5,9 @@ use super::any::{Limiter, Snapshot, sealed};
 use super::engine::{Engine, Request};
 use super::reservation::{Booking, Receipt, Reservation, Revoke};
 use crate::clock::{Clock, Timestamp};
-use crate::queue::{Acquire, Asker, Event, Facts, Grantee, HOLD, Queue, Supply};
+use crate::queue::{
+    Acquire, Asker, Event, Facts, Grantee, HOLD, Queue, StandBack, Supply, stand_back,
+};
 use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
 use crate::verdict::Denied;
@@ -17,6 +19,10 @@ impl<E: Engine> Supply for RateLimiter<E> {
 
     fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    fn stand_back(&self) -> Option<StandBack> {
+        Some(stand_back::<Self>)
     }
 
     fn facts(&self) -> Facts {

@@ -8,7 +8,7 @@ use crate::limiter::{
     Limiter,
     sealed::{Plumbing, Sealed},
 };
-use crate::queue::{Asker, Event, Facts, Grant, Grantee, Queue, Supply};
+use crate::queue::{Asker, Event, Facts, Grant, Grantee, Queue, StandBack, Supply};
 use crate::verdict::Denied;
 
 /// What can be observed: whatever has a queue.
@@ -40,6 +40,10 @@ impl<L: Observable + Send + Sync> Supply for Observed<L> {
 
     fn clock(&self) -> &Clock {
         self.limiter.inner().clock()
+    }
+
+    fn stand_back(&self) -> Option<StandBack> {
+        self.limiter.inner().stand_back()
     }
 
     fn facts(&self) -> Facts {
