@@ -17,6 +17,9 @@ cargo clippy -p flowgate --locked --no-default-features --features std -- -D war
 cargo clippy -p flowgate-tower -p flowgate-otel -p flowgate-tracing --locked -- -D warnings
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 RUSTDOCFLAGS="-D warnings" cargo doc -p flowgate --no-deps --locked --features serde,futures,futures-io,metrics,tokio
+RUSTDOCFLAGS="-D warnings" cargo doc -p flowgate --no-deps --locked --no-default-features
+RUSTDOCFLAGS="-D warnings" cargo doc -p flowgate-tower --no-deps --locked
+ci/package.sh --quick
 (cd bench && cargo fmt --all --check)
 (cd fuzz && cargo fmt --check)
 (cd fuzz && cargo clippy --locked --target-dir ../target -- -D warnings)

@@ -35,6 +35,11 @@
 //! println!("{report}");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Features
+//!
+//! This crate has no features.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod connection;
 mod counts;
@@ -81,3 +86,8 @@ pub use stop::Stop;
 pub use target::{Target, TargetError};
 pub use timeline::{Slot, Timeline};
 pub use verdict::{Cause, Thresholds, Verdict};
+
+/// The examples of the README are tested, too.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

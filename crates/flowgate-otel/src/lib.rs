@@ -78,6 +78,11 @@
 //! | clock | [`flowgate::Clock::system`] | |
 //!
 //! No part has a thread, and the limits are [`flowgate::TokenBucket`]s: none of this crate's own.
+//!
+//! # Features
+//!
+//! This crate has no features.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![doc(html_root_url = "https://docs.rs/flowgate-otel/0.1.0")]
 
@@ -96,3 +101,8 @@ pub use processor::RateLimitedProcessor;
 pub use rate_limiting::RateLimitingSampler;
 pub use reporting::ReportCounts;
 pub use target_rate::TargetRateSampler;
+
+/// The examples of the README are tested, too.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -29,6 +29,11 @@
 //! ```
 //!
 //! All times are explicit, all randomness is seeded, nothing sleeps.
+//!
+//! # Features
+//!
+//! This crate has no features.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 pub mod conformance;
@@ -48,3 +53,8 @@ pub mod task;
 pub mod verify;
 
 pub use rate::Rate;
+
+/// The examples of the README are tested, too.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -133,6 +133,14 @@
 //! let layer = LimitLayer::keyed(limits, by::client_address(proxies));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Features
+//!
+//! | feature | default | adds |
+//! |---|---|---|
+//! | `axum` | no | [`by::peer_address`] reads axum's `ConnectInfo<SocketAddr>` |
+//! | `tonic` | no | [`by::peer_address`] reads tonic's `TcpConnectInfo` |
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![doc(html_root_url = "https://docs.rs/flowgate-tower/0.1.0")]
 
@@ -167,3 +175,8 @@ pub use refusal::Refusal;
 pub use rejection::Rejection;
 pub use rules::{Outcome, WouldReject};
 pub use service::Limited;
+
+/// The examples of the README are tested, too.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

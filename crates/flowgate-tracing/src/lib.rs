@@ -90,6 +90,11 @@
 //!
 //! Records of the `log` crate that come by way of `tracing-log` all have one callsite for each level. Give them limits
 //! by a field: `log.target`, say.
+//!
+//! # Features
+//!
+//! This crate has no features.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![doc(html_root_url = "https://docs.rs/flowgate-tracing/0.1.0")]
 
@@ -102,3 +107,8 @@ mod telling;
 pub use builder::RateLimitFilterBuilder;
 pub use filter::RateLimitFilter;
 pub use telling::Telling;
+
+/// The examples of the README are tested, too.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -8,6 +8,11 @@
 //!      ▲                                    │
 //!      └── what to ask next ◀───────────────┘
 //! ```
+//!
+//! # Features
+//!
+//! This crate has no features.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 mod allowance;
@@ -48,3 +53,8 @@ pub use observation::{Observation, Outcome, Told};
 pub use progress::Progress;
 pub use simulated::{Answer, Question, Simulated};
 pub use subject::{Phase, Shot, Subject, Volley};
+
+/// The examples of the README are tested, too.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -53,8 +53,33 @@
 //! - [`WaitQueue`]: those who wait: how many, in what [`Order`], how punctually ([`Precision`]).
 //! - [`Ticks`]: the instants of a limiter's turns, an iterator and a stream.
 //! - [`CancelHandle`]: ends the waits of blocked threads.
+//!
+//! # Threads
+//!
+//! Decisions start no thread. The first wait in real time starts one thread, `flowgate-timer`, which wakes the waiters of all
+//! limiters in the process. It ends when no limiter has needed it for 10 seconds, and the next wait starts it again. A process
+//! made by `fork()` starts its own. Limiters on a [`ManualClock`] never start it: moving the clock wakes their waiters. If the
+//! system refuses to start a thread, or without the feature `std`, waiters poll until their time has come.
+//!
+//! # Features
+//!
+//! | feature | default | adds |
+//! |---|---|---|
+//! | `std` | yes | the system clock, blocking waits, errors as `std::error::Error` |
+//! | `tsc` | yes | reads the processor's time stamp counter where the kernel trusts it |
+//! | `serde` | no | `Serialize` and `Deserialize` for [`Quota`], in its text form |
+//! | `futures` | no | `Stream` for [`Ticks`], and `StreamExt::rate_limited` |
+//! | `futures-io` | no | `Throttled` for the `AsyncRead` and `AsyncWrite` of futures, smol and async-std |
+//! | `tokio` | no | `Throttled` for tokio's `AsyncRead` and `AsyncWrite`: the traits alone, no runtime |
+//! | `metrics` | no | `MetricsPublisher`, for the facade of the crate `metrics` |
+//!
+//! Without `std`, the crate needs `alloc`, and limiters need a clock that you supply: a [`ManualClock`], or a [`Source`].
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(not(feature = "tsc"), forbid(unsafe_code))]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(docsrs, doc(auto_cfg(hide(flowgate_loom, flowgate_shuttle))))]
+// Pages that are there in any case name what only `std` has. With `std`, each link is checked.
+#![cfg_attr(not(feature = "std"), allow(rustdoc::broken_intra_doc_links))]
 #![doc(html_root_url = "https://docs.rs/flowgate/0.1.0")]
 
 extern crate alloc;
@@ -148,7 +173,11 @@ pub mod engine {
     pub use crate::types::warm_up::Warming;
 }
 
-/// What the README shows runs, too.
+/// The examples of both READMEs are tested, too: this crate's, and the repository's.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-mod readme {}
+mod readme {
+    #[doc = include_str!("../README.md")]
+    mod of_the_crate {}
+    #[doc = include_str!("repository.md")]
+    mod of_the_repository {}
+}

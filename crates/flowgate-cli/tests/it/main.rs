@@ -4,6 +4,7 @@ mod load;
 mod nginx;
 mod pace;
 mod profile;
+mod readme;
 mod reports;
 mod serve;
 mod support;

@@ -160,7 +160,9 @@ impl<'a, E: Engine, T: TimeSource> At<'a, RateLimiter<E>, T> {
     /// Asks the queue to let `units` pass; none: one token.
     #[inline(always)]
     pub(crate) fn pass(self, units: Option<u64>) -> Result<(), Denied> {
-        self.limiter.queue.pass(self.limiter, self.now_ns, units)
+        self.limiter
+            .queue
+            .pass_limiter(self.limiter, self.now_ns, units)
     }
 
     #[inline(always)]

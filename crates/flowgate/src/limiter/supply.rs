@@ -5,7 +5,9 @@ use super::any::{Limiter, Snapshot, own_verbs, sealed};
 use super::engine::{Engine, Request};
 use super::reservation::{Booking, Reservation, Revoke};
 use crate::clock::{Clock, Timestamp};
-use crate::queue::{Acquire, Asker, Event, Facts, Grantee, HOLD, Queue, Receipt, Supply};
+use crate::queue::{
+    Acquire, Asker, Event, Facts, Grantee, HOLD, Queue, Receipt, StandBack, Supply, stand_back,
+};
 use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError, Reason};
 use crate::verdict::Denied;
@@ -17,6 +19,10 @@ impl<E: Engine> Supply for RateLimiter<E> {
 
     fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    fn stand_back(&self) -> Option<StandBack> {
+        Some(stand_back::<Self>)
     }
 
     fn facts(&self) -> Facts {

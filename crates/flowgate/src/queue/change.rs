@@ -15,7 +15,7 @@ impl<'a> Change<'a> {
     pub(super) fn begin(queue: &'a Queue, supply: &'a dyn Supply, reconfigures: bool) -> Self {
         let has_frozen = queue.flags.load(Ordering::Acquire) & WAITING != 0;
         if has_frozen {
-            let active = queue.active(supply.clock());
+            let active = queue.active(supply);
             let state = active.lock();
             let now_ns = supply.clock().now().as_nanos();
             let mut state = active.serve(state, supply, now_ns, None);
@@ -39,7 +39,7 @@ impl Drop for Change<'_> {
         if !self.has_frozen && !is_waiting {
             return;
         }
-        let active = self.queue.active(self.supply.clock());
+        let active = self.queue.active(self.supply);
         let mut state = active.lock();
         let now_ns = self.supply.clock().now().as_nanos();
         state.changed(now_ns);

@@ -94,17 +94,30 @@ pub use cancel::CancelHandle;
 pub(crate) use park::block_on;
 pub use settings::{Order, Precision, Spacing};
 pub use supply::Receipt;
-pub(crate) use supply::{Asker, Event, Facts, Grantee, Supply};
+pub(crate) use supply::{Asker, Event, Facts, Grantee, StandBack, Supply};
 pub use ticks::Ticks;
 pub(crate) use turn::Turn;
 pub use wait_queue::WaitQueue;
 
 use change::Change;
 
-use crate::clock::{Clock, Timestamp};
+use crate::clock::Timestamp;
 use crate::primitive::{AtomicU64, Lazy, Ordering, const_unless_loom};
 use crate::verdict::Denied;
 use alloc::sync::Arc;
+use core::any::Any;
+
+/// [`Queue::pass`] at a limiter of the type `S`, once a waiter has made a queue there.
+pub(crate) fn stand_back<S: Supply + 'static>(
+    limiter: &dyn Any,
+    now_ns: u64,
+    units: Option<u64>,
+) -> Result<(), Denied> {
+    match limiter.downcast_ref::<S>() {
+        Some(supply) => supply.queue().stand_back(supply, now_ns, units),
+        None => unreachable!("a queue belongs to one limiter"),
+    }
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -140,7 +153,37 @@ impl Queue {
         }
     }
 
-    /// Lets a newcomer pass who wants `units` (none: a token), or says why not.
+    /// Lets a newcomer pass who wants `units` (none: a token), or says why not. What is called then is found through the queue
+    /// that the first waiter made: a program in which no caller waits has no code for it.
+    #[inline(always)]
+    pub(crate) fn pass_limiter(
+        &self,
+        limiter: &dyn Any,
+        now_ns: u64,
+        units: Option<u64>,
+    ) -> Result<(), Denied> {
+        if self.is_held() {
+            return self.stand_back_at(limiter, now_ns, units);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn stand_back_at(
+        &self,
+        limiter: &dyn Any,
+        now_ns: u64,
+        units: Option<u64>,
+    ) -> Result<(), Denied> {
+        // Whoever raised the flag had made the queue.
+        match self.active.get().and_then(|active| active.stand_back) {
+            Some(stand_back) => stand_back(limiter, now_ns, units),
+            None => unreachable!("the limiter, or what wraps it, names its type"),
+        }
+    }
+
+    /// [`pass_limiter`](Self::pass_limiter) for a limiter that is known as a supply.
     #[inline(always)]
     pub(crate) fn pass(
         &self,
@@ -164,7 +207,7 @@ impl Queue {
         if !self.is_held() {
             return Ok(());
         }
-        let state = self.active(supply.clock()).lock();
+        let state = self.active(supply).lock();
         if state.is_closed {
             return Err(Denied::closed());
         }
@@ -199,7 +242,7 @@ impl Queue {
         units: Option<u64>,
     ) -> Result<(), Denied> {
         let units = units.unwrap_or_else(|| supply.facts().token);
-        let active = self.active(supply.clock());
+        let active = self.active(supply);
         let state = active.serve(active.lock(), supply, now_ns, None);
         let answer = if units == 0 {
             Ok(())
@@ -227,7 +270,7 @@ impl Queue {
     /// After something has become possible now for those in the queue, whose turns are not dated by the time.
     #[cold]
     pub(crate) fn serve_changed(&self, supply: &dyn Supply) {
-        let active = self.active(supply.clock());
+        let active = self.active(supply);
         let mut state = active.lock();
         let now_ns = match supply.facts().wants_dates || state.tells_time() {
             true => supply.clock().now().as_nanos(),
@@ -238,8 +281,9 @@ impl Queue {
         active.end(state);
     }
 
-    fn active(&self, clock: &Clock) -> &Arc<active::ActiveQueue> {
-        self.active.get_or_make(|| active::ActiveQueue::new(clock))
+    fn active(&self, supply: &dyn Supply) -> &Arc<active::ActiveQueue> {
+        self.active
+            .get_or_make(|| active::ActiveQueue::new(supply.clock(), supply.stand_back()))
     }
 
     /// Called by the holder of the queue's lock.

@@ -3,6 +3,7 @@
 use super::Queue;
 use crate::clock::{Clock, Timestamp};
 use crate::verdict::Denied;
+use core::any::Any;
 
 /// A limiter, as its queue sees it.
 pub trait Supply: Send + Sync {
@@ -16,6 +17,12 @@ pub trait Supply: Send + Sync {
 
     /// The clock by which grants are timestamped.
     fn clock(&self) -> &Clock;
+
+    /// What a newcomer calls that knows neither the queue nor this trait ([`Queue::pass_limiter`]); none if none does. What
+    /// wraps a limiter returns that of the limiter.
+    fn stand_back(&self) -> Option<StandBack> {
+        None
+    }
 
     /// What the queue has to know of the limiter.
     fn facts(&self) -> Facts;
@@ -41,6 +48,9 @@ pub trait Supply: Send + Sync {
         let _ = event;
     }
 }
+
+/// [`stand_back`](super::stand_back) for a type of limiter.
+pub(crate) type StandBack = fn(&dyn Any, now_ns: u64, units: Option<u64>) -> Result<(), Denied>;
 
 /// What a queue has to know of its limiter.
 #[derive(Clone, Copy, Debug)]

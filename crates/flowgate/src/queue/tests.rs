@@ -60,6 +60,10 @@ impl Supply for Counting<'_> {
         self.limiter.clock()
     }
 
+    fn stand_back(&self) -> Option<super::StandBack> {
+        self.limiter.stand_back()
+    }
+
     fn facts(&self) -> Facts {
         self.limiter.facts()
     }

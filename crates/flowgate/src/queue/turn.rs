@@ -126,7 +126,7 @@ impl Turn {
                     seen => seen,
                 },
                 Stage::InLine { ticket, request } => {
-                    let active = supply.queue().active(supply.clock());
+                    let active = supply.queue().active(supply);
                     let visit = Visit {
                         active,
                         supply,
@@ -167,7 +167,7 @@ impl Turn {
         let (Some(watch), Stage::InLine { ticket, .. }) = (&self.watch, &self.stage) else {
             return false;
         };
-        watch.stands(supply.queue().active(supply.clock()), *ticket)
+        watch.stands(supply.queue().active(supply), *ticket)
     }
 
     fn leave_cancelled(&mut self, supply: &dyn Supply) -> Result<Granted, Denied> {
@@ -228,7 +228,7 @@ impl Turn {
             Ok(queue) => queue,
             Err(denied) => return Poll::Ready(Some(Err(denied))),
         };
-        let active = queue.active(supply.clock());
+        let active = queue.active(supply);
         let mut state = active.lock();
         if state.is_closed {
             return Poll::Ready(Some(Err(Denied::closed())));
@@ -289,7 +289,7 @@ impl Turn {
         else {
             return None;
         };
-        let active = supply.queue().active(supply.clock());
+        let active = supply.queue().active(supply);
         let now_ns = supply.clock().now().as_nanos();
         let mut state = active.lock();
         // Not to be dropped under the lock, with whatever its owner does then.

@@ -158,7 +158,7 @@ impl<'a> WaitQueue<'a> {
     }
 
     fn active(self) -> &'a Arc<active::ActiveQueue> {
-        self.0.queue().active(self.0.clock())
+        self.0.queue().active(self.0)
     }
 }
 

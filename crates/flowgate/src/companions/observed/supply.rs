@@ -6,7 +6,7 @@ use crate::limiter::{
     Limiter,
     sealed::{Plumbing, Sealed},
 };
-use crate::queue::{Asker, Event, Facts, Grant, Grantee, Queue, Receipt, Supply};
+use crate::queue::{Asker, Event, Facts, Grant, Grantee, Queue, Receipt, StandBack, Supply};
 use crate::verdict::Denied;
 
 /// What can be observed: whatever has a queue.
@@ -32,6 +32,10 @@ impl<L: Observable + Send + Sync> Supply for Observed<L> {
 
     fn clock(&self) -> &Clock {
         self.limiter.inner().clock()
+    }
+
+    fn stand_back(&self) -> Option<StandBack> {
+        self.limiter.inner().stand_back()
     }
 
     fn facts(&self) -> Facts {

@@ -281,7 +281,7 @@ mod tests {
 
     /// What is learnt from wake-ups that are late by these, over and over.
     fn learnt(late_ns: &[u64]) -> u64 {
-        let active = ActiveQueue::new(&Clock::from(&ManualClock::new()));
+        let active = ActiveQueue::new(&Clock::from(&ManualClock::new()), None);
         let mut state = active.lock();
         for &late_ns in late_ns.iter().cycle().take(2_000) {
             state.rung = Some((7, 1_000_000));

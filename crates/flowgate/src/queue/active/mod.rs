@@ -12,10 +12,10 @@ mod calls;
 mod serving;
 
 use self::calls::Call;
-use super::Supply;
 use super::served::Served;
 use super::settings::{Order, Settings};
 use super::waiters::{Answer, Progress, Ticket, Waiters};
+use super::{StandBack, Supply};
 use crate::clock::Clock;
 use crate::clock::alarm::{Alarm, wake};
 use crate::primitive::{Lock, LockGuard};
@@ -38,6 +38,7 @@ pub(super) struct ActiveQueue {
     state: Lock<State>,
     pub(super) served: Served,
     pub(super) clock: Clock,
+    pub(super) stand_back: Option<StandBack>,
 }
 
 /// First what every turn writes, then what it reads, last what is only for turns that are dated.
@@ -95,10 +96,11 @@ struct Afterwards {
 }
 
 impl ActiveQueue {
-    pub(super) fn new(clock: &Clock) -> Arc<Self> {
+    pub(super) fn new(clock: &Clock, stand_back: Option<StandBack>) -> Arc<Self> {
         Arc::new(Self {
             served: Served::new(),
             clock: clock.clone(),
+            stand_back,
             state: Lock::new(State {
                 first: None,
                 waiters: Waiters::new(),

@@ -5,7 +5,7 @@ use crate::algorithm::{fixed_window, token_bucket};
 use core::fmt::Debug;
 
 /// An algorithm whose state is one number of ticks.
-pub(crate) trait Rule: Debug {
+pub(crate) trait Rule: Debug + 'static {
     /// Whether it counts in windows. They have no debt and no interval; others have no windows.
     const HAS_WINDOWS: bool;
 

@@ -575,3 +575,23 @@ fn threads_add_up() {
     assert_eq!(counts.waiting, 0);
     assert_eq!(counts.units + limiter.available(), 1_000);
 }
+
+/// The queue is made by a waiter that came through the wrapper, and is then met by callers of the limiter itself.
+#[test]
+fn c6_a_caller_of_the_limiter_does_not_overtake_a_waiter_of_the_wrapper() {
+    let time = ManualClock::new();
+    let observed = bucket(&time, 2);
+    let mut waiter = observed.acquire().n(2);
+    assert!(poll(&mut waiter).is_none());
+
+    time.advance(ms(15));
+    let limiter = observed.get_ref();
+    assert!(limiter.try_acquire().is_err());
+    assert_eq!(limiter.take_up_to(1), 0);
+
+    time.advance(ms(5));
+    assert!(limiter.try_acquire().is_err()); // serves the waiter first
+    assert!(poll(&mut waiter).is_some_and(|answer| answer.is_ok()));
+    time.advance(ms(10));
+    assert!(limiter.try_acquire().is_ok());
+}

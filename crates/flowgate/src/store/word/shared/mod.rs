@@ -68,6 +68,7 @@ use crate::clock::Clock;
 use crate::primitive::Ordering;
 use crate::verdict::Denied;
 use alloc::sync::Arc;
+use core::any::Any;
 use stripe::Held;
 
 /// The centre as somebody saw it, with the act that it names done.
@@ -173,7 +174,7 @@ impl<R: Rule> Word<R> {
     /// Shares with about so many stripes from now on, if there is enough for that.
     pub(crate) fn share(&mut self, stripes: usize, clock: Clock) -> Arc<[Stripe]> {
         let count = stripes.clamp(1, Shared::MOST_STRIPES).next_power_of_two();
-        let stripes = Stripes::new(count, clock, self.units_per_token());
+        let stripes = Stripes::new(count, clock, self.units_per_token(), Self::take_all_back);
         let each = Arc::clone(stripes.each());
         self.set_stripes(Some(stripes));
         self.reconfigure(|parameters, state| (*parameters, state, ()));
@@ -223,10 +224,19 @@ impl<R: Rule> Word<R> {
     }
 
     /// The word of the generation that `tag` stands for, when nothing is issued, which it brings about; none if that
-    /// is not in force any longer.
+    /// is not in force any longer. What does that is found through the stripes: a program without any has no code for it.
     #[cold]
     #[inline(never)]
     pub(super) fn word_with_nothing_issued(&self, tag: u64) -> Option<u128> {
+        let stripes = self.stripes()?;
+        (stripes.take_all_back)(self, tag)
+    }
+
+    fn take_all_back(word: &dyn Any, tag: u64) -> Option<u128> {
+        word.downcast_ref::<Self>()?.with_nothing_issued(tag)
+    }
+
+    fn with_nothing_issued(&self, tag: u64) -> Option<u128> {
         let stripes = self.stripes()?;
         loop {
             let seen = self.seen(stripes)?;

@@ -5,16 +5,22 @@ use crate::primitive::thread_number::step_aside;
 use crate::primitive::{AtomicU64, Ordering};
 use crate::store::word::layout::{Act, Shared};
 use alloc::sync::Arc;
+use core::any::Any;
 use core::num::NonZeroU64;
 
 /// The stripes of one limiter, a power of two.
 #[derive(Debug)]
 pub(in crate::store::word) struct Stripes {
     pub(super) clock: Clock,
+    /// Takes back what is issued, at the [`Word`](super::Word) of these stripes.
+    pub(super) take_all_back: TakeAllBack,
     each: Arc<[Stripe]>,
     /// Counts what makes the stripes forget that there is nothing.
     forgotten: AtomicU64,
 }
+
+/// `Word::word_with_nothing_issued` for the type of a word.
+pub(super) type TakeAllBack = fn(&dyn Any, tag: u64) -> Option<u128>;
 
 /// See [`super`]. Two cache lines, because they are fetched in pairs.
 ///
@@ -64,7 +70,12 @@ const SLOW_NS: u64 = 1_000_000;
 
 impl Stripes {
     /// `stripes` is a power of two up to [`Shared::MOST_STRIPES`].
-    pub(super) fn new(stripes: usize, clock: Clock, units_per_token: u64) -> Self {
+    pub(super) fn new(
+        stripes: usize,
+        clock: Clock,
+        units_per_token: u64,
+        take_all_back: TakeAllBack,
+    ) -> Self {
         let stripe = |_| Stripe {
             word: AtomicU64::new(Held::OPEN),
             asked_ns: AtomicU64::new(0),
@@ -73,6 +84,7 @@ impl Stripes {
         };
         Self {
             clock,
+            take_all_back,
             each: (0..stripes).map(stripe).collect(),
             forgotten: AtomicU64::new(1),
         }

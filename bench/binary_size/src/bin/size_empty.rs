@@ -1,0 +1,3 @@
+//! Nothing: what the others are compared with.
+
+fn main() {}
