@@ -393,7 +393,7 @@ fn bad_arguments_are_answered_in_one_line() {
         (&["2/s units 5"], "units"),
         (&["10MiB/s"], "bytes"),
         (&["1/400y"], "292 years"),
-        (&["10rps"], "type 10/s"),
+        (&["10hz"], "type 10/s"),
         (&["2/s", "file"], "type flowgate pace 2/s < file"),
         (&["file", "2/s"], "type flowgate pace 2/s < file"),
         (&["-q", "2"], "type flowgate pace 2"),

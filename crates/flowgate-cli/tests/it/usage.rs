@@ -9,7 +9,7 @@ fn bad_arguments_are_answered_in_one_line() {
         (2, &["load", "--rate"], "--rate <RATE>"),
         (2, &["load", "-q", "0"], "must be more than 0"),
         (2, &["load", "-q", "0/s"], "must be more than 0"),
-        (2, &["load", "-q", "10rps"], "type 10/s"),
+        (2, &["load", "-q", "10hz"], "type 10/s"),
         (2, &["load", "-q", "10", "-t", "-1"], "longer than 0"),
         (
             2,
