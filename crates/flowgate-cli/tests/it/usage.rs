@@ -42,12 +42,8 @@ fn bad_arguments_are_answered_in_one_line() {
             "21 are more than all requests together, 20:",
         ),
         (2, &["load", "-q", "5", "--fail-if", "err>1"], "is never so"),
-        (2, &["load", "--limiter", "token"], "type 'token 100/s'"),
-        (
-            2,
-            &["load", "--limiter", ""],
-            "type 'token 100/s', 'leaky 100/s'",
-        ),
+        (2, &["load", "--limiter", "token"], "write \"token 100/s\""),
+        (2, &["load", "--limiter", ""], "write token, leaky,"),
         (
             2,
             &["load", "-q", "5", "http://me:sesame@h/"],
