@@ -14,6 +14,7 @@ cargo clippy --workspace --all-targets --locked -- -D warnings
 cargo clippy -p flowgate --locked --features serde,futures,futures-io,metrics,tokio -- -D warnings
 cargo clippy -p flowgate --locked --no-default-features -- -D warnings
 cargo clippy -p flowgate --locked --no-default-features --features std -- -D warnings
+ci/no_std.sh
 cargo clippy -p flowgate-tower -p flowgate-otel -p flowgate-tracing --locked -- -D warnings
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 RUSTDOCFLAGS="-D warnings" cargo doc -p flowgate --no-deps --locked --features serde,futures,futures-io,metrics,tokio

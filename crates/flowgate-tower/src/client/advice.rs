@@ -1,5 +1,6 @@
 //! What a response asks of its client.
 
+use super::countdown::Sight;
 use super::told::{self, Item};
 use http::header::{HeaderMap, HeaderName, RETRY_AFTER};
 use http::{Response, StatusCode};
@@ -83,6 +84,17 @@ pub(super) fn advice<B>(response: &Response<B>, now: SystemTime, heeds_rate_limi
     };
     let each = rest.and_then(|rest| rest.each);
     Advice::Stop(Stop { time, each })
+}
+
+/// What remains of the limit of which the least does, if its `t` is too coarse for its policy.
+pub(super) fn sight(headers: &HeaderMap, heeds_rate_limit: bool) -> Option<Sight> {
+    let standings = told::standings(headers).filter(|_| heeds_rate_limit);
+    let sights = standings.filter_map(|standing| {
+        let remaining = standing.remaining?;
+        let policy = told::policy_of(headers, standing)?;
+        (policy.each < SECOND).then_some(Sight { remaining, policy })
+    });
+    sights.min_by_key(|sight| sight.remaining)
 }
 
 /// The exact time if `told` is that time rounded up to units, and at least 1 unit; else `told`.

@@ -1,4 +1,4 @@
-use super::advice::advice;
+use super::advice::{advice, sight};
 use super::error::NotSent;
 use super::limits::ClientLimit;
 use super::limits::sealed::Sealed;
@@ -160,8 +160,9 @@ where
                 } => {
                     let response = ready!(future.poll(context)).map_err(ClientError::Client)?;
                     let advice = advice(&response, SystemTime::now(), rules.heeds_rate_limit);
+                    let sight = sight(response.headers(), rules.heeds_rate_limit);
                     let each = || rules.limit.each(host);
-                    rules.pauses.heed(host, advice, *sent, each);
+                    rules.pauses.heed(host, advice, sight, *sent, each);
                     let permit = permit.take();
                     return Poll::Ready(Ok(response.map(|body| LimitBody::new(body, permit))));
                 }

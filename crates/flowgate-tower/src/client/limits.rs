@@ -203,7 +203,8 @@ impl sealed::Sealed for AnyLimit {
             Self::Gate(gate) => {
                 let names = gate.names();
                 let times = names.filter_map(|name| gate.inspect_limiter(name, each).flatten());
-                times.max()
+                // The others are budgets of longer periods. They bound how many are sent, and not how fast.
+                times.min()
             }
         }
     }

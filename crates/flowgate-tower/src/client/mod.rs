@@ -1,6 +1,7 @@
 //! The client's side: a layer that waits before it sends, and heeds what servers answer.
 
 mod advice;
+mod countdown;
 mod error;
 mod future;
 mod limits;
@@ -76,6 +77,9 @@ use tower_layer::Layer;
 /// - If a refusal shows that a wait was too short, the whole time is waited for, from the response: after the next 16
 ///   such responses, then after 32, up to 1,024. What rounding up can have added then counts twice at the end of a
 ///   burst, then four times, up to `t`.
+/// - If `r` fell by one for each request, while a bucket of this rate would have been refilled by four or more, the server
+///   has a fixed window. There, `r=0` is waited for until the window ends: `w` after the first response in which nearly
+///   all of the quota remained, and at most `t`. If that response was not heard, the wait is `t`.
 /// - The wait is never longer than the policy's `w` (with `t_us`: than twice that, as windows in segments take longer),
 ///   and rounding up never adds more than `w / q`, the policy's time for one request.
 ///
@@ -114,9 +118,12 @@ use tower_layer::Layer;
 ///
 /// # Memory
 ///
-/// That of the limit, and about 150 bytes for each host that has asked for a pause and was not heard of since, or whose
-/// `RateLimit` proved too early once: for 10,000 hosts at most. After that, the one whose pause ends first is
-/// forgotten.
+/// That of the limit, and about 250 bytes for each host
+///
+/// - that has asked for a pause and was not heard of since, or whose `RateLimit` proved too early once,
+/// - or that sends `RateLimit` fields of a policy with more than one request per second.
+///
+/// This is kept for at most 10,000 hosts. After that, the one whose pause ends first is forgotten.
 pub struct ClientLayer<L: ClientLimit = AnyLimit> {
     pub(crate) rules: Arc<Rules<L>>,
 }

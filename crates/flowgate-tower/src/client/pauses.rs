@@ -1,4 +1,5 @@
 use super::advice::{Advice, Stop};
+use super::countdown::{Countdown, Sight};
 use flowgate::{Acquire, Clock, ConcurrencyLimit, Denied, Permits, Timestamp};
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -53,6 +54,8 @@ struct Pause {
     wary: u16,
     /// The value of `wary` after the next refusal.
     wary_next: u16,
+    /// What its responses tell of its window.
+    countdown: Option<Countdown>,
 }
 
 impl Pause {
@@ -65,6 +68,7 @@ impl Pause {
         doubted: [Timestamp::ORIGIN; 2],
         wary: 0,
         wary_next: WARY_FIRST,
+        countdown: None,
     };
 
     /// Whether the host was once trusted too much.
@@ -180,12 +184,13 @@ impl Pauses {
         Sleep(self.never.acquire_owned().by(until))
     }
 
-    /// Follows the `advice` of `host` to a request that was sent at `sent`. `each` is the time for each request at the
-    /// rate of the client's own limit.
+    /// Follows the `advice` of `host` to a request that was sent at `sent`, and the `sight` of its limit. `each` is the time
+    /// for each request at the rate of the client's own limit.
     pub(super) fn heed(
         &self,
         host: &str,
         advice: Advice,
+        sight: Option<Sight>,
         sent: Timestamp,
         each: impl FnOnce() -> Option<Duration>,
     ) {
@@ -193,20 +198,19 @@ impl Pauses {
         let now = self.clock.now();
         let known = hosts.get(host).copied();
         let mut pause = known.unwrap_or(Pause::NONE);
+        // A refusal takes nothing, so it does not count.
+        let is_refusal = matches!(advice, Advice::Stop(_));
+        if let Some(sight) = sight.filter(|_| !is_refusal) {
+            pause.countdown = Some(Countdown::after(pause.countdown, sight, sent, now));
+        }
         // Responses to what was sent before the pause repeat what is known.
         let is_under_way = pause.until > now;
         let (until, servers) = match advice {
-            Advice::Fine if is_under_way => return,
+            Advice::Fine if is_under_way => (pause.until, None),
             Advice::Fine => {
-                match hosts.get_mut(host) {
-                    Some(pause) if pause.is_learned() || pause.matters(now) => {
-                        pause.in_a_row = 0;
-                        pause.is_used_up = false;
-                    }
-                    Some(_) => _ = hosts.remove(host),
-                    None => {}
-                }
-                return;
+                pause.in_a_row = 0;
+                pause.is_used_up = false;
+                (pause.until, None)
             }
             Advice::Rest(rest) => {
                 pause.in_a_row = 0;
@@ -216,7 +220,12 @@ impl Pauses {
                     true => u32::from(pause.wary_next / WARY_FIRST),
                     false => 1,
                 };
-                let whole = self.after(now, rest.longer(times));
+                let window = pause.countdown.and_then(|heard| heard.rest(now, rest.most));
+                let whole = match window {
+                    Some(window) => window.clamp(rest.certain, rest.most),
+                    None => rest.longer(times),
+                };
+                let whole = self.after(now, whole);
                 pause.doubted = [now, whole];
                 // The first one ends a burst. If all responses say so, waiting for too long would add up.
                 let until = match pause.wary.checked_sub(1) {
@@ -250,6 +259,11 @@ impl Pauses {
             pause.next = pause.next.max(until);
             let rest = until.saturating_duration_since(now);
             pause.each = each().or(servers).unwrap_or_default().min(rest);
+        }
+        let is_known = pause.is_learned() || pause.countdown.is_some();
+        if advice == Advice::Fine && !is_known && !pause.matters(now) {
+            hosts.remove(host);
+            return;
         }
         if known.is_none() && hosts.len() >= MAX_HOSTS {
             make_room(&mut hosts, now);

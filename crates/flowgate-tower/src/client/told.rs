@@ -114,8 +114,9 @@ pub(super) fn standings(headers: &HeaderMap) -> impl Iterator<Item = Item<'_>> {
 }
 
 /// What a server's policy allows.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Policy {
+    pub(super) quota: u64,
     pub(super) window: Duration,
     /// The time for each request at the policy's rate.
     pub(super) each: Duration,
@@ -129,6 +130,7 @@ pub(super) fn policy_of(headers: &HeaderMap, standing: Item<'_>) -> Option<Polic
     let quota = policy.quota.filter(|quota| *quota > 0)?;
     let each_ns = u128::from(window) * 1_000_000_000 / u128::from(quota);
     Some(Policy {
+        quota,
         window: Duration::from_secs(window),
         each: Duration::from_nanos(u64::try_from(each_ns).unwrap_or(u64::MAX)),
     })

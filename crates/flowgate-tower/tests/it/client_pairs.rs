@@ -235,42 +235,78 @@ fn every_pair_of_our_layers_reaches_the_rate() {
     assert!(least.0 >= 0.95, "{}", least.1);
 }
 
-/// As express-rate-limit 7 answers with its fields of the draft's 8th version, recorded from it: the time left of a fixed
-/// window of a second, rounded up.
-#[test]
-fn a_window_whose_time_is_rounded_up_is_asked_at_the_rate() {
-    let time = ManualClock::new();
-    let quota = Quota::per_second(100);
-    let window = FixedWindow::builder(quota).clock(&time);
+/// As express-rate-limit 7 and 8 answer with their fields of the draft's 8th version, recorded from them: the time left of a
+/// fixed window of a second, rounded up. The response comes `late` after the first request of a window, and the window begins
+/// then.
+fn express_rate_limit(time: &ManualClock, late: Duration) -> (Arc<FixedWindow>, Server) {
+    let window = FixedWindow::builder(Quota::per_second(100)).clock(time);
     let window = Arc::new(window.build().expect("a window"));
+    let nothing = ConcurrencyLimit::builder(0).clock(time).build();
+    let nothing = Arc::new(nothing.expect("a limit"));
+    let (time, server) = (time.clone(), Arc::clone(&window));
     let host = tower::service_fn(move |_: Request<()>| {
-        let is_admitted = window.try_acquire().is_ok();
-        let snapshot = window.snapshot();
-        let seconds = snapshot.reset_after.as_secs_f64().ceil();
-        let policy = "\"100-in-1sec\"; q=100; w=1; pk=:MTJjYTE3YjQ5YWYy:";
-        let standing = format!("\"100-in-1sec\"; r={}; t={seconds}", snapshot.remaining);
-        let response = Response::builder()
-            .header("ratelimit-policy", policy)
-            .header("ratelimit", standing);
-        let response = match is_admitted {
-            true => response,
-            false => response
-                .status(429)
-                .header("retry-after", seconds.to_string()),
-        };
-        let response = response.body(Full::default()).expect("a response");
-        std::future::ready(Ok(response))
+        let is_full = window.available() == 100;
+        let on_the_way = if is_full { late } else { Duration::ZERO };
+        let arrives = nothing.acquire_owned().by(time.now() + on_the_way);
+        let window = Arc::clone(&window);
+        async move {
+            arrives.await.expect_err("nothing is granted");
+            let is_admitted = window.try_acquire().is_ok();
+            let snapshot = window.snapshot();
+            let seconds = snapshot.reset_after.as_secs_f64().ceil();
+            let policy = "\"100-in-1sec\"; q=100; w=1; pk=:MTJjYTE3YjQ5YWYy:";
+            let standing = format!("\"100-in-1sec\"; r={}; t={seconds}", snapshot.remaining);
+            let response = Response::builder()
+                .header("ratelimit-policy", policy)
+                .header("ratelimit", standing);
+            let response = match is_admitted {
+                true => response,
+                false => response
+                    .status(429)
+                    .header("retry-after", seconds.to_string()),
+            };
+            Ok(response.body(Full::default()).expect("a response"))
+        }
     });
-    let nothing = LimitLayer::new(Unlimited::new()).headers(Headers::none());
-    let server = Server {
+    let layer = LimitLayer::new(Unlimited::new()).headers(Headers::none());
+    let named = Server {
         name: "express-rate-limit",
-        host: BoxCloneSyncService::new(nothing.layer(host)),
+        host: BoxCloneSyncService::new(layer.layer(host)),
         twin: Arc::new(Unlimited::new()),
     };
-    let hosts = Keyed::leaky_bucket(quota).clock(&time).capacity(10);
-    let layer = ClientLayer::new(hosts.expect("a table"));
-    let [admitted, refused] = run(layer, &server, 4, 100, &time);
-    assert_eq!([admitted, refused], [400, 0]);
+    (server, named)
+}
+
+fn ask_express(late: Duration, taken_before: u64) -> [u64; 2] {
+    let time = ManualClock::new();
+    let (window, server) = express_rate_limit(&time, late);
+    window.try_acquire_n(taken_before).expect("there are 100");
+    let hosts = Keyed::leaky_bucket(Quota::per_second(100)).clock(&time);
+    let layer = ClientLayer::new(hosts.capacity(10).expect("a table"));
+    run(layer, &server, 4, 100, &time)
+}
+
+#[test]
+fn a_window_whose_time_is_rounded_up_is_asked_at_the_rate() {
+    assert_eq!(ask_express(Duration::ZERO, 0), [400, 0]);
+}
+
+/// The client's requests are ahead of the window, and would be refused at its end for a whole second.
+#[test]
+fn c2_the_end_of_a_window_that_began_late_is_waited_for() {
+    for late_ms in [5, 20, 50] {
+        let [admitted, refused] = ask_express(Duration::from_millis(late_ms), 0);
+        assert_eq!(refused, 0, "{late_ms} ms");
+        assert!(admitted >= 380, "{admitted}, {late_ms} ms");
+    }
+}
+
+/// How much is left of the first window is not told, other than that it is at most a second. It is waited for once.
+#[test]
+fn c2_a_window_that_others_have_used_is_waited_for_once() {
+    let [admitted, refused] = ask_express(Duration::ZERO, 40);
+    assert_eq!(refused, 0);
+    assert!(admitted >= 300, "{admitted}");
 }
 
 /// Other fields than `Retry-After` are not needed: the whole second is waited for once.

@@ -1,10 +1,10 @@
 //! Tests of the layers, in process and over real sockets.
 
 mod axum;
-mod axum_tenants;
 mod client;
 mod client_pairs;
 mod client_servers;
+mod examples;
 mod fields;
 mod forwarding;
 mod grpc;

@@ -1,46 +1,13 @@
 //! The filter in a real subscriber, which writes to a buffer.
 
+use crate::buffer::Buffer;
 use flowgate::ManualClock;
 use flowgate_tracing::{RateLimitFilter, RateLimitFilterBuilder};
-use std::io;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tracing::{Level, debug, error, info, info_span, warn};
 use tracing_subscriber::filter::{FilterExt, LevelFilter, filter_fn};
-use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::{Layer, Registry, fmt};
-
-/// What a layer has written.
-#[derive(Clone, Default)]
-struct Buffer(Arc<Mutex<Vec<u8>>>);
-
-impl Buffer {
-    /// The lines since the last call.
-    fn take(&self) -> Vec<String> {
-        let bytes = std::mem::take(&mut *self.0.lock().unwrap());
-        let text = String::from_utf8(bytes).unwrap();
-        text.lines().map(|line| line.trim().to_owned()).collect()
-    }
-}
-
-impl io::Write for Buffer {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl MakeWriter<'_> for Buffer {
-    type Writer = Self;
-
-    fn make_writer(&self) -> Self {
-        self.clone()
-    }
-}
 
 fn writing_to(buffer: &Buffer) -> impl Layer<Registry> + Send + Sync + use<> {
     fmt::layer()

@@ -238,6 +238,27 @@ fn c5_a_wait_that_is_dropped_costs_neither_quota_anything() {
     assert!(limits.try_acquire("alice").is_err(), "by the second quota");
 }
 
+/// Two limiters side by side would lose a token of the day with each wait for the second one.
+#[test]
+fn c5_ten_thousand_dropped_waits_cost_no_token_of_the_day() {
+    let (limits, time) = table("10/s; 1000/day", 100);
+    limits.try_acquire_n("alice", 10).expect("it is full");
+    for _ in 0..10_000 {
+        let waiting = Task::start(limits.acquire("alice"));
+        time.advance(Duration::from_micros(9)); // 90 ms in all
+        assert!(limits.try_acquire("alice").is_err(), "another waits");
+        drop(waiting);
+    }
+    let mut granted = 10;
+    for _ in 0..100 {
+        // A second for ten, and the grain by which they are rounded.
+        time.advance(Duration::from_millis(1_010));
+        granted += limits.take_up_to("alice", 10);
+    }
+    // 1.2 have flowed in.
+    assert_eq!(granted, 1001);
+}
+
 #[test]
 fn c3_c6_waiters_are_served_in_order_by_the_slower_quota() {
     let (limits, time) = table("10/s burst 1; 2/min", 100);
