@@ -127,7 +127,7 @@ pub use keyed::{
 };
 pub use limiter::{At, Builder, Limit, Limiter, RateLimiter, Reservation, Snapshot};
 pub use queue::{
-    Acquirable, Acquire, CancelHandle, Grant, Order, Precision, Spacing, Ticks, WaitQueue,
+    Acquirable, Acquire, CancelHandle, Deadline, Grant, Order, Precision, Spacing, Ticks, WaitQueue,
 };
 pub use quota::policy::Policy;
 pub use quota::{Quota, QuotaError, Quotas};

@@ -456,6 +456,10 @@ impl<A: KeyedAlgorithm, N: KeyNames> Acquirable for KeyLimiter<'_, A, N> {
     fn abandon(&mut self, turn: &mut Turn) {
         turn.abandon(self);
     }
+
+    fn clock_of_deadlines(&self) -> &Clock {
+        &self.keyed.clock
+    }
 }
 
 impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeyLimiter<'_, A, N> {

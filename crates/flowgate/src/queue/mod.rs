@@ -72,6 +72,7 @@ mod acquire;
 mod active;
 mod cancel;
 mod change;
+mod deadline;
 #[cfg(all(test, flowgate_loom))]
 mod model;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
@@ -90,6 +91,7 @@ mod waiters;
 
 pub use acquire::{Acquirable, Acquire, Grant};
 pub use cancel::CancelHandle;
+pub use deadline::Deadline;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 pub(crate) use park::block_on;
 pub use settings::{Order, Precision, Spacing};

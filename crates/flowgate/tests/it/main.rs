@@ -63,6 +63,7 @@ mod clock {
 mod waiting {
     mod buckets;
     mod corners;
+    mod deadlines;
     mod faults;
     mod given_up_unseen;
     mod paused;

@@ -1,6 +1,6 @@
 use super::{Key, Members};
-use crate::clock::Timestamp;
 use crate::clock::alarm::Alarm;
+use crate::clock::{Clock, Timestamp};
 use crate::concurrency::limit::OwnedPermit;
 use crate::concurrency::permit::{Permit, Permits};
 use crate::gate::Gate;
@@ -130,6 +130,10 @@ impl<A: KeyedAlgorithm, N: KeyNames> Acquirable for KeyedTurn<A, N> {
 
     fn abandon(&mut self, _: &mut Turn) {
         self.end();
+    }
+
+    fn clock_of_deadlines(&self) -> &Clock {
+        self.members.keys.clock()
     }
 }
 

@@ -123,6 +123,10 @@ where
         turn.abandon(self);
         self.leave_queue();
     }
+
+    fn clock_of_deadlines(&self) -> &Clock {
+        &self.limit.clock
+    }
 }
 
 /// No answer depends on the time.
