@@ -38,7 +38,7 @@ const BOUNDS: [(Duration, &str); 14] = [
 /// | `flowgate.waits` | counter of operations | `limiter`, `le` |
 ///
 /// Reasons are called as the fields of [`Refusals`]: `over_limit`, `busy`, `never`, `queue_full`, `closed`, `deadline`,
-/// `cancelled`. All instruments are observable ones: no operation of the limiter does more than it did, and several
+/// `cancelled`, `table_full`. All instruments are observable ones: no operation of the limiter does more than it did, and several
 /// readers do not disturb each other.
 ///
 /// `read` looks at the limiter; it is called once for each metric, so it had better hold an `Arc` of it, or a static.

@@ -32,11 +32,12 @@ pub use error::KeyedError;
 pub use inspect::{KeyId, KeyUsage};
 pub use key::KeyLimiter;
 pub use names::{AsKey, Exact, Hashed, KeyNames};
+pub use queues::KeyWait;
 pub use view::KeyedView;
 
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::Snapshot;
-use crate::queue::Acquire;
+use crate::queue::{Acquire, WaitQueue};
 use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError, Quotas};
 use crate::types::dual_token_bucket::DualTokenBucket;
@@ -600,6 +601,21 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// For how many keys somebody waits.
     pub fn waiting_keys(&self) -> usize {
         self.queues.len()
+    }
+
+    /// How many wait, for whichever key.
+    pub(crate) fn waiting(&self) -> usize {
+        let queues = self.queues.all();
+        let waiting = queues.iter().map(|queue| {
+            let key = self.waited_for(queue);
+            WaitQueue::new(&key).len()
+        });
+        waiting.sum()
+    }
+
+    /// How many units a token is.
+    pub(crate) fn token_units(&self) -> u64 {
+        self.terms(None).scale
     }
 
     /// What has been done for want of room.

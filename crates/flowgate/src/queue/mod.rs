@@ -96,7 +96,7 @@ pub use deadline::Deadline;
 pub(crate) use park::block_on;
 pub use settings::{Order, Precision, Spacing};
 pub use supply::Receipt;
-pub(crate) use supply::{Asker, Event, Facts, Grantee, StandBack, Supply};
+pub(crate) use supply::{Asker, Event, Facts, Granted, Grantee, StandBack, Supply};
 pub use ticks::Ticks;
 pub(crate) use turn::Turn;
 pub use wait_queue::WaitQueue;

@@ -109,6 +109,7 @@ mod companions {
     mod io_tokio;
     mod metrics;
     mod observed;
+    mod observed_keys;
     mod sizing;
     mod sometimes;
     mod stream;

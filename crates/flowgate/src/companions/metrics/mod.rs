@@ -20,7 +20,7 @@ use core::fmt;
 /// | `flowgate_wait_seconds` | histogram of seconds | `limiter` |
 ///
 /// Reasons are called as the fields of [`Refusals`]: `over_limit`, `busy`, `never`, `queue_full`, `closed`, `deadline`,
-/// `cancelled`.
+/// `cancelled`, `table_full`.
 ///
 /// The limiter's own counting stays as cheap as it is: nothing is published by an operation, but by whoever calls
 /// [`record`](Self::record), every ten seconds, say, or when somebody asks for the metrics. It publishes what has been
@@ -42,7 +42,7 @@ pub struct MetricsPublisher {
     admitted: Counter,
     units: Counter,
     /// In the order of [`Refusals::by_name`].
-    refused: [Counter; 7],
+    refused: [Counter; 8],
     abandoned: Counter,
     waiting: Gauge,
     wait_seconds: Histogram,
