@@ -84,6 +84,7 @@ mod keys {
     mod promises;
     mod table;
     mod threads;
+    mod unlimited;
 }
 
 mod rates {
