@@ -1,72 +1,12 @@
 //! The filter in a real subscriber, which writes to a buffer.
 
+use crate::log::{Buffer, limited, writing_to};
 use flowgate::ManualClock;
-use flowgate_tracing::{RateLimitFilter, RateLimitFilterBuilder};
-use std::io;
-use std::sync::{Arc, Mutex};
+use flowgate_tracing::RateLimitFilter;
 use std::time::Duration;
 use tracing::{Level, debug, error, info, info_span, warn};
 use tracing_subscriber::filter::{FilterExt, LevelFilter, filter_fn};
-use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::prelude::*;
-use tracing_subscriber::{Layer, Registry, fmt};
-
-/// What a layer has written.
-#[derive(Clone, Default)]
-struct Buffer(Arc<Mutex<Vec<u8>>>);
-
-impl Buffer {
-    /// The lines since the last call.
-    fn take(&self) -> Vec<String> {
-        let bytes = std::mem::take(&mut *self.0.lock().unwrap());
-        let text = String::from_utf8(bytes).unwrap();
-        text.lines().map(|line| line.trim().to_owned()).collect()
-    }
-}
-
-impl io::Write for Buffer {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl MakeWriter<'_> for Buffer {
-    type Writer = Self;
-
-    fn make_writer(&self) -> Self {
-        self.clone()
-    }
-}
-
-fn writing_to(buffer: &Buffer) -> impl Layer<Registry> + Send + Sync + use<> {
-    fmt::layer()
-        .without_time()
-        .with_ansi(false)
-        .with_writer(buffer.clone())
-}
-
-/// A clock, a filter on it, and a subscriber in force with it for as long as the guard lives.
-fn limited(
-    quota: &str,
-    set: impl FnOnce(RateLimitFilterBuilder) -> RateLimitFilterBuilder,
-) -> (
-    ManualClock,
-    RateLimitFilter,
-    Buffer,
-    tracing::subscriber::DefaultGuard,
-) {
-    let time = ManualClock::new();
-    let builder = RateLimitFilter::builder(quota.parse().unwrap()).clock(&time);
-    let limit = set(builder).build().unwrap();
-    let buffer = Buffer::default();
-    let subscriber = tracing_subscriber::registry().with(limit.clone().over(writing_to(&buffer)));
-    let guard = tracing::subscriber::set_default(subscriber);
-    (time, limit, buffer, guard)
-}
 
 fn refused(attempt: u32) {
     warn!(attempt, "connection refused");

@@ -1,3 +1,6 @@
 //! Tests of the filter under a real subscriber. `allocations` is a process of its own.
 
+mod controls;
 mod filter;
+mod log;
+mod silence;
