@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formatting, cycles of modules, clippy, documentation, and the feature sets that the tests do not build; warnings are errors.
+# Formatting, cycles of modules, names of public types, clippy, documentation, and the feature sets that the tests do not build; warnings are errors.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/tools.sh
@@ -16,6 +16,7 @@ cargo clippy -p flowgate --locked --no-default-features -- -D warnings
 cargo clippy -p flowgate --locked --no-default-features --features std -- -D warnings
 cargo clippy -p flowgate-tower -p flowgate-otel -p flowgate-tracing --locked -- -D warnings
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+ci/names.sh
 RUSTDOCFLAGS="-D warnings" cargo doc -p flowgate --no-deps --locked --features serde,futures,futures-io,metrics,tokio
 RUSTDOCFLAGS="-D warnings" cargo doc -p flowgate --no-deps --locked --no-default-features
 RUSTDOCFLAGS="-D warnings" cargo doc -p flowgate-tower --no-deps --locked
