@@ -111,7 +111,7 @@ fn several_that_fall_silent_are_told_together_and_in_no_span() {
     log.take();
     for _ in 0..2 {
         time.advance(MINUTE);
-        info_span!("other").in_scope(|| beat());
+        info_span!("other").in_scope(beat);
     }
     let mut lines = log.take();
     assert_eq!(lines.drain(..2).count(), 2);
