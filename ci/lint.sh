@@ -16,8 +16,8 @@ cargo clippy -p flowgate --locked --no-default-features -- -D warnings
 cargo clippy -p flowgate --locked --no-default-features --features std -- -D warnings
 cargo clippy -p flowgate-tower -p flowgate-otel -p flowgate-tracing --locked -- -D warnings
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
-ci/names.sh
 RUSTDOCFLAGS="-D warnings" cargo doc -p flowgate --no-deps --locked --features serde,futures,futures-io,metrics,tokio
+ci/names.sh
 RUSTDOCFLAGS="-D warnings" cargo doc -p flowgate --no-deps --locked --no-default-features
 RUSTDOCFLAGS="-D warnings" cargo doc -p flowgate-tower --no-deps --locked
 ci/package.sh --quick

@@ -23,6 +23,7 @@ use core::time::Duration;
 
 use flowgate::{Limiter, ManualClock, Timestamp};
 use flowgate_verify::Simulated;
+#[doc(no_inline)]
 pub use flowgate_verify::{
     AdvertisedLimit, Alignment, Answer, Budget, Claim, ClaimVerdict, DetectedKind, Fault, Findings,
     Investigation, ProbeOutcome, Question,
