@@ -49,11 +49,11 @@ use error::Reason;
 /// assert_eq!(limiter.available(), 99);
 ///
 /// // After the configuration has changed, for a limiter of the same kind:
-/// let reloaded: LimiterConfig = "sliding 200 per minute".parse()?;
+/// let reloaded: LimiterConfig = "sliding 50 per minute".parse()?;
 /// let quotas = reloaded.quotas().expect("a sliding window has one");
 /// limiter.set_quota(quotas.as_slice()[0])?;
-/// assert_eq!(limiter.available(), 199);
-/// assert_eq!(reloaded.to_string(), "sliding 200/min");
+/// assert_eq!(limiter.available(), 49);
+/// assert_eq!(reloaded.to_string(), "sliding 50/min");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
