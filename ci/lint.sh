@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formatting, cycles of modules, clippy, documentation, and the feature sets that the tests do not build; warnings are errors.
+# Formatting, cycles of modules, names of public types, clippy, documentation, and the feature sets that the tests do not build; warnings are errors.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/tools.sh
@@ -18,6 +18,7 @@ ci/no_std.sh
 cargo clippy -p flowgate-tower -p flowgate-otel -p flowgate-tracing --locked -- -D warnings
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 RUSTDOCFLAGS="-D warnings" cargo doc -p flowgate --no-deps --locked --features serde,futures,futures-io,metrics,tokio
+ci/names.sh
 RUSTDOCFLAGS="-D warnings" cargo doc -p flowgate --no-deps --locked --no-default-features
 RUSTDOCFLAGS="-D warnings" cargo doc -p flowgate-tower --no-deps --locked
 ci/package.sh --quick

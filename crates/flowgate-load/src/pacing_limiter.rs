@@ -118,6 +118,8 @@ pub enum PacingLimiterError {
     Text(LimiterConfigError),
     /// The limiter cannot have this quota.
     Quota(QuotaError),
+    /// It has no quota, and a run is paced by one.
+    NoQuota,
     /// It has two quotas, and a run is paced by one.
     TwoQuotas,
 }
@@ -174,7 +176,7 @@ impl PacingLimiter {
     /// ```
     pub fn parse(text: &str) -> Result<PacingLimiter, PacingLimiterError> {
         let config: LimiterConfig = text.parse().map_err(PacingLimiterError::Text)?;
-        let quotas = config.quotas();
+        let quotas = config.quotas().ok_or(PacingLimiterError::NoQuota)?;
         let [quota] = *quotas.as_slice() else {
             return Err(PacingLimiterError::TwoQuotas);
         };
@@ -307,6 +309,9 @@ impl fmt::Display for PacingLimiterError {
         match self {
             PacingLimiterError::Text(error) => error.fmt(f),
             PacingLimiterError::Quota(error) => error.fmt(f),
+            PacingLimiterError::NoQuota => {
+                f.write_str("no quota; a run is paced by one: type 'token 100/s'")
+            }
             PacingLimiterError::TwoQuotas => {
                 f.write_str("two quotas; a run is paced by one: type the slower of them")
             }

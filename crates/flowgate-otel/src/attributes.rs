@@ -74,6 +74,14 @@ pub(crate) fn of_sampler(kind: &'static str, parameter: f64) -> Vec<KeyValue> {
     ]
 }
 
+/// What every trace's first span is given while a sampler is off: as Jaeger's sampler does that always samples.
+pub(crate) fn of_none() -> Vec<KeyValue> {
+    vec![
+        KeyValue::new(SAMPLER_TYPE, "const"),
+        KeyValue::new(SAMPLER_PARAM, true),
+    ]
+}
+
 /// The rate, to be shown or to be aimed at; nothing is admitted by it.
 pub(crate) fn per_second(quota: &Quota) -> f64 {
     quota.count() as f64 / quota.period().as_secs_f64()

@@ -1,4 +1,4 @@
-use crate::reporting::{ReportCounts, Reporting};
+use crate::reporting::{ReportControls, ReportCounts, Reporting};
 use flowgate::{Clock, Quota, QuotaError};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
@@ -182,6 +182,25 @@ impl<E: SpanExporter> RateLimitedExporter<E> {
     /// ```
     pub fn counts(&self) -> ReportCounts {
         self.reporting.counts()
+    }
+
+    /// Returns a handle to change quota, exemption, and whether the limit is on, while it is in use. Set the
+    /// [clock](Self::clock) before.
+    ///
+    /// ```
+    /// use flowgate_otel::RateLimitedExporter;
+    /// use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider};
+    ///
+    /// let exporter = RateLimitedExporter::new(InMemorySpanExporter::default(), "500/s".parse()?);
+    /// let controls = exporter.controls(); // for the task that reloads the configuration
+    /// let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).build();
+    /// # drop(provider);
+    /// controls.set_quota("50/s".parse()?);
+    /// assert!(controls.is_enabled());
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    pub fn controls(&self) -> ReportControls {
+        self.reporting.controls()
     }
 
     /// How many spans it has dropped.

@@ -52,6 +52,11 @@
 //! # Ok::<(), flowgate::QuotaError>(())
 //! ```
 //!
+//! # Change while it is in use
+//!
+//! Each of the four has a method `controls`, which returns a handle to change its quota, and to turn its limit off and on:
+//! [`SamplerControls`], and [`ReportControls`], which can exempt spans, too.
+//!
 //! # Metrics of limiters
 //!
 //! - [`register_metrics`]: what a [`flowgate::Observed`] limiter counts, as observable instruments of a meter: what was
@@ -92,6 +97,7 @@ mod metrics;
 mod processor;
 mod rate_limiting;
 mod reporting;
+mod sampler_controls;
 mod target_rate;
 
 pub use attributes::{DROPPED_SPANS, SAMPLER_PARAM, SAMPLER_TYPE};
@@ -99,7 +105,8 @@ pub use exporter::RateLimitedExporter;
 pub use metrics::register_metrics;
 pub use processor::RateLimitedProcessor;
 pub use rate_limiting::RateLimitingSampler;
-pub use reporting::ReportCounts;
+pub use reporting::{ReportControls, ReportCounts};
+pub use sampler_controls::SamplerControls;
 pub use target_rate::TargetRateSampler;
 
 /// The examples of the README are tested, too.

@@ -1,4 +1,4 @@
-use crate::reporting::{ReportCounts, Reporting};
+use crate::reporting::{ReportControls, ReportCounts, Reporting};
 use flowgate::{Clock, Quota, QuotaError};
 use opentelemetry::Context;
 use opentelemetry_sdk::Resource;
@@ -204,6 +204,26 @@ impl<P: SpanProcessor> RateLimitedProcessor<P> {
     /// ```
     pub fn counts(&self) -> ReportCounts {
         self.reporting.counts()
+    }
+
+    /// Returns a handle to change quota, exemption, and whether the limit is on, while it is in use. Set the
+    /// [clock](Self::clock) before.
+    ///
+    /// ```
+    /// use flowgate_otel::RateLimitedProcessor;
+    /// use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SimpleSpanProcessor};
+    ///
+    /// let next = SimpleSpanProcessor::new(InMemorySpanExporter::default());
+    /// let reporting = RateLimitedProcessor::new(next, "500/s".parse()?);
+    /// let controls = reporting.controls(); // for the task that reloads the configuration
+    /// let provider = SdkTracerProvider::builder().with_span_processor(reporting).build();
+    /// # drop(provider);
+    /// controls.set_quota("50/s".parse()?);
+    /// assert!(controls.is_enabled());
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    pub fn controls(&self) -> ReportControls {
+        self.reporting.controls()
     }
 
     /// How many spans it has dropped.

@@ -1,10 +1,11 @@
 use crate::attributes::{self, trace_state};
+use crate::sampler_controls::SamplerControls;
 use flowgate::{Carry, Clock, Quota, QuotaError, TokenBucket};
 use opentelemetry::trace::{Link, SpanKind, TraceId};
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::trace::{SamplingDecision, SamplingResult, ShouldSample};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Samples at most **burst + rate · t** traces in every span of time t, and the first that come: what sampling costs
@@ -71,6 +72,7 @@ struct Shared {
     limiter: TokenBucket,
     /// Traces per second, as the bits of an `f64`: what spans are told.
     per_second: AtomicU64,
+    is_off: AtomicBool,
 }
 
 impl RateLimitingSampler {
@@ -122,6 +124,7 @@ impl RateLimitingSampler {
         Self(Arc::new(Shared {
             limiter,
             per_second: AtomicU64::new(per_second),
+            is_off: AtomicBool::new(false),
         }))
     }
 
@@ -155,6 +158,28 @@ impl RateLimitingSampler {
     pub fn quota(&self) -> Quota {
         self.0.limiter.quota()
     }
+
+    /// Returns a handle to change the quota, and to turn the sampler off and on, while it is in use.
+    ///
+    /// ```
+    /// # use flowgate_otel::RateLimitingSampler;
+    /// let sampler = RateLimitingSampler::new("10/s".parse()?);
+    /// let controls = sampler.controls(); // for the task that reloads the configuration
+    /// controls.set_quota("1/s".parse()?);
+    /// assert_eq!(sampler.quota().to_string(), "1/s burst 1");
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    pub fn controls(&self) -> SamplerControls {
+        SamplerControls::of_rate_limiting(self)
+    }
+
+    pub(crate) fn set_off(&self, is_off: bool) {
+        self.0.is_off.store(is_off, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_off(&self) -> bool {
+        self.0.is_off.load(Ordering::Relaxed)
+    }
 }
 
 /// What it says where it sets a burst, and otherwise what flows in within a second.
@@ -177,13 +202,14 @@ impl ShouldSample for RateLimitingSampler {
         _attributes: &[KeyValue],
         _links: &[Link],
     ) -> SamplingResult {
-        let (decision, attributes) = match self.0.limiter.try_acquire() {
-            Ok(()) => {
-                let per_second = f64::from_bits(self.0.per_second.load(Ordering::Relaxed));
-                let attributes = attributes::of_sampler("ratelimiting", per_second);
-                (SamplingDecision::RecordAndSample, attributes)
-            }
-            Err(_) => (SamplingDecision::Drop, Vec::new()),
+        let (decision, attributes) = if self.is_off() {
+            (SamplingDecision::RecordAndSample, attributes::of_none())
+        } else if self.0.limiter.try_acquire().is_ok() {
+            let per_second = f64::from_bits(self.0.per_second.load(Ordering::Relaxed));
+            let attributes = attributes::of_sampler("ratelimiting", per_second);
+            (SamplingDecision::RecordAndSample, attributes)
+        } else {
+            (SamplingDecision::Drop, Vec::new())
         };
         SamplingResult {
             decision,

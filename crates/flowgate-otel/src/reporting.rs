@@ -1,12 +1,12 @@
 use crate::attributes::DROPPED_SPANS;
-use flowgate::{Clock, Quota, QuotaError, TokenBucket};
+use flowgate::{Carry, Clock, Quota, QuotaError, TokenBucket};
 use opentelemetry::KeyValue;
 use opentelemetry_sdk::trace::SpanData;
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
-type Exempt = Box<dyn Fn(&SpanData) -> bool + Send + Sync>;
+type Exempt = dyn Fn(&SpanData) -> bool + Send + Sync;
 type OnDropped = Box<dyn Fn(u64) + Send + Sync>;
 
 /// Which of the spans that have ended go on to be reported; what processor and exporter share.
@@ -15,9 +15,10 @@ type OnDropped = Box<dyn Fn(u64) + Send + Sync>;
 /// |---|---|---|---|
 /// | `reported`, `dropped` | who asks for counts | every span, one of them | relaxed: only its own value matters |
 /// | `untold` | spans that go on, and take all of it | spans that are dropped add one | relaxed, likewise |
+/// | `is_off`, `has_exemption` of `Live` | every span | [`ReportControls`] | relaxed: each span goes by what it finds |
 pub(crate) struct Reporting {
-    limiter: TokenBucket,
-    exempt: Option<Exempt>,
+    live: Arc<Live>,
+    exempt: Option<Box<Exempt>>,
     on_dropped: Option<OnDropped>,
     annotates: bool,
     /// Spans that were dropped, and that no other has said yet.
@@ -25,10 +26,39 @@ pub(crate) struct Reporting {
     counts: ReportCounts,
 }
 
+/// What can be changed while spans are reported.
+struct Live {
+    limiter: TokenBucket,
+    is_off: AtomicBool,
+    /// There is an exemption beside the one that it was built with.
+    has_exemption: AtomicBool,
+    exemption: RwLock<Option<Arc<Exempt>>>,
+}
+
+impl Live {
+    fn new(limiter: TokenBucket) -> Arc<Self> {
+        Arc::new(Self {
+            limiter,
+            is_off: AtomicBool::new(false),
+            has_exemption: AtomicBool::new(false),
+            exemption: RwLock::new(None),
+        })
+    }
+
+    /// What is exempt now. It is the user's code, so the lock is not held for it.
+    fn exemption(&self) -> Option<Arc<Exempt>> {
+        if !self.has_exemption.load(Ordering::Relaxed) {
+            return None;
+        }
+        let exemption = self.exemption.read();
+        exemption.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 impl Reporting {
     pub(crate) fn new(quota: Quota) -> Self {
         Self {
-            limiter: TokenBucket::new(quota),
+            live: Live::new(TokenBucket::new(quota)),
             exempt: None,
             on_dropped: None,
             annotates: false,
@@ -38,13 +68,16 @@ impl Reporting {
     }
 
     pub(crate) fn clock(&mut self, clock: Clock) -> Result<(), QuotaError> {
-        self.limiter = TokenBucket::builder(self.limiter.quota())
-            .clock(clock)
-            .build()?;
+        let limiter = TokenBucket::builder(self.live.limiter.quota());
+        self.live = Live::new(limiter.clock(clock).build()?);
         Ok(())
     }
 
-    pub(crate) fn exempt(&mut self, is_exempt: Exempt) {
+    pub(crate) fn controls(&self) -> ReportControls {
+        ReportControls(Arc::clone(&self.live))
+    }
+
+    pub(crate) fn exempt(&mut self, is_exempt: Box<Exempt>) {
         self.exempt = Some(is_exempt);
     }
 
@@ -62,7 +95,7 @@ impl Reporting {
 
     /// The span, if it may go on.
     pub(crate) fn admit(&self, span: SpanData) -> Option<SpanData> {
-        let admitted = if self.is_exempt(&span) || self.limiter.try_acquire().is_ok() {
+        let admitted = if self.goes_on(&span) {
             Some(self.annotated(span))
         } else {
             self.untold.fetch_add(1, Ordering::Relaxed);
@@ -75,7 +108,7 @@ impl Reporting {
     /// Those of a batch that may go on, from its beginning, in their order.
     pub(crate) fn admit_batch(&self, mut batch: Vec<SpanData>) -> Vec<SpanData> {
         let offered = batch.len() as u64;
-        batch.retain(|span| self.is_exempt(span) || self.limiter.try_acquire().is_ok());
+        batch.retain(|span| self.goes_on(span));
         let reported = batch.len() as u64;
         self.untold.fetch_add(offered - reported, Ordering::Relaxed);
         if let Some(first) = batch.first_mut() {
@@ -85,10 +118,16 @@ impl Reporting {
         batch
     }
 
+    fn goes_on(&self, span: &SpanData) -> bool {
+        self.live.is_off.load(Ordering::Relaxed)
+            || self.is_exempt(span)
+            || self.live.limiter.try_acquire().is_ok()
+    }
+
     fn is_exempt(&self, span: &SpanData) -> bool {
-        self.exempt
-            .as_ref()
-            .is_some_and(|is_exempt| is_exempt(span))
+        let built = self.exempt.as_ref();
+        built.is_some_and(|is_exempt| is_exempt(span))
+            || (self.live.exemption()).is_some_and(|is_exempt| is_exempt(span))
     }
 
     fn annotated(&self, mut span: SpanData) -> SpanData {
@@ -126,8 +165,89 @@ impl Reporting {
 impl fmt::Debug for Reporting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reporting")
-            .field("limiter", &self.limiter)
+            .field("limiter", &self.live.limiter)
             .field("counts", &self.counts)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Changes a limit on reporting while it is in use; made by
+/// [`RateLimitedProcessor::controls`](crate::RateLimitedProcessor::controls) and
+/// [`RateLimitedExporter::controls`](crate::RateLimitedExporter::controls).
+///
+/// A change applies to the spans that end, or the batches that are exported, after it.
+///
+/// ```
+/// use flowgate_otel::{RateLimitedExporter, ReportControls};
+/// use opentelemetry::trace::{Tracer, TracerProvider};
+/// use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider};
+///
+/// let exporter = RateLimitedExporter::new(InMemorySpanExporter::default(), "1/h".parse()?);
+/// let (controls, counts): (ReportControls, _) = (exporter.controls(), exporter.counts());
+/// let provider = SdkTracerProvider::builder().with_simple_exporter(exporter).build();
+/// let tracer = provider.tracer("shop");
+/// let page = || tracer.in_span("page", |_context| {});
+///
+/// (0..3).for_each(|_| page()); // one is reported
+/// controls.set_enabled(false);
+/// (0..3).for_each(|_| page()); // all are
+/// controls.set_enabled(true);
+/// controls.set_exempt(|span| span.name == "page");
+/// (0..3).for_each(|_| page()); // all are
+/// controls.set_exempt(|_| false);
+/// controls.set_quota("2/h".parse()?); // the token of the one is spent, and the second has not flowed in yet
+/// page();
+/// assert_eq!((counts.reported(), counts.dropped()), (7, 3));
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+#[derive(Clone)]
+pub struct ReportControls(Arc<Live>);
+
+impl ReportControls {
+    /// Replaces the quota. Tokens are kept, up to the new burst.
+    ///
+    /// ```
+    /// # use flowgate_otel::RateLimitedExporter;
+    /// # use opentelemetry_sdk::trace::InMemorySpanExporter;
+    /// let exporter = RateLimitedExporter::new(InMemorySpanExporter::default(), "500/s".parse()?);
+    /// let controls = exporter.controls();
+    /// controls.set_quota("50/s burst 100".parse()?);
+    /// assert_eq!(controls.quota().to_string(), "50/s burst 100");
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    pub fn set_quota(&self, quota: Quota) {
+        self.0.limiter.set_quota_with(quota, Carry::Kept);
+    }
+
+    /// Returns the quota.
+    pub fn quota(&self) -> Quota {
+        self.0.limiter.quota()
+    }
+
+    /// Turns the limit on or off. While it is off, every span goes on, and takes no token.
+    pub fn set_enabled(&self, is_enabled: bool) {
+        self.0.is_off.store(!is_enabled, Ordering::Relaxed);
+    }
+
+    /// Returns whether the limit is on.
+    pub fn is_enabled(&self) -> bool {
+        !self.0.is_off.load(Ordering::Relaxed)
+    }
+
+    /// Replaces the exemption that this method set before: spans that always go on, and take no token. `|_| false` takes it
+    /// away. The exemption that the limit was built with stays.
+    pub fn set_exempt(&self, is_exempt: impl Fn(&SpanData) -> bool + Send + Sync + 'static) {
+        let mut exemption = (self.0.exemption.write()).unwrap_or_else(PoisonError::into_inner);
+        *exemption = Some(Arc::new(is_exempt));
+        self.0.has_exemption.store(true, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for ReportControls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReportControls")
+            .field("quota", &self.quota())
+            .field("is_enabled", &self.is_enabled())
             .finish_non_exhaustive()
     }
 }

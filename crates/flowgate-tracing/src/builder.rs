@@ -1,7 +1,11 @@
 use crate::filter::RateLimitFilter;
 use crate::limits::{Limits, Values};
 use flowgate::{Clock, KeyedError, Quota};
+use std::time::Duration;
 use tracing_core::Level;
+
+/// Unless another one is set.
+pub(crate) const SILENCE: Duration = Duration::from_secs(60);
 
 /// Settings of a [`RateLimitFilter`] other than the default ones.
 ///
@@ -9,6 +13,7 @@ use tracing_core::Level;
 /// |---|---|
 /// | [`by_field`](Self::by_field) | each callsite has a limit |
 /// | [`exempt`](Self::exempt) | no level is |
+/// | [`silence`](Self::silence) | 1 min |
 /// | [`clock`](Self::clock) | [`Clock::system`] |
 ///
 /// ```
@@ -40,6 +45,7 @@ pub struct RateLimitFilterBuilder {
     clock: Clock,
     exempt: Option<Level>,
     field: Option<(&'static str, usize)>,
+    silence: Duration,
 }
 
 impl RateLimitFilterBuilder {
@@ -49,6 +55,7 @@ impl RateLimitFilterBuilder {
             clock: Clock::system(),
             exempt: None,
             field: None,
+            silence: SILENCE,
         }
     }
 
@@ -107,6 +114,44 @@ impl RateLimitFilterBuilder {
         self
     }
 
+    /// Sets after how long without an event a callsite counts as silent (default: 1 minute).
+    ///
+    /// What was suppressed of a silent callsite is said with the next event that is heard, of whichever callsite. A callsite is
+    /// silent if none of its events was left out during this time; it takes up to twice as long to notice. A
+    /// [value](Self::by_field) is silent if it could have been heard for this time, and was not. Its events then count as those
+    /// of their callsite.
+    ///
+    /// ```
+    /// use flowgate::ManualClock;
+    /// use flowgate_tracing::RateLimitFilter;
+    /// use std::time::Duration;
+    /// use tracing_subscriber::prelude::*;
+    ///
+    /// let time = ManualClock::new();
+    /// let limit = RateLimitFilter::builder("1/day".parse()?)
+    ///     .silence(Duration::from_secs(10))
+    ///     .clock(&time)
+    ///     .build()?;
+    /// let log = tracing_subscriber::registry()
+    ///     .with(limit.clone().over(tracing_subscriber::fmt::layer()));
+    /// tracing::subscriber::with_default(log, || {
+    ///     for _ in 0..100 {
+    ///         tracing::warn!("connection refused");
+    ///     }
+    ///     time.advance(Duration::from_secs(10));
+    ///     tracing::info!("started");
+    ///     time.advance(Duration::from_secs(10));
+    ///     tracing::info!("listening");
+    ///     // Here the log says "WARN similar events were suppressed suppressed=99".
+    ///     assert_eq!(limit.suppressed(), 0);
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn silence(mut self, silence: Duration) -> Self {
+        self.silence = silence;
+        self
+    }
+
     /// The clock to decide by.
     ///
     /// ```
@@ -153,7 +198,7 @@ impl RateLimitFilterBuilder {
             Some((name, values)) => Some(Values::new(name, values, self.quota, &self.clock)?),
             None => None,
         };
-        let limits = Limits::new(self.quota, self.clock, self.exempt, values);
+        let limits = Limits::new(self.quota, self.clock, self.exempt, values, self.silence);
         Ok(RateLimitFilter::of(limits))
     }
 }

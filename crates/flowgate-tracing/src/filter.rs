@@ -1,5 +1,7 @@
-use crate::builder::RateLimitFilterBuilder;
-use crate::limits::Limits;
+use crate::builder::{RateLimitFilterBuilder, SILENCE};
+use crate::flush::FlushGuard;
+use crate::limits::{Limits, Untold};
+use crate::live::FilterControls;
 use crate::telling::Telling;
 use flowgate::{Clock, Quota};
 use std::sync::Arc;
@@ -61,7 +63,7 @@ impl RateLimitFilter {
     /// ```
     #[must_use]
     pub fn new(quota: Quota) -> Self {
-        Self::of(Limits::new(quota, Clock::system(), None, None))
+        Self::of(Limits::new(quota, Clock::system(), None, None, SILENCE))
     }
 
     /// A filter with limits by a field's value, exempt levels, or another clock.
@@ -168,7 +170,10 @@ impl RateLimitFilter {
         Telling::new(layer, Arc::clone(&self.0))
     }
 
-    /// How many events were left out that nobody has been told of yet: what to say at the very end.
+    /// Has the layers that this filter [tells](Self::telling) say now how many events they were spared: before the program
+    /// ends, say. [`flush_on_drop`](Self::flush_on_drop) does that by itself.
+    ///
+    /// A summary has the level, target, file and line of its callsite, belongs to no span, and names no value of a field.
     ///
     /// ```
     /// use flowgate_tracing::RateLimitFilter;
@@ -181,9 +186,98 @@ impl RateLimitFilter {
     ///     for _ in 0..10 {
     ///         tracing::info!("cache miss");
     ///     }
-    ///     match limit.suppressed() {
-    ///         0 => {}
-    ///         events => println!("{events} more events were suppressed"),
+    ///     assert_eq!(limit.suppressed(), 9);
+    ///     limit.flush(); // INFO similar events were suppressed suppressed=9
+    ///     assert_eq!(limit.suppressed(), 0);
+    /// });
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    ///
+    /// What a filter outside of the layer would leave out is not said, and stays [counted](Self::suppressed). The same holds
+    /// for a subscriber that has been dropped, and for one whose layers do not hear of it (those in a `Vec` or an `Option` do
+    /// not), unless it is this thread's current one.
+    ///
+    /// Do not call it from a layer or from what a layer writes to: filters then forget what they have decided of the event
+    /// that the layer is handling.
+    pub fn flush(&self) {
+        self.0.flush(Untold::All);
+    }
+
+    /// [`flush`](Self::flush) of those callsites that have fallen [silent](RateLimitFilterBuilder::silence). For a program with
+    /// so few events that the next one may be long in coming: call it now and then.
+    ///
+    /// ```
+    /// use flowgate::ManualClock;
+    /// use flowgate_tracing::RateLimitFilter;
+    /// use std::time::Duration;
+    /// use tracing_subscriber::prelude::*;
+    ///
+    /// let time = ManualClock::new();
+    /// let limit = RateLimitFilter::builder("1/h".parse()?).clock(&time).build()?;
+    /// let log = tracing_subscriber::registry()
+    ///     .with(limit.clone().over(tracing_subscriber::fmt::layer()));
+    /// tracing::subscriber::with_default(log, || {
+    ///     for _ in 0..10 {
+    ///         tracing::info!("cache miss");
+    ///     }
+    ///     for _ in 0..3 {
+    ///         limit.flush_silent(); // every minute, in a thread or a task
+    ///         time.advance(Duration::from_secs(60));
+    ///     }
+    /// });
+    /// assert_eq!(limit.suppressed(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn flush_silent(&self) {
+        self.0.flush(Untold::OfSilent);
+    }
+
+    /// [`flush`](Self::flush), when the guard is dropped.
+    ///
+    /// ```
+    /// use flowgate_tracing::RateLimitFilter;
+    /// use tracing_subscriber::prelude::*;
+    ///
+    /// let limit = RateLimitFilter::new("1/h".parse()?);
+    /// let _flush = limit.flush_on_drop(); // as long as `main` runs
+    /// tracing_subscriber::registry()
+    ///     .with(limit.over(tracing_subscriber::fmt::layer()))
+    ///     .init();
+    /// for _ in 0..10 {
+    ///     tracing::info!("cache miss");
+    /// }
+    /// // INFO similar events were suppressed suppressed=9
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    pub fn flush_on_drop(&self) -> FlushGuard {
+        FlushGuard::new(self.clone())
+    }
+
+    /// Returns a handle to change quota, exemptions, and whether the filter is on, while it is in use.
+    ///
+    /// ```
+    /// # use flowgate_tracing::RateLimitFilter;
+    /// let controls = RateLimitFilter::new("1/h".parse()?).controls();
+    /// controls.set_quota("5/min".parse()?)?;
+    /// assert_eq!(controls.quota().to_string(), "5/min");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn controls(&self) -> FilterControls {
+        FilterControls(Arc::clone(&self.0))
+    }
+
+    /// How many events were left out that nobody has been told of yet.
+    ///
+    /// ```
+    /// use flowgate_tracing::RateLimitFilter;
+    /// use tracing_subscriber::prelude::*;
+    ///
+    /// let limit = RateLimitFilter::new("1/h".parse()?);
+    /// let log = tracing_subscriber::registry()
+    ///     .with(limit.clone().over(tracing_subscriber::fmt::layer()));
+    /// tracing::subscriber::with_default(log, || {
+    ///     for _ in 0..10 {
+    ///         tracing::info!("cache miss");
     ///     }
     /// });
     /// assert_eq!(limit.suppressed(), 9);

@@ -33,8 +33,19 @@
 //!   up to the events that were left out, on every schedule of threads.
 //! - **Others are not affected.** Only the layer that it is put over is limited, and only that one hears of what was
 //!   suppressed. Spans are never limited.
-//! - **Silence is cheap** (C9). An event that is left out takes no lock and no memory, whatever its fields; there is
-//!   no thread. It costs a look at a table, a clock reading and an addition.
+//! - **Silence is cheap** (C9). An event that is left out takes no lock and no memory, whatever its fields, except the
+//!   first event of a callsite; there is no thread. It costs a look at a table, a clock reading and an addition.
+//!
+//! # Silence
+//!
+//! A callsite that falls silent does not say any more how often it was not heard. Then the next event says it, of whichever
+//! callsite: after a minute ([`silence`](RateLimitFilterBuilder::silence)). What is untold when the program ends is said by
+//! [`flush`](RateLimitFilter::flush), or a guard that is dropped then ([`flush_on_drop`](RateLimitFilter::flush_on_drop)).
+//!
+//! # Change while it is in use
+//!
+//! [`controls`](RateLimitFilter::controls) returns a handle that changes the quota and the exempt level, and turns the filter off
+//! and on.
 //!
 //! # By a field's value
 //!
@@ -80,12 +91,13 @@
 //! | limit for | each callsite | [`by_field`](RateLimitFilterBuilder::by_field) |
 //! | at once | the quota's burst, or its count | |
 //! | exempt | no level | [`exempt`](RateLimitFilterBuilder::exempt) |
+//! | silence is told after | 1 min | [`silence`](RateLimitFilterBuilder::silence) |
 //! | clock | [`flowgate::Clock::system`] | [`clock`](RateLimitFilterBuilder::clock) |
 //!
 //! # Memory
 //!
 //! About a kilobyte for each callsite that has spoken, as many as the program has; a value's share of a table that
-//! is made at once (about 56 bytes for each that it is made for). What says how many were suppressed needs a
+//! is made with the filter (about 88 bytes for each that it is made for). What says how many were suppressed needs a
 //! description of the callsite, some 200 bytes, which stays to the end of the program.
 //!
 //! Records of the `log` crate that come by way of `tracing-log` all have one callsite for each level. Give them limits
@@ -100,12 +112,16 @@
 
 mod builder;
 mod filter;
+mod flush;
 mod limits;
+mod live;
 mod summary;
 mod telling;
 
 pub use builder::RateLimitFilterBuilder;
 pub use filter::RateLimitFilter;
+pub use flush::FlushGuard;
+pub use live::FilterControls;
 pub use telling::Telling;
 
 /// The examples of the README are tested, too.

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use tracing_core::callsite::Identifier;
 use tracing_core::field::{FieldSet, Value};
 use tracing_core::metadata::Kind;
-use tracing_core::{Callsite, Event, Interest, Metadata};
+use tracing_core::{Callsite, Event, Interest, Metadata, span};
 
 const MESSAGE: &str = "message";
 const SUPPRESSED: &str = "suppressed";
@@ -17,6 +17,13 @@ pub(crate) struct Summary {
     of: &'static Metadata<'static>,
     /// Set as soon as it has an address, which is what it is known by.
     own: OnceLock<Metadata<'static>>,
+}
+
+/// Which span a summary is said in.
+enum Within {
+    Span(span::Id),
+    Current,
+    None,
 }
 
 impl Summary {
@@ -50,6 +57,11 @@ impl Summary {
         summary
     }
 
+    /// What layers and filters know it by.
+    pub(crate) fn own_metadata(&'static self) -> &'static Metadata<'static> {
+        self.own.get().unwrap_or(self.of)
+    }
+
     /// Says it, as if it had happened where `next` does. `value` is that of the field.
     pub(crate) fn say(
         &'static self,
@@ -58,7 +70,27 @@ impl Summary {
         next: &Event<'_>,
         tell: impl FnOnce(&Event<'_>),
     ) {
-        let own: &'static Metadata<'static> = self.own.get().unwrap_or(self.of);
+        let within = match next.parent() {
+            Some(parent) => Within::Span(parent.clone()),
+            None if next.is_root() => Within::None,
+            None => Within::Current,
+        };
+        self.say_within(&within, suppressed, value, tell);
+    }
+
+    /// Says it, in no span.
+    pub(crate) fn say_alone(&'static self, suppressed: u64, tell: impl FnOnce(&Event<'_>)) {
+        self.say_within(&Within::None, suppressed, None, tell);
+    }
+
+    fn say_within(
+        &'static self,
+        within: &Within,
+        suppressed: u64,
+        value: Option<&str>,
+        tell: impl FnOnce(&Event<'_>),
+    ) {
+        let own = self.own_metadata();
         let message = format_args!("similar events were suppressed");
         let fields = own.fields();
         let mut names = fields.iter();
@@ -76,10 +108,10 @@ impl Summary {
             values[2] = (field, Some(value as &dyn Value));
         }
         let values = fields.value_set(&values);
-        let event = match next.parent() {
-            Some(parent) => Event::new_child_of(parent.clone(), own, &values),
-            None if next.is_root() => Event::new_child_of(None, own, &values),
-            None => Event::new(own, &values),
+        let event = match within {
+            Within::Span(parent) => Event::new_child_of(parent.clone(), own, &values),
+            Within::None => Event::new_child_of(None, own, &values),
+            Within::Current => Event::new(own, &values),
         };
         tell(&event);
     }

@@ -32,6 +32,9 @@ use tracing_subscriber::layer::{Context, Layer};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// If a callsite falls silent, the number comes after the next event that is heard, of whichever callsite, or by
+/// [`RateLimitFilter::flush`](crate::RateLimitFilter::flush). It then belongs to no span.
+///
 /// A layer in here cannot be found by its type from outside (`downcast_ref`). One that is looked for in this way
 /// goes around this, and not into it: a layer with a filter of its own (`layer.with_filter(…)`), one that can be
 /// reloaded, or those of `tracing-error` and `tracing-opentelemetry`. What writes events (`fmt`, journald, an
@@ -53,10 +56,14 @@ impl<S: Subscriber, L: Layer<S>> Layer<S> for Telling<L> {
         self.limits.told(event, |summary| {
             self.layer.on_event(summary, context.clone());
         });
-        self.layer.on_event(event, context);
+        self.layer.on_event(event, context.clone());
+        self.limits.tell_silent(|summary| {
+            self.layer.on_event(summary, context.clone());
+        });
     }
 
     fn on_register_dispatch(&self, subscriber: &Dispatch) {
+        self.limits.registered(subscriber);
         self.layer.on_register_dispatch(subscriber);
     }
 
@@ -69,7 +76,10 @@ impl<S: Subscriber, L: Layer<S>> Layer<S> for Telling<L> {
     }
 
     fn enabled(&self, metadata: &Metadata<'_>, context: Context<'_, S>) -> bool {
-        self.layer.enabled(metadata, context)
+        let is_asked = self.limits.tell_asked(metadata, |summary| {
+            self.layer.on_event(summary, context.clone());
+        });
+        !is_asked && self.layer.enabled(metadata, context)
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {

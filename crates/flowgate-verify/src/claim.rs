@@ -5,7 +5,7 @@ use std::str::FromStr;
 use flowgate::{Quota, QuotaError};
 use serde::{Serialize, Serializer};
 
-use crate::{Alignment, Kind};
+use crate::{Alignment, DetectedKind};
 
 /// What somebody says of a limiter: `100/s burst 20`, or with its kind, `sliding 100/s`.
 ///
@@ -87,17 +87,20 @@ impl ClaimedKind {
     }
 
     /// Whether what looks like `kind` is what is claimed.
-    pub(crate) fn is(self, kind: Kind) -> bool {
+    pub(crate) fn is(self, kind: DetectedKind) -> bool {
         matches!(
             (self, kind),
-            (Self::Token, Kind::TokenBucket)
-                | (Self::Queue, Kind::LeakyQueue)
+            (Self::Token, DetectedKind::TokenBucket)
+                | (Self::Queue, DetectedKind::LeakyQueue)
                 | (
                     Self::Fixed,
-                    Kind::FixedWindow(Alignment::FirstRequest | Alignment::Clock)
+                    DetectedKind::FixedWindow(Alignment::FirstRequest | Alignment::Clock)
                 )
-                | (Self::Sliding, Kind::SlidingLog | Kind::SegmentedWindow(_))
-                | (Self::Approximate, Kind::SlidingCounter)
+                | (
+                    Self::Sliding,
+                    DetectedKind::SlidingLog | DetectedKind::SegmentedWindow(_)
+                )
+                | (Self::Approximate, DetectedKind::SlidingCounter)
         )
     }
 
@@ -132,7 +135,7 @@ impl FromStr for Claim {
         let kind = ClaimedKind::ALL
             .into_iter()
             .find(|kind| kind.name() == name)
-            .ok_or_else(|| ClaimError::Kind(name.to_owned()))?;
+            .ok_or_else(|| ClaimError::DetectedKind(name.to_owned()))?;
         let quota: Quota = rest.parse()?;
         if kind.is_window() && quota.explicit_burst().is_some() {
             return Err(ClaimError::Burst(kind));
@@ -171,7 +174,7 @@ impl Serialize for Claim {
 #[non_exhaustive]
 pub enum ClaimError {
     /// It begins with a word that is no kind of limiter.
-    Kind(String),
+    DetectedKind(String),
     /// What follows is no quota.
     Quota(QuotaError),
     /// Windows have no burst beside their limit.
@@ -187,7 +190,7 @@ impl From<QuotaError> for ClaimError {
 impl fmt::Display for ClaimError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Kind(name) => {
+            Self::DetectedKind(name) => {
                 let kinds = ClaimedKind::ALL.map(ClaimedKind::name).join(", ");
                 write!(f, "{name:?} is no kind of limiter: {kinds}")
             }

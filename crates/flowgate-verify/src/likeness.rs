@@ -5,7 +5,7 @@ use crate::conclusion::FAILURES;
 use crate::crowd::is_crowded;
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count};
-use crate::{Alignment, Kind, Likeness, Observation, Outcome, Subject};
+use crate::{Alignment, DetectedKind, Likeness, Observation, ProbeOutcome, ProbeSubject};
 
 /// A kind that leaves this much more unexplained than the best is out: so many answers, and so large a part of all.
 const MARGIN: u64 = 2;
@@ -34,30 +34,30 @@ pub(crate) fn contenders(found: &[Fit]) -> &[Fit] {
 }
 
 /// What all answers together look like, to one who reads `clock`.
-pub(crate) fn likeness<S: Subject>(
+pub(crate) fn likeness<S: ProbeSubject>(
     found: &[Fit],
     clock: Clock,
     inquiry: &Inquiry<'_, S>,
 ) -> Likeness {
     let record = inquiry.record();
     let none = Likeness {
-        kind: Kind::Unknown,
+        kind: DetectedKind::Unknown,
         or: Vec::new(),
         rate: None,
         burst: None,
         window: None,
         clock_tick: None,
         explained: 0,
-        of: record.len() as u64 - count(record, Outcome::Failed),
+        of: record.len() as u64 - count(record, ProbeOutcome::Failed),
     };
     let Some(best) = found.first() else {
         // What fails may be what refuses.
-        let few = count(record, Outcome::Failed) as f64 <= FAILURES * record.len() as f64;
-        let is_free = few && count(record, Outcome::Refused) == 0 && none.of > 0;
+        let few = count(record, ProbeOutcome::Failed) as f64 <= FAILURES * record.len() as f64;
+        let is_free = few && count(record, ProbeOutcome::Refused) == 0 && none.of > 0;
         let kind = if is_free {
-            Kind::Unlimited
+            DetectedKind::Unlimited
         } else {
-            Kind::Unknown
+            DetectedKind::Unknown
         };
         let explained = if is_free { none.of } else { 0 };
         return Likeness {
@@ -66,7 +66,7 @@ pub(crate) fn likeness<S: Subject>(
             ..none
         };
     };
-    if best.kind() != Kind::LeakyQueue && may_limit_what_is_under_way(record) {
+    if best.kind() != DetectedKind::LeakyQueue && may_limit_what_is_under_way(record) {
         let explained = none.of;
         return Likeness { explained, ..none };
     }
@@ -84,7 +84,7 @@ pub(crate) fn likeness<S: Subject>(
         kind: if is_explained {
             best.kind()
         } else {
-            Kind::Unknown
+            DetectedKind::Unknown
         },
         or: if is_explained {
             left.collect()
@@ -100,7 +100,7 @@ pub(crate) fn likeness<S: Subject>(
     }
 }
 
-impl Kind {
+impl DetectedKind {
     /// Whether windows begin at times that nobody sees.
     pub(crate) fn is_on_clock(self) -> bool {
         matches!(
@@ -121,7 +121,7 @@ impl Kind {
 fn may_limit_what_is_under_way(record: &[Observation]) -> bool {
     let admitted = || {
         let all = record.iter();
-        all.filter(|seen| seen.outcome == Outcome::Admitted)
+        all.filter(|seen| seen.outcome == ProbeOutcome::Admitted)
     };
     let mut sent: Vec<u64> = admitted().map(|seen| seen.sent_ns).collect();
     let mut answered: Vec<u64> = admitted().map(|seen| seen.answered_ns).collect();
@@ -133,7 +133,7 @@ fn may_limit_what_is_under_way(record: &[Observation]) -> bool {
         begun - answered.partition_point(|answered| *answered <= from_ns)
     };
     let refused = record.iter();
-    let refused = refused.filter(|seen| seen.outcome == Outcome::Refused);
+    let refused = refused.filter(|seen| seen.outcome == ProbeOutcome::Refused);
     let mut beside: Vec<usize> = refused
         .map(|seen| under_way(seen.sent_ns, seen.answered_ns))
         .collect();
@@ -146,23 +146,23 @@ fn may_limit_what_is_under_way(record: &[Observation]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Told;
+    use crate::AdvertisedLimit;
 
-    fn seen(sent_ns: u64, answered_ns: u64, outcome: Outcome) -> Observation {
+    fn seen(sent_ns: u64, answered_ns: u64, outcome: ProbeOutcome) -> Observation {
         Observation {
             sent_ns,
             answered_ns,
             lane: 0,
             key: 0,
             outcome,
-            told: Told::default(),
+            told: AdvertisedLimit::default(),
         }
     }
 
     /// So many at once, from then on, each under way for 20; and a refusal 5 later.
     fn volley(at_ns: u64, admitted: usize) -> Vec<Observation> {
-        let mut volley = vec![seen(at_ns, at_ns + 20, Outcome::Admitted); admitted];
-        volley.push(seen(at_ns + 5, at_ns + 6, Outcome::Refused));
+        let mut volley = vec![seen(at_ns, at_ns + 20, ProbeOutcome::Admitted); admitted];
+        volley.push(seen(at_ns + 5, at_ns + 6, ProbeOutcome::Refused));
         volley
     }
 
@@ -172,9 +172,12 @@ mod tests {
         assert!(may_limit_what_is_under_way(&same));
         let fewer = [volley(0, 10), volley(30, 2)].concat();
         assert!(!may_limit_what_is_under_way(&fewer), "refused beside two");
-        let alone = [volley(0, 1), vec![seen(20, 21, Outcome::Refused)]].concat();
+        let alone = [volley(0, 1), vec![seen(20, 21, ProbeOutcome::Refused)]].concat();
         assert!(!may_limit_what_is_under_way(&alone));
-        let no_time = [seen(7, 7, Outcome::Admitted), seen(7, 7, Outcome::Refused)];
+        let no_time = [
+            seen(7, 7, ProbeOutcome::Admitted),
+            seen(7, 7, ProbeOutcome::Refused),
+        ];
         assert!(!may_limit_what_is_under_way(&no_time), "beside none");
     }
 }

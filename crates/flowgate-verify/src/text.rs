@@ -3,24 +3,26 @@
 use std::fmt;
 
 use crate::{
-    Alignment, Estimate, Fault, Findings, Honesty, KeyIsolation, Kind, Likeness, ToldQuota,
-    Verdict, Worst,
+    Alignment, ClaimVerdict, DetectedKind, Estimate, Fault, Findings, Honesty, KeyIsolation,
+    Likeness, ToldQuota, Worst,
 };
 
-impl fmt::Display for Kind {
+impl fmt::Display for DetectedKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self {
-            Kind::SegmentedWindow(segments) => {
+            DetectedKind::SegmentedWindow(segments) => {
                 return f.pad(&format!("sliding window in {segments} segments"));
             }
-            Kind::TokenBucket => "token bucket / GCRA",
-            Kind::LeakyQueue => "leaky queue",
-            Kind::FixedWindow(Alignment::FirstRequest) => "fixed window from the first request",
-            Kind::FixedWindow(Alignment::Clock) => "fixed window on the clock",
-            Kind::SlidingLog => "sliding window",
-            Kind::SlidingCounter => "sliding window of two counters",
-            Kind::Unlimited => "no limit",
-            Kind::Unknown => "none of the kinds known",
+            DetectedKind::TokenBucket => "token bucket / GCRA",
+            DetectedKind::LeakyQueue => "leaky queue",
+            DetectedKind::FixedWindow(Alignment::FirstRequest) => {
+                "fixed window from the first request"
+            }
+            DetectedKind::FixedWindow(Alignment::Clock) => "fixed window on the clock",
+            DetectedKind::SlidingLog => "sliding window",
+            DetectedKind::SlidingCounter => "sliding window of two counters",
+            DetectedKind::Unlimited => "no limit",
+            DetectedKind::Unknown => "none of the kinds known",
         };
         f.pad(name)
     }
@@ -57,7 +59,7 @@ impl fmt::Display for Estimate {
 impl fmt::Display for Likeness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind)?;
-        if self.kind == Kind::Unknown
+        if self.kind == DetectedKind::Unknown
             && let Some(nearest) = self.or.first()
         {
             write!(f, ", nearest to a {nearest}")?;
@@ -79,8 +81,8 @@ impl fmt::Display for Likeness {
                 self.of
             )?;
         }
-        if self.kind != Kind::Unknown && !self.or.is_empty() {
-            let or: Vec<_> = self.or.iter().map(Kind::to_string).collect();
+        if self.kind != DetectedKind::Unknown && !self.or.is_empty() {
+            let or: Vec<_> = self.or.iter().map(DetectedKind::to_string).collect();
             write!(f, " (could not tell it from: {})", or.join(", "))?;
         }
         Ok(())
@@ -249,12 +251,12 @@ impl fmt::Display for Fault {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for ClaimVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Verdict::Consistent => "CONSISTENT",
-            Verdict::Differs(_) => "DIFFERS",
-            Verdict::Undecided(_) => "UNDECIDED",
+            ClaimVerdict::Consistent => "CONSISTENT",
+            ClaimVerdict::Differs(_) => "DIFFERS",
+            ClaimVerdict::Undecided(_) => "UNDECIDED",
         })
     }
 }
@@ -282,9 +284,9 @@ impl fmt::Display for Findings {
                 let text = format!("{likeness:<55} claim: {}", judged.verdict);
                 line(f, "looks like", &text)?;
                 let reasons = match &judged.verdict {
-                    Verdict::Consistent => &[][..],
-                    Verdict::Differs(reasons) => reasons,
-                    Verdict::Undecided(reason) => std::slice::from_ref(reason),
+                    ClaimVerdict::Consistent => &[][..],
+                    ClaimVerdict::Differs(reasons) => reasons,
+                    ClaimVerdict::Undecided(reason) => std::slice::from_ref(reason),
                 };
                 for reason in reasons {
                     line(f, "", &format!("claimed {}, but {reason}", judged.claim))?;
@@ -292,7 +294,7 @@ impl fmt::Display for Findings {
             }
             None => line(f, "looks like", &likeness)?,
         }
-        if self.likeness.kind == Kind::Unlimited
+        if self.likeness.kind == DetectedKind::Unlimited
             && let Some(most) = self.envelope.iter().max_by_key(|point| point.admitted)
         {
             let rate = most.admitted as f64 / most.span.max(1e-9);

@@ -112,7 +112,9 @@ pub use companions::degrade::{Degrade, DegradeBuilder, DegradeCall, SlowCalls};
 pub use companions::io::Throttled;
 #[cfg(feature = "metrics")]
 pub use companions::metrics::MetricsPublisher;
-pub use companions::observed::{Counts, Observed, Refusals, Waits};
+pub use companions::observed::{
+    Observed, ObservedCounts, ObservedKey, Refusals, SharedCounters, Waits,
+};
 pub use companions::sizing;
 pub use companions::sometimes::{Sometimes, SometimesBuilder, SometimesBy};
 #[cfg(feature = "futures")]
@@ -127,7 +129,7 @@ pub use keyed::{
 };
 pub use limiter::{At, Builder, Limit, Limiter, RateLimiter, Reservation, Snapshot};
 pub use queue::{
-    Acquirable, Acquire, CancelHandle, Grant, Order, Precision, Spacing, Ticks, WaitQueue,
+    Acquirable, Acquire, CancelHandle, Deadline, Grant, Order, Precision, Spacing, Ticks, WaitQueue,
 };
 pub use quota::policy::Policy;
 pub use quota::{Quota, QuotaError, Quotas};

@@ -103,8 +103,8 @@ impl FromStr for Limit {
             None => (text, ""),
         };
         let limit = match name {
-            "none" if rest.is_empty() => return Ok(Limit::None),
-            "none" => return Err("none has no rate: type none".to_owned()),
+            "none" | "unlimited" if rest.is_empty() => return Ok(Limit::None),
+            "none" | "unlimited" => return Err(format!("{name} has no rate: type {name}")),
             "concurrency" => {
                 let slots = rest.parse().ok();
                 return slots

@@ -3,7 +3,8 @@
 use flowgate_load::verify::to_json;
 use flowgate_load::{Target, html};
 use flowgate_verify::{
-    Claim, Estimate, Findings, Investigation, Judgement, Kind, Point, Simulated, Steady, Verdict,
+    Claim, ClaimVerdict, DetectedKind, Estimate, Findings, Investigation, Judgement, Point,
+    Simulated, Steady,
 };
 use roxmltree::{Document, ParsingOptions};
 
@@ -14,7 +15,7 @@ fn target() -> Target {
 fn findings() -> Findings {
     let Ok(mut findings) =
         Investigation::new().run(&mut Simulated::new(|_| true.into()), &mut |_| ());
-    findings.likeness.kind = Kind::TokenBucket;
+    findings.likeness.kind = DetectedKind::TokenBucket;
     let estimate = |value| {
         Some(Estimate {
             value,
@@ -38,7 +39,7 @@ fn findings() -> Findings {
         .to_vec();
     findings.claim = Some(Judgement {
         claim: "100/s burst 20".parse::<Claim>().unwrap(),
-        verdict: Verdict::Differs(vec!["it is <another>".to_owned()]),
+        verdict: ClaimVerdict::Differs(vec!["it is <another>".to_owned()]),
     });
     findings
 }

@@ -8,14 +8,15 @@
 //! | `seen` | who ends a window | every arrival adds one | relaxed, likewise |
 //! | `too_many` | every arrival | who ends a window, and an arrival that reaches it | relaxed, likewise |
 //! | `ends_ns` | every arrival | who ends a window | relaxed, likewise |
-//! | `estimate` | who ends a window | the same | itself; nobody waits for it |
+//! | `estimate` | who ends a window or changes the target | who ends a window | itself; nobody who samples waits for it |
+//! | `target_per_ns` | who ends a window, and an arrival that is one of too many | who changes the target | relaxed: only its own value matters |
 //!
 //! Arrivals that come while a window is ended may be counted in either; that is worth no more than as many of them as
 //! there are threads.
 
 use flowgate::Timestamp;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// All traces.
@@ -26,7 +27,8 @@ const A_FEW: f64 = 16.0;
 
 /// See the module.
 pub(super) struct Adaptive {
-    target_per_ns: f64,
+    /// As the bits of an `f64`.
+    target_per_ns: AtomicU64,
     half_life_ns: u64,
     /// Of [`WHOLE`].
     share: AtomicU64,
@@ -49,7 +51,7 @@ struct Estimate {
 impl Adaptive {
     pub(super) fn new(target_per_second: f64, half_life: Duration) -> Self {
         Self {
-            target_per_ns: target_per_second / 1e9,
+            target_per_ns: AtomicU64::new(per_ns(target_per_second)),
             // An hour at the most.
             half_life_ns: half_life.as_nanos() as u64,
             share: AtomicU64::new(WHOLE),
@@ -98,15 +100,11 @@ impl Adaptive {
             let kept = (-took_ns / self.half_life_ns as f64).exp2();
             estimate.arrivals = estimate.arrivals * kept + seen;
             estimate.time_ns = estimate.time_ns * kept + took_ns;
-            let wanted = self.target_per_ns * estimate.time_ns;
+            let wanted = self.target_per_ns() * estimate.time_ns;
             self.share
                 .store(share_of(wanted, estimate.arrivals), Ordering::Relaxed);
         }
-        let expected = match estimate.time_ns {
-            0.0 => 0.0,
-            time_ns => estimate.arrivals / time_ns * self.half_life_ns as f64,
-        };
-        let too_many = 2.0 * expected + A_FEW;
+        let too_many = self.too_many_after(&estimate);
         self.too_many.store(too_many as u64, Ordering::Relaxed);
         estimate.began_ns = now_ns;
         let ends_ns = now_ns.saturating_add(self.half_life_ns);
@@ -117,10 +115,48 @@ impl Adaptive {
     fn lower(&self, seen: u64) {
         let too_many = seen.saturating_mul(2);
         self.too_many.fetch_max(too_many, Ordering::Relaxed);
-        let wanted = self.target_per_ns * self.half_life_ns as f64;
         self.share
-            .fetch_min(share_of(wanted, seen as f64), Ordering::Relaxed);
+            .fetch_min(self.share_of_window(seen as f64), Ordering::Relaxed);
     }
+
+    /// Aims at another rate, and goes by what it has learnt.
+    pub(super) fn set_target(&self, per_second: f64) {
+        let estimate = self.estimate.lock();
+        let estimate = estimate.unwrap_or_else(PoisonError::into_inner);
+        self.target_per_ns
+            .store(per_ns(per_second), Ordering::Relaxed);
+        let wanted = self.target_per_ns() * estimate.time_ns;
+        let mut share = share_of(wanted, estimate.arrivals);
+        let seen = self.seen.load(Ordering::Relaxed) as f64;
+        if seen >= self.too_many_after(&estimate) {
+            share = share.min(self.share_of_window(seen));
+        }
+        self.share.store(share, Ordering::Relaxed);
+    }
+
+    fn target_per_ns(&self) -> f64 {
+        f64::from_bits(self.target_per_ns.load(Ordering::Relaxed))
+    }
+
+    /// Twice as many as are expected in a window.
+    fn too_many_after(&self, estimate: &Estimate) -> f64 {
+        let expected = match estimate.time_ns {
+            0.0 => 0.0,
+            time_ns => estimate.arrivals / time_ns * self.half_life_ns as f64,
+        };
+        2.0 * expected + A_FEW
+    }
+
+    /// What is wanted of a window in which `seen` come.
+    fn share_of_window(&self, seen: f64) -> u64 {
+        let wanted = self.target_per_ns() * self.half_life_ns as f64;
+        share_of(wanted, seen)
+    }
+}
+
+/// As the bits of an `f64`.
+fn per_ns(per_second: f64) -> u64 {
+    (per_second / 1e9).to_bits()
 }
 
 /// `wanted` / `come`, of [`WHOLE`], rounded down; all of it if more are wanted than come.

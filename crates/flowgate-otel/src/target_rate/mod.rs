@@ -6,14 +6,16 @@ mod pick;
 mod trace_state;
 
 use crate::attributes;
-use adaptive::Adaptive;
+use crate::sampler_controls::SamplerControls;
+use adaptive::{Adaptive, WHOLE};
 use flowgate::{Clock, Quota};
 use opentelemetry::trace::{Link, SpanKind, TraceId};
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::trace::{SamplingDecision, SamplingResult, ShouldSample};
 use pick::Pick;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Samples **about** so many traces a second, whatever the load, each with the same probability, which it records; it
@@ -96,6 +98,9 @@ struct Settings {
 
 struct Shared {
     settings: Settings,
+    /// The current one; held while it changes.
+    quota: Mutex<Quota>,
+    is_off: AtomicBool,
     adaptive: Adaptive,
 }
 
@@ -148,7 +153,7 @@ impl TargetRateSampler {
         let clock = clock.into();
         Self::with(Settings {
             clock,
-            ..self.0.settings.clone()
+            ..self.settings()
         })
     }
 
@@ -168,7 +173,7 @@ impl TargetRateSampler {
         let half_life = half_life.clamp(Duration::from_millis(1), Duration::from_secs(3600));
         Self::with(Settings {
             half_life,
-            ..self.0.settings.clone()
+            ..self.settings()
         })
     }
 
@@ -194,7 +199,7 @@ impl TargetRateSampler {
     pub fn consistent(self) -> Self {
         Self::with(Settings {
             pick: Pick::Threshold,
-            ..self.0.settings.clone()
+            ..self.settings()
         })
     }
 
@@ -202,7 +207,85 @@ impl TargetRateSampler {
     fn with(settings: Settings) -> Self {
         let target = attributes::per_second(&settings.quota);
         let adaptive = Adaptive::new(target, settings.half_life);
-        Self(Arc::new(Shared { settings, adaptive }))
+        Self(Arc::new(Shared {
+            quota: Mutex::new(settings.quota),
+            settings,
+            is_off: AtomicBool::new(false),
+            adaptive,
+        }))
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            quota: self.quota(),
+            ..self.0.settings.clone()
+        }
+    }
+
+    /// Replaces the target rate of this sampler and its clones. The probability follows immediately, by the load of late.
+    ///
+    /// ```
+    /// use flowgate::ManualClock;
+    /// use flowgate_otel::TargetRateSampler;
+    /// use opentelemetry::trace::{Tracer, TracerProvider};
+    /// use opentelemetry_sdk::trace::SdkTracerProvider;
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let sampler = TargetRateSampler::new("10/s".parse()?).clock(&time);
+    /// let provider = SdkTracerProvider::builder().with_sampler(sampler.clone()).build();
+    /// for _ in 0..1000 {
+    ///     provider.tracer("shop").start("checkout"); // 100 a second, for ten seconds
+    ///     time.advance(Duration::from_millis(10));
+    /// }
+    /// sampler.set_quota("50/s".parse()?);
+    /// assert!((0.45..0.55).contains(&sampler.probability()));
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    pub fn set_quota(&self, quota: Quota) {
+        let mut current = self.0.quota.lock().unwrap_or_else(PoisonError::into_inner);
+        *current = quota;
+        self.0.adaptive.set_target(attributes::per_second(&quota));
+    }
+
+    /// Returns the quota of which the rate is the target.
+    ///
+    /// ```
+    /// # use flowgate_otel::TargetRateSampler;
+    /// let sampler = TargetRateSampler::new("100/s".parse()?);
+    /// assert_eq!(sampler.quota().to_string(), "100/s");
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    pub fn quota(&self) -> Quota {
+        *self.0.quota.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a handle to change the quota, and to turn the sampler off and on, while it is in use. Make all other settings
+    /// before.
+    ///
+    /// ```
+    /// # use flowgate_otel::TargetRateSampler;
+    /// let sampler = TargetRateSampler::new("100/s".parse()?);
+    /// let controls = sampler.controls(); // for the task that reloads the configuration
+    /// controls.set_quota("10/s".parse()?);
+    /// assert_eq!(sampler.quota().to_string(), "10/s");
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    pub fn controls(&self) -> SamplerControls {
+        SamplerControls::of_target_rate(self)
+    }
+
+    pub(crate) fn set_off(&self, is_off: bool) {
+        self.0.is_off.store(is_off, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_off(&self) -> bool {
+        self.0.is_off.load(Ordering::Relaxed)
+    }
+
+    /// `share`, or all while the limit is off.
+    fn wanted(&self, share: u64) -> u64 {
+        if self.is_off() { WHOLE } else { share }
     }
 
     /// The probability by which a trace would be picked now.
@@ -224,7 +307,9 @@ impl TargetRateSampler {
     /// ```
     pub fn probability(&self) -> f64 {
         let settings = &self.0.settings;
-        settings.pick.probability(self.0.adaptive.share())
+        settings
+            .pick
+            .probability(self.wanted(self.0.adaptive.share()))
     }
 }
 
@@ -238,9 +323,11 @@ impl ShouldSample for TargetRateSampler {
         _attributes: &[KeyValue],
         _links: &[Link],
     ) -> SamplingResult {
-        let Shared { settings, adaptive } = &*self.0;
+        let Shared {
+            settings, adaptive, ..
+        } = &*self.0;
         // Read once: what is recorded is what has decided.
-        let share = adaptive.arrival(settings.clock.now());
+        let share = self.wanted(adaptive.arrival(settings.clock.now()));
         let trace_state = attributes::trace_state(parent_context);
         let (picked, trace_state) = settings.pick.decide(share, trace_id, trace_state);
         let (decision, attributes) = if picked {
@@ -261,7 +348,7 @@ impl ShouldSample for TargetRateSampler {
 impl fmt::Debug for TargetRateSampler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TargetRateSampler")
-            .field("quota", &self.0.settings.quota)
+            .field("quota", &self.quota())
             .field("half_life", &self.0.settings.half_life)
             .field("probability", &self.probability())
             .finish_non_exhaustive()

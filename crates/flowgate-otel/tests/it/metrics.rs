@@ -113,6 +113,7 @@ fn each_count_is_observed_under_its_name() {
         ("closed", 0),
         ("deadline", 0),
         ("cancelled", 0),
+        ("table_full", 0),
     ] {
         assert_eq!(values[&refused(reason)], (count, true), "{reason}");
     }
@@ -120,7 +121,7 @@ fn each_count_is_observed_under_its_name() {
     assert_eq!(values["flowgate.waiting limiter=api"], (1, false));
     let waits = "flowgate.waits le=+Inf limiter=api";
     assert_eq!(values[waits], (0, true));
-    assert_eq!(values.len(), 3 + 7 + 1 + 14);
+    assert_eq!(values.len(), 3 + 8 + 1 + 14);
 
     time.advance(Duration::from_millis(10));
     assert!(wait.as_mut().poll(&mut context).is_ready());

@@ -8,7 +8,7 @@
 //! Instead: [`flowgate::TokenBucket`], whose one time needs no clamp of its own.
 
 use crate::interleave::Machine;
-use crate::promise::Grant;
+use crate::promise::TimedGrant;
 
 /// Threads that clamp an allowance into which too much has flowed.
 ///
@@ -89,7 +89,7 @@ impl Machine for DoubleClamp {
         }
     }
 
-    fn grants(&self) -> &[Grant] {
+    fn grants(&self) -> &[TimedGrant] {
         &[]
     }
 }

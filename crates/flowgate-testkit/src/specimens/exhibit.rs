@@ -14,21 +14,21 @@ use crate::subject::Subject;
 /// Random histories that a specimen is given the chance to fail in.
 const HISTORIES: u64 = 500;
 
-/// Builds a specimen and lends it; see [`Build`](crate::subject::Build).
+/// Builds a specimen and lends it; see [`BuildSubject`](crate::subject::BuildSubject).
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, Outcome, Setup, Step};
-/// use flowgate_testkit::specimens::Builder;
+/// use flowgate_testkit::script::{Op, OperationOutcome, Setup, Step};
+/// use flowgate_testkit::specimens::BuildExhibit;
 /// use flowgate_testkit::specimens::starts_empty::StartsEmpty;
 ///
-/// let build: Builder = |setup, test| test(&mut StartsEmpty::new(setup.quota));
+/// let build: BuildExhibit = |setup, test| test(&mut StartsEmpty::new(setup.quota));
 /// build(&Setup::new(Quota::per_second(1)), &mut |subject| {
 ///     let first = Step { at_ns: 0, op: Op::Try { n: 1 } };
-///     assert_ne!(subject.step(&first), Outcome::Admitted);
+///     assert_ne!(subject.step(&first), OperationOutcome::Admitted);
 /// });
 /// ```
-pub type Builder = fn(&Setup, &mut dyn FnMut(&mut dyn Subject));
+pub type BuildExhibit = fn(&Setup, &mut dyn FnMut(&mut dyn Subject));
 
 /// What convicts a specimen.
 ///
@@ -45,11 +45,11 @@ pub type Builder = fn(&Setup, &mut dyn FnMut(&mut dyn Subject));
 #[derive(Clone, Copy)]
 pub enum Checker {
     /// The conformance suite, by this contract, for a promise of this kind.
-    Conformance(Kind, Contract, Builder),
+    Conformance(Kind, Contract, BuildExhibit),
     /// Every schedule of threads, shortest first; the contract that breaks on one.
     Schedules(Contract, fn() -> Result<u64, Box<Race>>),
     /// The exact bucket with the same refill, answer by answer.
-    Oracle(Refill, Builder),
+    Oracle(Refill, BuildExhibit),
 }
 
 impl fmt::Display for Checker {

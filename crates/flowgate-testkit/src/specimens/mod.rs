@@ -88,9 +88,9 @@ pub mod wrong_clamp;
 pub mod wrong_unit;
 
 pub use catalogue::exhibits;
-pub use exhibit::{Builder, Checker, Conviction, Exhibit};
+pub use exhibit::{BuildExhibit, Checker, Conviction, Exhibit};
 
-use crate::script::{Outcome, Retry};
+use crate::script::{OperationOutcome, Retry};
 use crate::subject::Capabilities;
 
 /// A limiter that can only try, with any cost.
@@ -99,10 +99,10 @@ const TRIES: Capabilities = Capabilities {
     ..Capabilities::NONE
 };
 
-fn verdict(admitted: bool) -> Outcome {
+fn verdict(admitted: bool) -> OperationOutcome {
     if admitted {
-        Outcome::Admitted
+        OperationOutcome::Admitted
     } else {
-        Outcome::Refused(Retry::Untold)
+        OperationOutcome::Refused(Retry::Untold)
     }
 }

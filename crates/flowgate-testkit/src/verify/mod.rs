@@ -5,13 +5,13 @@
 //!
 //! ```
 //! use flowgate::{ManualClock, SlidingWindow};
-//! use flowgate_testkit::verify::{Investigation, Kind, verify};
+//! use flowgate_testkit::verify::{Investigation, DetectedKind, verify};
 //!
 //! let time = ManualClock::new();
 //! let limiter = SlidingWindow::builder("20/s".parse()?).clock(&time).build()?;
 //! let findings = verify(&limiter, &time, &Investigation::new());
 //!
-//! assert_eq!(findings.likeness.kind, Kind::SlidingLog);
+//! assert_eq!(findings.likeness.kind, DetectedKind::SlidingLog);
 //! assert_eq!(findings.likeness.burst.unwrap().value, 20.0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -23,9 +23,10 @@ use core::time::Duration;
 
 use flowgate::{Limiter, ManualClock, Timestamp};
 use flowgate_verify::Simulated;
+#[doc(no_inline)]
 pub use flowgate_verify::{
-    Alignment, Answer, Budget, Claim, Fault, Findings, Investigation, Kind, Outcome, Question,
-    Told, Verdict,
+    AdvertisedLimit, Alignment, Answer, Budget, Claim, ClaimVerdict, DetectedKind, Fault, Findings,
+    Investigation, ProbeOutcome, Question,
 };
 
 /// How long an answer takes at most.
@@ -43,9 +44,9 @@ pub fn verify(
     verify_fn(clock, investigation, |_| match limiter.try_acquire() {
         Ok(()) => true.into(),
         Err(denied) => Answer {
-            told: Told {
+            told: AdvertisedLimit {
                 retry_after: denied.retry_after(),
-                ..Told::default()
+                ..AdvertisedLimit::default()
             },
             ..false.into()
         },
@@ -57,7 +58,7 @@ pub fn verify(
 ///
 /// ```
 /// use flowgate::ManualClock;
-/// use flowgate_testkit::verify::{Investigation, Kind, verify_fn};
+/// use flowgate_testkit::verify::{Investigation, DetectedKind, verify_fn};
 ///
 /// // One every 10 ms, and none saved up.
 /// let mut next_ns = 0;
@@ -68,7 +69,7 @@ pub fn verify(
 ///     }
 ///     admits.into()
 /// });
-/// assert_eq!(findings.likeness.kind, Kind::TokenBucket);
+/// assert_eq!(findings.likeness.kind, DetectedKind::TokenBucket);
 /// assert!((findings.likeness.rate.unwrap().value - 100.0).abs() < 1.0);
 /// ```
 pub fn verify_fn(

@@ -2,38 +2,78 @@
 //!
 //! | field | read by | written by | ordering |
 //! |---|---|---|---|
-//! | `Site::untold`, cells of `Values` | who is heard again, and takes all of it | each event that is left out adds one | relaxed: only its own value matters |
+//! | `untold` of a `Site`, of the cells of `Values` | who tells, and takes all of it | each event that is left out adds one | relaxed: only its own value matters |
+//! | `look_ns` | events that are heard; who looks takes it | the first event that is left out; who looks, and has found something that is not silent yet | released and acquired, so that who looks sees what it is about |
+//! | `seen`, `look_ns` of a `Site`; `of` of a cell | who looks | the same, and the first event that is left out | relaxed: an old one makes a summary come early or late |
 //!
 //! An event that is left out is counted by one addition, and taken out by one exchange, so that what was said, and
 //! what is still to be said, add up to the events that were left out, on every schedule.
+//!
+//! # Silence
+//!
+//! The first event of a callsite that is left out sets a time, at which events that are heard, of whichever callsite, look how
+//! many have been left out by then. A second look that finds no more has found silence. A look at all callsites is paid for by
+//! the first event that was left out of one of them, and values are looked at in steps of bounded length.
 
 mod by_callsite;
+mod site;
 mod value;
 mod values;
 
 pub(crate) use values::Values;
 
-use crate::summary::Summary;
+use crate::live::Live;
 use by_callsite::ByCallsite;
-use flowgate::{Clock, Quota, TokenBucket};
+use flowgate::{Clock, Denied, KeyedError, Quota, TokenBucket};
+use site::{Look, Site};
+use std::cell::Cell;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-use tracing_core::{Event, Level, Metadata};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tracing_core::dispatcher::{self, WeakDispatch};
+use tracing_core::{Dispatch, Event, Level, Metadata};
 
 /// See the module.
 pub(crate) struct Limits {
-    quota: Quota,
+    /// That of callsites; held while it changes.
+    quota: Mutex<Quota>,
     clock: Clock,
-    exempt: Option<Level>,
-    sites: ByCallsite<Site>,
+    pub(crate) live: Live,
+    silence_ns: u64,
+    sites: ByCallsite<Arc<Site>>,
+    /// By their numbers.
+    numbered: Mutex<Vec<Arc<Site>>>,
     values: Option<Values>,
-    summaries: ByCallsite<&'static Summary>,
+    /// When a callsite may have fallen silent; `u64::MAX`: nothing is untold.
+    look_ns: AtomicU64,
+    /// Where there are layers that tell.
+    dispatches: Mutex<Vec<WeakDispatch>>,
+    /// How many threads ask these to.
+    flushing: AtomicUsize,
 }
 
-/// A callsite's limit.
-struct Site {
-    limiter: TokenBucket,
-    untold: AtomicU64,
+/// What has not been told that is to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Untold {
+    All,
+    /// That of callsites which have fallen silent.
+    OfSilent,
+}
+
+/// Whether `at_ns` has come. If so, it is the caller's to look, and to set another one.
+fn is_time(at_ns: &AtomicU64, now_ns: u64) -> bool {
+    if now_ns < at_ns.load(Ordering::Relaxed) {
+        return false;
+    }
+    // Acquires what was released when it was set.
+    let taken_ns = at_ns.swap(u64::MAX, Ordering::AcqRel);
+    if taken_ns <= now_ns {
+        return true;
+    }
+    // Another thread was faster, and has set this one.
+    at_ns.fetch_min(taken_ns, Ordering::AcqRel);
+    false
 }
 
 impl Limits {
@@ -42,75 +82,214 @@ impl Limits {
         clock: Clock,
         exempt: Option<Level>,
         values: Option<Values>,
+        silence: Duration,
     ) -> Self {
         Self {
-            quota,
+            quota: Mutex::new(quota),
             clock,
-            exempt,
+            live: Live::new(exempt),
+            silence_ns: u64::try_from(silence.as_nanos()).unwrap_or(u64::MAX),
             sites: ByCallsite::new(),
+            numbered: Mutex::default(),
             values,
-            summaries: ByCallsite::new(),
+            look_ns: AtomicU64::new(u64::MAX),
+            dispatches: Mutex::default(),
+            flushing: AtomicUsize::new(0),
         }
     }
 
     /// Whether the event may be heard; if not, it is counted.
     pub(crate) fn admits(&self, event: &Event<'_>) -> bool {
         let metadata = event.metadata();
-        if self.is_exempt(metadata) {
+        if self.live.exempts(metadata) {
             return true;
         }
         if let Some((values, value)) = self.value_of(event) {
-            return values.admits(value);
+            let Err(denied) = values.try_acquire(value) else {
+                // Made by an event that is heard, so that those that are not take no memory.
+                self.site(metadata);
+                return true;
+            };
+            values.leave_out(value, || {
+                let free_ns = self.allowed_ns(&denied);
+                let silent_ns = free_ns.saturating_add(self.silence_ns);
+                (self.site(metadata).number, silent_ns)
+            });
+            return false;
         }
-        let site = self.sites.get_or_insert(metadata, || self.new_site());
-        let admitted = site.limiter.try_acquire().is_ok();
-        if !admitted {
-            site.untold.fetch_add(1, Ordering::Relaxed);
+        let site = self.site(metadata);
+        if site.limiter.try_acquire().is_ok() {
+            return true;
         }
-        admitted
+        if site.leave_out() {
+            let look_ns = self.now_ns().saturating_add(self.silence_ns);
+            site.look_at(look_ns);
+            // Releases to the look that takes it.
+            self.look_ns.fetch_min(look_ns, Ordering::AcqRel);
+        }
+        false
     }
 
     /// Has `tell` say how many like this one, which is heard, were not, if there were any.
     pub(crate) fn told(&self, event: &Event<'_>, tell: impl FnOnce(&Event<'_>)) {
         let metadata = event.metadata();
-        if self.is_exempt(metadata) {
+        if self.live.is_exempt_level(metadata) {
             return;
         }
-        let by_value = self.value_of(event);
-        let untold = match by_value {
-            Some((values, value)) => values.cell(value),
-            None => match self.sites.get(metadata) {
-                Some(site) => &site.untold,
-                None => return,
-            },
+        let suppressed = match self.value_of(event) {
+            Some((values, value)) => values.take_untold(value),
+            None => self
+                .sites
+                .get(metadata)
+                .map_or(0, |site| site.take_untold()),
         };
-        // Mostly there are none, and the line stays with whoever has it.
-        if untold.load(Ordering::Relaxed) == 0 {
-            return;
-        }
-        let suppressed = untold.swap(0, Ordering::Relaxed);
         if suppressed == 0 {
             return;
         }
-        // Kept for all of this callsite: those with a value, and those without.
-        let field = self.values.as_ref().map(Values::field);
+        let field = self.field();
         let text = field.and_then(|field| value::text(event, field));
-        let summary = self
-            .summaries
-            .get_or_insert(metadata, || Summary::new(metadata, field));
+        let summary = self.site(metadata).summary(field);
         summary.say(suppressed, text.as_deref(), event, tell);
+    }
+
+    /// Has `tell` say how many events of callsites were left out that have fallen silent since. Mostly there are none, which
+    /// takes a load or two.
+    #[inline]
+    pub(crate) fn tell_silent(&self, mut tell: impl FnMut(&Event<'_>)) {
+        self.look_at_values();
+        if self.look_ns.load(Ordering::Relaxed) != u64::MAX {
+            self.look_at_sites(|site, next_ns| site.tell_alone(self.field(), next_ns, &mut tell));
+        }
+    }
+
+    fn look_at_values(&self) {
+        if let Some(values) = &self.values {
+            let now_ns = || self.now_ns();
+            values.look(now_ns, |site, n| self.take_over(site, n));
+        }
+    }
+
+    /// Hands those that have fallen silent to `tell`, each with the time before which it is not to be told again.
+    #[cold]
+    fn look_at_sites<'a>(&'a self, mut tell: impl FnMut(&'a Arc<Site>, u64)) {
+        let now_ns = self.now_ns();
+        if !is_time(&self.look_ns, now_ns) {
+            return;
+        }
+        for site in self.sites.iter() {
+            match site.look(now_ns, self.silence_ns) {
+                Look::Nothing => {}
+                Look::At(look_ns) => _ = self.look_ns.fetch_min(look_ns, Ordering::AcqRel),
+                Look::Silent => tell(site, now_ns.saturating_add(self.silence_ns)),
+            }
+        }
+    }
+
+    /// Counts events of a callsite as left out by that, and no longer by their values.
+    fn take_over(&self, site: usize, n: u64) {
+        let site = held(&self.numbered).get(site).map(Arc::clone);
+        if let Some(site) = site {
+            let look_ns = site.take_over(n, self.now_ns());
+            self.look_ns.fetch_min(look_ns, Ordering::AcqRel);
+        }
+    }
+
+    /// Has the layers that tell say what has not been told.
+    ///
+    /// A layer can be reached with the context that it needs only by way of its subscriber. So each of these is asked whether
+    /// the summary of a callsite would be enabled, which only a layer that tells answers by [`tell_asked`](Self::tell_asked).
+    /// It denies, which ends the question, and has the subscriber forget what other filters have answered.
+    pub(crate) fn flush(&self, untold: Untold) {
+        let mut sites = Vec::new();
+        match untold {
+            Untold::All => {
+                if let Some(values) = &self.values {
+                    values.take_all(|site, n| self.take_over(site, n));
+                }
+                sites.extend(self.sites.iter().filter(|site| site.untold() != 0));
+            }
+            Untold::OfSilent => {
+                self.look_at_values();
+                self.look_at_sites(|site, _| sites.push(site));
+            }
+        }
+        if sites.is_empty() {
+            return;
+        }
+        let _flushing = Flushing::new(&self.flushing);
+        let known = held(&self.dispatches).clone();
+        let known: Vec<_> = known.iter().filter_map(WeakDispatch::upgrade).collect();
+        for site in sites {
+            let metadata = site.summary(self.field()).own_metadata();
+            for dispatch in &known {
+                dispatch.enabled(metadata);
+            }
+            // Some layers do not tell those in them of their dispatch.
+            dispatcher::get_default(|dispatch| dispatch.enabled(metadata));
+            if site.untold() != 0 {
+                let again_ns = self.now_ns().saturating_add(self.silence_ns);
+                self.look_ns.fetch_min(again_ns, Ordering::AcqRel);
+            }
+        }
+    }
+
+    /// Whether somebody asks for the summary of a callsite. If so, `tell` says it, if there is something left to say.
+    #[inline]
+    pub(crate) fn tell_asked(
+        &self,
+        metadata: &Metadata<'_>,
+        tell: impl FnOnce(&Event<'_>),
+    ) -> bool {
+        self.flushing.load(Ordering::Relaxed) != 0 && self.tell_if_asked(metadata, tell)
+    }
+
+    #[cold]
+    fn tell_if_asked(&self, metadata: &Metadata<'_>, tell: impl FnOnce(&Event<'_>)) -> bool {
+        let asked = metadata.callsite();
+        let is_asked = |site: &&Arc<Site>| {
+            let summary = site.known_summary();
+            summary.is_some_and(|summary| summary.own_metadata().callsite() == asked)
+        };
+        let Some(site) = self.sites.iter().find(is_asked) else {
+            return false;
+        };
+        let next_ns = self.now_ns().saturating_add(self.silence_ns);
+        site.tell_alone(self.field(), next_ns, tell);
+        true
+    }
+
+    /// Keeps in mind where a layer that tells is.
+    pub(crate) fn registered(&self, dispatch: &Dispatch) {
+        let mut dispatches = held(&self.dispatches);
+        dispatches.retain(|known| known.upgrade().is_some());
+        dispatches.push(dispatch.downgrade());
     }
 
     /// Events that were left out, and that nobody has been told of.
     pub(crate) fn suppressed(&self) -> u64 {
-        let sites = self.sites.iter();
-        let by_site: u64 = sites.map(|site| site.untold.load(Ordering::Relaxed)).sum();
+        let by_site: u64 = self.sites.iter().map(|site| site.untold()).sum();
         by_site + self.values.as_ref().map_or(0, Values::suppressed)
     }
 
-    fn is_exempt(&self, metadata: &Metadata<'_>) -> bool {
-        // The more severe, the less.
-        self.exempt.is_some_and(|level| *metadata.level() <= level)
+    pub(crate) fn quota(&self) -> Quota {
+        *held(&self.quota)
+    }
+
+    /// Changes the quota of all callsites and values, or, if values cannot have it, of none.
+    pub(crate) fn set_quota(&self, quota: Quota) -> Result<(), KeyedError> {
+        let mut current = held(&self.quota);
+        if let Some(values) = &self.values {
+            values.set_quota(quota)?;
+        }
+        *current = quota;
+        for site in self.sites.iter() {
+            set_quota_of(site, quota);
+        }
+        Ok(())
+    }
+
+    fn field(&self) -> Option<&'static str> {
+        self.values.as_ref().map(Values::field)
     }
 
     fn value_of(&self, event: &Event<'_>) -> Option<(&Values, u64)> {
@@ -118,22 +297,75 @@ impl Limits {
         Some((values, values.value_of(event)?))
     }
 
-    fn new_site(&self) -> Site {
-        let limiter = TokenBucket::builder(self.quota).clock(&self.clock).build();
-        Site {
-            // With no other setting there is no error.
-            limiter: limiter.unwrap_or_else(|_| TokenBucket::new(self.quota)),
-            untold: AtomicU64::new(0),
+    fn now_ns(&self) -> u64 {
+        self.clock.now().as_nanos()
+    }
+
+    /// When what was denied is allowed, if that is known, or else now.
+    fn allowed_ns(&self, denied: &Denied) -> u64 {
+        let wait = denied.retry_after().unwrap_or_default();
+        (self.clock.now() + wait).as_nanos()
+    }
+
+    fn site(&self, metadata: &'static Metadata<'static>) -> &Site {
+        let made_with = Cell::new(None);
+        let site = self.sites.get_or_insert(metadata, || {
+            let quota = self.quota();
+            made_with.set(Some(quota));
+            let mut numbered = held(&self.numbered);
+            let site = Site::new(metadata, numbered.len(), self.limiter(quota));
+            let site = Arc::new(site);
+            numbered.push(Arc::clone(&site));
+            site
+        });
+        if let Some(made_with) = made_with.get() {
+            // Whoever has changed it meanwhile may not have found this one.
+            let quota = held(&self.quota);
+            if *quota != made_with {
+                set_quota_of(site, *quota);
+            }
         }
+        site
+    }
+
+    fn limiter(&self, quota: Quota) -> TokenBucket {
+        let limiter = TokenBucket::builder(quota).clock(&self.clock).build();
+        // With no other setting there is no error.
+        limiter.unwrap_or_else(|_| TokenBucket::new(quota))
+    }
+}
+
+fn set_quota_of(site: &Site, quota: Quota) {
+    site.limiter.set_quota_with(quota, flowgate::Carry::Kept);
+}
+
+/// A panic while one of these is held leaves it whole.
+fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// While a thread asks layers to tell.
+struct Flushing<'a>(&'a AtomicUsize);
+
+impl<'a> Flushing<'a> {
+    fn new(flushing: &'a AtomicUsize) -> Self {
+        flushing.fetch_add(1, Ordering::Relaxed);
+        Self(flushing)
+    }
+}
+
+impl Drop for Flushing<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl fmt::Debug for Limits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Limits")
-            .field("quota", &self.quota)
-            .field("exempt", &self.exempt)
-            .field("by_field", &self.values.as_ref().map(Values::field))
+            .field("quota", &self.quota())
+            .field("live", &self.live)
+            .field("by_field", &self.field())
             .field("suppressed", &self.suppressed())
             .finish_non_exhaustive()
     }

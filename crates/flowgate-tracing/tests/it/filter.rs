@@ -1,39 +1,12 @@
 //! The filter in a real subscriber, which writes to a buffer.
 
-use crate::buffer::Buffer;
+use crate::log::{Buffer, limited, writing_to};
 use flowgate::ManualClock;
-use flowgate_tracing::{RateLimitFilter, RateLimitFilterBuilder};
+use flowgate_tracing::RateLimitFilter;
 use std::time::Duration;
 use tracing::{Level, debug, error, info, info_span, warn};
 use tracing_subscriber::filter::{FilterExt, LevelFilter, filter_fn};
 use tracing_subscriber::prelude::*;
-use tracing_subscriber::{Layer, Registry, fmt};
-
-fn writing_to(buffer: &Buffer) -> impl Layer<Registry> + Send + Sync + use<> {
-    fmt::layer()
-        .without_time()
-        .with_ansi(false)
-        .with_writer(buffer.clone())
-}
-
-/// A clock, a filter on it, and a subscriber in force with it for as long as the guard lives.
-fn limited(
-    quota: &str,
-    set: impl FnOnce(RateLimitFilterBuilder) -> RateLimitFilterBuilder,
-) -> (
-    ManualClock,
-    RateLimitFilter,
-    Buffer,
-    tracing::subscriber::DefaultGuard,
-) {
-    let time = ManualClock::new();
-    let builder = RateLimitFilter::builder(quota.parse().unwrap()).clock(&time);
-    let limit = set(builder).build().unwrap();
-    let buffer = Buffer::default();
-    let subscriber = tracing_subscriber::registry().with(limit.clone().over(writing_to(&buffer)));
-    let guard = tracing::subscriber::set_default(subscriber);
-    (time, limit, buffer, guard)
-}
 
 fn refused(attempt: u32) {
     warn!(attempt, "connection refused");

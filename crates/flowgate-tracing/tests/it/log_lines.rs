@@ -1,6 +1,6 @@
 //! The example does what it says.
 
-use crate::buffer::Buffer;
+use crate::log::Buffer;
 
 #[path = "../../examples/log_lines.rs"]
 mod example;

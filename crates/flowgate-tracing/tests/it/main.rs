@@ -1,5 +1,7 @@
 //! Tests of the filter under a real subscriber. `allocations` is a process of its own.
 
-mod buffer;
+mod controls;
 mod filter;
+mod log;
 mod log_lines;
+mod silence;

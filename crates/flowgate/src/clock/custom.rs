@@ -93,6 +93,37 @@ pub trait Source: Send + Sync {
         let _ = (at, waker);
         false
     }
+
+    /// What this source tells at `instant`, or at its origin for an earlier one; `None`, unless you write it: it does not know.
+    /// For deadlines that are told as an [`Instant`](std::time::Instant) ([`Deadline`](crate::Deadline)).
+    ///
+    /// ```
+    /// use flowgate::{Clock, Source, Timestamp};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// /// Real time, since the beginning of a recording.
+    /// struct Recording(Instant);
+    ///
+    /// impl Source for Recording {
+    ///     fn now_ns(&self) -> u64 {
+    ///         self.0.elapsed().as_nanos() as u64
+    ///     }
+    ///
+    ///     fn timestamp_of(&self, instant: Instant) -> Option<Timestamp> {
+    ///         Some(Timestamp::ORIGIN + instant.saturating_duration_since(self.0))
+    ///     }
+    /// }
+    ///
+    /// let began = Instant::now();
+    /// let clock = Clock::custom(Recording(began));
+    /// let second = Timestamp::from_nanos(1_000_000_000);
+    /// assert_eq!(clock.timestamp_of(began + Duration::from_secs(1)), Some(second));
+    /// ```
+    #[cfg(feature = "std")]
+    fn timestamp_of(&self, instant: std::time::Instant) -> Option<Timestamp> {
+        let _ = instant;
+        None
+    }
 }
 
 pub(super) struct Custom {
@@ -122,6 +153,12 @@ impl Custom {
     /// Whether the source is going to wake `waker` at `at`.
     pub(super) fn wake_at(&self, at: Timestamp, waker: &Waker) -> bool {
         survive(|| self.source.wake_at(at, waker)).unwrap_or(false)
+    }
+
+    /// As the source knows it; none if that panics.
+    #[cfg(feature = "std")]
+    pub(super) fn timestamp_of(&self, instant: std::time::Instant) -> Option<Timestamp> {
+        survive(|| self.source.timestamp_of(instant)).flatten()
     }
 
     pub(super) fn latest(&self) -> Timestamp {

@@ -169,6 +169,30 @@ impl Clock {
         }
     }
 
+    /// Returns what this clock reads at `instant`; `None` if it does not know.
+    ///
+    /// [`Clock::system`] and [`Clock::os`] know every instant, `Clock::tokio` as tokio does, and a custom clock if its
+    /// [source](Source::timestamp_of) does. A [`ManualClock`] knows none: it stands still while real time goes on. An instant
+    /// before the clock's origin is the origin.
+    ///
+    /// ```
+    /// use flowgate::{Clock, ManualClock};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let deadline = Instant::now() + Duration::from_secs(5);
+    /// let timestamp = Clock::system().timestamp_of(deadline).expect("this clock knows every instant");
+    /// assert!(timestamp > Clock::system().now());
+    /// assert_eq!(Clock::from(ManualClock::new()).timestamp_of(deadline), None);
+    /// ```
+    #[cfg(feature = "std")]
+    pub fn timestamp_of(&self, instant: std::time::Instant) -> Option<Timestamp> {
+        match &self.0 {
+            Kind::System | Kind::Os => Some(Timestamp::from_nanos(os::ns_at(instant))),
+            Kind::Manual(_) => None,
+            Kind::Custom(custom) => custom.timestamp_of(instant),
+        }
+    }
+
     /// Returns how long it is until this clock reaches `at_ns` for the first time: 0 if it has been there, even if it
     /// was set back since.
     #[inline]

@@ -62,6 +62,11 @@ impl Source for TokioTime {
         u64::try_from(nanos).unwrap_or(u64::MAX)
     }
 
+    fn timestamp_of(&self, instant: std::time::Instant) -> Option<Timestamp> {
+        let instant = Instant::from_std(instant);
+        Some(Timestamp::ORIGIN + instant.saturating_duration_since(self.origin))
+    }
+
     fn wake_at(&self, at: Timestamp, waker: &Waker) -> bool {
         let at_ns = at.as_nanos();
         let Some(deadline) = self.origin.checked_add(Duration::from_nanos(at_ns)) else {

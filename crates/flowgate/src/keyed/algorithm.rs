@@ -6,9 +6,10 @@ use crate::types::fixed_window::FixedWindow;
 use crate::types::leaky_bucket::LeakyBucket;
 use crate::types::segmented_window::SegmentedWindow;
 use crate::types::token_bucket::TokenBucket;
+use crate::types::unlimited::Unlimited;
 
 /// The limiters that there can be one of for each key: [`TokenBucket`], [`LeakyBucket`], [`DualTokenBucket`],
-/// [`FixedWindow`] and [`SegmentedWindow`] (of one segment). Sealed.
+/// [`FixedWindow`] and [`SegmentedWindow`] (of one segment), and [`Unlimited`]. Sealed.
 ///
 /// The associated type `Quota` is what each key is allowed: [`Quotas`] for a [`DualTokenBucket`], and [`Quota`] for the
 /// others. Code that calls [`Keyed::quota`](super::Keyed::quota), [`set_quota`](super::Keyed::set_quota),
@@ -74,6 +75,7 @@ impl KeyedAlgorithm for LeakyBucket {}
 impl KeyedAlgorithm for DualTokenBucket {}
 impl KeyedAlgorithm for FixedWindow {}
 impl KeyedAlgorithm for SegmentedWindow {}
+impl KeyedAlgorithm for Unlimited {}
 
 impl sealed::Sealed for TokenBucket {
     type Quota = Quota;
@@ -135,5 +137,17 @@ impl sealed::Sealed for SegmentedWindow {
 
     fn only(quota: &Quota) -> Option<Quota> {
         Some(*quota)
+    }
+}
+
+/// Whatever its quota is, it admits everything.
+impl sealed::Sealed for Unlimited {
+    type Quota = Quota;
+    type Rule = rule::NoLimit;
+    const NAME: &'static str = "Unlimited";
+    const IS_STEADY: bool = true;
+
+    fn only(_: &Quota) -> Option<Quota> {
+        None
     }
 }

@@ -270,12 +270,14 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
         if keys == 0 {
             return Err(KeyedError(Reason::Capacity { keys, most }));
         }
-        let lines = (keys.div_ceil(per_keys) as u128 * slots as u128)
+        // Where nothing is kept of a key, the smallest table will do.
+        let kept = if A::Rule::ADMITS_ALL { 1 } else { keys };
+        let lines = (kept.div_ceil(per_keys) as u128 * slots as u128)
             .div_ceil(SLOTS_PER_LINE as u128)
             .max(LEAST_LINES);
         let cells = match self.when_full {
             WhenFull::Evict => {
-                let cells = keys.div_ceil(CELLS_PER_KEYS.1) as u128 * CELLS_PER_KEYS.0;
+                let cells = kept.div_ceil(CELLS_PER_KEYS.1) as u128 * CELLS_PER_KEYS.0;
                 cells.max(LEAST_CELLS)
             }
             WhenFull::Deny | WhenFull::Share(_) => 0,

@@ -2,14 +2,15 @@ use super::algorithm::KeyedAlgorithm;
 use super::entry::Place;
 use super::keys::{Amount, Asked, Refusal, Told};
 use super::names::{AsKey, Hashed, KeyNames};
-use super::queues::{Entered, Guest, KeyQueue};
+use super::queues::{Entered, Guest, KeyQueue, KeyWait};
 use super::rule::Terms;
 use super::table::{Names, Who};
 use super::{Keyed, KeyedError};
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Limiter, Snapshot, sealed};
 use crate::queue::{
-    Acquirable, Acquire, Asker, Facts, Grant, Grantee, Queue, Receipt, Supply, Turn, WaitQueue,
+    Acquirable, Acquire, Asker, Facts, Grant, Granted, Grantee, Queue, Receipt, Supply, Turn,
+    WaitQueue,
 };
 use crate::quota::Quota;
 use crate::quota::policy::Policy;
@@ -456,6 +457,10 @@ impl<A: KeyedAlgorithm, N: KeyNames> Acquirable for KeyLimiter<'_, A, N> {
     fn abandon(&mut self, turn: &mut Turn) {
         turn.abandon(self);
     }
+
+    fn clock_of_deadlines(&self) -> &Clock {
+        &self.keyed.clock
+    }
 }
 
 impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeyLimiter<'_, A, N> {
@@ -523,6 +528,18 @@ impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeyLimiter<'_, A, N> {
             keyed.keys.take_back(self.who(), asked, taken, epoch);
             ((), None)
         });
+    }
+}
+
+impl<A: KeyedAlgorithm, N: KeyNames> KeyWait for KeyLimiter<'_, A, N> {
+    type Granted = Grant;
+
+    fn granted(&self, granted: Granted) -> Grant {
+        granted.into()
+    }
+
+    fn leave_its_queue(&mut self) {
+        self.leave_queue();
     }
 }
 

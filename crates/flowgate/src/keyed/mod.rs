@@ -32,11 +32,12 @@ pub use error::KeyedError;
 pub use inspect::{KeyId, KeyUsage};
 pub use key::KeyLimiter;
 pub use names::{AsKey, Exact, Hashed, KeyNames};
+pub use queues::KeyWait;
 pub use view::KeyedView;
 
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::Snapshot;
-use crate::queue::Acquire;
+use crate::queue::{Acquire, WaitQueue};
 use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError, Quotas};
 use crate::types::dual_token_bucket::DualTokenBucket;
@@ -44,11 +45,13 @@ use crate::types::fixed_window::FixedWindow;
 use crate::types::leaky_bucket::LeakyBucket;
 use crate::types::segmented_window::SegmentedWindow;
 use crate::types::token_bucket::TokenBucket;
+use crate::types::unlimited::Unlimited;
 use crate::verdict::Denied;
 use alloc::borrow::{Cow, ToOwned};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::time::Duration;
 use entry::Reading;
 use key::Owner;
 use keys::{Asked, Keys, Told};
@@ -145,6 +148,7 @@ use table::Who;
 /// | `Keyed<DualTokenBucket>` | [`Keyed::dual_token_bucket`] | as in each quota, or its count |
 /// | `Keyed<FixedWindow>` | [`Keyed::fixed_window`] | none; a window begins with a key's first operation |
 /// | `Keyed<SegmentedWindow>` | [`Keyed::segmented_window`] | none; one segment, so that up to a window too long is refused |
+/// | `Keyed<Unlimited>` | [`Keyed::unlimited`] | everything is admitted |
 ///
 /// The end of a fixed window is rounded up to a multiple of (limit + 1) / 4096 ns, or of the next power of two above that; after a
 /// larger limit, by up to 1/4096 of the window. The end of a segmented window is exact.
@@ -277,6 +281,44 @@ impl Keyed<SegmentedWindow> {
         KeyedBuilder::new(quota)
     }
 }
+
+impl Keyed<Unlimited> {
+    /// No limit for any key: for code that takes a `Keyed<A>` and should not have to ask whether there is one; see
+    /// [`Unlimited`].
+    ///
+    /// It keeps nothing of a key, and takes no memory for its capacity. Its quota, and that of a key
+    /// ([`with`](Keyed::with)), can be read and replaced like every other, and changes nothing: everything is admitted.
+    ///
+    /// ```
+    /// use flowgate::{Keyed, KeyedAlgorithm, Quota};
+    ///
+    /// struct Tenants<A: KeyedAlgorithm>(Keyed<A>);
+    ///
+    /// impl<A: KeyedAlgorithm> Tenants<A> {
+    ///     fn serve(&self, tenant: &str) -> bool {
+    ///         self.0.try_acquire(tenant).is_ok()
+    ///     }
+    /// }
+    ///
+    /// let limited = Tenants(Keyed::token_bucket(Quota::per_hour(3)).capacity(1000)?);
+    /// let off = Tenants(Keyed::unlimited().capacity(1000)?);
+    /// assert_eq!((0..10).filter(|_| limited.serve("alice")).count(), 3);
+    /// assert_eq!((0..10).filter(|_| off.serve("alice")).count(), 10);
+    /// assert_eq!(off.0.available("alice"), u64::MAX);
+    /// # Ok::<(), flowgate::KeyedError>(())
+    /// ```
+    ///
+    /// Where the configuration decides, [`AnyKeyed`](crate::AnyKeyed) is one type for this and all others.
+    pub fn unlimited() -> KeyedBuilder<Unlimited> {
+        KeyedBuilder::new(MOST)
+    }
+}
+
+/// What a limiter says that has no limit.
+const MOST: Quota = match Quota::new(1_000_000_000, Duration::from_nanos(1)) {
+    Ok(quota) => quota,
+    Err(_) => Quota::per_second(1_000_000_000),
+};
 
 impl<N: KeyNames> Keyed<DualTokenBucket, N> {
     /// Returns the quotas of each key.
@@ -600,6 +642,21 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// For how many keys somebody waits.
     pub fn waiting_keys(&self) -> usize {
         self.queues.len()
+    }
+
+    /// How many wait, for whichever key.
+    pub(crate) fn waiting(&self) -> usize {
+        let queues = self.queues.all();
+        let waiting = queues.iter().map(|queue| {
+            let key = self.waited_for(queue);
+            WaitQueue::new(&key).len()
+        });
+        waiting.sum()
+    }
+
+    /// How many units a token is.
+    pub(crate) fn token_units(&self) -> u64 {
+        self.terms(None).scale
     }
 
     /// What has been done for want of room.

@@ -11,13 +11,25 @@
 
 use super::entry::Place;
 use crate::primitive::{Lazy, Lock};
-use crate::queue::{Queue, Supply};
+use crate::queue::{Granted, Queue, Supply};
 use crate::verdict::Denied;
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::borrow::Borrow;
+
+/// A wait for a key, which something around it may do in its stead: it is polled as a supply, told what that came to, and made to
+/// leave the key's queue after that.
+pub trait KeyWait: Supply {
+    /// What the wait becomes.
+    type Granted;
+
+    fn granted(&self, granted: Granted) -> Self::Granted;
+
+    /// Leaves the queue of the key, if it has entered one.
+    fn leave_its_queue(&mut self);
+}
 
 /// By quotas `Q` of keys that are kept as `O`.
 pub(crate) struct KeyQueues<Q, O = ()> {

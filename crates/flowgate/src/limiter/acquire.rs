@@ -1,7 +1,7 @@
 //! A wait for a rate limiter, which is held by reference or by [`Arc`](alloc::sync::Arc).
 
 use super::any::{Limiter, sealed::Sealed};
-use crate::clock::Timestamp;
+use crate::clock::{Clock, Timestamp};
 use crate::queue::{Acquirable, Acquire, Grant, Spacing, Turn};
 use crate::verdict::Denied;
 use core::ops::Deref;
@@ -20,6 +20,10 @@ where
 
     fn abandon(&mut self, turn: &mut Turn) {
         turn.abandon((**self).supply().0);
+    }
+
+    fn clock_of_deadlines(&self) -> &Clock {
+        (**self).supply().0.clock()
     }
 }
 

@@ -1,7 +1,8 @@
 use super::cancel::CancelHandle;
+use super::deadline::Deadline;
 use super::supply::Granted;
 use super::turn::Turn;
-use crate::clock::Timestamp;
+use crate::clock::{Clock, Timestamp};
 use crate::verdict::Denied;
 use core::fmt;
 use core::future::Future;
@@ -99,6 +100,10 @@ pub trait Acquirable {
     /// Leaves the queue before the answer is known.
     #[doc(hidden)]
     fn abandon(&mut self, turn: &mut Turn);
+
+    /// The clock that deadlines are told by.
+    #[doc(hidden)]
+    fn clock_of_deadlines(&self) -> &Clock;
 }
 
 /// A turn that has come.
@@ -177,18 +182,33 @@ impl<W: Acquirable> Acquire<W> {
         self
     }
 
-    /// Waits until `deadline`, on the limiter's clock, at the latest.
+    /// Waits until `deadline` at the latest: a [`Timestamp`] of the limiter's clock, a [`std::time::Instant`], or, with the feature
+    /// `tokio`, a `tokio::time::Instant`. [`Deadline`] says what they mean on which clock.
     ///
     /// ```
     /// # use flowgate::LeakyBucket;
-    /// # use std::time::Duration;
+    /// # use std::time::{Duration, Instant};
     /// let limiter = LeakyBucket::new("1000/s".parse()?);
-    /// let deadline = limiter.clock().now() + Duration::from_secs(10); // for a whole request
+    /// let deadline = Instant::now() + Duration::from_secs(10); // for a whole request
     /// limiter.acquire().by(deadline).block()?;
+    /// limiter.acquire().by(deadline).block()?;
+    ///
+    /// let deadline = limiter.clock().now() + Duration::from_secs(10); // the same on every clock
     /// limiter.acquire().by(deadline).block()?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
-    pub fn by(mut self, deadline: Timestamp) -> Self {
+    ///
+    /// # Panics
+    ///
+    /// Panics if `deadline` is an `Instant`, and the limiter's clock does not know that
+    /// ([`Clock::timestamp_of`](crate::Clock::timestamp_of)): on a [`ManualClock`](crate::ManualClock), say.
+    #[track_caller]
+    pub fn by(mut self, deadline: impl Into<Deadline>) -> Self {
+        let Some(deadline) = deadline.into().on(self.wanted.clock_of_deadlines()) else {
+            panic!(
+                "the limiter's clock knows no `Instant`: use `within`, or a `Timestamp` of that clock"
+            );
+        };
         self.turn.by(deadline);
         self
     }

@@ -72,6 +72,7 @@ mod acquire;
 mod active;
 mod cancel;
 mod change;
+mod deadline;
 #[cfg(all(test, flowgate_loom))]
 mod model;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
@@ -90,11 +91,12 @@ mod waiters;
 
 pub use acquire::{Acquirable, Acquire, Grant};
 pub use cancel::CancelHandle;
+pub use deadline::Deadline;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 pub(crate) use park::block_on;
 pub use settings::{Order, Precision, Spacing};
 pub use supply::Receipt;
-pub(crate) use supply::{Asker, Event, Facts, Grantee, StandBack, Supply};
+pub(crate) use supply::{Asker, Event, Facts, Granted, Grantee, StandBack, Supply};
 pub use ticks::Ticks;
 pub(crate) use turn::Turn;
 pub use wait_queue::WaitQueue;

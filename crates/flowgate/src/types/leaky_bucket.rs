@@ -7,7 +7,7 @@ use crate::limiter::RateLimiter;
 use crate::limiter::builder::{Build, Builder};
 use crate::primitive::const_unless_loom;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
-use crate::queue::Spacing;
+use crate::queue::{Deadline, Spacing};
 use crate::quota::{Quota, QuotaError};
 use crate::types::token_bucket::{Bucket, Drops, Refill, builder};
 #[cfg(all(feature = "std", not(flowgate_loom)))]
@@ -130,6 +130,33 @@ impl LeakyBucket {
     pub fn take_within(&self, max_wait: Duration) -> Result<Timestamp, Denied> {
         let turn = self.acquire().spacing(Spacing::AtLeast);
         turn.within(max_wait).block().map(|grant| grant.at())
+    }
+
+    /// [`take`](Self::take), unless that would mean waiting beyond `deadline`.
+    ///
+    /// ```
+    /// # use flowgate::LeakyBucket;
+    /// # use std::time::{Duration, Instant};
+    /// let limiter = LeakyBucket::new("500/s".parse()?);
+    /// let deadline = Instant::now() + Duration::from_secs(10); // for all of them
+    /// for _ in 0..3 {
+    ///     limiter.take_by(deadline)?;
+    /// }
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] as from [`take_within`](Self::take_within).
+    ///
+    /// # Panics
+    ///
+    /// As [`Acquire::by`](crate::Acquire::by).
+    #[cfg(all(feature = "std", not(flowgate_loom)))]
+    #[track_caller]
+    pub fn take_by(&self, deadline: impl Into<Deadline>) -> Result<Timestamp, Denied> {
+        let turn = self.acquire().spacing(Spacing::AtLeast);
+        turn.by(deadline).block().map(|grant| grant.at())
     }
 }
 

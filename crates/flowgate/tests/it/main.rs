@@ -63,6 +63,7 @@ mod clock {
 mod waiting {
     mod buckets;
     mod corners;
+    mod deadlines;
     mod faults;
     mod given_up_unseen;
     mod paused;
@@ -83,6 +84,7 @@ mod keys {
     mod promises;
     mod table;
     mod threads;
+    mod unlimited;
 }
 
 mod rates {
@@ -108,6 +110,7 @@ mod companions {
     mod io_tokio;
     mod metrics;
     mod observed;
+    mod observed_keys;
     mod sizing;
     mod sometimes;
     mod stream;

@@ -27,6 +27,8 @@ pub(super) enum Reason {
     NameMissing,
     UnknownName(Box<str>),
     QuotaMissing,
+    /// One where there is none to have.
+    QuotaOfUnlimited,
     Quota(Box<QuotaError>),
     /// A limit for each key, where one limiter is wanted.
     Keyed,
@@ -71,10 +73,13 @@ impl fmt::Display for LimiterConfigError {
                 let name = name.escape_debug();
                 write!(f, "\"{name}\" is no limiter; write token, ")?;
                 others(f)?;
-                f.write_str(", and a quota, as in \"token 100/s burst 20\"")
+                f.write_str(", and a quota, as in \"token 100/s burst 20\", or unlimited")
             }
             Reason::QuotaMissing => {
                 write!(f, "the quota is missing; write \"{text} 100/s\"")
+            }
+            Reason::QuotaOfUnlimited => {
+                f.write_str("unlimited has no quota; write \"unlimited\"")
             }
             Reason::Quota(error) => error.fmt(f),
             Reason::Keyed => f.write_str("one limiter is wanted here; leave out \"keyed\""),

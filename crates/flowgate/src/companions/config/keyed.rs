@@ -9,6 +9,7 @@ use crate::types::fixed_window::FixedWindow;
 use crate::types::leaky_bucket::LeakyBucket;
 use crate::types::segmented_window::SegmentedWindow;
 use crate::types::token_bucket::TokenBucket;
+use crate::types::unlimited::Unlimited;
 use crate::verdict::Denied;
 use alloc::sync::Arc;
 use core::fmt;
@@ -18,7 +19,7 @@ use core::str::FromStr;
 /// What a limit for each key begins with, in text.
 pub(super) const KEYED: &str = "keyed";
 
-/// A limit for each key as text: `keyed` and a [`LimiterConfig`] of `token`, `leaky`, `fixed` or `segmented`.
+/// A limit for each key as text: `keyed` and a [`LimiterConfig`] of `token`, `leaky`, `fixed`, `segmented` or `unlimited`.
 ///
 /// ```
 /// use flowgate::KeyedLimiterConfig;
@@ -27,6 +28,10 @@ pub(super) const KEYED: &str = "keyed";
 /// let tenants = config.build(10_000)?;
 /// tenants.try_acquire("alice")?;
 /// assert_eq!(tenants.key("alice").available(), 19);
+///
+/// let off: KeyedLimiterConfig = "keyed unlimited".parse()?;
+/// let tenants = off.build(10_000)?; // the same type
+/// assert!((0..1000).all(|_| tenants.try_acquire("alice").is_ok()));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,6 +53,8 @@ pub enum AnyKeyed {
     FixedWindow(Arc<Keyed<FixedWindow>>),
     /// Of a `segmented` configuration.
     SegmentedWindow(Arc<Keyed<SegmentedWindow>>),
+    /// Of an `unlimited` configuration.
+    Unlimited(Arc<Keyed<Unlimited>>),
 }
 
 macro_rules! each {
@@ -58,6 +65,7 @@ macro_rules! each {
             AnyKeyed::LeakyBucket($limits) => $answer,
             AnyKeyed::FixedWindow($limits) => $answer,
             AnyKeyed::SegmentedWindow($limits) => $answer,
+            AnyKeyed::Unlimited($limits) => $answer,
         }
     };
 }
@@ -85,7 +93,11 @@ impl KeyedLimiterConfig {
     ///
     /// As [`build`](Self::build).
     pub fn build_on(&self, clock: impl Into<Clock>, keys: usize) -> Result<AnyKeyed, KeyedError> {
-        let (clock, quotas) = (clock.into(), self.0.quotas());
+        let clock = clock.into();
+        let Some(quotas) = self.0.quotas() else {
+            let limits = Keyed::unlimited().clock(clock).capacity(keys)?;
+            return Ok(AnyKeyed::Unlimited(Arc::new(limits)));
+        };
         if let (LimiterKind::Token, [_, _]) = (self.0.kind(), quotas.as_slice()) {
             let limits = Keyed::dual_token_bucket(quotas)
                 .clock(clock)
@@ -130,7 +142,7 @@ impl AnyKeyed {
         each!(self, limits => limits.try_acquire(key))
     }
 
-    /// Changes what each key is allowed.
+    /// Changes what each key is allowed. Where everything is, it stays so.
     ///
     /// # Errors
     ///
@@ -142,6 +154,7 @@ impl AnyKeyed {
             Self::LeakyBucket(limits) => limits.set_quota(quotas.only()?),
             Self::FixedWindow(limits) => limits.set_quota(quotas.only()?),
             Self::SegmentedWindow(limits) => limits.set_quota(quotas.only()?),
+            Self::Unlimited(_) => Ok(()),
         }
     }
 }

@@ -8,7 +8,7 @@ pub use keyed::{AnyKeyed, KeyedLimiterConfig};
 
 use crate::clock::Clock;
 use crate::limiter::Limiter;
-use crate::quota::{Quota, QuotaError, Quotas};
+use crate::quota::{Quota, QuotaError, Quotas, Reason as QuotaReason};
 use crate::types::approximate_window::ApproximateWindow;
 use crate::types::dual_token_bucket::DualTokenBucket;
 use crate::types::fixed_window::FixedWindow;
@@ -16,6 +16,7 @@ use crate::types::leaky_bucket::LeakyBucket;
 use crate::types::segmented_window::SegmentedWindow;
 use crate::types::sliding_window::SlidingWindow;
 use crate::types::token_bucket::TokenBucket;
+use crate::types::unlimited::Unlimited;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
@@ -36,6 +37,7 @@ use error::Reason;
 /// | `segmented 100/min` | [`SegmentedWindow`] |
 /// | `fixed 100/min` | [`FixedWindow`], anchored at its first grant |
 /// | `approximate 100/min` | [`ApproximateWindow`] |
+/// | `unlimited` | [`Unlimited`] |
 ///
 /// ```
 /// use flowgate::{LimiterConfig, Limiter};
@@ -48,7 +50,8 @@ use error::Reason;
 ///
 /// // After the configuration has changed, for a limiter of the same kind:
 /// let reloaded: LimiterConfig = "segmented 200 per minute".parse()?;
-/// limiter.set_quota(reloaded.quotas().as_slice()[0])?;
+/// let quotas = reloaded.quotas().expect("a window has one");
+/// limiter.set_quota(quotas.as_slice()[0])?;
 /// assert_eq!(limiter.available(), 199);
 /// assert_eq!(reloaded.to_string(), "segmented 200/min");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -59,7 +62,8 @@ use error::Reason;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LimiterConfig {
     kind: LimiterKind,
-    quotas: Quotas,
+    /// None: it is unlimited.
+    quotas: Option<Quotas>,
 }
 
 /// Which limiter a [`LimiterConfig`] is for.
@@ -84,10 +88,12 @@ pub enum LimiterKind {
     Fixed,
     /// `approximate`: an [`ApproximateWindow`].
     Approximate,
+    /// `unlimited`: an [`Unlimited`]; it has no quota.
+    Unlimited,
 }
 
 impl LimiterKind {
-    /// All of them.
+    /// All that have a quota.
     pub const ALL: [Self; 6] = [
         Self::Token,
         Self::Leaky,
@@ -106,11 +112,13 @@ impl LimiterKind {
             Self::Segmented => "segmented",
             Self::Fixed => "fixed",
             Self::Approximate => "approximate",
+            Self::Unlimited => "unlimited",
         }
     }
 
     fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
+        let all = Self::ALL.into_iter().chain([Self::Unlimited]);
+        all.into_iter().find(|kind| kind.name() == name)
     }
 }
 
@@ -119,7 +127,23 @@ impl LimiterConfig {
     pub fn new(kind: LimiterKind, quotas: impl Into<Quotas>) -> Self {
         Self {
             kind,
-            quotas: quotas.into(),
+            quotas: Some(quotas.into()),
+        }
+    }
+
+    /// For an [`Unlimited`].
+    ///
+    /// ```
+    /// use flowgate::LimiterConfig;
+    ///
+    /// assert_eq!(LimiterConfig::unlimited(), "unlimited".parse()?);
+    /// assert!(LimiterConfig::unlimited().build()?.try_acquire_n(1_000_000).is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub const fn unlimited() -> Self {
+        Self {
+            kind: LimiterKind::Unlimited,
+            quotas: None,
         }
     }
 
@@ -128,8 +152,8 @@ impl LimiterConfig {
         self.kind
     }
 
-    /// What it allows: one quota, or two.
-    pub const fn quotas(&self) -> Quotas {
+    /// What it allows: one quota, or two; none if it is unlimited.
+    pub const fn quotas(&self) -> Option<Quotas> {
         self.quotas
     }
 
@@ -137,8 +161,8 @@ impl LimiterConfig {
     ///
     /// # Errors
     ///
-    /// [`QuotaError`] if a limiter of this kind cannot have these quotas: a window has no burst, and only `token` takes
-    /// two.
+    /// [`QuotaError`] if a limiter of this kind cannot have these quotas: a window has no burst, only `token` takes two, and
+    /// `unlimited` none.
     #[cfg(feature = "std")]
     pub fn build(&self) -> Result<Arc<dyn Limiter>, QuotaError> {
         self.build_on(Clock::default())
@@ -151,13 +175,17 @@ impl LimiterConfig {
     /// As [`build`](Self::build).
     pub fn build_on(&self, clock: impl Into<Clock>) -> Result<Arc<dyn Limiter>, QuotaError> {
         let clock = clock.into();
-        if let (LimiterKind::Token, [_, _]) = (self.kind, self.quotas.as_slice()) {
+        let Some(quotas) = self.quotas else {
+            return Ok(Arc::new(Unlimited::with_clock(clock)));
+        };
+        if let (LimiterKind::Token, [_, _]) = (self.kind, quotas.as_slice()) {
             return Ok(Arc::new(
-                DualTokenBucket::builder(self.quotas).clock(clock).build()?,
+                DualTokenBucket::builder(quotas).clock(clock).build()?,
             ));
         }
-        let quota: Quota = self.quotas.only()?;
+        let quota: Quota = quotas.only()?;
         Ok(match self.kind {
+            LimiterKind::Unlimited => return Err(QuotaError::new(QuotaReason::NotByQuota)),
             LimiterKind::Token => Arc::new(TokenBucket::builder(quota).clock(clock).build()?),
             LimiterKind::Leaky => Arc::new(LeakyBucket::builder(quota).clock(clock).build()?),
             LimiterKind::Sliding => Arc::new(SlidingWindow::builder(quota).clock(clock).build()?),
@@ -189,18 +217,25 @@ impl FromStr for LimiterConfig {
                 Err(_) => Reason::UnknownName(name.into()),
             }));
         };
-        if rest.is_empty() {
-            return Err(error(Reason::QuotaMissing));
+        match (kind, rest.is_empty()) {
+            (LimiterKind::Unlimited, true) => return Ok(Self::unlimited()),
+            (LimiterKind::Unlimited, false) => return Err(error(Reason::QuotaOfUnlimited)),
+            (_, true) => return Err(error(Reason::QuotaMissing)),
+            (_, false) => {}
         }
         let quotas = rest
-            .parse()
+            .parse::<Quotas>()
             .map_err(|why| error(Reason::Quota(Box::new(why))))?;
-        Ok(Self { kind, quotas })
+        Ok(Self::new(kind, quotas))
     }
 }
 
 impl fmt::Display for LimiterConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.kind.name(), self.quotas)
+        f.write_str(self.kind.name())?;
+        match self.quotas {
+            Some(quotas) => write!(f, " {quotas}"),
+            None => Ok(()),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! [`MetricsPublisher`]: what an observed limiter counts, for the facade of the crate `metrics`.
 
-use crate::companions::observed::{Counts, Refusals, Waits};
+use crate::companions::observed::{ObservedCounts, Refusals, Waits};
 use ::metrics::{
     Counter, Gauge, Histogram, SharedString, Unit, counter, describe_counter, describe_gauge,
     describe_histogram, gauge, histogram,
@@ -20,7 +20,7 @@ use core::fmt;
 /// | `flowgate_wait_seconds` | histogram of seconds | `limiter` |
 ///
 /// Reasons are called as the fields of [`Refusals`]: `over_limit`, `busy`, `never`, `queue_full`, `closed`, `deadline`,
-/// `cancelled`.
+/// `cancelled`, `table_full`.
 ///
 /// The limiter's own counting stays as cheap as it is: nothing is published by an operation, but by whoever calls
 /// [`record`](Self::record), every ten seconds, say, or when somebody asks for the metrics. It publishes what has been
@@ -42,12 +42,12 @@ pub struct MetricsPublisher {
     admitted: Counter,
     units: Counter,
     /// In the order of [`Refusals::by_name`].
-    refused: [Counter; 7],
+    refused: [Counter; 8],
     abandoned: Counter,
     waiting: Gauge,
     wait_seconds: Histogram,
     /// What has been published.
-    counts: Counts,
+    counts: ObservedCounts,
     waits: Option<Waits>,
 }
 
@@ -74,14 +74,14 @@ impl MetricsPublisher {
             abandoned: counter!(ABANDONED, "limiter" => of()),
             waiting: gauge!(WAITING, "limiter" => of()),
             wait_seconds: histogram!(WAIT_SECONDS, "limiter" => of()),
-            counts: Counts::default(),
+            counts: ObservedCounts::default(),
             waits: None,
         }
     }
 
     /// Publishes what has been counted since the last call, or ever if there was none: `counts` and `waits` of one and
     /// the same limiter each time.
-    pub fn record(&mut self, counts: &Counts, waits: &Waits) {
+    pub fn record(&mut self, counts: &ObservedCounts, waits: &Waits) {
         let new = counts.since(&self.counts);
         self.admitted.increment(new.admitted);
         self.units.increment(new.units);

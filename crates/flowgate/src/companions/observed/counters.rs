@@ -1,7 +1,7 @@
 //! The counters, in stripes.
 
 use super::histogram::Histogram;
-use super::{Counts, Refusals, Waits};
+use super::{ObservedCounts, Refusals, Waits};
 use crate::primitive::thread_number::thread_number;
 use crate::primitive::{AtomicU64, Lazy, Ordering, const_unless_loom};
 use crate::verdict::Denied;
@@ -18,7 +18,7 @@ const STRIPES: usize = 1;
 
 /// What has been answered so far.
 #[derive(Debug)]
-pub(super) struct Counters {
+pub struct Counters {
     stripes: [Stripe; STRIPES],
     /// Of the waits that were not over at once. Those come one at a time, from a queue with a lock, so they share it.
     histogram: Lazy<Box<Histogram>>,
@@ -36,8 +36,10 @@ struct Stripe {
     more_units: AtomicU64,
     /// Operations of no unit.
     empty: AtomicU64,
-    /// Waits, among the admitted, that were over at once.
+    /// Waits, among the admitted, that were over immediately.
     at_once: AtomicU64,
+    /// Waits, among the admitted, that took time.
+    waited: AtomicU64,
     over_limit: AtomicU64,
     busy: AtomicU64,
     never: AtomicU64,
@@ -46,6 +48,10 @@ struct Stripe {
     deadline: AtomicU64,
     cancelled: AtomicU64,
     abandoned: AtomicU64,
+    table_full: AtomicU64,
+    /// Waits that began less those that ended, of those that no queue counts. Of one stripe alone it says nothing: a wait
+    /// ends in the stripe of any thread.
+    waiting: AtomicU64,
 }
 
 impl Counters {
@@ -81,6 +87,7 @@ impl Counters {
         match u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX) {
             0 => add(&stripe.at_once, 1),
             wait_ns => {
+                add(&stripe.waited, 1);
                 let histogram = self.histogram.get_or_make(Histogram::new);
                 histogram.record(wait_ns);
             }
@@ -101,11 +108,29 @@ impl Counters {
         add(&self.own().abandoned, 1);
     }
 
-    pub(super) fn counts(&self, waiting: u64) -> Counts {
+    /// A wait has begun that no queue counts.
+    pub(super) fn begins_to_wait(&self) {
+        add(&self.own().waiting, 1);
+    }
+
+    /// It is over.
+    pub(super) fn ends_to_wait(&self) {
+        self.own().waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Waits that have begun and are not over, of those that no queue counts.
+    pub(super) fn waiting(&self) -> u64 {
+        // Read one after the other, more may have been seen to end than to begin.
+        let waiting = self.sum(|stripe| &stripe.waiting);
+        waiting.cast_signed().max(0).cast_unsigned()
+    }
+
+    pub(super) fn counts(&self, waiting: u64) -> ObservedCounts {
         let ops = self.sum(|stripe| &stripe.admitted);
-        Counts {
+        ObservedCounts {
             admitted: ops.wrapping_add(self.sum(|stripe| &stripe.empty)),
             units: ops.wrapping_add(self.sum(|stripe| &stripe.more_units)),
+            waited: self.sum(|stripe| &stripe.waited),
             refused: Refusals {
                 over_limit: self.sum(|stripe| &stripe.over_limit),
                 busy: self.sum(|stripe| &stripe.busy),
@@ -114,6 +139,7 @@ impl Counters {
                 closed: self.sum(|stripe| &stripe.closed),
                 deadline: self.sum(|stripe| &stripe.deadline),
                 cancelled: self.sum(|stripe| &stripe.cancelled),
+                table_full: self.sum(|stripe| &stripe.table_full),
             },
             abandoned: self.sum(|stripe| &stripe.abandoned),
             waiting,
@@ -147,6 +173,7 @@ impl Stripe {
                 more_units: AtomicU64::new(0),
                 empty: AtomicU64::new(0),
                 at_once: AtomicU64::new(0),
+                waited: AtomicU64::new(0),
                 over_limit: AtomicU64::new(0),
                 busy: AtomicU64::new(0),
                 never: AtomicU64::new(0),
@@ -155,6 +182,8 @@ impl Stripe {
                 deadline: AtomicU64::new(0),
                 cancelled: AtomicU64::new(0),
                 abandoned: AtomicU64::new(0),
+                table_full: AtomicU64::new(0),
+                waiting: AtomicU64::new(0),
             }
         }
     }
@@ -189,6 +218,8 @@ impl Stripe {
             &self.closed
         } else if denied.is_cancelled() {
             &self.cancelled
+        } else if denied.is_table_full() {
+            &self.table_full
         } else {
             later
         }

@@ -20,11 +20,13 @@ use core::fmt;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub struct Counts {
+pub struct ObservedCounts {
     /// Operations that were admitted.
     pub admitted: u64,
     /// The units that they took.
     pub units: u64,
+    /// Admitted operations that had to wait: the other ones were admitted immediately.
+    pub waited: u64,
     /// Operations that were refused, by reason.
     pub refused: Refusals,
     /// Waits that were dropped before they were ready.
@@ -63,9 +65,11 @@ pub struct Refusals {
     pub deadline: u64,
     /// Waits that their [`CancelHandle`](crate::CancelHandle) ended.
     pub cancelled: u64,
+    /// There was no room in the table for the key ([`Denied::is_table_full`](crate::Denied::is_table_full)).
+    pub table_full: u64,
 }
 
-impl Counts {
+impl ObservedCounts {
     /// Operations that have ended, in whichever way.
     pub fn asked(&self) -> u64 {
         self.admitted
@@ -80,6 +84,7 @@ impl Counts {
         Self {
             admitted: self.admitted.wrapping_sub(earlier.admitted),
             units: self.units.wrapping_sub(earlier.units),
+            waited: self.waited.wrapping_sub(earlier.waited),
             refused: Refusals {
                 over_limit: now.over_limit.wrapping_sub(then.over_limit),
                 busy: now.busy.wrapping_sub(then.busy),
@@ -88,6 +93,7 @@ impl Counts {
                 closed: now.closed.wrapping_sub(then.closed),
                 deadline: now.deadline.wrapping_sub(then.deadline),
                 cancelled: now.cancelled.wrapping_sub(then.cancelled),
+                table_full: now.table_full.wrapping_sub(then.table_full),
             },
             abandoned: self.abandoned.wrapping_sub(earlier.abandoned),
             waiting: self.waiting,
@@ -108,7 +114,7 @@ impl Refusals {
     /// let names = flowgate::Refusals::default().by_name().map(|(name, _)| name);
     /// assert_eq!(names[0], "over_limit");
     /// ```
-    pub fn by_name(&self) -> [(&'static str, u64); 7] {
+    pub fn by_name(&self) -> [(&'static str, u64); 8] {
         [
             ("over_limit", self.over_limit),
             ("busy", self.busy),
@@ -117,28 +123,31 @@ impl Refusals {
             ("closed", self.closed),
             ("deadline", self.deadline),
             ("cancelled", self.cancelled),
+            ("table_full", self.table_full),
         ]
     }
 
-    fn by_reason(&self) -> [(u64, &'static str); 7] {
+    fn by_reason(&self) -> [(u64, &'static str); 8] {
         [
             (self.over_limit, "over the limit"),
             (self.busy, "busy"),
             (self.never, "never possible"),
-            (self.queue_full, "line full"),
+            (self.queue_full, "queue full"),
             (self.closed, "closed"),
             (self.deadline, "past the deadline"),
             (self.cancelled, "cancelled"),
+            (self.table_full, "no room for the key"),
         ]
     }
 }
 
 /// A line, and one more with the reasons if anything was refused.
-impl fmt::Display for Counts {
+impl fmt::Display for ObservedCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             admitted,
             units,
+            waited: _,
             refused,
             abandoned,
             waiting,

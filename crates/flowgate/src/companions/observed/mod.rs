@@ -17,11 +17,14 @@
 mod counters;
 mod counts;
 mod histogram;
+mod keys;
 mod permits;
+mod shared;
 mod supply;
 mod waits;
 
-pub use counts::{Counts, Refusals};
+pub use counts::{ObservedCounts, Refusals};
+pub use shared::{ObservedKey, SharedCounters};
 pub use waits::Waits;
 
 use crate::clock::{Clock, Timestamp};
@@ -35,6 +38,7 @@ use crate::verdict::Denied;
 use alloc::sync::Arc;
 use core::fmt;
 use counters::Counters;
+use shared::HasCounters;
 use supply::Observable;
 
 /// **Counts what a limiter answers**: how much was admitted, what was refused and why, who waits and how long they
@@ -75,6 +79,31 @@ use supply::Observable;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// # Keys and gates
+///
+/// Of a [`Gate`](crate::Gate), a [`KeyedGate`](crate::KeyedGate), a [`Keyed`](crate::Keyed) limiter and a
+/// [`KeyedConcurrencyLimit`](crate::KeyedConcurrencyLimit), all operations are counted together, whatever their keys: the
+/// memory does not grow with the number of keys. To count one key separately, observe its
+/// [`KeyLimiter`](crate::KeyLimiter). Each of them can be observed in an [`Arc`], too; then it has the methods whose permits
+/// and waits keep it alive.
+///
+/// ```
+/// use flowgate::{Keyed, Observed};
+/// use std::sync::Arc;
+///
+/// let limits = Keyed::token_bucket("10/h burst 2".parse()?).capacity(1000)?;
+/// let limits = Arc::new(Observed::new(Arc::new(limits)));
+/// let admitted = (0..5).filter(|_| limits.try_acquire("alice").is_ok()).count();
+/// limits.try_acquire("bob")?;
+/// assert_eq!(admitted, 2);
+///
+/// let carol = limits.key_owned("carol"); // a `Limiter`, which counts here
+/// carol.try_acquire()?;
+/// let counts = limits.counts();
+/// assert_eq!((counts.admitted, counts.refused.over_limit), (4, 3));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # What counts as what
 ///
 /// Each call of a verb below is one operation, and is counted once, when the caller gets the answer: admitted,
@@ -97,9 +126,11 @@ use supply::Observable;
 /// few threads share: threads are numbered as they come, and those whose numbers are the same modulo 16 share
 /// 128 bytes of their own (without `std` all share them). An amount above 1 is a second addition, and a wait some more.
 /// It takes 2 KiB, and 8 KiB more once somebody has really waited, or has looked at [`waits`](Self::waits).
-pub struct Observed<L> {
+///
+/// `C` is where it counts: here, or, for [one key](ObservedKey) of an observed table, there.
+pub struct Observed<L, C = Counters> {
     limiter: L,
-    counters: Counters,
+    counters: C,
 }
 
 impl<L> Observed<L> {
@@ -121,7 +152,9 @@ impl<L> Observed<L> {
             }
         }
     }
+}
 
+impl<L, C: HasCounters> Observed<L, C> {
     /// The limiter itself, for its other verbs and settings. What is called there is not counted.
     ///
     /// ```
@@ -153,27 +186,28 @@ impl<L> Observed<L> {
 
     /// The waits of [`acquire`](Self::acquire) that were granted, and how long they were.
     pub fn waits(&self) -> Waits {
-        self.counters.waits()
+        self.counters.counters().waits()
     }
 
     #[inline]
     fn count<T>(&self, n: u64, answer: Result<T, Denied>) -> Result<T, Denied> {
+        let counters = self.counters.counters();
         match &answer {
-            Ok(_) => self.counters.admitted(n),
-            Err(denied) => self.counters.refused(denied),
+            Ok(_) => counters.admitted(n),
+            Err(denied) => counters.refused(denied),
         }
         answer
     }
 }
 
-impl<L: Observable + Send + Sync> Observed<L> {
+impl<L: Observable + Send + Sync, C: HasCounters> Observed<L, C> {
     /// What the verbs have answered so far, and how many wait now.
     ///
     /// The counters are read one after the other. Of an operation that ends meanwhile, some may show and some not; of
     /// those that ended before, none is missing.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> ObservedCounts {
         let waiting = self.queue().len() as u64;
-        self.counters.counts(waiting)
+        self.counters.counters().counts(waiting)
     }
 
     /// Those who wait at the limiter, whether counted here or not.
@@ -182,7 +216,7 @@ impl<L: Observable + Send + Sync> Observed<L> {
     }
 }
 
-impl<L: Limiter> Observed<L> {
+impl<L: Limiter, C: HasCounters> Observed<L, C> {
     /// Takes one token, or says why not.
     ///
     /// # Errors
@@ -191,10 +225,11 @@ impl<L: Limiter> Observed<L> {
     #[inline]
     pub fn try_acquire(&self) -> Result<(), Denied> {
         let answer = self.limiter.try_acquire();
+        let counters = self.counters.counters();
         match &answer {
             // In the units of just now, should they be changing.
-            Ok(()) => self.counters.admitted(self.facts().token),
-            Err(denied) => self.counters.refused(denied),
+            Ok(()) => counters.admitted(self.facts().token),
+            Err(denied) => counters.refused(denied),
         }
         answer
     }
@@ -214,7 +249,7 @@ impl<L: Limiter> Observed<L> {
     pub fn take_up_to(&self, n: u64) -> u64 {
         let taken = self.limiter.take_up_to(n);
         if taken > 0 {
-            self.counters.admitted(taken);
+            self.counters.counters().admitted(taken);
         }
         taken
     }
@@ -253,7 +288,7 @@ impl<L: Limiter> Observed<L> {
     }
 }
 
-impl<L: Limiter> Limiter for Observed<L> {
+impl<L: Limiter, C: HasCounters> Limiter for Observed<L, C> {
     own_verbs!();
     verbs_of_the_inner_limiter!();
 
@@ -267,7 +302,7 @@ impl<L: Limiter> Limiter for Observed<L> {
     }
 }
 
-impl<L: fmt::Debug> fmt::Debug for Observed<L> {
+impl<L: fmt::Debug, C> fmt::Debug for Observed<L, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Observed")
             .field("limiter", &self.limiter)

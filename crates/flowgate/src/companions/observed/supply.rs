@@ -1,13 +1,16 @@
 //! The limiter, seen from its queue by those whose turns are counted.
 
 use super::Observed;
+use super::shared::HasCounters;
 use crate::clock::{Clock, Timestamp};
+use crate::keyed::{KeyPermits, KeyedConcurrencyLimit};
 use crate::limiter::{
     Limiter,
     sealed::{Plumbing, Sealed},
 };
 use crate::queue::{Asker, Event, Facts, Grant, Grantee, Queue, Receipt, StandBack, Supply};
 use crate::verdict::Denied;
+use core::ops::Deref;
 
 /// What can be observed: whatever has a queue.
 pub trait Observable {
@@ -20,8 +23,17 @@ impl<L: Sealed> Observable for L {
     }
 }
 
+impl<P> Observable for KeyPermits<P>
+where
+    P: Deref<Target = KeyedConcurrencyLimit> + Send + Sync,
+{
+    fn inner(&self) -> &dyn Supply {
+        self
+    }
+}
+
 /// Everything goes on to the limiter; but the times of grants are wanted, for how long each has waited.
-impl<L: Observable + Send + Sync> Supply for Observed<L> {
+impl<L: Observable + Send + Sync, C: HasCounters> Supply for Observed<L, C> {
     fn queue(&self) -> &Queue {
         self.limiter.inner().queue()
     }
@@ -63,19 +75,20 @@ impl<L: Observable + Send + Sync> Supply for Observed<L> {
 
     fn note(&self, event: Event<'_>) {
         self.limiter.inner().note(event);
+        let counters = self.counters.counters();
         match event {
             Event::Flags(_) => {}
             Event::Answered(Ok(granted)) => {
                 let grant = Grant::from(*granted);
-                self.counters.waited(grant.units(), grant.waited());
+                counters.waited(grant.units(), grant.waited());
             }
-            Event::Answered(Err(denied)) => self.counters.refused_in_line(denied),
-            Event::Abandoned => self.counters.abandoned(),
+            Event::Answered(Err(denied)) => counters.refused_in_line(denied),
+            Event::Abandoned => counters.abandoned(),
         }
     }
 }
 
-impl<L: Sealed + Send + Sync> Sealed for Observed<L> {
+impl<L: Sealed + Send + Sync, C: HasCounters> Sealed for Observed<L, C> {
     fn supply(&self) -> Plumbing<'_> {
         Plumbing(self)
     }

@@ -1,5 +1,6 @@
 use super::{Lender, Permit};
-use crate::queue::{Acquirable, Turn};
+use crate::clock::Clock;
+use crate::queue::{Acquirable, Supply, Turn};
 use crate::verdict::Denied;
 use core::ops::Deref;
 use core::task::{Poll, Waker};
@@ -50,5 +51,9 @@ where
 
     fn abandon(&mut self, turn: &mut Turn) {
         turn.abandon(&*self.0);
+    }
+
+    fn clock_of_deadlines(&self) -> &Clock {
+        self.0.clock()
     }
 }

@@ -1,6 +1,6 @@
 use super::{Key, Members};
-use crate::clock::Timestamp;
 use crate::clock::alarm::Alarm;
+use crate::clock::{Clock, Timestamp};
 use crate::concurrency::limit::OwnedPermit;
 use crate::concurrency::permit::{Permit, Permits};
 use crate::gate::Gate;
@@ -12,12 +12,15 @@ use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker, ready};
+use core::time::Duration;
 
 /// What a wait at a [`KeyedGate`](super::KeyedGate) waits for; see [`KeyedGate::acquire`](super::KeyedGate::acquire).
 pub struct KeyedTurn<A: KeyedAlgorithm, N: KeyNames> {
     members: Arc<Members<A, N>>,
     key: Key<A, N>,
     deadline: Option<Timestamp>,
+    /// When it began to wait, if it has had to.
+    waiting_since: Option<Timestamp>,
     /// While it is the first of its key.
     turn: Option<OwnedKeyPermit>,
     stage: Stage,
@@ -42,9 +45,28 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedTurn<A, N> {
             members: Arc::clone(members),
             key,
             deadline: None,
+            waiting_since: None,
             turn: None,
             stage: Stage::New,
         }
+    }
+
+    /// When it began to wait; none if it has not had to.
+    pub(crate) fn waiting_since(&self) -> Option<Timestamp> {
+        self.waiting_since
+    }
+
+    /// How long it has waited by now.
+    pub(crate) fn waited(&self) -> Duration {
+        let now = || self.members.keys.clock().now();
+        self.waiting_since.map_or(Duration::ZERO, |since| {
+            now().saturating_duration_since(since)
+        })
+    }
+
+    /// Whether it waits.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting_since.is_some() && !matches!(self.stage, Stage::Over)
     }
 
     fn advance(&mut self, n: u64, waker: &Waker) -> Poll<Result<OwnedPermit<Gate>, Denied>> {
@@ -124,12 +146,18 @@ impl<A: KeyedAlgorithm, N: KeyNames> Acquirable for KeyedTurn<A, N> {
         };
         if answer.is_ready() {
             self.end();
+        } else if self.waiting_since.is_none() {
+            self.waiting_since = Some(self.members.keys.clock().now());
         }
         answer
     }
 
     fn abandon(&mut self, _: &mut Turn) {
         self.end();
+    }
+
+    fn clock_of_deadlines(&self) -> &Clock {
+        self.members.keys.clock()
     }
 }
 

@@ -147,7 +147,11 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedGate<A, N> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn acquire(&self, key: &(impl AsKey<N> + ?Sized)) -> Acquire<KeyedTurn<A, N>> {
-        Acquire::new(KeyedTurn::new(&self.0, self.0.keys.key_owned(key)))
+        Acquire::new(self.turn_of(key))
+    }
+
+    pub(crate) fn turn_of(&self, key: &(impl AsKey<N> + ?Sized)) -> KeyedTurn<A, N> {
+        KeyedTurn::new(&self.0, self.0.keys.key_owned(key))
     }
 
     /// The shared limits.

@@ -2,11 +2,14 @@ use super::in_flight::{Refused, Who};
 use super::{KeyPermit, KeyedConcurrencyLimit};
 use crate::clock::{Clock, Timestamp};
 use crate::keyed::entry::Place;
-use crate::keyed::queues::{Entered, Guest, KeyQueue};
-use crate::queue::{Acquirable, Asker, Facts, Grantee, Queue, Receipt, Supply, Turn, WaitQueue};
+use crate::keyed::queues::{Entered, Guest, KeyQueue, KeyWait};
+use crate::queue::{
+    Acquirable, Asker, Facts, Granted, Grantee, Queue, Receipt, Supply, Turn, WaitQueue,
+};
 use crate::verdict::Denied;
 use alloc::sync::Arc;
 use core::fmt;
+use core::hash::Hash;
 use core::ops::Deref;
 use core::task::{Poll, Waker};
 
@@ -53,6 +56,11 @@ where
             own,
             guest: Guest::new(),
         }
+    }
+
+    pub(crate) fn of_key(limit: P, key: &(impl Hash + ?Sized)) -> Self {
+        let place = limit.place(key);
+        Self::of(limit, place, None)
     }
 
     /// The limit that those in the queue go by.
@@ -123,6 +131,10 @@ where
         turn.abandon(self);
         self.leave_queue();
     }
+
+    fn clock_of_deadlines(&self) -> &Clock {
+        &self.limit.clock
+    }
 }
 
 /// No answer depends on the time.
@@ -170,6 +182,21 @@ where
 
     fn take_back(&self, _: Timestamp, n: u64, _: &[Receipt]) {
         self.limit.give_back(&self.place, n);
+    }
+}
+
+impl<P> KeyWait for KeyPermits<P>
+where
+    P: Deref<Target = KeyedConcurrencyLimit> + Clone + Send + Sync,
+{
+    type Granted = KeyPermit<P>;
+
+    fn granted(&self, granted: Granted) -> KeyPermit<P> {
+        KeyPermit::new(self.limit.clone(), self.place, granted.units)
+    }
+
+    fn leave_its_queue(&mut self) {
+        self.leave_queue();
     }
 }
 

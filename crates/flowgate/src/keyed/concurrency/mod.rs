@@ -23,7 +23,7 @@ use crate::clock::Clock;
 use crate::concurrency::limit::{ConcurrencyLimit, MOST, check};
 use crate::limiter::Snapshot;
 use crate::primitive::{AtomicU64, Ordering};
-use crate::queue::Acquire;
+use crate::queue::{Acquire, WaitQueue};
 use crate::quota::QuotaError;
 use crate::verdict::Denied;
 use alloc::sync::Arc;
@@ -430,6 +430,16 @@ impl KeyedConcurrencyLimit {
     /// For how many keys somebody waits.
     pub fn waiting_keys(&self) -> usize {
         self.queues.len()
+    }
+
+    /// How many wait, for whichever key.
+    pub(crate) fn waiting(&self) -> usize {
+        let queues = self.queues.all();
+        let waiting = queues.iter().map(|queue| {
+            let key = self.waited_for(queue);
+            WaitQueue::new(&key).len()
+        });
+        waiting.sum()
     }
 
     /// The clock that deadlines are told by.

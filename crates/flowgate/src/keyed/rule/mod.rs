@@ -30,12 +30,14 @@ mod segmented_window;
 mod side;
 mod tally;
 mod terms;
+mod unlimited;
 
 pub use bucket::Bucket;
 pub use dual::Dual;
 pub use fixed_window::FixedWindow;
 pub use segmented_window::SegmentedWindow;
 pub use terms::{Change, Terms};
+pub use unlimited::NoLimit;
 
 use crate::quota::QuotaError;
 use core::fmt::Debug;
@@ -52,6 +54,9 @@ pub trait Rule: Debug + 'static {
 
     /// Whether `n` units cost `n` times what one does, in [`Terms::unit`]: then a token can be taken as if it were one unit.
     const HAS_PRICE: bool = false;
+
+    /// Whether it admits everything, so that nothing is kept of a key.
+    const ADMITS_ALL: bool = false;
 
     /// The integers that a quota comes down to.
     fn terms(quota: &Self::Quota) -> Result<Terms, QuotaError>;

@@ -61,6 +61,31 @@ fn keys() {
 }
 
 #[test]
+fn unlimited_has_no_quota_and_the_same_types() {
+    let config: LimiterConfig = " unlimited ".parse().unwrap();
+    assert_eq!(config, LimiterConfig::unlimited());
+    assert_eq!(
+        (config.kind(), config.quotas()),
+        (LimiterKind::Unlimited, None)
+    );
+    assert_eq!(config.to_string(), "unlimited");
+    let limiter = config.build_on(ManualClock::new()).unwrap();
+    assert!(limiter.try_acquire_n(u64::MAX).is_ok());
+
+    let config: KeyedLimiterConfig = "keyed unlimited".parse().unwrap();
+    assert_eq!(config.to_string(), "keyed unlimited");
+    let limits = config.build_on(ManualClock::new(), 10).unwrap();
+    assert!((0..1_000).all(|_| limits.try_acquire("a").is_ok()));
+    assert_eq!(limits.key("a").available(), u64::MAX);
+    assert!(limits.set_quotas("5/min".parse().unwrap()).is_ok());
+    assert!(limits.try_acquire("a").is_ok());
+    assert!(matches!(limits, AnyKeyed::Unlimited(_)));
+
+    let with_quota = LimiterConfig::new(LimiterKind::Unlimited, "5/s".parse::<Quotas>().unwrap());
+    assert!(with_quota.build().is_err());
+}
+
+#[test]
 fn a_refusal_says_what_to_write() {
     for (text, expected) in [
         (
@@ -75,6 +100,10 @@ fn a_refusal_says_what_to_write() {
         ("sliding", "the quota is missing; write \"sliding 100/s\""),
         ("sliding many", "\"many\": not a number"),
         ("keyed token 5/s", "leave out \"keyed\""),
+        (
+            "unlimited 5/s",
+            "unlimited has no quota; write \"unlimited\"",
+        ),
     ] {
         let error = text.parse::<LimiterConfig>().unwrap_err().to_string();
         assert!(error.contains(expected), "{text:?}: {error}");

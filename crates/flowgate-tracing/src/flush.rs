@@ -1,0 +1,28 @@
+use crate::filter::RateLimitFilter;
+
+/// [Flushes](RateLimitFilter::flush) what a filter has not told, when it is dropped; made by
+/// [`RateLimitFilter::flush_on_drop`].
+///
+/// ```
+/// use flowgate_tracing::{FlushGuard, RateLimitFilter};
+///
+/// let limit = RateLimitFilter::new("5/min burst 10".parse()?);
+/// let guard: FlushGuard = limit.flush_on_drop();
+/// drop(guard); // nothing was suppressed, so nothing is said
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "dropped immediately, it flushes immediately"]
+pub struct FlushGuard(RateLimitFilter);
+
+impl FlushGuard {
+    pub(crate) fn new(filter: RateLimitFilter) -> Self {
+        Self(filter)
+    }
+}
+
+impl Drop for FlushGuard {
+    fn drop(&mut self) {
+        self.0.flush();
+    }
+}
