@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formatting, cycles of modules, names of public types, clippy, documentation, and the feature sets that the tests do not build; warnings are errors.
+# Formatting, cycles of modules, clippy, documentation, and the feature sets that the tests do not build; warnings are errors.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/tools.sh

@@ -17,19 +17,19 @@ use crate::failure::Failure;
 /// ```
 /// use std::collections::BTreeMap;
 ///
-/// use flowgate_load::{RequestCounts, Failure, Statuses};
+/// use flowgate_load::{Counts, Failure, Statuses};
 ///
-/// let counts = RequestCounts {
+/// let counts = Counts {
 ///     sent: 100,
 ///     unanswered: 1,
 ///     statuses: Statuses { success: 90, limited: 6, server_error: 2, ..Statuses::default() },
 ///     failures: BTreeMap::from([(Failure::Timeout, 1)]),
-///     ..RequestCounts::default()
+///     ..Counts::default()
 /// };
 /// assert_eq!(counts.errors(), 4); // those that the server limited are none
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RequestCounts {
+pub struct Counts {
     /// Requests in the schedule; none when there is no schedule, and as many are sent as can be.
     pub scheduled: Option<u64>,
     /// Requests whose first byte was written.
@@ -117,7 +117,7 @@ impl Statuses {
     }
 }
 
-impl RequestCounts {
+impl Counts {
     /// Requests that ended badly: answered with an error, failed, or never answered. Those that the server limited, and
     /// those that were skipped, are not among them.
     pub fn errors(&self) -> u64 {

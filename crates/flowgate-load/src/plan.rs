@@ -10,7 +10,7 @@ use hyper::{Method, Request, Uri};
 
 use crate::connection::{ConnectOptions, HttpVersion, Message};
 use crate::pacing_limiter::PacingLimiter;
-use crate::report::{Asked, Guarantee, PacingMode};
+use crate::report::{Asked, Guarantee, Mode};
 use crate::schedule::{Extent, Schedule};
 use crate::target::Target;
 
@@ -221,7 +221,7 @@ impl Pace {
             Pace::Hold(schedule) => {
                 let constant = schedule.constant();
                 Asked {
-                    mode: PacingMode::Hold,
+                    mode: Mode::Hold,
                     text,
                     per_second: schedule.per_second(),
                     is_constant: constant.is_some(),
@@ -240,7 +240,7 @@ impl Pace {
             Pace::Under(limiter, _) => {
                 let per_second = limiter.per_second();
                 Asked {
-                    mode: PacingMode::Under,
+                    mode: Mode::Under,
                     text,
                     per_second: Some(per_second),
                     is_constant: true,
@@ -253,7 +253,7 @@ impl Pace {
                 }
             }
             Pace::Unpaced(_) => Asked {
-                mode: PacingMode::Unpaced,
+                mode: Mode::Unpaced,
                 text,
                 per_second: None,
                 is_constant: false,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::failure::Failure;
-use crate::report::{Asked, PacingMode, Report, text};
+use crate::report::{Asked, Mode, Report, text};
 
 /// Whether a run did what it was asked to, judged by [`Thresholds`].
 ///
@@ -34,9 +34,9 @@ use crate::report::{Asked, PacingMode, Report, text};
 pub enum Verdict {
     /// Every scheduled request was sent, at the rate asked for, and on time.
     RateHeld,
-    /// The mode was [`PacingMode::Hold`](crate::PacingMode::Hold), and the rate was not held. The first cause is the most important.
+    /// The mode was [`Mode::Hold`](crate::Mode::Hold), and the rate was not held. The first cause is the most important.
     RateNotHeld(Vec<Cause>),
-    /// No more was sent than the limiter allows, in any interval; see [`PacingMode::Under`](crate::PacingMode::Under). The verdict
+    /// No more was sent than the limiter allows, in any interval; see [`Mode::Under`](crate::Mode::Under). The verdict
     /// checks the sends against [`Asked::guarantee`](crate::Asked::guarantee) or [`Asked::window`](crate::Asked::window).
     /// Fixed and approximate windows, and windows of more than 1,000,000 requests, have neither. There, only this is
     /// known: the limiter had allowed each request before it was sent.
@@ -179,9 +179,9 @@ impl Verdict {
 /// Judges a report by its numbers alone.
 pub(crate) fn judge(report: &Report) -> Verdict {
     match report.asked.mode {
-        PacingMode::Hold => held(report),
-        PacingMode::Under => under(report),
-        PacingMode::Unpaced => Verdict::Unpaced,
+        Mode::Hold => held(report),
+        Mode::Under => under(report),
+        Mode::Unpaced => Verdict::Unpaced,
     }
 }
 

@@ -34,10 +34,10 @@ use flowgate::Carry;
 
 use crate::draw::{self, Guide, Recent, Steps, Theme, Time};
 use crate::oracle::Oracle;
-use crate::promise::{self, Kind, TimedGrant};
-use crate::script::{self, Op, OperationOutcome, Retry, Setup, Step, Trace, write_trace};
+use crate::promise::{self, Grant, Kind};
+use crate::script::{self, Op, Outcome, Retry, Setup, Step, Trace, write_trace};
 use crate::shrink;
-use crate::subject::{BuildSubject, Capabilities, Subject};
+use crate::subject::{Build, Capabilities, Subject};
 
 /// Steps in a drawn history.
 const HISTORY_LEN: usize = 40;
@@ -97,9 +97,9 @@ impl Contract {
 /// use flowgate_testkit::conformance::{self, Contract};
 /// use flowgate_testkit::promise::Kind;
 /// use flowgate_testkit::specimens::minting_clock::MintingClock;
-/// use flowgate_testkit::subject::BuildSubject;
+/// use flowgate_testkit::subject::Build;
 ///
-/// let build: BuildSubject<'_> = &|setup, test| test(&mut MintingClock::new(setup.quota));
+/// let build: Build<'_> = &|setup, test| test(&mut MintingClock::new(setup.quota));
 /// let found = conformance::check_contract(Kind::Bucket, build, Contract::C4, 100);
 /// let finding = found.unwrap_err();
 /// assert_eq!(finding.contract.title(), "any clock");
@@ -136,20 +136,20 @@ impl fmt::Display for Finding {
 /// use flowgate_testkit::conformance::{Contract, check};
 /// use flowgate_testkit::promise::Kind;
 /// use flowgate_testkit::specimens::late_retry::LateRetry;
-/// use flowgate_testkit::subject::BuildSubject;
+/// use flowgate_testkit::subject::Build;
 ///
-/// let build: BuildSubject<'_> = &|setup, test| test(&mut LateRetry::new(setup.quota));
+/// let build: Build<'_> = &|setup, test| test(&mut LateRetry::new(setup.quota));
 /// let report = check(Kind::Bucket, build, 100);
 /// assert_eq!(report.broken(), [Contract::C3]);
 /// println!("{report}"); // with the shortest history that shows it
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct ConformanceReport {
+pub struct Report {
     /// At most one for each contract.
     pub findings: Vec<Finding>,
 }
 
-impl ConformanceReport {
+impl Report {
     /// The contracts that are broken, in order.
     pub fn broken(&self) -> Vec<Contract> {
         self.findings
@@ -159,7 +159,7 @@ impl ConformanceReport {
     }
 }
 
-impl fmt::Display for ConformanceReport {
+impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.findings
             .iter()
@@ -177,11 +177,11 @@ impl fmt::Display for ConformanceReport {
 /// let report = check(Kind::Sliding, &subject::sliding_window, 20);
 /// assert!(report.findings.is_empty(), "{report}");
 /// ```
-pub fn check(kind: Kind, build: BuildSubject<'_>, histories: u64) -> ConformanceReport {
+pub fn check(kind: Kind, build: Build<'_>, histories: u64) -> Report {
     let findings = Contract::ALL
         .into_iter()
         .filter_map(|contract| check_contract(kind, build, contract, histories).err());
-    ConformanceReport {
+    Report {
         findings: findings.map(|finding| *finding).collect(),
     }
 }
@@ -192,9 +192,9 @@ pub fn check(kind: Kind, build: BuildSubject<'_>, histories: u64) -> Conformance
 /// use flowgate_testkit::conformance::{Contract, check_contract};
 /// use flowgate_testkit::promise::Kind;
 /// use flowgate_testkit::specimens::starts_empty::StartsEmpty;
-/// use flowgate_testkit::subject::BuildSubject;
+/// use flowgate_testkit::subject::Build;
 ///
-/// let build: BuildSubject<'_> = &|setup, test| test(&mut StartsEmpty::new(setup.quota));
+/// let build: Build<'_> = &|setup, test| test(&mut StartsEmpty::new(setup.quota));
 /// assert!(check_contract(Kind::Bucket, build, Contract::C1, 100).is_ok());
 /// let finding = check_contract(Kind::Bucket, build, Contract::C2, 100).unwrap_err();
 /// assert_eq!(finding.trace.len(), 1); // the first call shows it
@@ -205,7 +205,7 @@ pub fn check(kind: Kind, build: BuildSubject<'_>, histories: u64) -> Conformance
 /// A finding, with its history shortened.
 pub fn check_contract(
     kind: Kind,
-    build: BuildSubject<'_>,
+    build: Build<'_>,
     contract: Contract,
     histories: u64,
 ) -> Result<(), Box<Finding>> {
@@ -249,7 +249,7 @@ pub fn check_contract(
 /// A finding, with its history shortened.
 pub fn history(
     kind: Kind,
-    build: BuildSubject<'_>,
+    build: Build<'_>,
     contract: Contract,
     seed: u64,
 ) -> Result<u64, Box<Finding>> {
@@ -441,7 +441,7 @@ impl Plan {
 
 /// Builds a subject and acts on it; a panic is a failure.
 fn run(
-    build: BuildSubject<'_>,
+    build: Build<'_>,
     setup: &Setup,
     mut act: impl FnMut(&mut dyn Subject, &mut Trace) -> Result<(), String>,
 ) -> (Trace, Result<(), String>) {
@@ -460,7 +460,7 @@ fn probe(contract: Contract, subject: &mut dyn Subject, trace: &mut Trace) -> Re
         return Ok(());
     };
     match (step.op, outcome) {
-        (Op::Try { n }, OperationOutcome::Refused(Retry::After(wait)))
+        (Op::Try { n }, Outcome::Refused(Retry::After(wait)))
             if subject.capabilities().retry_after =>
         {
             match u64::try_from(wait.as_nanos()) {
@@ -474,18 +474,18 @@ fn probe(contract: Contract, subject: &mut dyn Subject, trace: &mut Trace) -> Re
                 within_ns: Some(most_ns),
                 ..
             },
-            OperationOutcome::Promised { at_ns },
+            Outcome::Promised { at_ns },
         ) if at_ns.saturating_sub(step.at_ns) > most_ns => Err(format!(
             "a wait of {} was told where {} was the longest that is accepted",
-            script::PrintedTime(at_ns - step.at_ns),
-            script::PrintedTime(most_ns),
+            script::Time(at_ns - step.at_ns),
+            script::Time(most_ns),
         )),
         (
             Op::Reserve {
                 n,
                 within_ns: Some(most_ns),
             },
-            OperationOutcome::Refused(_),
+            Outcome::Refused(_),
         ) => waits_too_long(subject, trace, step.at_ns, n, most_ns),
         _ => Ok(()),
     }
@@ -512,13 +512,13 @@ fn comes_back(
         };
         let outcome = subject.step(&step);
         trace.push((step, outcome));
-        if (outcome == OperationOutcome::Admitted) != granted {
+        if (outcome == Outcome::Admitted) != granted {
             let when = if granted {
                 "in time it is refused"
             } else {
                 "a nanosecond earlier it is admitted"
             };
-            let wait = script::PrintedTime(wait_ns);
+            let wait = script::Time(wait_ns);
             return Err(format!("it says to retry after {wait}, but {when}"));
         }
     }
@@ -540,13 +540,11 @@ fn waits_too_long(
     let outcome = subject.step(&step);
     trace.push((step, outcome));
     match outcome {
-        OperationOutcome::Promised { at_ns: told_ns }
-            if told_ns.saturating_sub(at_ns) <= most_ns =>
-        {
+        Outcome::Promised { at_ns: told_ns } if told_ns.saturating_sub(at_ns) <= most_ns => {
             Err(format!(
                 "it refuses to wait for up to {}, and the wait is {}",
-                script::PrintedTime(most_ns),
-                script::PrintedTime(told_ns.saturating_sub(at_ns)),
+                script::Time(most_ns),
+                script::Time(told_ns.saturating_sub(at_ns)),
             ))
         }
         _ => Ok(()),
@@ -566,7 +564,7 @@ fn judge(
     contract: Contract,
     setup: &Setup,
     allowance: Allowance,
-    trace: &[(Step, OperationOutcome)],
+    trace: &[(Step, Outcome)],
 ) -> Result<(), String> {
     let safe =
         |trace: &[_]| promise::check_trace(setup, trace).map_err(|broken| broken.to_string());
@@ -614,7 +612,7 @@ fn judge(
 fn behind_a_change(
     setup: &Setup,
     most_undated: u64,
-    trace: &[(Step, OperationOutcome)],
+    trace: &[(Step, Outcome)],
 ) -> Result<(), String> {
     let safe =
         |trace: &[_]| promise::check_trace(setup, trace).map_err(|broken| broken.to_string());
@@ -630,7 +628,7 @@ fn behind_a_change(
         }
         // As the beginning of the current window, which a change may be.
         Kind::Approximate => as_the_last_grant().or_else(|what| {
-            let either = |did: &(Step, OperationOutcome)| is_remembered(did) || changes(did);
+            let either = |did: &(Step, Outcome)| is_remembered(did) || changes(did);
             safe(&brought_up_to_date(trace, either)).map_err(|_| what)
         }),
     }
@@ -638,11 +636,7 @@ fn behind_a_change(
 
 /// C1 by the times of the callers, except for those for whom the clock may not have been read: these count at the newest time
 /// of anybody, or of anybody who was granted something.
-fn by_own_times(
-    setup: &Setup,
-    most_undated: u64,
-    trace: &[(Step, OperationOutcome)],
-) -> Result<(), String> {
+fn by_own_times(setup: &Setup, most_undated: u64, trace: &[(Step, Outcome)]) -> Result<(), String> {
     let safe =
         |trace: &[_]| promise::check_trace(setup, trace).map_err(|broken| broken.to_string());
     safe(trace).or_else(|what| match most_undated {
@@ -655,8 +649,8 @@ fn by_own_times(
 
 /// The history with each time raised to the newest of those before it that `counts`.
 fn brought_up_to_date(
-    trace: &[(Step, OperationOutcome)],
-    counts: impl Fn(&(Step, OperationOutcome)) -> bool,
+    trace: &[(Step, Outcome)],
+    counts: impl Fn(&(Step, Outcome)) -> bool,
 ) -> Trace {
     let mut newest_ns = 0;
     let up_to_date = trace.iter().map(|did| {
@@ -677,7 +671,7 @@ fn brought_up_to_date(
 
 /// The history with each time raised to that of the newest grant or handover before it, except those after the next change
 /// of quota.
-fn brought_up_in_its_era(trace: &[(Step, OperationOutcome)]) -> Trace {
+fn brought_up_in_its_era(trace: &[(Step, Outcome)]) -> Trace {
     let mut newest_ns = 0;
     // Since when each quota has been in force, and the newest grant until the next one.
     let mut eras = vec![(0, 0)];
@@ -701,9 +695,9 @@ fn brought_up_in_its_era(trace: &[(Step, OperationOutcome)]) -> Trace {
 /// The history with the times of grants of up to `most` units before the first change of quota raised to the newest of
 /// those before them that `counts`: the clock may not have been read for these.
 fn undated_brought_up(
-    trace: &[(Step, OperationOutcome)],
+    trace: &[(Step, Outcome)],
     most: u64,
-    counts: impl Fn(&(Step, OperationOutcome)) -> bool,
+    counts: impl Fn(&(Step, Outcome)) -> bool,
 ) -> Trace {
     let mut newest_ns = 0;
     let mut has_changed = false;
@@ -714,7 +708,7 @@ fn undated_brought_up(
         }
         has_changed |= changes(did);
         let n = match (step.op, *outcome) {
-            (Op::Try { n }, OperationOutcome::Admitted) | (_, OperationOutcome::Took(n)) => n,
+            (Op::Try { n }, Outcome::Admitted) | (_, Outcome::Took(n)) => n,
             _ => u64::MAX,
         };
         let at_ns = match n <= most && !has_changed {
@@ -726,23 +720,23 @@ fn undated_brought_up(
     brought_up.collect()
 }
 
-fn changes((step, outcome): &(Step, OperationOutcome)) -> bool {
+fn changes((step, outcome): &(Step, Outcome)) -> bool {
     match outcome {
-        OperationOutcome::Changed => true,
-        OperationOutcome::HandedOver => step.op.new_quota().is_some(),
+        Outcome::Changed => true,
+        Outcome::HandedOver => step.op.new_quota().is_some(),
         _ => false,
     }
 }
 
 /// Whether the limiter remembers the time of the step. An import carries windows to its own time.
-fn is_remembered(did: &(Step, OperationOutcome)) -> bool {
-    takes(did) || did.1 == OperationOutcome::HandedOver
+fn is_remembered(did: &(Step, Outcome)) -> bool {
+    takes(did) || did.1 == Outcome::HandedOver
 }
 
-fn takes((step, outcome): &(Step, OperationOutcome)) -> bool {
+fn takes((step, outcome): &(Step, Outcome)) -> bool {
     match (step.op, outcome) {
-        (Op::Try { n } | Op::Overdraw { n }, OperationOutcome::Admitted) => n > 0,
-        (_, OperationOutcome::Took(n)) => *n > 0,
+        (Op::Try { n } | Op::Overdraw { n }, Outcome::Admitted) => n > 0,
+        (_, Outcome::Took(n)) => *n > 0,
         _ => false,
     }
 }
@@ -751,13 +745,13 @@ fn takes((step, outcome): &(Step, OperationOutcome)) -> bool {
 fn nothing_wasted(
     setup: &Setup,
     may_withhold: u64,
-    trace: &[(Step, OperationOutcome)],
+    trace: &[(Step, Outcome)],
 ) -> Result<(), String> {
     let promise = setup.promise();
     for (index, (step, outcome)) in trace.iter().enumerate() {
         let refused = match (step.op, outcome) {
-            (Op::Try { n }, OperationOutcome::Refused(_)) => n,
-            (Op::TakeUpTo { n }, OperationOutcome::Took(took)) if *took < n => 1,
+            (Op::Try { n }, Outcome::Refused(_)) => n,
+            (Op::TakeUpTo { n }, Outcome::Took(took)) if *took < n => 1,
             _ => continue,
         };
         let n = refused.saturating_add(may_withhold);
@@ -765,12 +759,12 @@ fn nothing_wasted(
             Kind::InFlight => u128::from(n) <= promise::in_flight::room(setup, &trace[..=index]),
             _ => {
                 let mut grants = promise::grants(&trace[..=index]);
-                grants.push(TimedGrant::new(step.at_ns, n));
+                grants.push(Grant::new(step.at_ns, n));
                 promise.must_grant(&grants) == Some(true)
             }
         };
         if fits {
-            let at = script::PrintedTime(step.at_ns);
+            let at = script::Time(step.at_ns);
             return Err(format!("at {at} {refused} more were refused and would fit"));
         }
     }
@@ -791,7 +785,7 @@ mod tests {
                     at_ns,
                     op: Op::Try { n },
                 },
-                OperationOutcome::Admitted,
+                Outcome::Admitted,
             )
         };
         let quota = Quota::per_second(8).burst(7);
@@ -804,7 +798,7 @@ mod tests {
             at(0, 7_999_999),
             at(80_000 * second, 1),
             at(300, took),
-            (change, OperationOutcome::Changed),
+            (change, Outcome::Changed),
         ]
     }
 

@@ -8,9 +8,9 @@ use flowgate::Refill;
 
 use crate::draw::{self, Steps, Time};
 use crate::oracle::Oracle;
-use crate::script::{Op, OperationOutcome, Retry, Setup, Step, Trace, write_trace};
+use crate::script::{Op, Outcome, Retry, Setup, Step, Trace, write_trace};
 use crate::shrink;
-use crate::subject::{BucketSubject, BuildSubject, Capabilities};
+use crate::subject::{BucketSubject, Build, Capabilities};
 
 /// Steps in one history; then a new bucket is drawn.
 const HISTORY_LEN: usize = 100;
@@ -149,8 +149,7 @@ fn differs(setup: &Setup, steps: &[Step]) -> bool {
         let mut subject = BucketSubject::new(&bucket);
         let mut oracle = Oracle::new(setup);
         steps.iter().position(|step| {
-            let (right, got): (OperationOutcome, OperationOutcome) =
-                (oracle.step(step), subject.step(step));
+            let (right, got): (Outcome, Outcome) = (oracle.step(step), subject.step(step));
             right != got
         })
     }));
@@ -166,10 +165,10 @@ fn differs(setup: &Setup, steps: &[Step]) -> bool {
 /// use flowgate::Refill;
 /// use flowgate_testkit::differential::against_oracle;
 /// use flowgate_testkit::specimens::rising_remaining::RisingRemaining;
-/// use flowgate_testkit::subject::{self, BuildSubject};
+/// use flowgate_testkit::subject::{self, Build};
 ///
 /// assert!(against_oracle(&subject::token_bucket, Refill::Continuous, 100).is_ok());
-/// let wrong: BuildSubject<'_> = &|setup, test| test(&mut RisingRemaining::new(setup.quota));
+/// let wrong: Build<'_> = &|setup, test| test(&mut RisingRemaining::new(setup.quota));
 /// println!("{}", against_oracle(wrong, Refill::Continuous, 100).unwrap_err());
 /// ```
 #[derive(Clone, Debug)]
@@ -179,7 +178,7 @@ pub struct Deviation {
     /// What was done and answered; the last answer is wrong.
     pub trace: Trace,
     /// What the last answer should be.
-    pub right: OperationOutcome,
+    pub right: Outcome,
 }
 
 impl fmt::Display for Deviation {
@@ -197,9 +196,9 @@ impl fmt::Display for Deviation {
 /// use flowgate::Refill;
 /// use flowgate_testkit::differential::against_oracle;
 /// use flowgate_testkit::specimens::timeout_keeps_slot::TimeoutKeepsSlot;
-/// use flowgate_testkit::subject::BuildSubject;
+/// use flowgate_testkit::subject::Build;
 ///
-/// let build: BuildSubject<'_> = &|setup, test| test(&mut TimeoutKeepsSlot::new(setup.quota));
+/// let build: Build<'_> = &|setup, test| test(&mut TimeoutKeepsSlot::new(setup.quota));
 /// let deviation = against_oracle(build, Refill::Continuous, 500).unwrap_err();
 /// let (_, wrong) = deviation.trace.last().expect("it has an answer that is wrong");
 /// assert_ne!(*wrong, deviation.right);
@@ -209,7 +208,7 @@ impl fmt::Display for Deviation {
 ///
 /// A deviation, shortened.
 pub fn against_oracle(
-    build: BuildSubject<'_>,
+    build: Build<'_>,
     refill: Refill,
     histories: u64,
 ) -> Result<(), Box<Deviation>> {
@@ -223,7 +222,7 @@ pub fn against_oracle(
 }
 
 /// A deviation in the history of one number, shortened.
-fn small_history(build: BuildSubject<'_>, refill: Refill, seed: u64) -> Option<Deviation> {
+fn small_history(build: Build<'_>, refill: Refill, seed: u64) -> Option<Deviation> {
     let mut rng = Rng::with_seed(seed);
     let setup = Setup {
         refill,
@@ -254,7 +253,7 @@ fn small_history(build: BuildSubject<'_>, refill: Refill, seed: u64) -> Option<D
 }
 
 /// The first answer of these that is not the oracle's. A wait that is not told cannot be wrong.
-fn deviation(build: BuildSubject<'_>, setup: &Setup, steps: &[Step]) -> Option<Deviation> {
+fn deviation(build: Build<'_>, setup: &Setup, steps: &[Step]) -> Option<Deviation> {
     let mut found = None;
     build(setup, &mut |subject| {
         let mut oracle = Oracle::new(setup);
@@ -262,8 +261,8 @@ fn deviation(build: BuildSubject<'_>, setup: &Setup, steps: &[Step]) -> Option<D
         for step in steps {
             let (right, got) = (oracle.step(step), subject.step(step));
             trace.push((*step, got));
-            let untold = got == OperationOutcome::Refused(Retry::Untold);
-            if got != right && !(untold && matches!(right, OperationOutcome::Refused(_))) {
+            let untold = got == Outcome::Refused(Retry::Untold);
+            if got != right && !(untold && matches!(right, Outcome::Refused(_))) {
                 found = Some(Deviation {
                     setup: *setup,
                     trace,

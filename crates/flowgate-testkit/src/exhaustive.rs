@@ -9,8 +9,8 @@
 use core::fmt;
 
 use crate::promise::{self, Broken};
-use crate::script::{Op, OperationOutcome, Setup, Step, Trace, write_trace};
-use crate::subject::{BuildSubject, Subject};
+use crate::script::{Op, Outcome, Setup, Step, Trace, write_trace};
+use crate::subject::{Build, Subject};
 
 /// How far to go.
 ///
@@ -42,8 +42,8 @@ pub struct Bounds {
 /// ```
 /// use flowgate::Quota;
 /// use flowgate_testkit::exhaustive::{Bounds, cancellations};
-/// use flowgate_testkit::script::{Op, OperationOutcome, Setup, Step};
-/// use flowgate_testkit::subject::{BucketSubject, BuildSubject, Capabilities, Subject};
+/// use flowgate_testkit::script::{Op, Outcome, Setup, Step};
+/// use flowgate_testkit::subject::{BucketSubject, Build, Capabilities, Subject};
 ///
 /// /// Gives one more back than it says.
 /// struct Generous<'a>(BucketSubject<'a>);
@@ -53,7 +53,7 @@ pub struct Bounds {
 ///         Capabilities::ALL
 ///     }
 ///
-///     fn step(&mut self, step: &Step) -> OperationOutcome {
+///     fn step(&mut self, step: &Step) -> Outcome {
 ///         if let Op::Cancel { .. } = step.op {
 ///             self.0.step(&Step { op: Op::Refund { n: 1 }, ..*step });
 ///         }
@@ -61,7 +61,7 @@ pub struct Bounds {
 ///     }
 /// }
 ///
-/// let build: BuildSubject<'_> = &|setup, test| {
+/// let build: Build<'_> = &|setup, test| {
 ///     let bucket = setup.token_bucket().expect("the setup is in range");
 ///     test(&mut Generous(BucketSubject::new(&bucket)));
 /// };
@@ -106,7 +106,7 @@ impl fmt::Display for Counterexample {
 ///
 /// A shortest history that breaks the promise.
 pub fn cancellations(
-    build: BuildSubject<'_>,
+    build: Build<'_>,
     setup: &Setup,
     bounds: &Bounds,
 ) -> Result<u64, Box<Counterexample>> {
@@ -127,7 +127,7 @@ pub fn cancellations(
 }
 
 struct Search<'a> {
-    build: BuildSubject<'a>,
+    build: Build<'a>,
     setup: &'a Setup,
     bounds: &'a Bounds,
     steps: Vec<Step>,
@@ -191,7 +191,7 @@ impl Search<'_> {
                 });
                 for step in self.steps.iter().copied().chain(taken) {
                     let outcome = subject.step(&step);
-                    if outcome != OperationOutcome::Took(0) {
+                    if outcome != Outcome::Took(0) {
                         trace.push((step, outcome));
                     }
                 }

@@ -5,14 +5,14 @@
 //! matter of luck. For protocols of your own that use real atomics take loom; this is for telling a
 //! story.
 
-use crate::promise::{Promise, TimedGrant};
+use crate::promise::{Grant, Promise};
 
 /// Some threads at work on shared state, one atomic access a step.
 ///
 /// ```
 /// use flowgate::Quota;
 /// use flowgate_testkit::interleave::{Machine, explore};
-/// use flowgate_testkit::promise::{TimedGrant, Kind, Promise};
+/// use flowgate_testkit::promise::{Grant, Kind, Promise};
 ///
 /// /// One an hour: two threads that look first and count afterwards.
 /// #[derive(Clone, Default)]
@@ -20,7 +20,7 @@ use crate::promise::{Promise, TimedGrant};
 ///     count: u64,
 ///     seen: [Option<u64>; 2],
 ///     has_counted: [bool; 2],
-///     grants: Vec<TimedGrant>,
+///     grants: Vec<Grant>,
 /// }
 ///
 /// impl Machine for LookThenCount {
@@ -37,14 +37,14 @@ use crate::promise::{Promise, TimedGrant};
 ///             Some(0) if !self.has_counted[thread] => {
 ///                 self.has_counted[thread] = true;
 ///                 self.count += 1;
-///                 self.grants.push(TimedGrant::new(0, 1));
+///                 self.grants.push(Grant::new(0, 1));
 ///                 Some(format!("thread {thread} counts, and goes ahead"))
 ///             }
 ///             Some(_) => None,
 ///         }
 ///     }
 ///
-///     fn grants(&self) -> &[TimedGrant] {
+///     fn grants(&self) -> &[Grant] {
 ///         &self.grants
 ///     }
 /// }
@@ -62,7 +62,7 @@ pub trait Machine: Clone {
     fn step(&mut self, thread: usize) -> Option<String>;
 
     /// What has been granted so far.
-    fn grants(&self) -> &[TimedGrant];
+    fn grants(&self) -> &[Grant];
 }
 
 /// A schedule that goes wrong.

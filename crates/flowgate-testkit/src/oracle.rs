@@ -29,7 +29,7 @@ use num_rational::BigRational;
 
 use self::giving_back::{GivenBack, Held};
 use crate::rate::Rate;
-use crate::script::{Op, OperationOutcome, Retry, Setup, Step};
+use crate::script::{Op, Outcome, Retry, Setup, Step};
 
 /// No grain lies later than this many after the clock's origin; a debt that would is cut.
 const END_OF_TIME: i128 = (1 << 96) + (1 << 94);
@@ -48,13 +48,13 @@ const MOST_GRAINS: i128 = 1 << 93;
 /// ```
 /// use flowgate::Quota;
 /// use flowgate_testkit::oracle::Oracle;
-/// use flowgate_testkit::script::{Op, OperationOutcome, Setup, Step};
+/// use flowgate_testkit::script::{Op, Outcome, Setup, Step};
 ///
 /// let mut oracle = Oracle::new(&Setup::new(Quota::per_second(10).burst(2)));
 /// let take_two = |at_ns| Step { at_ns, op: Op::Try { n: 2 } };
-/// assert_eq!(oracle.step(&take_two(0)), OperationOutcome::Admitted);
-/// assert_ne!(oracle.step(&take_two(199_999_999)), OperationOutcome::Admitted);
-/// assert_eq!(oracle.step(&take_two(200_000_000)), OperationOutcome::Admitted);
+/// assert_eq!(oracle.step(&take_two(0)), Outcome::Admitted);
+/// assert_ne!(oracle.step(&take_two(199_999_999)), Outcome::Admitted);
+/// assert_eq!(oracle.step(&take_two(200_000_000)), Outcome::Admitted);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Oracle {
@@ -188,17 +188,17 @@ impl Oracle {
     /// ```
     /// use flowgate::Quota;
     /// use flowgate_testkit::oracle::Oracle;
-    /// use flowgate_testkit::script::{Op, OperationOutcome, Setup, Step};
+    /// use flowgate_testkit::script::{Op, Outcome, Setup, Step};
     ///
     /// let mut oracle = Oracle::new(&Setup::new(Quota::per_second(10).burst(2)));
     /// let mut act = |op| oracle.step(&Step { at_ns: 0, op });
-    /// assert_eq!(act(Op::TakeUpTo { n: 5 }), OperationOutcome::Took(2));
-    /// assert_eq!(act(Op::Reserve { n: 1, within_ns: None }), OperationOutcome::Promised { at_ns: 100_000_000 });
-    /// assert_eq!(act(Op::Cancel { pick: 0 }), OperationOutcome::Back(1));
+    /// assert_eq!(act(Op::TakeUpTo { n: 5 }), Outcome::Took(2));
+    /// assert_eq!(act(Op::Reserve { n: 1, within_ns: None }), Outcome::Promised { at_ns: 100_000_000 });
+    /// assert_eq!(act(Op::Cancel { pick: 0 }), Outcome::Back(1));
     /// ```
-    pub fn step(&mut self, step: &Step) -> OperationOutcome {
+    pub fn step(&mut self, step: &Step) -> Outcome {
         if matches!(step.op, Op::Cancel { .. }) && self.held.is_empty() {
-            return OperationOutcome::Skipped;
+            return Outcome::Skipped;
         }
         let at_ns = step.at_ns;
         let most_overdrawn = self.rate.burst_units.saturating_add(self.debt_units());
@@ -217,23 +217,23 @@ impl Oracle {
             Op::TakeUpTo { n } => {
                 let n = n.min(self.units_at(now));
                 self.take(now, n);
-                OperationOutcome::Took(n)
+                Outcome::Took(n)
             }
             Op::Overdraw { n } => self.overdraw(at_ns, now, n),
             Op::Reserve { n, within_ns } => self.reserve(at_ns, now, n, within_ns),
             Op::Cancel { pick } => self.cancel(at_ns, pick),
             Op::Refund { n } => self.refund(at_ns, n),
-            Op::Available => OperationOutcome::Holds(self.units_at(now)),
+            Op::Available => Outcome::Holds(self.units_at(now)),
             Op::SetQuota { quota, carry } => {
                 self.change(at_ns, quota, self.refill, carry);
-                OperationOutcome::Changed
+                Outcome::Changed
             }
             Op::SetRefill { refill } => {
                 self.change(at_ns, self.quota, refill, Carry::Kept);
-                OperationOutcome::Changed
+                Outcome::Changed
             }
             // The model has no queue.
-            Op::Wait { .. } | Op::GiveUp { .. } | Op::HandOver { .. } => OperationOutcome::Skipped,
+            Op::Wait { .. } | Op::GiveUp { .. } | Op::HandOver { .. } => Outcome::Skipped,
         }
     }
 
@@ -342,23 +342,23 @@ impl Oracle {
         due - i128::from(at_ns)
     }
 
-    fn refused(&self, at_ns: u64, now: Seen, wanted: i128) -> OperationOutcome {
-        OperationOutcome::Refused(Retry::After(duration(self.wait_until(at_ns, now, wanted))))
+    fn refused(&self, at_ns: u64, now: Seen, wanted: i128) -> Outcome {
+        Outcome::Refused(Retry::After(duration(self.wait_until(at_ns, now, wanted))))
     }
 
-    fn try_acquire(&mut self, at_ns: u64, now: Seen, n: u64) -> OperationOutcome {
+    fn try_acquire(&mut self, at_ns: u64, now: Seen, n: u64) -> Outcome {
         if n == 0 {
-            return OperationOutcome::Admitted;
+            return Outcome::Admitted;
         }
         if n > self.rate.burst_units {
-            return OperationOutcome::Refused(Retry::Never);
+            return Outcome::Refused(Retry::Never);
         }
         let cost = self.rate.cost(n);
         if self.level_seen(now) < cost {
             return self.refused(at_ns, now, cost);
         }
         self.take(now, n);
-        OperationOutcome::Admitted
+        Outcome::Admitted
     }
 
     /// The deepest debt, in units: as it was set, or the burst; never so deep that it cannot be
@@ -368,12 +368,12 @@ impl Oracle {
         self.max_debt.unwrap_or(self.rate.burst_units).min(most)
     }
 
-    fn overdraw(&mut self, at_ns: u64, now: Seen, n: u64) -> OperationOutcome {
+    fn overdraw(&mut self, at_ns: u64, now: Seen, n: u64) -> Outcome {
         if n == 0 {
-            return OperationOutcome::Admitted;
+            return Outcome::Admitted;
         }
         if n > self.rate.burst_units.saturating_add(self.debt_units()) {
-            return OperationOutcome::Refused(Retry::Never);
+            return Outcome::Refused(Retry::Never);
         }
         // Out of debt before, and not too deep in it after.
         let wanted = (self.rate.cost(n) - self.rate.cost(self.debt_units())).max(0);
@@ -381,18 +381,12 @@ impl Oracle {
             return self.refused(at_ns, now, wanted);
         }
         self.take(now, n);
-        OperationOutcome::Admitted
+        Outcome::Admitted
     }
 
-    fn reserve(
-        &mut self,
-        at_ns: u64,
-        now: Seen,
-        n: u64,
-        within_ns: Option<u64>,
-    ) -> OperationOutcome {
+    fn reserve(&mut self, at_ns: u64, now: Seen, n: u64, within_ns: Option<u64>) -> Outcome {
         if n > self.rate.burst_units {
-            return OperationOutcome::Refused(Retry::Never);
+            return Outcome::Refused(Retry::Never);
         }
         let wait = if n == 0 {
             0
@@ -400,10 +394,10 @@ impl Oracle {
             self.wait_until(at_ns, now, self.rate.cost(n))
         };
         let Ok(told_ns) = u64::try_from(i128::from(at_ns) + wait) else {
-            return OperationOutcome::Refused(Retry::Never);
+            return Outcome::Refused(Retry::Never);
         };
         if let Some(most) = within_ns.map(i128::from).filter(|&most| wait > most) {
-            return OperationOutcome::Refused(Retry::After(duration(wait - most)));
+            return Outcome::Refused(Retry::After(duration(wait - most)));
         }
         self.take(now, n);
         let before_ns = self.given_back.last_told_ns;
@@ -415,7 +409,7 @@ impl Oracle {
             self.given_back
                 .hold(n, self.rate.scale, self.full_at(), last_told),
         );
-        OperationOutcome::Promised { at_ns: told_ns }
+        Outcome::Promised { at_ns: told_ns }
     }
 
     /// When the bucket will be full again if nobody takes anything, in grains since the clock's

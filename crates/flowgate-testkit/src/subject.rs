@@ -13,7 +13,7 @@ use flowgate::engine::{Bucket, PaysBefore, Tokens};
 use flowgate::{Denied, Limiter, RateLimiter, Reservation, Timestamp};
 
 use crate::oracle::Oracle;
-use crate::script::{Op, OperationOutcome, Retry, Setup, Step};
+use crate::script::{Op, Outcome, Retry, Setup, Step};
 
 /// What a subject can do beyond taking one at a time.
 ///
@@ -133,8 +133,8 @@ impl Capabilities {
 /// ```
 /// use flowgate_testkit::conformance::{self, Contract};
 /// use flowgate_testkit::promise::Kind;
-/// use flowgate_testkit::script::{Op, OperationOutcome, Retry, Step};
-/// use flowgate_testkit::subject::{BuildSubject, Capabilities, Subject};
+/// use flowgate_testkit::script::{Op, Outcome, Retry, Step};
+/// use flowgate_testkit::subject::{Build, Capabilities, Subject};
 ///
 /// /// Counts, and never looks at a clock.
 /// struct Once {
@@ -146,21 +146,21 @@ impl Capabilities {
 ///         Capabilities::NONE
 ///     }
 ///
-///     fn step(&mut self, step: &Step) -> OperationOutcome {
+///     fn step(&mut self, step: &Step) -> Outcome {
 ///         let Op::Try { n: 1 } = step.op else {
-///             return OperationOutcome::Skipped;
+///             return Outcome::Skipped;
 ///         };
 ///         match self.left.checked_sub(1) {
 ///             Some(left) => {
 ///                 self.left = left;
-///                 OperationOutcome::Admitted
+///                 Outcome::Admitted
 ///             }
-///             None => OperationOutcome::Refused(Retry::Untold),
+///             None => Outcome::Refused(Retry::Untold),
 ///         }
 ///     }
 /// }
 ///
-/// let build: BuildSubject<'_> = &|setup, test| test(&mut Once { left: setup.quota.count() });
+/// let build: Build<'_> = &|setup, test| test(&mut Once { left: setup.quota.count() });
 /// let report = conformance::check(Kind::Sliding, build, 50);
 /// assert!(report.broken().contains(&Contract::C2)); // what has left the window never comes back
 /// ```
@@ -168,8 +168,8 @@ pub trait Subject {
     /// What it can do. The checks do nothing else to it.
     fn capabilities(&self) -> Capabilities;
 
-    /// Does one step and reports the answer; [`OperationOutcome::Skipped`] for what it cannot do.
-    fn step(&mut self, step: &Step) -> OperationOutcome;
+    /// Does one step and reports the answer; [`Outcome::Skipped`] for what it cannot do.
+    fn step(&mut self, step: &Step) -> Outcome;
 
     /// How many units it may refuse that would fit, by its own documentation (contract C2).
     fn may_withhold(&self) -> u64 {
@@ -193,18 +193,18 @@ pub trait Subject {
 /// use flowgate::{ManualClock, SlidingWindow};
 /// use flowgate_testkit::conformance;
 /// use flowgate_testkit::promise::Kind;
-/// use flowgate_testkit::subject::{Any, BuildSubject};
+/// use flowgate_testkit::subject::{Any, Build};
 ///
-/// let build: BuildSubject<'_> = &|setup, test| {
+/// let build: Build<'_> = &|setup, test| {
 ///     let window = SlidingWindow::builder(setup.quota).clock(ManualClock::new()).build();
 ///     test(&mut Any(&window.expect("the setup is in range")));
 /// };
 /// let report = conformance::check(Kind::Sliding, build, 20);
 /// assert!(report.findings.is_empty(), "{report}");
 /// ```
-pub type BuildSubject<'a> = &'a (dyn Fn(&Setup, &mut dyn FnMut(&mut dyn Subject)) + 'a);
+pub type Build<'a> = &'a (dyn Fn(&Setup, &mut dyn FnMut(&mut dyn Subject)) + 'a);
 
-/// Builds a flowgate [`TokenBucket`](flowgate::TokenBucket): a [`BuildSubject`].
+/// Builds a flowgate [`TokenBucket`](flowgate::TokenBucket): a [`Build`].
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -224,7 +224,7 @@ pub fn token_bucket(setup: &Setup, test: &mut dyn FnMut(&mut dyn Subject)) {
     test(&mut BucketSubject::new(&bucket));
 }
 
-/// Builds an [`Oracle`], to put the model itself to the test: a [`BuildSubject`].
+/// Builds an [`Oracle`], to put the model itself to the test: a [`Build`].
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -242,7 +242,7 @@ impl Subject for Oracle {
         Capabilities::BUCKET
     }
 
-    fn step(&mut self, step: &Step) -> OperationOutcome {
+    fn step(&mut self, step: &Step) -> Outcome {
         self.step(step)
     }
 }
@@ -251,7 +251,7 @@ impl Subject for Oracle {
 ///
 /// ```
 /// use flowgate::{ManualClock, WarmUp};
-/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
+/// use flowgate_testkit::script::{Op, Outcome, Step};
 /// use flowgate_testkit::subject::{Any, Subject};
 /// use std::time::Duration;
 ///
@@ -261,8 +261,8 @@ impl Subject for Oracle {
 ///     .build()?;
 /// let mut subject = Any(&limiter);
 /// let mut act = |op| subject.step(&Step { at_ns: 0, op });
-/// assert_eq!(act(Op::Try { n: 1 }), OperationOutcome::Admitted);
-/// assert_eq!(act(Op::Available), OperationOutcome::Skipped); // not all limiters can say so
+/// assert_eq!(act(Op::Try { n: 1 }), Outcome::Admitted);
+/// assert_eq!(act(Op::Available), Outcome::Skipped); // not all limiters can say so
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
 #[derive(Debug)]
@@ -280,9 +280,9 @@ impl Subject for Any<'_> {
         }
     }
 
-    fn step(&mut self, step: &Step) -> OperationOutcome {
+    fn step(&mut self, step: &Step) -> Outcome {
         let Op::Try { n } = step.op else {
-            return OperationOutcome::Skipped;
+            return Outcome::Skipped;
         };
         let now = Timestamp::from_nanos(step.at_ns);
         answer(self.0.try_acquire_n_at(now, n))
@@ -293,16 +293,16 @@ impl Subject for Any<'_> {
 ///
 /// ```
 /// use flowgate::{ManualClock, TokenBucket};
-/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
+/// use flowgate_testkit::script::{Op, Outcome, Step};
 /// use flowgate_testkit::subject::BucketSubject;
 ///
 /// let bucket = TokenBucket::builder("10/s burst 2".parse()?).clock(ManualClock::new()).build()?;
 /// let mut subject = BucketSubject::new(&bucket);
 /// let mut act = |op| subject.step(&Step { at_ns: 0, op });
 /// let reserve = Op::Reserve { n: 2, within_ns: None };
-/// assert_eq!(act(reserve), OperationOutcome::Promised { at_ns: 0 });
-/// assert_eq!(act(reserve), OperationOutcome::Promised { at_ns: 200_000_000 });
-/// assert_eq!(act(Op::Cancel { pick: 1 }), OperationOutcome::Back(2)); // of the two, the later one
+/// assert_eq!(act(reserve), Outcome::Promised { at_ns: 0 });
+/// assert_eq!(act(reserve), Outcome::Promised { at_ns: 200_000_000 });
+/// assert_eq!(act(Op::Cancel { pick: 1 }), Outcome::Back(2)); // of the two, the later one
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
 #[derive(Debug)]
@@ -322,11 +322,11 @@ impl<'a, M: PaysBefore> BucketSubject<'a, M> {
 
     /// [`Subject::step`], without the trait.
     #[inline]
-    pub fn step(&mut self, step: &Step) -> OperationOutcome {
+    pub fn step(&mut self, step: &Step) -> Outcome {
         let now = Timestamp::from_nanos(step.at_ns);
         match step.op {
             Op::Try { n } => answer(self.bucket.at(now).try_acquire_n(n)),
-            Op::TakeUpTo { n } => OperationOutcome::Took(self.bucket.at(now).take_up_to(n)),
+            Op::TakeUpTo { n } => Outcome::Took(self.bucket.at(now).take_up_to(n)),
             Op::Overdraw { n } => answer(self.bucket.at(now).overdraw(n)),
             Op::Reserve { n, within_ns } => {
                 let at = self.bucket.at(now);
@@ -338,28 +338,28 @@ impl<'a, M: PaysBefore> BucketSubject<'a, M> {
                     Ok(reservation) => {
                         let at_ns = reservation.at().as_nanos();
                         self.held.push(reservation);
-                        OperationOutcome::Promised { at_ns }
+                        Outcome::Promised { at_ns }
                     }
                     Err(denied) => refusal(denied),
                 }
             }
             Op::Cancel { pick } => {
                 if self.held.is_empty() {
-                    return OperationOutcome::Skipped;
+                    return Outcome::Skipped;
                 }
                 let reservation = self.held.remove(pick % self.held.len());
-                OperationOutcome::Back(reservation.cancel_at(now))
+                Outcome::Back(reservation.cancel_at(now))
             }
-            Op::Refund { n } => OperationOutcome::Back(self.bucket.at(now).refund(n)),
-            Op::Available => OperationOutcome::Holds(self.bucket.at(now).available()),
+            Op::Refund { n } => Outcome::Back(self.bucket.at(now).refund(n)),
+            Op::Available => Outcome::Holds(self.bucket.at(now).available()),
             Op::SetQuota { quota, carry } => {
                 self.bucket.at(now).set_quota_with(quota, carry);
-                OperationOutcome::Changed
+                Outcome::Changed
             }
-            Op::Wait { .. } | Op::GiveUp { .. } | Op::HandOver { .. } => OperationOutcome::Skipped,
+            Op::Wait { .. } | Op::GiveUp { .. } | Op::HandOver { .. } => Outcome::Skipped,
             Op::SetRefill { refill } => {
                 self.bucket.at(now).set_refill(refill);
-                OperationOutcome::Changed
+                Outcome::Changed
             }
         }
     }
@@ -370,20 +370,20 @@ impl<M: PaysBefore> Subject for BucketSubject<'_, M> {
         Capabilities::BUCKET
     }
 
-    fn step(&mut self, step: &Step) -> OperationOutcome {
+    fn step(&mut self, step: &Step) -> Outcome {
         self.step(step)
     }
 }
 
-fn answer<T>(decision: Result<T, Denied>) -> OperationOutcome {
+fn answer<T>(decision: Result<T, Denied>) -> Outcome {
     match decision {
-        Ok(_) => OperationOutcome::Admitted,
+        Ok(_) => Outcome::Admitted,
         Err(denied) => refusal(denied),
     }
 }
 
-fn refusal(denied: Denied) -> OperationOutcome {
-    OperationOutcome::Refused(match denied.retry_after() {
+fn refusal(denied: Denied) -> Outcome {
+    Outcome::Refused(match denied.retry_after() {
         Some(wait) => Retry::After(wait),
         None if denied.is_never() => Retry::Never,
         None => Retry::Untold,

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use flowgate::{Quota, QuotaError};
 use serde::{Serialize, Serializer};
 
-use crate::{Alignment, DetectedKind};
+use crate::{Alignment, Kind};
 
 /// What somebody says of a limiter: `100/s burst 20`, or with its kind, `sliding 100/s`.
 ///
@@ -87,20 +87,17 @@ impl ClaimedKind {
     }
 
     /// Whether what looks like `kind` is what is claimed.
-    pub(crate) fn is(self, kind: DetectedKind) -> bool {
+    pub(crate) fn is(self, kind: Kind) -> bool {
         matches!(
             (self, kind),
-            (Self::Token, DetectedKind::TokenBucket)
-                | (Self::Queue, DetectedKind::LeakyQueue)
+            (Self::Token, Kind::TokenBucket)
+                | (Self::Queue, Kind::LeakyQueue)
                 | (
                     Self::Fixed,
-                    DetectedKind::FixedWindow(Alignment::FirstRequest | Alignment::Clock)
+                    Kind::FixedWindow(Alignment::FirstRequest | Alignment::Clock)
                 )
-                | (
-                    Self::Sliding,
-                    DetectedKind::SlidingLog | DetectedKind::SegmentedWindow(_)
-                )
-                | (Self::Approximate, DetectedKind::SlidingCounter)
+                | (Self::Sliding, Kind::SlidingLog | Kind::SegmentedWindow(_))
+                | (Self::Approximate, Kind::SlidingCounter)
         )
     }
 
@@ -135,7 +132,7 @@ impl FromStr for Claim {
         let kind = ClaimedKind::ALL
             .into_iter()
             .find(|kind| kind.name() == name)
-            .ok_or_else(|| ClaimError::DetectedKind(name.to_owned()))?;
+            .ok_or_else(|| ClaimError::Kind(name.to_owned()))?;
         let quota: Quota = rest.parse()?;
         if kind.is_window() && quota.explicit_burst().is_some() {
             return Err(ClaimError::Burst(kind));
@@ -174,7 +171,7 @@ impl Serialize for Claim {
 #[non_exhaustive]
 pub enum ClaimError {
     /// It begins with a word that is no kind of limiter.
-    DetectedKind(String),
+    Kind(String),
     /// What follows is no quota.
     Quota(QuotaError),
     /// Windows have no burst beside their limit.
@@ -190,7 +187,7 @@ impl From<QuotaError> for ClaimError {
 impl fmt::Display for ClaimError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::DetectedKind(name) => {
+            Self::Kind(name) => {
                 let kinds = ClaimedKind::ALL.map(ClaimedKind::name).join(", ");
                 write!(f, "{name:?} is no kind of limiter: {kinds}")
             }

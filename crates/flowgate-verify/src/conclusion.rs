@@ -2,7 +2,7 @@
 
 use crate::allowance::Allowance;
 use crate::text::four_digits;
-use crate::{Claim, ClaimVerdict, DetectedKind, Estimate, Fault, Honesty, Likeness, Steady, Worst};
+use crate::{Claim, Estimate, Fault, Honesty, Kind, Likeness, Steady, Verdict, Worst};
 
 /// A rate may be off by this much without being another.
 pub(crate) const RATE_OFF: f64 = 0.02;
@@ -148,7 +148,7 @@ pub(crate) fn verdict(
     likeness: &Likeness,
     faults: &[Fault],
     trouble: Option<&str>,
-) -> ClaimVerdict {
+) -> Verdict {
     let claimed = Claimed::of(claim);
     let mut reasons: Vec<String> = faults.iter().filter_map(breach).collect();
     if let (Some(rate), Some(burst)) = (likeness.rate, likeness.burst) {
@@ -166,15 +166,15 @@ pub(crate) fn verdict(
             ));
         }
     }
-    let could_be = |kind: DetectedKind| claim.kind.is_none_or(|claimed| claimed.is(kind));
+    let could_be = |kind: Kind| claim.kind.is_none_or(|claimed| claimed.is(kind));
     let mut kinds = likeness.or.iter().chain([&likeness.kind]);
-    if likeness.kind == DetectedKind::Unlimited {
+    if likeness.kind == Kind::Unlimited {
         let is_over = |fault: &Fault| matches!(fault, Fault::OverAdmission { .. });
         if faults.iter().any(is_over) {
             reasons.push("nothing was refused".to_owned());
         }
     } else if let Some(kind) = claim.kind
-        && likeness.kind != DetectedKind::Unknown
+        && likeness.kind != Kind::Unknown
         && !kinds.any(|kind| could_be(*kind))
     {
         reasons.push(format!(
@@ -184,22 +184,20 @@ pub(crate) fn verdict(
     }
     let is_certain =
         |fault: &Fault| matches!(fault, Fault::OverAdmission { .. } | Fault::Ban { .. });
-    let is_known = likeness.kind != DetectedKind::Unknown;
+    let is_known = likeness.kind != Kind::Unknown;
     if !reasons.is_empty() && (is_known || faults.iter().any(is_certain)) {
-        return ClaimVerdict::Differs(reasons);
+        return Verdict::Differs(reasons);
     }
     if let Some(trouble) = trouble {
-        return ClaimVerdict::Undecided(trouble.to_owned());
+        return Verdict::Undecided(trouble.to_owned());
     }
     match likeness.kind {
-        DetectedKind::Unknown => {
-            ClaimVerdict::Undecided("it is none of the kinds known".to_owned())
-        }
-        DetectedKind::Unlimited => {
+        Kind::Unknown => Verdict::Undecided("it is none of the kinds known".to_owned()),
+        Kind::Unlimited => {
             let trouble = "nothing was refused, and by the claim nothing had to be";
-            ClaimVerdict::Undecided(trouble.to_owned())
+            Verdict::Undecided(trouble.to_owned())
         }
-        _ => ClaimVerdict::Consistent,
+        _ => Verdict::Consistent,
     }
 }
 

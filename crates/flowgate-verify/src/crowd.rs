@@ -1,7 +1,7 @@
 use crate::clock::Clock;
 use crate::evidence::Evidence;
 use crate::fit::Fit;
-use crate::{DetectedKind, Observation};
+use crate::{Kind, Observation};
 
 /// Volleys are taken together until they are so many answers.
 const TOGETHER: usize = 40;
@@ -13,7 +13,7 @@ const CROWD_SHARE: f64 = 0.05;
 /// Whether what `fit` leaves unexplained comes together. However little that is of all, the limiter then did something that
 /// this kind does not: it had rested, or was asked for much less or much more. `ends` is where volleys end.
 pub(crate) fn is_crowded(fit: &Fit, clock: Clock, record: &[Observation], ends: &[usize]) -> bool {
-    if fit.unexplained < CROWD || fit.kind() == DetectedKind::LeakyQueue {
+    if fit.unexplained < CROWD || fit.kind() == Kind::LeakyQueue {
         return false;
     }
     let (mut from, mut before) = (0, 0);
@@ -35,7 +35,7 @@ pub(crate) fn is_crowded(fit: &Fit, clock: Clock, record: &[Observation], ends: 
 mod tests {
     use super::*;
     use crate::models::{Bucket, Model};
-    use crate::{AdvertisedLimit, ProbeOutcome};
+    use crate::{Outcome, Told};
 
     #[test]
     fn the_same_number_is_a_crowd_in_one_volley_and_none_all_over() {
@@ -55,10 +55,10 @@ mod tests {
                 lane: 0,
                 key: 0,
                 outcome: match is_refused(index) {
-                    true => ProbeOutcome::Refused,
-                    false => ProbeOutcome::Admitted,
+                    true => Outcome::Refused,
+                    false => Outcome::Admitted,
                 },
-                told: AdvertisedLimit::default(),
+                told: Told::default(),
             });
             seen.collect()
         };

@@ -1,5 +1,5 @@
 use crate::clock::Clock;
-use crate::{Observation, ProbeOutcome};
+use crate::{Observation, Outcome};
 
 /// When something happened: from, to, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,16 +55,16 @@ impl Evidence {
                 to: clock.latest(to),
             };
             match one.outcome {
-                ProbeOutcome::Admitted => {
+                Outcome::Admitted => {
                     took[0].push(to - from);
                     evidence.surely.push(span);
                     evidence.possibly.push(span);
                 }
-                ProbeOutcome::Refused => {
+                Outcome::Refused => {
                     took[1].push(to - from);
                     evidence.refused.push(span);
                 }
-                ProbeOutcome::Failed => evidence.possibly.push(span),
+                Outcome::Failed => evidence.possibly.push(span),
             }
         }
         evidence.blur = took.map(median).into_iter().fold(0.0, f64::max);
@@ -134,7 +134,7 @@ impl Evidence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::AdvertisedLimit;
+    use crate::Told;
 
     fn admitted(sent_ns: u64, answered_ns: u64) -> Observation {
         Observation {
@@ -142,8 +142,8 @@ mod tests {
             answered_ns,
             lane: 0,
             key: 0,
-            outcome: ProbeOutcome::Admitted,
-            told: AdvertisedLimit::default(),
+            outcome: Outcome::Admitted,
+            told: Told::default(),
         }
     }
 

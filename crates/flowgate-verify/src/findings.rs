@@ -5,7 +5,7 @@ use crate::Claim;
 /// All that was found out.
 ///
 /// ```
-/// use flowgate_verify::{Investigation, DetectedKind, Question, Simulated};
+/// use flowgate_verify::{Investigation, Kind, Question, Simulated};
 /// # use flowgate::{Timestamp, TokenBucket};
 /// # let limiter = TokenBucket::new("100/s burst 20".parse()?);
 /// # let decide = |asked: Question| limiter.at(Timestamp::from_nanos(asked.at_ns)).try_acquire().is_ok();
@@ -15,7 +15,7 @@ use crate::Claim;
 /// let Ok(findings) = Investigation::new().run(&mut subject, &mut |_| ());
 ///
 /// let likeness = &findings.likeness;
-/// assert_eq!((likeness.kind, likeness.explained), (DetectedKind::TokenBucket, likeness.of));
+/// assert_eq!((likeness.kind, likeness.explained), (Kind::TokenBucket, likeness.of));
 /// let (rate, burst) = (likeness.rate.ok_or("a rate")?, likeness.burst.ok_or("a burst")?);
 /// assert!((rate.value - 100.0).abs() <= rate.plus_minus.max(0.5));
 /// assert_eq!(burst.value, 20.0);
@@ -64,9 +64,9 @@ pub struct Findings {
 #[derive(Clone, Debug, Serialize)]
 pub struct Likeness {
     /// The kind that explains the answers best.
-    pub kind: DetectedKind,
+    pub kind: Kind,
     /// Others that explain them as well.
-    pub or: Vec<DetectedKind>,
+    pub or: Vec<Kind>,
     /// Tokens per second; none without a limit.
     pub rate: Option<Estimate>,
     /// The most at once: a bucket's size, a window's limit, a queue's length and one.
@@ -94,15 +94,15 @@ pub struct Estimate {
 /// Kinds of limiters, as far as they can be told apart from outside.
 ///
 /// ```
-/// use flowgate_verify::{Alignment, DetectedKind};
+/// use flowgate_verify::{Alignment, Kind};
 ///
-/// assert_eq!(DetectedKind::TokenBucket.to_string(), "token bucket / GCRA");
-/// assert_ne!(DetectedKind::FixedWindow(Alignment::Clock), DetectedKind::FixedWindow(Alignment::FirstRequest));
+/// assert_eq!(Kind::TokenBucket.to_string(), "token bucket / GCRA");
+/// assert_ne!(Kind::FixedWindow(Alignment::Clock), Kind::FixedWindow(Alignment::FirstRequest));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum DetectedKind {
+pub enum Kind {
     /// Token bucket, GCRA, leaky bucket as a meter: one thing under three names.
     TokenBucket,
     /// Those over the rate wait.
@@ -312,14 +312,14 @@ pub struct Judgement {
     /// What was claimed.
     pub claim: Claim,
     /// Whether it is so.
-    pub verdict: ClaimVerdict,
+    pub verdict: Verdict,
 }
 
 /// Whether a claim is right.
 ///
 /// ```
 /// use flowgate::{Timestamp, TokenBucket};
-/// use flowgate_verify::{Claim, Investigation, Judgement, Question, Simulated, ClaimVerdict};
+/// use flowgate_verify::{Claim, Investigation, Judgement, Question, Simulated, Verdict};
 ///
 /// let judge = |claim: &str| {
 ///     let claim: Claim = claim.parse()?;
@@ -328,15 +328,15 @@ pub struct Judgement {
 ///     let mut subject = Simulated::new(|asked| decide(asked).into());
 ///     let Ok(findings) = Investigation::new().claim(claim).run(&mut subject, &mut |_| ());
 ///     let Judgement { verdict, .. } = findings.claim.ok_or("it is judged")?;
-///     Ok::<ClaimVerdict, Box<dyn std::error::Error>>(verdict)
+///     Ok::<Verdict, Box<dyn std::error::Error>>(verdict)
 /// };
-/// assert_eq!(judge("100/s burst 20")?, ClaimVerdict::Consistent);
-/// assert!(matches!(judge("50/s burst 20")?, ClaimVerdict::Differs(_)));
+/// assert_eq!(judge("100/s burst 20")?, Verdict::Consistent);
+/// assert!(matches!(judge("50/s burst 20")?, Verdict::Differs(_)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum ClaimVerdict {
+pub enum Verdict {
     /// It is.
     Consistent,
     /// It is not, and why not.

@@ -4,7 +4,7 @@ use crate::evidence::Evidence;
 use crate::models::{Bucket, Counter, Log, Model, OnRequest, Segments};
 use crate::plateau::Plateau;
 use crate::search::{Reach, SEARCHES, Search};
-use crate::{DetectedKind, Estimate};
+use crate::{Estimate, Kind};
 
 /// A rate is taken to be higher by this much before anything is called too much.
 const FASTER: f64 = 0.01;
@@ -81,7 +81,7 @@ impl Fit {
         self.unexplained * 500 <= self.of
     }
 
-    pub(crate) fn kind(&self) -> DetectedKind {
+    pub(crate) fn kind(&self) -> Kind {
         self.model.kind()
     }
 
@@ -129,20 +129,13 @@ struct Rough {
 }
 
 /// The best of each kind that is `wanted`, best first; of those that explain as much, the simplest first.
-pub(crate) fn fits(
-    evidence: &Evidence,
-    hints: &Hints,
-    wanted: impl Fn(DetectedKind) -> bool,
-) -> Vec<Fit> {
+pub(crate) fn fits(evidence: &Evidence, hints: &Hints, wanted: impl Fn(Kind) -> bool) -> Vec<Fit> {
     let mut fits: Vec<Fit> = Vec::new();
     for (kind, search) in SEARCHES.iter().filter(|(kind, _)| wanted(*kind)) {
         // The search for two counters and for segments is long. Of a long record that a simpler kind explains they would
         // not leave a doubt.
         let is_clear = evidence.len() > LONG && fits.iter().any(Fit::explains_all);
-        let is_long = matches!(
-            kind,
-            DetectedKind::SegmentedWindow(_) | DetectedKind::SlidingCounter
-        );
+        let is_long = matches!(kind, Kind::SegmentedWindow(_) | Kind::SlidingCounter);
         if !is_long || !is_clear {
             let around: &[f64] = if kind.is_on_clock() { &[1.0] } else { &AROUND };
             let rough = rough(hints, *search, &candidates(&hints.bursts, around));

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use crate::models::{Bucket, Counter, Log, Model, OnRequest};
 use crate::{
-    Answer, Budget, Claim, ClaimVerdict, ClaimedKind, Estimate, Findings, Investigation, Phase,
-    Question, Simulated,
+    Answer, Budget, Claim, ClaimedKind, Estimate, Findings, Investigation, Phase, Question,
+    Simulated, Verdict,
 };
 
 /// How long an answer is taken to need at most.
@@ -121,7 +121,7 @@ fn is_told(claim: Claim, findings: &Findings) -> bool {
     let judged = findings.claim.as_ref();
     is_of_its_kind
         && likeness.rate.is_some_and(is_known)
-        && judged.is_some_and(|judged| judged.verdict == ClaimVerdict::Consistent)
+        && judged.is_some_and(|judged| judged.verdict == Verdict::Consistent)
 }
 
 fn simulate(

@@ -1,7 +1,7 @@
 //! First guesses at rate and burst, for the search to begin with.
 
 use crate::Observation;
-use crate::ProbeOutcome::{Admitted, Refused};
+use crate::Outcome::{Admitted, Refused};
 use crate::clock::Clock;
 use crate::evidence::Evidence;
 use crate::fit::Hints;

@@ -14,7 +14,7 @@ use crate::likeness::{contenders, likeness};
 use crate::phases::{
     Comeback, Found, burst, burst_again, comeback, queue, refill, rest, saturate, shape, steady,
 };
-use crate::{Claim, DetectedKind, Fault, Observation, Phase, ProbeOutcome, ProbeSubject, Steady};
+use crate::{Claim, Fault, Kind, Observation, Outcome, Phase, Steady, Subject};
 
 /// Probes that are sent at most to tell kinds apart.
 const PROBES: usize = 8;
@@ -41,7 +41,7 @@ pub(crate) struct Identified {
 /// Asks until the kinds that are left can no longer be told apart, or the budget is used up.
 ///
 /// What is claimed is one more guess to begin with, and says how long something should take to come back at most.
-pub(crate) fn identify<S: ProbeSubject>(
+pub(crate) fn identify<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     claim: Option<Claim>,
     rng: &mut Rng,
@@ -55,11 +55,11 @@ pub(crate) fn identify<S: ProbeSubject>(
     };
     for _ in 0..HELLOS {
         let answer = inquiry.ask_at_once(Phase::Hello, 1, 1, 0)?;
-        if count(answer, ProbeOutcome::Failed) == 0 {
+        if count(answer, Outcome::Failed) == 0 {
             break;
         }
     }
-    if count(inquiry.record(), ProbeOutcome::Failed) == HELLOS {
+    if count(inquiry.record(), Outcome::Failed) == HELLOS {
         found.trouble = Some("it does not answer with yes or no".to_owned());
         return Ok(found);
     }
@@ -134,9 +134,9 @@ pub(crate) fn identify<S: ProbeSubject>(
     Ok(found)
 }
 
-fn is_unknown<S: ProbeSubject>(inquiry: &Inquiry<'_, S>) -> bool {
+fn is_unknown<S: Subject>(inquiry: &Inquiry<'_, S>) -> bool {
     let guess = inquiry.guess.as_ref();
-    guess.is_some_and(|guess| guess.kind == DetectedKind::Unknown)
+    guess.is_some_and(|guess| guess.kind == Kind::Unknown)
 }
 
 /// Where in the record is what the search begins with.
@@ -171,22 +171,22 @@ impl Course {
         }
     }
 
-    fn fit<S: ProbeSubject>(
+    fn fit<S: Subject>(
         &self,
         inquiry: &mut Inquiry<'_, S>,
-        wanted: impl Fn(DetectedKind) -> bool,
+        wanted: impl Fn(Kind) -> bool,
     ) -> Vec<Fit> {
         let record = inquiry.record();
         let hints = self.hints(record);
         let stands_still = self.clock.tick().is_some();
-        let wanted = |kind: DetectedKind| wanted(kind) && !(stands_still && kind.is_on_clock());
+        let wanted = |kind: Kind| wanted(kind) && !(stands_still && kind.is_on_clock());
         let fits = fits(&Evidence::on(self.clock, record), &hints, wanted);
         inquiry.guess = Some(likeness(&fits, self.clock, inquiry));
         fits
     }
 
     /// Those of `known` that are left.
-    fn fit_again<S: ProbeSubject>(&self, inquiry: &mut Inquiry<'_, S>, known: &[Fit]) -> Vec<Fit> {
+    fn fit_again<S: Subject>(&self, inquiry: &mut Inquiry<'_, S>, known: &[Fit]) -> Vec<Fit> {
         let left = contenders(known);
         self.fit(inquiry, |kind| {
             left.iter().any(|fit| fit.kind().is_of_a_sort_with(kind))
@@ -194,7 +194,7 @@ impl Course {
     }
 
     /// All kinds; and if none of them explains all that was seen, those that explain far more on a clock that stands still.
-    fn fit_on_any_clock<S: ProbeSubject>(&mut self, inquiry: &mut Inquiry<'_, S>) -> Vec<Fit> {
+    fn fit_on_any_clock<S: Subject>(&mut self, inquiry: &mut Inquiry<'_, S>) -> Vec<Fit> {
         self.clock = Clock::EXACT;
         let exactly = self.fit(inquiry, |_| true);
         let left = exactly.first().map_or(0, |best| best.unexplained);
@@ -222,7 +222,7 @@ impl Course {
 
 /// After a rest in which everything should be there again: if there is something, it was the load that it could not
 /// bear. None if there is no time for that.
-fn dried_up<S: ProbeSubject>(
+fn dried_up<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     burst: f64,
     rate: f64,
@@ -232,7 +232,7 @@ fn dried_up<S: ProbeSubject>(
     let answers = inquiry.ask_at(Phase::Saturate, &[at], 1, 0)?;
     let outcome = answers.first().map(|seen| seen.outcome);
     Ok(outcome.map(|outcome| match outcome {
-        ProbeOutcome::Admitted => Fault::Collapse {
+        Outcome::Admitted => Fault::Collapse {
             offered,
             admitted: 0.0,
             of: rate * 1e9,
@@ -245,9 +245,9 @@ fn dried_up<S: ProbeSubject>(
 fn ban(record: &[Observation]) -> Fault {
     let last = record
         .iter()
-        .rposition(|seen| seen.outcome == ProbeOutcome::Admitted);
+        .rposition(|seen| seen.outcome == Outcome::Admitted);
     Fault::Ban {
-        after_refusals: count(&record[..last.unwrap_or(0)], ProbeOutcome::Refused),
+        after_refusals: count(&record[..last.unwrap_or(0)], Outcome::Refused),
     }
 }
 
@@ -267,7 +267,7 @@ mod tests {
                 time: Duration::from_secs(seconds),
                 ..Budget::default()
             };
-            let mut silent = |_: crate::ProbeProgress<'_>| ();
+            let mut silent = |_: crate::Progress<'_>| ();
             let mut inquiry = Inquiry::new(&mut subject, budget, 32, &mut silent);
             // 5 per second, 40 at once: back in 8 s.
             let Ok(fault) = dried_up(&mut inquiry, 40.0, 5e-9);

@@ -1,13 +1,11 @@
 use std::time::Duration;
 
-use crate::{
-    Budget, Likeness, Observation, Phase, ProbeOutcome, ProbeProgress, ProbeSubject, Shot, Volley,
-};
+use crate::{Budget, Likeness, Observation, Outcome, Phase, Progress, Shot, Subject, Volley};
 
 /// A subject that is being asked, what it has answered, and what may still be asked.
 pub(crate) struct Inquiry<'a, S> {
     subject: &'a mut S,
-    progress: &'a mut dyn FnMut(ProbeProgress<'_>),
+    progress: &'a mut dyn FnMut(Progress<'_>),
     budget: Budget,
     lanes: u32,
     began_ns: u64,
@@ -16,12 +14,12 @@ pub(crate) struct Inquiry<'a, S> {
     pub(crate) guess: Option<Likeness>,
 }
 
-impl<'a, S: ProbeSubject> Inquiry<'a, S> {
+impl<'a, S: Subject> Inquiry<'a, S> {
     pub(crate) fn new(
         subject: &'a mut S,
         budget: Budget,
         lanes: u32,
-        progress: &'a mut dyn FnMut(ProbeProgress<'_>),
+        progress: &'a mut dyn FnMut(Progress<'_>),
     ) -> Self {
         let began_ns = subject.now_ns();
         let inquiry = Self {
@@ -99,7 +97,7 @@ impl<'a, S: ProbeSubject> Inquiry<'a, S> {
             return Ok(&self.record[from..]);
         }
         let elapsed_ns = self.now_ns().saturating_sub(self.began_ns);
-        (self.progress)(ProbeProgress {
+        (self.progress)(Progress {
             phase,
             requests: from as u64,
             elapsed: Duration::from_nanos(elapsed_ns),
@@ -169,6 +167,6 @@ pub(crate) fn took_ns(seen: &Observation) -> u64 {
     seen.answered_ns.saturating_sub(seen.sent_ns)
 }
 
-pub(crate) fn count(seen: &[Observation], outcome: ProbeOutcome) -> u64 {
+pub(crate) fn count(seen: &[Observation], outcome: Outcome) -> u64 {
     seen.iter().filter(|seen| seen.outcome == outcome).count() as u64
 }

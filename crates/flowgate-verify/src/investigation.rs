@@ -9,15 +9,14 @@ use crate::inquiry::{Inquiry, count};
 use crate::likeness::likeness;
 use crate::phases::{honesty, keys, keys_of_queue, nodes, race, tell};
 use crate::{
-    Budget, Claim, DetectedKind, Findings, Honesty, Judgement, ProbeOutcome, ProbeProgress,
-    ProbeSubject, ToldQuota,
+    Budget, Claim, Findings, Honesty, Judgement, Kind, Outcome, Progress, Subject, ToldQuota,
 };
 
 /// What is to be found out, and at what cost.
 ///
 /// ```
 /// use flowgate::{Timestamp, TokenBucket};
-/// use flowgate_verify::{Budget, Claim, Investigation, DetectedKind, Question, Simulated, ClaimVerdict};
+/// use flowgate_verify::{Budget, Claim, Investigation, Kind, Question, Simulated, Verdict};
 /// use std::time::Duration;
 ///
 /// let limiter = TokenBucket::new("100/s burst 20".parse()?);
@@ -35,9 +34,9 @@ use crate::{
 /// assert!(forecast.requests <= budget.requests && forecast.time <= budget.time);
 ///
 /// let Ok(findings) = investigation.run(&mut subject, &mut |_| ());
-/// assert_eq!(findings.likeness.kind, DetectedKind::TokenBucket);
+/// assert_eq!(findings.likeness.kind, Kind::TokenBucket);
 /// let judgement = findings.claim.ok_or("it is judged")?;
-/// assert!(matches!(judgement.verdict, ClaimVerdict::Differs(_)));
+/// assert!(matches!(judgement.verdict, Verdict::Differs(_)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -120,10 +119,10 @@ impl Investigation {
     /// # Errors
     ///
     /// The subject's, if it could not be asked any longer.
-    pub fn run<S: ProbeSubject>(
+    pub fn run<S: Subject>(
         &self,
         subject: &mut S,
-        progress: &mut dyn FnMut(ProbeProgress<'_>),
+        progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Findings, S::Error> {
         let mut inquiry = Inquiry::new(subject, self.budget, self.lanes, progress);
         let mut rng = Rng::with_seed(self.seed);
@@ -132,12 +131,9 @@ impl Investigation {
         let best = found.fits.first();
         let mut faults = found.faults;
         let (mut isolation, mut truth) = (None, Honesty::default());
-        if let Some(best) = best.filter(|_| {
-            !matches!(
-                likeness.kind,
-                DetectedKind::Unknown | DetectedKind::LeakyQueue
-            )
-        }) {
+        if let Some(best) =
+            best.filter(|_| !matches!(likeness.kind, Kind::Unknown | Kind::LeakyQueue))
+        {
             // What was admitted beyond this model before, one after the other, is no matter of many at once.
             let evidence = Evidence::on(found.clock, inquiry.record());
             let is_exact = best.at_most().over(&evidence) == 0;
@@ -148,16 +144,16 @@ impl Investigation {
             isolation = keys(&mut inquiry, best, self.keys)?;
             truth = honesty(&mut inquiry, best)?;
         }
-        if let Some(queue) = best.filter(|_| likeness.kind == DetectedKind::LeakyQueue) {
+        if let Some(queue) = best.filter(|_| likeness.kind == Kind::LeakyQueue) {
             isolation = keys_of_queue(&mut inquiry, queue, self.keys)?;
         }
         let record = inquiry.record();
         tell(&mut truth, record);
         truth.quota = ToldQuota::of(record, &likeness);
-        let failed = count(record, ProbeOutcome::Failed);
+        let failed = count(record, Outcome::Failed);
         let evidence = Evidence::of(record.iter().filter(|seen| seen.key == 0));
         // Numbers that do not explain the answers accuse nobody.
-        let known = best.filter(|_| likeness.kind != DetectedKind::Unknown);
+        let known = best.filter(|_| likeness.kind != Kind::Unknown);
         let worst = allowance(self.claim, known).and_then(|allowed| allowed.worst(&evidence));
         faults.extend(seen(&truth, &found.steady, failed, record.len() as u64));
         let claim = self.claim.map(|claim| {
@@ -178,7 +174,7 @@ impl Investigation {
             faults,
             claim,
             requests: record.len() as u64,
-            admitted: count(record, ProbeOutcome::Admitted),
+            admitted: count(record, Outcome::Admitted),
             failed,
             seconds: inquiry.now_ns().saturating_sub(inquiry.began_ns()) as f64 / 1e9,
         })

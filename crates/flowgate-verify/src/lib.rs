@@ -1,12 +1,12 @@
 //! What is that rate limiter, and what does it really admit?
 //!
-//! This crate plans what to ask, and concludes from the answers. It does no I/O: a [`ProbeSubject`] asks for it, over HTTP
+//! This crate plans what to ask, and concludes from the answers. It does no I/O: a [`Subject`] asks for it, over HTTP
 //! (`flowgate verify`), or in process on a manual clock (`flowgate_testkit::verify`).
 //!
 //! ```text
-//!  investigate ─▶ Volley ─▶ ProbeSubject ─▶ [Observation] ─▶ likeness, envelope, faults ─▶ Findings
-//!      ▲                                         │
-//!      └── what to ask next ◀────────────────────┘
+//!  investigate ─▶ Volley ─▶ Subject ─▶ [Observation] ─▶ likeness, envelope, faults ─▶ Findings
+//!      ▲                                    │
+//!      └── what to ask next ◀───────────────┘
 //! ```
 //!
 //! # Features
@@ -44,15 +44,15 @@ mod told_quota;
 pub use budget::Budget;
 pub use claim::{Claim, ClaimError, ClaimedKind};
 pub use findings::{
-    Alignment, ClaimVerdict, DetectedKind, Estimate, Fault, Findings, Honesty, Judgement,
-    KeyIsolation, Likeness, Point, Steady, ToldQuota, Worst,
+    Alignment, Estimate, Fault, Findings, Honesty, Judgement, KeyIsolation, Kind, Likeness, Point,
+    Steady, ToldQuota, Verdict, Worst,
 };
 pub use forecast::Forecast;
 pub use investigation::Investigation;
-pub use observation::{AdvertisedLimit, Observation, ProbeOutcome};
-pub use progress::ProbeProgress;
+pub use observation::{Observation, Outcome, Told};
+pub use progress::Progress;
 pub use simulated::{Answer, Question, Simulated};
-pub use subject::{Phase, ProbeSubject, Shot, Volley};
+pub use subject::{Phase, Shot, Subject, Volley};
 
 /// The examples of the README are tested, too.
 #[cfg(doctest)]

@@ -5,7 +5,7 @@ use crate::conclusion::FAILURES;
 use crate::crowd::is_crowded;
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count};
-use crate::{Alignment, DetectedKind, Likeness, Observation, ProbeOutcome, ProbeSubject};
+use crate::{Alignment, Kind, Likeness, Observation, Outcome, Subject};
 
 /// A kind that leaves this much more unexplained than the best is out: so many answers, and so large a part of all.
 const MARGIN: u64 = 2;
@@ -34,30 +34,30 @@ pub(crate) fn contenders(found: &[Fit]) -> &[Fit] {
 }
 
 /// What all answers together look like, to one who reads `clock`.
-pub(crate) fn likeness<S: ProbeSubject>(
+pub(crate) fn likeness<S: Subject>(
     found: &[Fit],
     clock: Clock,
     inquiry: &Inquiry<'_, S>,
 ) -> Likeness {
     let record = inquiry.record();
     let none = Likeness {
-        kind: DetectedKind::Unknown,
+        kind: Kind::Unknown,
         or: Vec::new(),
         rate: None,
         burst: None,
         window: None,
         clock_tick: None,
         explained: 0,
-        of: record.len() as u64 - count(record, ProbeOutcome::Failed),
+        of: record.len() as u64 - count(record, Outcome::Failed),
     };
     let Some(best) = found.first() else {
         // What fails may be what refuses.
-        let few = count(record, ProbeOutcome::Failed) as f64 <= FAILURES * record.len() as f64;
-        let is_free = few && count(record, ProbeOutcome::Refused) == 0 && none.of > 0;
+        let few = count(record, Outcome::Failed) as f64 <= FAILURES * record.len() as f64;
+        let is_free = few && count(record, Outcome::Refused) == 0 && none.of > 0;
         let kind = if is_free {
-            DetectedKind::Unlimited
+            Kind::Unlimited
         } else {
-            DetectedKind::Unknown
+            Kind::Unknown
         };
         let explained = if is_free { none.of } else { 0 };
         return Likeness {
@@ -66,7 +66,7 @@ pub(crate) fn likeness<S: ProbeSubject>(
             ..none
         };
     };
-    if best.kind() != DetectedKind::LeakyQueue && may_limit_what_is_under_way(record) {
+    if best.kind() != Kind::LeakyQueue && may_limit_what_is_under_way(record) {
         let explained = none.of;
         return Likeness { explained, ..none };
     }
@@ -84,7 +84,7 @@ pub(crate) fn likeness<S: ProbeSubject>(
         kind: if is_explained {
             best.kind()
         } else {
-            DetectedKind::Unknown
+            Kind::Unknown
         },
         or: if is_explained {
             left.collect()
@@ -100,7 +100,7 @@ pub(crate) fn likeness<S: ProbeSubject>(
     }
 }
 
-impl DetectedKind {
+impl Kind {
     /// Whether windows begin at times that nobody sees.
     pub(crate) fn is_on_clock(self) -> bool {
         matches!(
@@ -121,7 +121,7 @@ impl DetectedKind {
 fn may_limit_what_is_under_way(record: &[Observation]) -> bool {
     let admitted = || {
         let all = record.iter();
-        all.filter(|seen| seen.outcome == ProbeOutcome::Admitted)
+        all.filter(|seen| seen.outcome == Outcome::Admitted)
     };
     let mut sent: Vec<u64> = admitted().map(|seen| seen.sent_ns).collect();
     let mut answered: Vec<u64> = admitted().map(|seen| seen.answered_ns).collect();
@@ -133,7 +133,7 @@ fn may_limit_what_is_under_way(record: &[Observation]) -> bool {
         begun - answered.partition_point(|answered| *answered <= from_ns)
     };
     let refused = record.iter();
-    let refused = refused.filter(|seen| seen.outcome == ProbeOutcome::Refused);
+    let refused = refused.filter(|seen| seen.outcome == Outcome::Refused);
     let mut beside: Vec<usize> = refused
         .map(|seen| under_way(seen.sent_ns, seen.answered_ns))
         .collect();
@@ -146,23 +146,23 @@ fn may_limit_what_is_under_way(record: &[Observation]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::AdvertisedLimit;
+    use crate::Told;
 
-    fn seen(sent_ns: u64, answered_ns: u64, outcome: ProbeOutcome) -> Observation {
+    fn seen(sent_ns: u64, answered_ns: u64, outcome: Outcome) -> Observation {
         Observation {
             sent_ns,
             answered_ns,
             lane: 0,
             key: 0,
             outcome,
-            told: AdvertisedLimit::default(),
+            told: Told::default(),
         }
     }
 
     /// So many at once, from then on, each under way for 20; and a refusal 5 later.
     fn volley(at_ns: u64, admitted: usize) -> Vec<Observation> {
-        let mut volley = vec![seen(at_ns, at_ns + 20, ProbeOutcome::Admitted); admitted];
-        volley.push(seen(at_ns + 5, at_ns + 6, ProbeOutcome::Refused));
+        let mut volley = vec![seen(at_ns, at_ns + 20, Outcome::Admitted); admitted];
+        volley.push(seen(at_ns + 5, at_ns + 6, Outcome::Refused));
         volley
     }
 
@@ -172,12 +172,9 @@ mod tests {
         assert!(may_limit_what_is_under_way(&same));
         let fewer = [volley(0, 10), volley(30, 2)].concat();
         assert!(!may_limit_what_is_under_way(&fewer), "refused beside two");
-        let alone = [volley(0, 1), vec![seen(20, 21, ProbeOutcome::Refused)]].concat();
+        let alone = [volley(0, 1), vec![seen(20, 21, Outcome::Refused)]].concat();
         assert!(!may_limit_what_is_under_way(&alone));
-        let no_time = [
-            seen(7, 7, ProbeOutcome::Admitted),
-            seen(7, 7, ProbeOutcome::Refused),
-        ];
+        let no_time = [seen(7, 7, Outcome::Admitted), seen(7, 7, Outcome::Refused)];
         assert!(!may_limit_what_is_under_way(&no_time), "beside none");
     }
 }

@@ -1,11 +1,11 @@
 use std::time::Duration;
 
-/// A request, and what became of it. Times are nanoseconds on the [subject's](crate::ProbeSubject) timeline.
+/// A request, and what became of it. Times are nanoseconds on the [subject's](crate::Subject) timeline.
 ///
 /// The limiter decided at some instant from `sent_ns` to `answered_ns`, both included; no more is known.
 ///
 /// ```
-/// use flowgate_verify::{Observation, Phase, Shot, Simulated, ProbeSubject, Volley};
+/// use flowgate_verify::{Observation, Phase, Shot, Simulated, Subject, Volley};
 /// use std::time::Duration;
 ///
 /// let mut subject = Simulated::new(|_| true.into()).service(Duration::from_millis(2), 1);
@@ -26,24 +26,24 @@ pub struct Observation {
     /// Whose request it was.
     pub key: u32,
     /// What was answered.
-    pub outcome: ProbeOutcome,
+    pub outcome: Outcome,
     /// What the answer said of the limit.
-    pub told: AdvertisedLimit,
+    pub told: Told,
 }
 
 /// What was answered.
 ///
 /// ```
-/// use flowgate_verify::{Answer, Investigation, DetectedKind, ProbeOutcome, Simulated};
+/// use flowgate_verify::{Answer, Investigation, Kind, Outcome, Simulated};
 ///
 /// // It answers 500 to everything: neither yes nor no.
-/// let failed = Answer { outcome: ProbeOutcome::Failed, ..Answer::from(false) };
+/// let failed = Answer { outcome: Outcome::Failed, ..Answer::from(false) };
 /// let Ok(findings) = Investigation::new().run(&mut Simulated::new(|_| failed), &mut |_| ());
-/// assert_eq!(findings.likeness.kind, DetectedKind::Unknown);
+/// assert_eq!(findings.likeness.kind, Kind::Unknown);
 /// assert_eq!(findings.failed, findings.requests);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProbeOutcome {
+pub enum Outcome {
     /// It was let through.
     Admitted,
     /// The limiter refused it.
@@ -55,15 +55,15 @@ pub enum ProbeOutcome {
 /// What an answer said of the limit, as far as it did.
 ///
 /// ```
-/// use flowgate_verify::AdvertisedLimit;
+/// use flowgate_verify::Told;
 /// use std::time::Duration;
 ///
 /// // RateLimit-Policy: "default";q=100;w=60
-/// let told = AdvertisedLimit { limit: Some(100), window: Some(Duration::from_secs(60)), ..AdvertisedLimit::default() };
+/// let told = Told { limit: Some(100), window: Some(Duration::from_secs(60)), ..Told::default() };
 /// assert_eq!(told.retry_after, None);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AdvertisedLimit {
+pub struct Told {
     /// `Retry-After`.
     pub retry_after: Option<Duration>,
     /// `RateLimit`'s `r`, or `X-RateLimit-Remaining`.

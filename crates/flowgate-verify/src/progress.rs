@@ -17,7 +17,7 @@ use crate::{Likeness, Phase};
 /// assert_eq!(phases, [Phase::Hello, Phase::Burst]);
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct ProbeProgress<'a> {
+pub struct Progress<'a> {
     /// What the volley is to find out.
     pub phase: Phase,
     /// How many requests have been made.

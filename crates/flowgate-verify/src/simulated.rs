@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use crate::{AdvertisedLimit, Observation, ProbeOutcome, ProbeSubject, Shot, Volley};
+use crate::{Observation, Outcome, Shot, Subject, Told, Volley};
 
 /// A request that arrives at a simulated limiter.
 ///
@@ -36,13 +36,13 @@ pub struct Question {
 ///
 /// ```
 /// use flowgate::{Timestamp, TokenBucket};
-/// use flowgate_verify::{Answer, Fault, Investigation, Question, Simulated, AdvertisedLimit};
+/// use flowgate_verify::{Answer, Fault, Investigation, Question, Simulated, Told};
 /// use std::time::Duration;
 ///
 /// // It tells a millisecond where a token takes ten.
 /// let limiter = TokenBucket::new("100/s burst 20".parse()?);
 /// let decide = |asked: Question| limiter.at(Timestamp::from_nanos(asked.at_ns)).try_acquire().is_ok();
-/// let told = AdvertisedLimit { retry_after: Some(Duration::from_millis(1)), ..AdvertisedLimit::default() };
+/// let told = Told { retry_after: Some(Duration::from_millis(1)), ..Told::default() };
 /// let mut subject = Simulated::new(|asked| Answer { told, ..decide(asked).into() });
 /// let Ok(findings) = Investigation::new().run(&mut subject, &mut |_| ());
 /// assert!(matches!(findings.faults[..], [Fault::EarlyRetryAfter { .. }]));
@@ -52,9 +52,9 @@ pub struct Question {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Yes or no.
-    pub outcome: ProbeOutcome,
+    pub outcome: Outcome,
     /// What it says of its limit.
-    pub told: AdvertisedLimit,
+    pub told: Told,
     /// How long the answer is held back after the decision, as by a queue.
     pub held: Duration,
 }
@@ -63,11 +63,11 @@ impl From<bool> for Answer {
     fn from(admitted: bool) -> Self {
         Self {
             outcome: if admitted {
-                ProbeOutcome::Admitted
+                Outcome::Admitted
             } else {
-                ProbeOutcome::Refused
+                Outcome::Refused
             },
-            told: AdvertisedLimit::default(),
+            told: Told::default(),
             held: Duration::ZERO,
         }
     }
@@ -81,11 +81,11 @@ impl From<bool> for Answer {
 /// # Examples
 ///
 /// ```
-/// use flowgate_verify::{Investigation, DetectedKind, Simulated};
+/// use flowgate_verify::{Investigation, Kind, Simulated};
 ///
 /// let mut subject = Simulated::new(|_| true.into());
 /// let Ok(findings) = Investigation::new().run(&mut subject, &mut |_| ());
-/// assert_eq!(findings.likeness.kind, DetectedKind::Unlimited);
+/// assert_eq!(findings.likeness.kind, Kind::Unlimited);
 /// ```
 #[derive(Debug)]
 pub struct Simulated<D> {
@@ -138,7 +138,7 @@ impl<D: FnMut(Question) -> Answer> Simulated<D> {
     }
 }
 
-impl<D: FnMut(Question) -> Answer> ProbeSubject for Simulated<D> {
+impl<D: FnMut(Question) -> Answer> Subject for Simulated<D> {
     type Error = Infallible;
 
     fn now_ns(&self) -> u64 {

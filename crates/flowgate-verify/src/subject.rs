@@ -3,7 +3,7 @@ use crate::Observation;
 /// Something with a rate limiter that can be asked.
 ///
 /// ```
-/// use flowgate_verify::{Investigation, DetectedKind, Observation, ProbeOutcome, ProbeSubject, AdvertisedLimit, Volley};
+/// use flowgate_verify::{Investigation, Kind, Observation, Outcome, Subject, Told, Volley};
 /// use std::convert::Infallible;
 ///
 /// /// Admits every other one, at once.
@@ -29,8 +29,8 @@ use crate::Observation;
 ///                 answered_ns: self.now_ns,
 ///                 lane: shot.lane,
 ///                 key: shot.key,
-///                 outcome: [ProbeOutcome::Admitted, ProbeOutcome::Refused][self.asked as usize % 2],
-///                 told: AdvertisedLimit::default(),
+///                 outcome: [Outcome::Admitted, Outcome::Refused][self.asked as usize % 2],
+///                 told: Told::default(),
 ///             }
 ///         });
 ///         Ok(answers.collect())
@@ -38,9 +38,9 @@ use crate::Observation;
 /// }
 ///
 /// let Ok(findings) = Investigation::new().run(&mut EveryOther::default(), &mut |_| ());
-/// assert_eq!(findings.likeness.kind, DetectedKind::Unknown);
+/// assert_eq!(findings.likeness.kind, Kind::Unknown);
 /// ```
-pub trait ProbeSubject {
+pub trait Subject {
     /// Why it could not be asked at all, or not any longer.
     type Error;
 
@@ -60,7 +60,7 @@ pub trait ProbeSubject {
     /// # Errors
     ///
     /// If asking makes no sense any longer. What is answered, even that nothing was, is no error but an
-    /// [`ProbeOutcome`](crate::ProbeOutcome).
+    /// [`Outcome`](crate::Outcome).
     fn send(&mut self, volley: &Volley) -> Result<Vec<Observation>, Self::Error>;
 }
 

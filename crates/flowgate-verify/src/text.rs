@@ -3,26 +3,24 @@
 use std::fmt;
 
 use crate::{
-    Alignment, ClaimVerdict, DetectedKind, Estimate, Fault, Findings, Honesty, KeyIsolation,
-    Likeness, ToldQuota, Worst,
+    Alignment, Estimate, Fault, Findings, Honesty, KeyIsolation, Kind, Likeness, ToldQuota,
+    Verdict, Worst,
 };
 
-impl fmt::Display for DetectedKind {
+impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self {
-            DetectedKind::SegmentedWindow(segments) => {
+            Kind::SegmentedWindow(segments) => {
                 return f.pad(&format!("sliding window in {segments} segments"));
             }
-            DetectedKind::TokenBucket => "token bucket / GCRA",
-            DetectedKind::LeakyQueue => "leaky queue",
-            DetectedKind::FixedWindow(Alignment::FirstRequest) => {
-                "fixed window from the first request"
-            }
-            DetectedKind::FixedWindow(Alignment::Clock) => "fixed window on the clock",
-            DetectedKind::SlidingLog => "sliding window",
-            DetectedKind::SlidingCounter => "sliding window of two counters",
-            DetectedKind::Unlimited => "no limit",
-            DetectedKind::Unknown => "none of the kinds known",
+            Kind::TokenBucket => "token bucket / GCRA",
+            Kind::LeakyQueue => "leaky queue",
+            Kind::FixedWindow(Alignment::FirstRequest) => "fixed window from the first request",
+            Kind::FixedWindow(Alignment::Clock) => "fixed window on the clock",
+            Kind::SlidingLog => "sliding window",
+            Kind::SlidingCounter => "sliding window of two counters",
+            Kind::Unlimited => "no limit",
+            Kind::Unknown => "none of the kinds known",
         };
         f.pad(name)
     }
@@ -59,7 +57,7 @@ impl fmt::Display for Estimate {
 impl fmt::Display for Likeness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind)?;
-        if self.kind == DetectedKind::Unknown
+        if self.kind == Kind::Unknown
             && let Some(nearest) = self.or.first()
         {
             write!(f, ", nearest to a {nearest}")?;
@@ -81,8 +79,8 @@ impl fmt::Display for Likeness {
                 self.of
             )?;
         }
-        if self.kind != DetectedKind::Unknown && !self.or.is_empty() {
-            let or: Vec<_> = self.or.iter().map(DetectedKind::to_string).collect();
+        if self.kind != Kind::Unknown && !self.or.is_empty() {
+            let or: Vec<_> = self.or.iter().map(Kind::to_string).collect();
             write!(f, " (could not tell it from: {})", or.join(", "))?;
         }
         Ok(())
@@ -251,12 +249,12 @@ impl fmt::Display for Fault {
     }
 }
 
-impl fmt::Display for ClaimVerdict {
+impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            ClaimVerdict::Consistent => "CONSISTENT",
-            ClaimVerdict::Differs(_) => "DIFFERS",
-            ClaimVerdict::Undecided(_) => "UNDECIDED",
+            Verdict::Consistent => "CONSISTENT",
+            Verdict::Differs(_) => "DIFFERS",
+            Verdict::Undecided(_) => "UNDECIDED",
         })
     }
 }
@@ -284,9 +282,9 @@ impl fmt::Display for Findings {
                 let text = format!("{likeness:<55} claim: {}", judged.verdict);
                 line(f, "looks like", &text)?;
                 let reasons = match &judged.verdict {
-                    ClaimVerdict::Consistent => &[][..],
-                    ClaimVerdict::Differs(reasons) => reasons,
-                    ClaimVerdict::Undecided(reason) => std::slice::from_ref(reason),
+                    Verdict::Consistent => &[][..],
+                    Verdict::Differs(reasons) => reasons,
+                    Verdict::Undecided(reason) => std::slice::from_ref(reason),
                 };
                 for reason in reasons {
                     line(f, "", &format!("claimed {}, but {reason}", judged.claim))?;
@@ -294,7 +292,7 @@ impl fmt::Display for Findings {
             }
             None => line(f, "looks like", &likeness)?,
         }
-        if self.likeness.kind == DetectedKind::Unlimited
+        if self.likeness.kind == Kind::Unlimited
             && let Some(most) = self.envelope.iter().max_by_key(|point| point.admitted)
         {
             let rate = most.admitted as f64 / most.span.max(1e-9);

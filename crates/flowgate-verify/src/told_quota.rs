@@ -1,18 +1,17 @@
 //! What answers say the limit is, against what it is.
 
 use crate::conclusion::{BURST_OFF, RATE_OFF, agrees};
-use crate::{AdvertisedLimit, DetectedKind, Likeness, Observation, ToldQuota};
+use crate::{Kind, Likeness, Observation, Told, ToldQuota};
 
 impl ToldQuota {
     /// What most of the answers that say something of the limit say. `None` if none does.
     pub(crate) fn of(record: &[Observation], likeness: &Likeness) -> Option<Self> {
-        let mut said: Vec<(u64, AdvertisedLimit)> = Vec::new();
+        let mut said: Vec<(u64, Told)> = Vec::new();
         for told in record.iter().map(|seen| seen.told) {
             if told.limit.is_none() {
                 continue;
             }
-            let is_same =
-                |other: &AdvertisedLimit| other.limit == told.limit && other.window == told.window;
+            let is_same = |other: &Told| other.limit == told.limit && other.window == told.window;
             match said.iter().position(|(_, other)| is_same(other)) {
                 Some(index) => said[index].0 += 1,
                 // A server that says something else each time says nothing.
@@ -38,10 +37,7 @@ const MOST: usize = 16;
 /// back in `window` seconds: a burst that flows in within part of a second is written so, as fields have whole seconds.
 /// `None` if that is not known, or for a queue, where requests wait that other limiters would refuse.
 fn agree(limit: f64, window: Option<f64>, likeness: &Likeness) -> Option<bool> {
-    if matches!(
-        likeness.kind,
-        DetectedKind::Unknown | DetectedKind::LeakyQueue
-    ) {
+    if matches!(likeness.kind, Kind::Unknown | Kind::LeakyQueue) {
         return None;
     }
     // Where no limit was met, it may not have been reached.
@@ -70,7 +66,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{Estimate, ProbeOutcome};
+    use crate::{Estimate, Outcome};
 
     fn found(burst: f64, rate: f64) -> Likeness {
         let estimate = |value| {
@@ -80,7 +76,7 @@ mod tests {
             })
         };
         Likeness {
-            kind: DetectedKind::TokenBucket,
+            kind: Kind::TokenBucket,
             or: Vec::new(),
             rate: estimate(rate),
             burst: estimate(burst),
@@ -97,11 +93,11 @@ mod tests {
             answered_ns: 1,
             lane: 0,
             key: 0,
-            outcome: ProbeOutcome::Admitted,
-            told: AdvertisedLimit {
+            outcome: Outcome::Admitted,
+            told: Told {
                 limit,
                 window: seconds.map(Duration::from_secs),
-                ..AdvertisedLimit::default()
+                ..Told::default()
             },
         }
     }
@@ -143,13 +139,13 @@ mod tests {
         assert_eq!((told.limit, told.answers), (20, 2));
         assert_eq!(ToldQuota::of(&seen[1..2], &found(20.0, 1.0)), None);
         let nothing_met = Likeness {
-            kind: DetectedKind::Unlimited,
+            kind: Kind::Unlimited,
             rate: None,
             burst: None,
             ..found(20.0, 1.0)
         };
         assert_eq!(ToldQuota::of(&seen, &nothing_met).unwrap().agrees, None);
-        for kind in [DetectedKind::Unknown, DetectedKind::LeakyQueue] {
+        for kind in [Kind::Unknown, Kind::LeakyQueue] {
             let found = Likeness {
                 kind,
                 ..found(5.0, 1.0)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flowgate_testkit::promise::Kind;
-use flowgate_testkit::script::{Op, OperationOutcome, Retry, Setup, Step};
+use flowgate_testkit::script::{Op, Outcome, Retry, Setup, Step};
 use flowgate_testkit::subject::{Capabilities, Subject};
 use throttle_net::{Decision, SlidingWindowLog, Throttle};
 
@@ -74,7 +74,7 @@ fn build_log(setup: &Setup, test: Test<'_>) {
 }
 
 /// What is told of a refusal; nobody has acted since.
-fn told(decision: Decision) -> OperationOutcome {
+fn told(decision: Decision) -> Outcome {
     match decision {
         Decision::Impossible => answer(Err(None)),
         decision => answer(Err(decision.retry_after())),
@@ -92,21 +92,21 @@ impl Subject for Bucket {
         BUCKET
     }
 
-    fn step(&mut self, step: &Step) -> OperationOutcome {
+    fn step(&mut self, step: &Step) -> Outcome {
         self.time.set(step.at_ns);
-        self.amounts(step).unwrap_or(OperationOutcome::Skipped)
+        self.amounts(step).unwrap_or(Outcome::Skipped)
     }
 }
 
 impl Bucket {
     /// `None` for an amount that is not a u32, and for what it cannot do.
-    fn amounts(&mut self, step: &Step) -> Option<OperationOutcome> {
+    fn amounts(&mut self, step: &Step) -> Option<Outcome> {
         match step.op {
             Op::Try { n } => {
                 let n = u32::try_from(n).ok()?;
                 let admitted = self.throttle.try_acquire_with_cost(n);
                 Some(if admitted {
-                    OperationOutcome::Admitted
+                    Outcome::Admitted
                 } else {
                     told(self.throttle.peek(n))
                 })
@@ -116,17 +116,17 @@ impl Bucket {
                 let within = within_ns.map_or(Duration::MAX, Duration::from_nanos);
                 Some(match self.throttle.reserve(n, within) {
                     Some(wait) => self.reserved.add(n, step.at_ns, wait),
-                    None => OperationOutcome::Refused(Retry::Untold),
+                    None => Outcome::Refused(Retry::Untold),
                 })
             }
             Op::Cancel { pick } => {
                 let n = self.reserved.cancel(pick, step.at_ns)?;
                 self.throttle.refund(n);
-                Some(OperationOutcome::Back(n.into()))
+                Some(Outcome::Back(n.into()))
             }
             Op::Refund { n } => {
                 self.throttle.refund(u32::try_from(n).ok()?);
-                Some(OperationOutcome::Back(n))
+                Some(Outcome::Back(n))
             }
             _ => None,
         }
@@ -143,21 +143,19 @@ impl Subject for Log {
         LOG
     }
 
-    fn step(&mut self, step: &Step) -> OperationOutcome {
+    fn step(&mut self, step: &Step) -> Outcome {
         self.time.set(step.at_ns);
         let (Op::Try { n } | Op::Refund { n }) = step.op else {
-            return OperationOutcome::Skipped;
+            return Outcome::Skipped;
         };
         match (step.op, u32::try_from(n)) {
-            (Op::Try { .. }, Ok(n)) if self.log.try_acquire_with_cost(n) => {
-                OperationOutcome::Admitted
-            }
+            (Op::Try { .. }, Ok(n)) if self.log.try_acquire_with_cost(n) => Outcome::Admitted,
             (Op::Try { .. }, Ok(n)) => told(self.log.peek(n)),
             (_, Ok(amount)) => {
                 self.log.refund(amount);
-                OperationOutcome::Back(n)
+                Outcome::Back(n)
             }
-            (_, Err(_)) => OperationOutcome::Skipped,
+            (_, Err(_)) => Outcome::Skipped,
         }
     }
 }

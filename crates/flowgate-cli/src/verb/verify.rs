@@ -10,7 +10,7 @@ use flowgate_load::verify::{
     Asking, HttpSubject, MAX_LANES, Neither, StatusRanges, VerifyError, to_json,
 };
 use flowgate_load::{Stop, Target, html};
-use flowgate_verify::{Budget, Claim, ClaimVerdict, Findings, Investigation, Phase, ProbeProgress};
+use flowgate_verify::{Budget, Claim, Findings, Investigation, Phase, Progress, Verdict};
 use hyper::header::{HeaderName, HeaderValue};
 
 use crate::argument::connecting::Certificates;
@@ -324,7 +324,7 @@ struct Steps {
 }
 
 impl Steps {
-    fn tell(&mut self, progress: ProbeProgress<'_>) {
+    fn tell(&mut self, progress: Progress<'_>) {
         if self.last.replace(progress.phase) == Some(progress.phase) {
             return;
         }
@@ -395,14 +395,14 @@ fn conclude(
     }
     let verdict = findings.claim.as_ref().map(|judged| &judged.verdict);
     Ok(match verdict {
-        None | Some(ClaimVerdict::Consistent) => Exit::Success,
-        Some(ClaimVerdict::Differs(why)) => {
+        None | Some(Verdict::Consistent) => Exit::Success,
+        Some(Verdict::Differs(why)) => {
             for why in why {
                 complain(&format_args!("--expect: {why}"));
             }
             Exit::GateFailed
         }
-        Some(ClaimVerdict::Undecided(why)) => {
+        Some(Verdict::Undecided(why)) => {
             complain(&format_args!("--expect could not be told: {why}"));
             Exit::Undecided
         }

@@ -77,7 +77,7 @@ impl Report {
     ///     "window": {                 ? at most so many sends in any span shorter than this
     ///       "sends": 100, "span_ns": 60000000000
     ///   } },
-    ///   "counts": {                   see RequestCounts
+    ///   "counts": {                   see Counts
     ///     "scheduled": 5000,          ?
     ///     "sent", "unsent", "skipped", "unanswered", "resent", "queued", "body_bytes": 0,
     ///     "statuses": {               see Statuses

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
 
 use flowgate_tower::client::Told as Fields;
-use flowgate_verify::{AdvertisedLimit, Observation, ProbeOutcome, Shot};
+use flowgate_verify::{Observation, Outcome, Shot, Told};
 use hyper::StatusCode;
 use hyper::header::LOCATION;
 use tokio::time::timeout;
@@ -80,11 +80,11 @@ impl Way {
         u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    fn outcome(&self, status: StatusCode) -> ProbeOutcome {
+    fn outcome(&self, status: StatusCode) -> Outcome {
         match status {
-            status if self.admitted.contains(status) => ProbeOutcome::Admitted,
-            status if self.refused.contains(status) => ProbeOutcome::Refused,
-            _ => ProbeOutcome::Failed,
+            status if self.admitted.contains(status) => Outcome::Admitted,
+            status if self.refused.contains(status) => Outcome::Refused,
+            _ => Outcome::Failed,
         }
     }
 }
@@ -155,8 +155,8 @@ impl Lane {
             }
             Err(failure) => (
                 Instant::now(),
-                ProbeOutcome::Failed,
-                AdvertisedLimit::default(),
+                Outcome::Failed,
+                Told::default(),
                 Err(failure),
             ),
         };
@@ -193,8 +193,8 @@ impl Lane {
     }
 }
 
-fn told(fields: Fields) -> AdvertisedLimit {
-    AdvertisedLimit {
+fn told(fields: Fields) -> Told {
+    Told {
         retry_after: fields.retry_after,
         remaining: fields.remaining,
         more_after: fields.more_after,

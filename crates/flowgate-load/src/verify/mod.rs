@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Investigation ── Volley ──▶ HttpSubject ── each shot at its time ──▶ Lane ──▶ connection
-//!                ◀─ [Observation] ──╯      ◀─ status, limit, sent and answered ─╯
+//!                ◀─ [Observation] ──╯      ◀─ status, Told, sent and answered ──╯
 //! ```
 //!
 //! What is asked, and what follows from the answers, is flowgate-verify's.

@@ -3,7 +3,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use flowgate_verify::{Observation, Phase, ProbeOutcome, ProbeSubject, Shot, Volley};
+use flowgate_verify::{Observation, Outcome, Phase, Shot, Subject, Volley};
 use hyper::header::{HeaderName, HeaderValue};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{LocalSet, spawn_local, yield_now};
@@ -267,7 +267,7 @@ impl HttpSubject {
     /// Whether it makes sense to go on.
     fn judge(&mut self, phase: Phase, asked: &[Asked]) -> Result<(), VerifyError> {
         for asked in asked {
-            let has_failed = asked.observation.outcome == ProbeOutcome::Failed;
+            let has_failed = asked.observation.outcome == Outcome::Failed;
             if has_failed {
                 *self.neither.entry(asked.neither()).or_default() += 1;
             }
@@ -388,7 +388,7 @@ fn joined<T>(outcome: Result<T, tokio::task::JoinError>) -> T {
     }
 }
 
-impl ProbeSubject for HttpSubject {
+impl Subject for HttpSubject {
     type Error = VerifyError;
 
     fn now_ns(&self) -> u64 {

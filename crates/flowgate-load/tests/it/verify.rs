@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use flowgate_load::verify::{Asking, HttpSubject, VerifyError};
 use flowgate_load::{Failure, RunError, Stop, Target};
-use flowgate_verify::{Phase, ProbeOutcome, ProbeSubject, Shot, Volley};
+use flowgate_verify::{Outcome, Phase, Shot, Subject, Volley};
 use hyper::header::{HeaderName, HeaderValue};
 
 const YES: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -100,17 +100,17 @@ fn each_shot_goes_out_at_its_time_on_its_lane_and_its_answer_is_read() {
     });
     for (shot, seen) in of_both.into_iter().flatten() {
         assert!(shot.at_ns <= seen.sent_ns && seen.sent_ns <= seen.answered_ns);
-        let expected = [ProbeOutcome::Admitted, ProbeOutcome::Refused][shot.lane as usize];
+        let expected = [Outcome::Admitted, Outcome::Refused][shot.lane as usize];
         assert_eq!(seen.outcome, expected);
         let told = seen.told;
         match seen.outcome {
-            ProbeOutcome::Refused => {
+            Outcome::Refused => {
                 assert_eq!(told.retry_after, Some(Duration::from_secs(3)));
                 assert_eq!((told.remaining, told.limit), (Some(0), Some(20)));
                 assert_eq!(told.more_after, Some(Duration::from_secs(2)));
                 assert_eq!(told.window, Some(Duration::from_secs(1)));
             }
-            _ => assert_eq!(told, flowgate_verify::AdvertisedLimit::default()),
+            _ => assert_eq!(told, flowgate_verify::Told::default()),
         }
     }
     assert!(seen.is_sorted_by_key(|seen| seen.sent_ns));
@@ -124,10 +124,7 @@ fn a_connection_that_is_closed_is_opened_anew() {
     hello(&mut subject).unwrap();
     let volley = volley(&subject, Phase::Burst, 10, 3);
     let seen = subject.send(&volley).unwrap();
-    assert!(
-        seen.iter()
-            .all(|seen| seen.outcome == ProbeOutcome::Admitted)
-    );
+    assert!(seen.iter().all(|seen| seen.outcome == Outcome::Admitted));
 }
 
 #[test]
@@ -154,7 +151,7 @@ fn a_request_without_an_answer_has_failed_and_the_next_is_asked_all_the_same() {
     };
     let seen = subject.send(&volley).unwrap();
     let outcomes: Vec<_> = seen.iter().map(|seen| (seen.key, seen.outcome)).collect();
-    let (yes, failed) = (ProbeOutcome::Admitted, ProbeOutcome::Failed);
+    let (yes, failed) = (Outcome::Admitted, Outcome::Failed);
     assert_eq!(outcomes, [(0, yes), (1, failed), (0, yes), (1, yes)]);
 }
 
@@ -183,7 +180,7 @@ fn an_answer_that_takes_too_long_is_none() {
         shots: vec![shot],
     };
     let seen = subject.send(&volley).unwrap();
-    assert_eq!(seen[0].outcome, ProbeOutcome::Failed);
+    assert_eq!(seen[0].outcome, Outcome::Failed);
 }
 
 #[test]

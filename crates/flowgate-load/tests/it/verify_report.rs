@@ -3,8 +3,7 @@
 use flowgate_load::verify::to_json;
 use flowgate_load::{Target, html};
 use flowgate_verify::{
-    Claim, ClaimVerdict, DetectedKind, Estimate, Findings, Investigation, Judgement, Point,
-    Simulated, Steady,
+    Claim, Estimate, Findings, Investigation, Judgement, Kind, Point, Simulated, Steady, Verdict,
 };
 use roxmltree::{Document, ParsingOptions};
 
@@ -15,7 +14,7 @@ fn target() -> Target {
 fn findings() -> Findings {
     let Ok(mut findings) =
         Investigation::new().run(&mut Simulated::new(|_| true.into()), &mut |_| ());
-    findings.likeness.kind = DetectedKind::TokenBucket;
+    findings.likeness.kind = Kind::TokenBucket;
     let estimate = |value| {
         Some(Estimate {
             value,
@@ -39,7 +38,7 @@ fn findings() -> Findings {
         .to_vec();
     findings.claim = Some(Judgement {
         claim: "100/s burst 20".parse::<Claim>().unwrap(),
-        verdict: ClaimVerdict::Differs(vec!["it is <another>".to_owned()]),
+        verdict: Verdict::Differs(vec!["it is <another>".to_owned()]),
     });
     findings
 }

@@ -1,6 +1,6 @@
 //! Whoever comes next pays: what was granted before has flowed in.
 
-use super::{Broken, TimedGrant};
+use super::{Broken, Grant};
 use crate::rate::Rate;
 
 /// In every interval, all grants but the last cost no more time than there is. `grants` are in
@@ -8,7 +8,7 @@ use crate::rate::Rate;
 ///
 /// The price is the stable rate's. A limiter that warms up asks for more while it is cold, so this
 /// is what it promises at the least.
-pub(super) fn check(rate: &Rate, grants: &[TimedGrant]) -> Result<(), Broken> {
+pub(super) fn check(rate: &Rate, grants: &[Grant]) -> Result<(), Broken> {
     let (mut owed, mut from_ns, mut admitted, mut last_ns) = (0_i128, 0, 0_u128, 0_u64);
     for grant in grants {
         owed -= rate.accrual * i128::from(grant.at_ns - last_ns);
@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn c1_the_next_one_pays() {
         let rate = Rate::of(Quota::per_second(1_000_000_000));
-        let at = TimedGrant::new;
+        let at = Grant::new;
         assert_eq!(check(&rate, &[at(0, 9), at(9, 1), at(10, 5)]), Ok(()));
         assert!(check(&rate, &[at(0, 9), at(8, 1)]).is_err());
     }

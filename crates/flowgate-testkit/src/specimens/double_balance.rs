@@ -12,22 +12,22 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, OperationOutcome, Step};
+use crate::script::{Op, Outcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// A balance that is nearly right.
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
+/// use flowgate_testkit::script::{Op, Outcome, Step};
 /// use flowgate_testkit::specimens::double_balance::DoubleBalance;
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut bucket = DoubleBalance::new(Quota::per_second(1));
 /// let mut at_tenth = |tenth: u64| bucket.step(&Step { at_ns: tenth * 100_000_000, op: Op::Try { n: 1 } });
-/// assert_eq!(at_tenth(0), OperationOutcome::Admitted);
+/// assert_eq!(at_tenth(0), Outcome::Admitted);
 /// // Ten times a tenth of a token is a little less than one.
-/// assert!((1..=10).all(|tenth| at_tenth(tenth) != OperationOutcome::Admitted));
+/// assert!((1..=10).all(|tenth| at_tenth(tenth) != Outcome::Admitted));
 /// ```
 #[derive(Clone, Debug)]
 pub struct DoubleBalance {
@@ -56,9 +56,9 @@ impl Subject for DoubleBalance {
         TRIES
     }
 
-    fn step(&mut self, step: &Step) -> OperationOutcome {
+    fn step(&mut self, step: &Step) -> Outcome {
         let Op::Try { n } = step.op else {
-            return OperationOutcome::Skipped;
+            return Outcome::Skipped;
         };
         let elapsed = step.at_ns.saturating_sub(self.last_ns) as f64 / 1e9;
         self.last_ns = self.last_ns.max(step.at_ns);

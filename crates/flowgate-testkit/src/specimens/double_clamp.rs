@@ -8,7 +8,7 @@
 //! Instead: [`flowgate::TokenBucket`], whose one time needs no clamp of its own.
 
 use crate::interleave::Machine;
-use crate::promise::TimedGrant;
+use crate::promise::Grant;
 
 /// Threads that clamp an allowance into which too much has flowed.
 ///
@@ -89,7 +89,7 @@ impl Machine for DoubleClamp {
         }
     }
 
-    fn grants(&self) -> &[TimedGrant] {
+    fn grants(&self) -> &[Grant] {
         &[]
     }
 }

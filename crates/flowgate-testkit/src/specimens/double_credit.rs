@@ -12,20 +12,20 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, OperationOutcome, Step};
+use crate::script::{Op, Outcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// A clock that is read only in need.
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
+/// use flowgate_testkit::script::{Op, Outcome, Step};
 /// use flowgate_testkit::specimens::double_credit::DoubleCredit;
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut bucket = DoubleCredit::new(Quota::per_second(2));
 /// let after_a_rest = Step { at_ns: 100_000_000_000, op: Op::Try { n: 1 } };
-/// let admitted = (0..10).filter(|_| bucket.step(&after_a_rest) == OperationOutcome::Admitted);
+/// let admitted = (0..10).filter(|_| bucket.step(&after_a_rest) == Outcome::Admitted);
 /// assert_eq!(admitted.count(), 4); // at once, of two
 /// ```
 #[derive(Clone, Debug)]
@@ -53,9 +53,9 @@ impl Subject for DoubleCredit {
         TRIES
     }
 
-    fn step(&mut self, step: &Step) -> OperationOutcome {
+    fn step(&mut self, step: &Step) -> Outcome {
         let Op::Try { n } = step.op else {
-            return OperationOutcome::Skipped;
+            return Outcome::Skipped;
         };
         let cost = self.rate.cost(n);
         if self.level < cost {

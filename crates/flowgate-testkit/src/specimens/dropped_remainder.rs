@@ -12,20 +12,20 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, OperationOutcome, Step};
+use crate::script::{Op, Outcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Whole tokens, and a refill time that forgets the rest.
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
+/// use flowgate_testkit::script::{Op, Outcome, Step};
 /// use flowgate_testkit::specimens::dropped_remainder::DroppedRemainder;
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut bucket = DroppedRemainder::new(Quota::per_second(1));
 /// let asked = |times: u64| Step { at_ns: times * 900_000_000, op: Op::Try { n: 1 } };
-/// let admitted = (0..10).filter(|times| bucket.step(&asked(*times)) == OperationOutcome::Admitted);
+/// let admitted = (0..10).filter(|times| bucket.step(&asked(*times)) == Outcome::Admitted);
 /// assert_eq!(admitted.count(), 1); // in eight seconds
 /// ```
 #[derive(Clone, Debug)]
@@ -53,9 +53,9 @@ impl Subject for DroppedRemainder {
         TRIES
     }
 
-    fn step(&mut self, step: &Step) -> OperationOutcome {
+    fn step(&mut self, step: &Step) -> Outcome {
         let Op::Try { n } = step.op else {
-            return OperationOutcome::Skipped;
+            return Outcome::Skipped;
         };
         let flowed = self.rate.accrual * i128::from(step.at_ns.saturating_sub(self.last_ns));
         let whole = flowed / self.rate.price * self.rate.price;

@@ -14,21 +14,21 @@ use crate::subject::Subject;
 /// Random histories that a specimen is given the chance to fail in.
 const HISTORIES: u64 = 500;
 
-/// Builds a specimen and lends it; see [`BuildSubject`](crate::subject::BuildSubject).
+/// Builds a specimen and lends it; see [`Build`](crate::subject::Build).
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, OperationOutcome, Setup, Step};
-/// use flowgate_testkit::specimens::BuildExhibit;
+/// use flowgate_testkit::script::{Op, Outcome, Setup, Step};
+/// use flowgate_testkit::specimens::Builder;
 /// use flowgate_testkit::specimens::starts_empty::StartsEmpty;
 ///
-/// let build: BuildExhibit = |setup, test| test(&mut StartsEmpty::new(setup.quota));
+/// let build: Builder = |setup, test| test(&mut StartsEmpty::new(setup.quota));
 /// build(&Setup::new(Quota::per_second(1)), &mut |subject| {
 ///     let first = Step { at_ns: 0, op: Op::Try { n: 1 } };
-///     assert_ne!(subject.step(&first), OperationOutcome::Admitted);
+///     assert_ne!(subject.step(&first), Outcome::Admitted);
 /// });
 /// ```
-pub type BuildExhibit = fn(&Setup, &mut dyn FnMut(&mut dyn Subject));
+pub type Builder = fn(&Setup, &mut dyn FnMut(&mut dyn Subject));
 
 /// What convicts a specimen.
 ///
@@ -45,11 +45,11 @@ pub type BuildExhibit = fn(&Setup, &mut dyn FnMut(&mut dyn Subject));
 #[derive(Clone, Copy)]
 pub enum Checker {
     /// The conformance suite, by this contract, for a promise of this kind.
-    Conformance(Kind, Contract, BuildExhibit),
+    Conformance(Kind, Contract, Builder),
     /// Every schedule of threads, shortest first; the contract that breaks on one.
     Schedules(Contract, fn() -> Result<u64, Box<Race>>),
     /// The exact bucket with the same refill, answer by answer.
-    Oracle(Refill, BuildExhibit),
+    Oracle(Refill, Builder),
 }
 
 impl fmt::Display for Checker {

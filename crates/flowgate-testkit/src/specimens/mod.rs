@@ -88,9 +88,9 @@ pub mod wrong_clamp;
 pub mod wrong_unit;
 
 pub use catalogue::exhibits;
-pub use exhibit::{BuildExhibit, Checker, Conviction, Exhibit};
+pub use exhibit::{Builder, Checker, Conviction, Exhibit};
 
-use crate::script::{OperationOutcome, Retry};
+use crate::script::{Outcome, Retry};
 use crate::subject::Capabilities;
 
 /// A limiter that can only try, with any cost.
@@ -99,10 +99,10 @@ const TRIES: Capabilities = Capabilities {
     ..Capabilities::NONE
 };
 
-fn verdict(admitted: bool) -> OperationOutcome {
+fn verdict(admitted: bool) -> Outcome {
     if admitted {
-        OperationOutcome::Admitted
+        Outcome::Admitted
     } else {
-        OperationOutcome::Refused(Retry::Untold)
+        Outcome::Refused(Retry::Untold)
     }
 }

@@ -9,7 +9,7 @@
 //! Instead: [`flowgate::FixedWindow`], where start and count change together, in one word.
 
 use crate::interleave::Machine;
-use crate::promise::TimedGrant;
+use crate::promise::Grant;
 
 /// Some threads, and last a clock that goes on by one window at each of its steps.
 ///
@@ -34,7 +34,7 @@ pub struct NextWindow {
     count: u64,
     /// The time that a thread has read which has won, and not yet set the count.
     threads: Vec<Option<u64>>,
-    grants: Vec<TimedGrant>,
+    grants: Vec<Grant>,
 }
 
 impl NextWindow {
@@ -83,11 +83,11 @@ impl Machine for NextWindow {
         } else {
             return None;
         };
-        self.grants.push(TimedGrant::new(at_ns, 1));
+        self.grants.push(Grant::new(at_ns, 1));
         Some(format!("thread {thread}: {done}"))
     }
 
-    fn grants(&self) -> &[TimedGrant] {
+    fn grants(&self) -> &[Grant] {
         &self.grants
     }
 }

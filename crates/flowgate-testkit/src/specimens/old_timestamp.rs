@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 
 use crate::interleave::Machine;
-use crate::promise::TimedGrant;
+use crate::promise::Grant;
 
 /// Some threads, then the task that trims, and last a clock that goes on by one window.
 ///
@@ -35,7 +35,7 @@ pub struct OldTimestamp {
     channel: VecDeque<u64>,
     /// The time that each thread has read.
     threads: Vec<Option<u64>>,
-    grants: Vec<TimedGrant>,
+    grants: Vec<Grant>,
 }
 
 impl OldTimestamp {
@@ -81,11 +81,11 @@ impl Machine for OldTimestamp {
         // The mistake: that was then.
         self.channel.push_back(read_ns);
         self.threads[thread] = None;
-        self.grants.push(TimedGrant::new(read_ns, 1));
+        self.grants.push(Grant::new(read_ns, 1));
         Some(format!("thread {thread}: enters {read_ns}ns, admits"))
     }
 
-    fn grants(&self) -> &[TimedGrant] {
+    fn grants(&self) -> &[Grant] {
         &self.grants
     }
 }

@@ -8,7 +8,7 @@
 //! Instead: [`flowgate::LeakyBucket`], where what is told comes from the value that was swapped.
 
 use crate::interleave::Machine;
-use crate::promise::TimedGrant;
+use crate::promise::Grant;
 
 /// Threads that wait for their turn; no time passes.
 ///
@@ -29,7 +29,7 @@ pub struct ReadTwice {
     interval_ns: u64,
     next_ns: u64,
     threads: Vec<At>,
-    grants: Vec<TimedGrant>,
+    grants: Vec<Grant>,
 }
 
 /// What a thread does next.
@@ -77,7 +77,7 @@ impl Machine for ReadTwice {
             At::Swap { slot_ns, .. } => {
                 self.next_ns += self.interval_ns;
                 // The mistake: it is `seen_ns` that is taken.
-                self.grants.push(TimedGrant::new(slot_ns, 1));
+                self.grants.push(Grant::new(slot_ns, 1));
                 let next_ns = self.next_ns;
                 (
                     At::Read,
@@ -89,7 +89,7 @@ impl Machine for ReadTwice {
         Some(format!("thread {thread}: {done}"))
     }
 
-    fn grants(&self) -> &[TimedGrant] {
+    fn grants(&self) -> &[Grant] {
         &self.grants
     }
 }

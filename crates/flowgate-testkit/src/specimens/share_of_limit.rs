@@ -11,24 +11,24 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, OperationOutcome, Step};
+use crate::script::{Op, Outcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// One key of a table that is too small, in windows that count the previous one in full.
 ///
 /// ```
 /// use flowgate::{Carry, Quota};
-/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
+/// use flowgate_testkit::script::{Op, Outcome, Step};
 /// use flowgate_testkit::specimens::share_of_limit::ShareOfLimit;
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut key = ShareOfLimit::new(Quota::per_minute(10));
 /// let mut at_zero = |op| key.step(&Step { at_ns: 0, op });
 /// let limit = |n| Op::SetQuota { quota: Quota::per_minute(n), carry: Carry::Kept };
-/// assert_eq!(at_zero(Op::Try { n: 9 }), OperationOutcome::Admitted);
+/// assert_eq!(at_zero(Op::Try { n: 9 }), Outcome::Admitted);
 /// at_zero(limit(2)); // brought back as 2 of 2
 /// at_zero(limit(10));
-/// assert_eq!(at_zero(Op::Try { n: 8 }), OperationOutcome::Admitted); // 17 of 10
+/// assert_eq!(at_zero(Op::Try { n: 8 }), Outcome::Admitted); // 17 of 10
 /// ```
 #[derive(Clone, Debug)]
 pub struct ShareOfLimit {
@@ -74,7 +74,7 @@ impl Subject for ShareOfLimit {
         }
     }
 
-    fn step(&mut self, step: &Step) -> OperationOutcome {
+    fn step(&mut self, step: &Step) -> Outcome {
         self.operations += 1;
         match step.op {
             Op::Try { n } => {
@@ -93,9 +93,9 @@ impl Subject for ShareOfLimit {
                     self.counts = self.counts.map(brought);
                 }
                 self.limit = limit;
-                OperationOutcome::Changed
+                Outcome::Changed
             }
-            _ => OperationOutcome::Skipped,
+            _ => Outcome::Skipped,
         }
     }
 }

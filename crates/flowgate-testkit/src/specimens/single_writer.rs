@@ -8,7 +8,7 @@
 //! Instead: [`flowgate::SlidingWindow`], where one compare-and-swap claims the entry and admits.
 
 use crate::interleave::Machine;
-use crate::promise::TimedGrant;
+use crate::promise::Grant;
 
 /// Threads that write; no time passes.
 ///
@@ -29,7 +29,7 @@ pub struct SingleWriter {
     tail: usize,
     /// The place that each thread has seen to be free.
     threads: Vec<Option<usize>>,
-    grants: Vec<TimedGrant>,
+    grants: Vec<Grant>,
 }
 
 impl SingleWriter {
@@ -59,11 +59,11 @@ impl Machine for SingleWriter {
         };
         // The mistake: another may have written there.
         self.tail = place + 1;
-        self.grants.push(TimedGrant::new(0, 1));
+        self.grants.push(Grant::new(0, 1));
         Some(format!("thread {thread}: writes to place {place}, admits"))
     }
 
-    fn grants(&self) -> &[TimedGrant] {
+    fn grants(&self) -> &[Grant] {
         &self.grants
     }
 }

@@ -10,7 +10,7 @@
 use flowgate::Quota;
 
 use crate::interleave::Machine;
-use crate::promise::TimedGrant;
+use crate::promise::Grant;
 
 /// Threads that take from an allowance; no time passes.
 ///
@@ -33,7 +33,7 @@ pub struct SubtractBelowZero {
     most: u64,
     allowance: u64,
     threads: Vec<At>,
-    grants: Vec<TimedGrant>,
+    grants: Vec<Grant>,
 }
 
 /// What a thread does next.
@@ -81,7 +81,7 @@ impl Machine for SubtractBelowZero {
                 // The mistake: what was seen may be gone.
                 self.allowance = self.allowance.wrapping_sub(1);
                 self.threads[thread] = At::Clamp;
-                self.grants.push(TimedGrant::new(0, 1));
+                self.grants.push(Grant::new(0, 1));
                 Some(format!(
                     "thread {thread}: subtracts 1, {} now, admits",
                     self.allowance
@@ -90,7 +90,7 @@ impl Machine for SubtractBelowZero {
         }
     }
 
-    fn grants(&self) -> &[TimedGrant] {
+    fn grants(&self) -> &[Grant] {
         &self.grants
     }
 }

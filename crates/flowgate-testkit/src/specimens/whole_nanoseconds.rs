@@ -12,19 +12,19 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, OperationOutcome, Step};
+use crate::script::{Op, Outcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// One time, as it should be, in too coarse a unit.
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
+/// use flowgate_testkit::script::{Op, Outcome, Step};
 /// use flowgate_testkit::specimens::whole_nanoseconds::WholeNanoseconds;
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut bucket = WholeNanoseconds::new(Quota::per_second(600_000_000).burst(1));
-/// let admitted = (1..=1000).filter(|&at_ns| bucket.step(&Step { at_ns, op: Op::Try { n: 1 } }) == OperationOutcome::Admitted);
+/// let admitted = (1..=1000).filter(|&at_ns| bucket.step(&Step { at_ns, op: Op::Try { n: 1 } }) == Outcome::Admitted);
 /// assert_eq!(admitted.count(), 1000); // of 600
 /// ```
 #[derive(Clone, Debug)]
@@ -54,9 +54,9 @@ impl Subject for WholeNanoseconds {
         TRIES
     }
 
-    fn step(&mut self, step: &Step) -> OperationOutcome {
+    fn step(&mut self, step: &Step) -> Outcome {
         let Op::Try { n } = step.op else {
-            return OperationOutcome::Skipped;
+            return Outcome::Skipped;
         };
         if i128::from(n) > self.burst {
             return verdict(false);

@@ -11,14 +11,14 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, OperationOutcome, Retry, Step};
+use crate::script::{Op, Outcome, Retry, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// A queue with a longest wait.
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
+/// use flowgate_testkit::script::{Op, Outcome, Step};
 /// use flowgate_testkit::specimens::wrong_unit::WrongUnit;
 /// use flowgate_testkit::subject::Subject;
 ///
@@ -26,8 +26,8 @@ use crate::subject::{Capabilities, Subject};
 /// let mut reserve = |within_ns| queue.step(&Step { at_ns: 0, op: Op::Reserve { n: 1, within_ns } });
 /// reserve(None);
 /// // The wait is 100 ms, and who would wait for a second is turned away.
-/// assert!(matches!(reserve(Some(1_000_000_000)), OperationOutcome::Refused(_)));
-/// assert_eq!(reserve(None), OperationOutcome::Promised { at_ns: 100_000_000 });
+/// assert!(matches!(reserve(Some(1_000_000_000)), Outcome::Refused(_)));
+/// assert_eq!(reserve(None), Outcome::Promised { at_ns: 100_000_000 });
 /// ```
 #[derive(Clone, Debug)]
 pub struct WrongUnit {
@@ -54,12 +54,12 @@ impl Subject for WrongUnit {
         }
     }
 
-    fn step(&mut self, step: &Step) -> OperationOutcome {
+    fn step(&mut self, step: &Step) -> Outcome {
         let (Op::Try { n } | Op::Reserve { n, .. }) = step.op else {
-            return OperationOutcome::Skipped;
+            return Outcome::Skipped;
         };
         if n > self.rate.burst_units {
-            return OperationOutcome::Refused(Retry::Never);
+            return Outcome::Refused(Retry::Never);
         }
         let now = i128::from(step.at_ns) * self.rate.accrual;
         let next = if n == 0 {
@@ -78,7 +78,7 @@ impl Subject for WrongUnit {
             return verdict(wait_ns == 0);
         };
         let Ok(at_ns) = u64::try_from(i128::from(step.at_ns) + wait_ns) else {
-            return OperationOutcome::Refused(Retry::Never);
+            return Outcome::Refused(Retry::Never);
         };
         let wait_us = (wait_ns + 999) / 1_000;
         let timeout_ms = within_ns.map(|ns| i128::from(ns / 1_000_000));
@@ -87,6 +87,6 @@ impl Subject for WrongUnit {
             return verdict(false);
         }
         self.full_at = next;
-        OperationOutcome::Promised { at_ns }
+        Outcome::Promised { at_ns }
     }
 }

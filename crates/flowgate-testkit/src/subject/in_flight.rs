@@ -3,7 +3,7 @@
 use flowgate::{ConcurrencyLimit, KeyPermit, KeyedConcurrencyLimit, ManualClock, Permit, Quota};
 
 use super::{Capabilities, Subject, refusal};
-use crate::script::{Op, OperationOutcome, Setup, Step};
+use crate::script::{Op, Outcome, Setup, Step};
 
 type Test<'a> = &'a mut dyn FnMut(&mut dyn Subject);
 
@@ -24,7 +24,7 @@ const HOLDS: Capabilities = Capabilities {
     ..Capabilities::NONE
 };
 
-/// Builds a [`ConcurrencyLimit`] of the quota's limit: a [`BuildSubject`](super::BuildSubject).
+/// Builds a [`ConcurrencyLimit`] of the quota's limit: a [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -42,7 +42,7 @@ pub fn concurrency_limit(setup: &Setup, test: Test<'_>) {
 }
 
 /// Builds a [`KeyedConcurrencyLimit`] of the quota's limit, of which one key is judged, and others take slots as well: a
-/// [`BuildSubject`](super::BuildSubject).
+/// [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -83,22 +83,22 @@ impl Subject for Slots<'_> {
         HOLDS
     }
 
-    fn step(&mut self, step: &Step) -> OperationOutcome {
+    fn step(&mut self, step: &Step) -> Outcome {
         match step.op {
             Op::Try { n } => match self.limit.try_acquire_n(n) {
                 Ok(permit) => {
                     self.held.push(permit);
-                    OperationOutcome::Admitted
+                    Outcome::Admitted
                 }
                 Err(denied) => refusal(denied),
             },
             Op::Cancel { pick } => give_back(&mut self.held, pick, Permit::units),
-            Op::Available => OperationOutcome::Holds(self.limit.available()),
+            Op::Available => Outcome::Holds(self.limit.available()),
             Op::SetQuota { quota, .. } => match self.limit.set_limit(slots(quota)) {
-                Ok(()) => OperationOutcome::Changed,
-                Err(_) => OperationOutcome::Skipped,
+                Ok(()) => Outcome::Changed,
+                Err(_) => Outcome::Skipped,
             },
-            _ => OperationOutcome::Skipped,
+            _ => Outcome::Skipped,
         }
     }
 }
@@ -115,7 +115,7 @@ impl Subject for KeySlots<'_> {
         HOLDS
     }
 
-    fn step(&mut self, step: &Step) -> OperationOutcome {
+    fn step(&mut self, step: &Step) -> Outcome {
         self.steps += 1;
         if self.others.len() as u64 == OTHERS {
             self.others.clear();
@@ -126,25 +126,25 @@ impl Subject for KeySlots<'_> {
             Op::Try { n } => match self.limits.try_acquire_n(&KEY, n) {
                 Ok(permit) => {
                     self.held.push(permit);
-                    OperationOutcome::Admitted
+                    Outcome::Admitted
                 }
                 Err(denied) => refusal(denied),
             },
             Op::Cancel { pick } => give_back(&mut self.held, pick, KeyPermit::units),
-            Op::Available => OperationOutcome::Holds(self.limits.available(&KEY)),
+            Op::Available => Outcome::Holds(self.limits.available(&KEY)),
             Op::SetQuota { quota, .. } => match self.limits.set_limit(slots(quota)) {
-                Ok(()) => OperationOutcome::Changed,
-                Err(_) => OperationOutcome::Skipped,
+                Ok(()) => Outcome::Changed,
+                Err(_) => Outcome::Skipped,
             },
-            _ => OperationOutcome::Skipped,
+            _ => Outcome::Skipped,
         }
     }
 }
 
-fn give_back<P>(held: &mut Vec<P>, pick: usize, n: fn(&P) -> u64) -> OperationOutcome {
+fn give_back<P>(held: &mut Vec<P>, pick: usize, n: fn(&P) -> u64) -> Outcome {
     if held.is_empty() {
-        return OperationOutcome::Skipped;
+        return Outcome::Skipped;
     }
     let permit = held.remove(pick % held.len());
-    OperationOutcome::Back(n(&permit))
+    Outcome::Back(n(&permit))
 }

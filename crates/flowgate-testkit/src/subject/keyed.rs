@@ -7,7 +7,7 @@ use flowgate::{
 
 use super::{Capabilities, Subject, answer};
 use crate::promise::{Anchor, Kind};
-use crate::script::{Op, OperationOutcome, Setup, Step};
+use crate::script::{Op, Outcome, Setup, Step};
 
 type Test<'a> = &'a mut dyn FnMut(&mut dyn Subject);
 
@@ -19,7 +19,7 @@ const CAPACITY: usize = 100;
 /// So that each run is the same.
 const SEED: [u64; 2] = [1, 2];
 
-/// Builds a [`Keyed`] token bucket: a [`BuildSubject`](super::BuildSubject). Nothing for a quota that it refuses, of which a full bucket
+/// Builds a [`Keyed`] token bucket: a [`Build`](super::Build). Nothing for a quota that it refuses, of which a full bucket
 /// would take centuries.
 ///
 /// ```
@@ -34,7 +34,7 @@ pub fn keyed_token_bucket(setup: &Setup, test: Test<'_>) {
     one_key(by_one(Keyed::token_bucket), setup, false, test);
 }
 
-/// Builds a [`Keyed`] leaky bucket with the quota's burst for its slack: a [`BuildSubject`](super::BuildSubject). Nothing for a
+/// Builds a [`Keyed`] leaky bucket with the quota's burst for its slack: a [`Build`](super::Build). Nothing for a
 /// quota that it refuses, of which a full bucket would take centuries.
 ///
 /// ```
@@ -49,27 +49,27 @@ pub fn keyed_leaky_bucket(setup: &Setup, test: Test<'_>) {
     one_key(by_one(Keyed::leaky_bucket), setup, false, test);
 }
 
-/// Builds a [`Keyed`] fixed window: a [`BuildSubject`](super::BuildSubject).
+/// Builds a [`Keyed`] fixed window: a [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate::Quota;
 /// use flowgate_testkit::promise::{Anchor, Kind};
-/// use flowgate_testkit::script::{Op, OperationOutcome, Setup, Step};
+/// use flowgate_testkit::script::{Op, Outcome, Setup, Step};
 /// use flowgate_testkit::subject::keyed_fixed_window;
 ///
 /// let setup = Setup::of(Kind::Window(Anchor::FirstGrant), Quota::per_second(2));
 /// keyed_fixed_window(&setup, &mut |key| {
 ///     let mut take_two = |at_ns| key.step(&Step { at_ns, op: Op::Try { n: 2 } });
-///     assert_eq!(take_two(0), OperationOutcome::Admitted);
-///     assert_ne!(take_two(999_999_999), OperationOutcome::Admitted);
-///     assert_eq!(take_two(1_000_000_000), OperationOutcome::Admitted);
+///     assert_eq!(take_two(0), Outcome::Admitted);
+///     assert_ne!(take_two(999_999_999), Outcome::Admitted);
+///     assert_eq!(take_two(1_000_000_000), Outcome::Admitted);
 /// });
 /// ```
 pub fn keyed_fixed_window(setup: &Setup, test: Test<'_>) {
     one_key(by_one(Keyed::fixed_window), setup, false, test);
 }
 
-/// Builds a [`Keyed`] segmented window, of one segment: a [`BuildSubject`](super::BuildSubject).
+/// Builds a [`Keyed`] segmented window, of one segment: a [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::conformance;
@@ -85,7 +85,7 @@ pub fn keyed_segmented_window(setup: &Setup, test: Test<'_>) {
 }
 
 /// Builds the [`Keyed`] limiter of the setup's kind, asked by a manual clock that the steps set forward and back: a
-/// [`BuildSubject`](super::BuildSubject).
+/// [`Build`](super::Build).
 ///
 /// A step at the end of time is asked at that explicit time, and does not set the clock. The kinds are token bucket,
 /// fixed window and segmented window of one segment; it builds nothing for others.
@@ -109,7 +109,7 @@ pub fn keyed_by_its_clock(setup: &Setup, test: Test<'_>) {
     }
 }
 
-/// Builds a [`Keyed`] dual token bucket with the same quota twice: a [`BuildSubject`](super::BuildSubject). Nothing for a quota that it
+/// Builds a [`Keyed`] dual token bucket with the same quota twice: a [`Build`](super::Build). Nothing for a quota that it
 /// refuses.
 ///
 /// It promises what a token bucket does, except that its rate is slightly lower than the quota's. So C2 and C8 do not hold
@@ -127,7 +127,7 @@ pub fn keyed_dual_token_bucket(setup: &Setup, test: Test<'_>) {
     one_key(by_two(), setup, false, test);
 }
 
-/// Builds a [`Keyed`] dual token bucket with the same quota twice, asked by its clock: a [`BuildSubject`](super::BuildSubject).
+/// Builds a [`Keyed`] dual token bucket with the same quota twice, asked by its clock: a [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::conformance::{Contract, check_contract};
@@ -198,10 +198,10 @@ macro_rules! act {
     ($limits:expr, $op:expr) => {
         match $op {
             Op::Try { n } => answer($limits.try_acquire_n(&KEY, n)),
-            Op::TakeUpTo { n } => OperationOutcome::Took($limits.take_up_to(&KEY, n)),
-            Op::Refund { n } => OperationOutcome::Back($limits.refund(&KEY, n)),
-            Op::Available => OperationOutcome::Holds($limits.available(&KEY)),
-            _ => OperationOutcome::Skipped,
+            Op::TakeUpTo { n } => Outcome::Took($limits.take_up_to(&KEY, n)),
+            Op::Refund { n } => Outcome::Back($limits.refund(&KEY, n)),
+            Op::Available => Outcome::Holds($limits.available(&KEY)),
+            _ => Outcome::Skipped,
         }
     };
 }
@@ -210,18 +210,18 @@ impl<A: KeyedAlgorithm> OneKey<A> {
     /// # Panics
     ///
     /// If an import with the same quota fails.
-    fn hand_over(&mut self, quota: Option<Quota>) -> OperationOutcome {
+    fn hand_over(&mut self, quota: Option<Quota>) -> Outcome {
         let file = self.limits.export();
         let next = quota.unwrap_or(self.quota);
         let Some(builder) = (self.made.builder)(next) else {
-            return OperationOutcome::Skipped;
+            return Outcome::Skipped;
         };
         match (builder.clock(&self.time).import(&file), quota) {
             (Ok(limits), _) => {
                 (self.limits, self.quota) = (limits, next);
-                OperationOutcome::HandedOver
+                Outcome::HandedOver
             }
-            (Err(_), Some(_)) => OperationOutcome::Skipped,
+            (Err(_), Some(_)) => Outcome::Skipped,
             (Err(error), None) => panic!("{error}"),
         }
     }
@@ -242,7 +242,7 @@ impl<A: KeyedAlgorithm> Subject for OneKey<A> {
         }
     }
 
-    fn step(&mut self, step: &Step) -> OperationOutcome {
+    fn step(&mut self, step: &Step) -> Outcome {
         let now = Timestamp::from_nanos(step.at_ns);
         if self.own_clock && now == Timestamp::MAX {
             return act!(self.limits.at(now), step.op);
@@ -260,10 +260,10 @@ impl<A: KeyedAlgorithm> Subject for OneKey<A> {
             Op::SetQuota { quota, .. } => {
                 self.time.set(now);
                 if !(self.made.replace)(&self.limits, quota) {
-                    return OperationOutcome::Skipped;
+                    return Outcome::Skipped;
                 }
                 self.quota = quota;
-                OperationOutcome::Changed
+                Outcome::Changed
             }
             Op::HandOver { quota } => {
                 self.time.set(now);

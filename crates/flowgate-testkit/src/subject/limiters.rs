@@ -20,15 +20,15 @@ use crate::script::Setup;
 /// ```
 /// use flowgate::Quota;
 /// use flowgate_testkit::promise::Kind;
-/// use flowgate_testkit::script::{Op, OperationOutcome, Retry, Setup, Step};
+/// use flowgate_testkit::script::{Op, Outcome, Retry, Setup, Step};
 /// use flowgate_testkit::subject::{COLD_FACTOR, warm_up};
 /// use std::time::Duration;
 ///
 /// // Cold, a unit takes that many times as long as it does later on.
 /// warm_up(&Setup::of(Kind::NextPays, Quota::per_hour(3600)), &mut |subject| {
 ///     let now = Step { at_ns: 0, op: Op::Try { n: 1 } };
-///     assert_eq!(subject.step(&now), OperationOutcome::Admitted);
-///     let OperationOutcome::Refused(Retry::After(wait)) = subject.step(&now) else {
+///     assert_eq!(subject.step(&now), Outcome::Admitted);
+///     let Outcome::Refused(Retry::After(wait)) = subject.step(&now) else {
 ///         panic!("the next one pays");
 ///     };
 ///     assert!(wait > Duration::from_secs(1) && wait <= COLD_FACTOR * Duration::from_secs(1));
@@ -44,7 +44,7 @@ fn stopped() -> ManualClock {
     ManualClock::new()
 }
 
-/// Builds a [`LeakyBucket`] with the quota's burst for its slack: a [`BuildSubject`](super::BuildSubject).
+/// Builds a [`LeakyBucket`] with the quota's burst for its slack: a [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -63,7 +63,7 @@ pub fn leaky_bucket(setup: &Setup, test: Test<'_>) {
 }
 
 /// Builds a [`Striped`] token bucket that is asked at explicit times, which empties its stripes: a
-/// [`BuildSubject`](super::BuildSubject).
+/// [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -78,7 +78,7 @@ pub fn striped(setup: &Setup, test: Test<'_>) {
     test(&mut BucketSubject::new(&striped));
 }
 
-/// Builds a [`Striped`] token bucket that is asked by its clock: a [`BuildSubject`](super::BuildSubject).
+/// Builds a [`Striped`] token bucket that is asked by its clock: a [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::conformance::{Contract, check_contract};
@@ -98,7 +98,7 @@ pub fn striped_by_its_clock(setup: &Setup, test: Test<'_>) {
     test(&mut OwnClock::striped(&striped, time, eighth, undated));
 }
 
-/// Builds a [`Striped`] leaky bucket that is asked at explicit times: a [`BuildSubject`](super::BuildSubject).
+/// Builds a [`Striped`] leaky bucket that is asked at explicit times: a [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -112,7 +112,7 @@ pub fn striped_leaky_bucket(setup: &Setup, test: Test<'_>) {
     test(&mut BucketSubject::new(&Striped::with_stripes(bucket, 1)));
 }
 
-/// Builds a [`Striped`] leaky bucket that is asked by its clock: a [`BuildSubject`](super::BuildSubject).
+/// Builds a [`Striped`] leaky bucket that is asked by its clock: a [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::conformance::{Contract, check_contract};
@@ -131,7 +131,7 @@ pub fn striped_leaky_bucket_by_its_clock(setup: &Setup, test: Test<'_>) {
     test(&mut OwnClock::striped(&striped, time, eighth, undated));
 }
 
-/// Builds a [`Striped`] fixed window that is asked at explicit times: a [`BuildSubject`](super::BuildSubject).
+/// Builds a [`Striped`] fixed window that is asked at explicit times: a [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::promise::{Anchor, Kind};
@@ -146,7 +146,7 @@ pub fn striped_fixed_window(setup: &Setup, test: Test<'_>) {
     test(&mut Explicit(&Striped::with_stripes(window, 1)));
 }
 
-/// Builds a [`Striped`] fixed window that is asked by its clock: a [`BuildSubject`](super::BuildSubject).
+/// Builds a [`Striped`] fixed window that is asked by its clock: a [`Build`](super::Build).
 ///
 /// A stripe does not know when it is taken from, so no chain of windows has all grants; the bound that is left is
 /// that of two windows.
@@ -178,7 +178,7 @@ fn an_eighth(setup: &Setup) -> u64 {
     most / 8
 }
 
-/// Builds a [`PayAfter`] with the burst for its deepest debt: a [`BuildSubject`](super::BuildSubject).
+/// Builds a [`PayAfter`] with the burst for its deepest debt: a [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -193,7 +193,7 @@ pub fn pay_after(setup: &Setup, test: Test<'_>) {
 }
 
 /// Builds a [`DualTokenBucket`] with the same quota twice, which promises what a token bucket does, if it is exact:
-/// a [`BuildSubject`](super::BuildSubject).
+/// a [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -209,7 +209,7 @@ pub fn dual_token_bucket(setup: &Setup, test: Test<'_>) {
     }
 }
 
-/// Builds a [`DualTokenBucket`] with the same quota twice, if it is exact, asked by its clock: a [`BuildSubject`](super::BuildSubject).
+/// Builds a [`DualTokenBucket`] with the same quota twice, if it is exact, asked by its clock: a [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::conformance::{Contract, check_contract};
@@ -227,7 +227,7 @@ pub fn dual_token_bucket_by_its_clock(setup: &Setup, test: Test<'_>) {
     }
 }
 
-/// Builds a [`FixedWindow`], aligned if the setup promises that: a [`BuildSubject`](super::BuildSubject).
+/// Builds a [`FixedWindow`], aligned if the setup promises that: a [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::promise::{Anchor, Kind};
@@ -244,7 +244,7 @@ pub fn fixed_window(setup: &Setup, test: Test<'_>) {
 }
 
 /// Builds a [`FixedWindow`] that reads the clock only when its count is used up, which promises what
-/// an interpolated one does: a [`BuildSubject`](super::BuildSubject).
+/// an interpolated one does: a [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -262,7 +262,7 @@ pub fn clock_free_window(setup: &Setup, test: Test<'_>) {
     ));
 }
 
-/// Builds a [`SlidingWindow`]: a [`BuildSubject`](super::BuildSubject).
+/// Builds a [`SlidingWindow`]: a [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -277,7 +277,7 @@ pub fn sliding_window(setup: &Setup, test: Test<'_>) {
 }
 
 /// Builds a [`SegmentedWindow`] with as many segments as the setup promises, or as the window has
-/// nanoseconds: a [`BuildSubject`](super::BuildSubject). Nothing for another kind of promise.
+/// nanoseconds: a [`Build`](super::Build). Nothing for another kind of promise.
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -294,7 +294,7 @@ pub fn segmented_window(setup: &Setup, test: Test<'_>) {
     }
 }
 
-/// Builds an [`ApproximateWindow`]: a [`BuildSubject`](super::BuildSubject).
+/// Builds an [`ApproximateWindow`]: a [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -309,7 +309,7 @@ pub fn approximate_window(setup: &Setup, test: Test<'_>) {
 }
 
 /// Builds a [`WarmUp`] that warms up in three of the quota's periods, or in an hour if that is
-/// less: a [`BuildSubject`](super::BuildSubject).
+/// less: a [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -324,7 +324,7 @@ pub fn warm_up(setup: &Setup, test: Test<'_>) {
 }
 
 /// Builds a [`DecayingBucket`] with the quota's limit for its capacity and its period for the
-/// half-life: a [`BuildSubject`](super::BuildSubject).
+/// half-life: a [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -339,7 +339,7 @@ pub fn decaying_bucket(setup: &Setup, test: Test<'_>) {
 }
 
 /// Builds the limiter of the setup's kind, asked by a manual clock that the steps set forward and back: a
-/// [`BuildSubject`](super::BuildSubject).
+/// [`Build`](super::Build).
 ///
 /// A step at the end of time is asked at that explicit time, and does not set the clock. Callers may wait. Builds
 /// nothing for [`Kind::InFlight`].
@@ -347,15 +347,15 @@ pub fn decaying_bucket(setup: &Setup, test: Test<'_>) {
 /// ```
 /// use flowgate::Quota;
 /// use flowgate_testkit::promise::Kind;
-/// use flowgate_testkit::script::{Op, OperationOutcome, Setup, Step};
+/// use flowgate_testkit::script::{Op, Outcome, Setup, Step};
 /// use flowgate_testkit::subject::by_its_clock;
 ///
 /// by_its_clock(&Setup::of(Kind::Sliding, Quota::per_second(2)), &mut |window| {
 ///     let mut act = |at_ns, op| window.step(&Step { at_ns, op });
-///     assert_eq!(act(0, Op::Wait { n: 2 }), OperationOutcome::Admitted);
-///     assert_eq!(act(0, Op::Wait { n: 2 }), OperationOutcome::Waits);
-///     assert_eq!(act(999_999_999, Op::GiveUp { pick: 0 }), OperationOutcome::GaveUp);
-///     assert_eq!(act(1_000_000_000, Op::Try { n: 2 }), OperationOutcome::Admitted);
+///     assert_eq!(act(0, Op::Wait { n: 2 }), Outcome::Admitted);
+///     assert_eq!(act(0, Op::Wait { n: 2 }), Outcome::Waits);
+///     assert_eq!(act(999_999_999, Op::GiveUp { pick: 0 }), Outcome::GaveUp);
+///     assert_eq!(act(1_000_000_000, Op::Try { n: 2 }), Outcome::Admitted);
 /// });
 /// ```
 ///

@@ -8,7 +8,7 @@ use flowgate::{
 
 use super::limiters::twice;
 use super::{Capabilities, Subject, answer, refusal};
-use crate::script::{Op, OperationOutcome, Step};
+use crate::script::{Op, Outcome, Step};
 use crate::task::Task;
 
 /// What a limiter does, twice: [`Explicit`] and [`OwnClock`] choose.
@@ -16,16 +16,16 @@ pub(super) trait Operations: Limiter {
     /// What it can do by either.
     const ABLE: Capabilities;
 
-    fn at_explicit(&self, now: Timestamp, op: &Op) -> OperationOutcome;
+    fn at_explicit(&self, now: Timestamp, op: &Op) -> Outcome;
 
-    fn by_own_clock(&self, op: &Op) -> OperationOutcome;
+    fn by_own_clock(&self, op: &Op) -> Outcome;
 }
 
 /// Whether a change was accepted, as an outcome.
-fn changed<E>(change: Result<(), E>) -> OperationOutcome {
+fn changed<E>(change: Result<(), E>) -> Outcome {
     match change {
-        Ok(()) => OperationOutcome::Changed,
-        Err(_) => OperationOutcome::Skipped,
+        Ok(()) => Outcome::Changed,
+        Err(_) => Outcome::Skipped,
     }
 }
 
@@ -55,23 +55,23 @@ macro_rules! operations {
         impl Operations for $limiter {
             const ABLE: Capabilities = $able;
 
-            fn at_explicit(&self, now: Timestamp, op: &Op) -> OperationOutcome {
+            fn at_explicit(&self, now: Timestamp, op: &Op) -> Outcome {
                 let $at = self.at(now);
                 match *op {
                     Op::Try { n } => answer($at.try_acquire_n(n)),
-                    Op::Available => OperationOutcome::Holds($at.available()),
+                    Op::Available => Outcome::Holds($at.available()),
                     $($op => $answer,)+
-                    _ => OperationOutcome::Skipped,
+                    _ => Outcome::Skipped,
                 }
             }
 
-            fn by_own_clock(&self, op: &Op) -> OperationOutcome {
+            fn by_own_clock(&self, op: &Op) -> Outcome {
                 let $at = self;
                 match *op {
                     Op::Try { n } => answer($at.try_acquire_n(n)),
-                    Op::Available => OperationOutcome::Holds($at.available()),
+                    Op::Available => Outcome::Holds($at.available()),
                     $($op => $answer,)+
-                    _ => OperationOutcome::Skipped,
+                    _ => Outcome::Skipped,
                 }
             }
         }
@@ -79,29 +79,29 @@ macro_rules! operations {
 }
 
 operations!(TokenBucket, Striped<TokenBucket>, Striped<LeakyBucket>; BUCKET; |at| {
-    Op::TakeUpTo { n } => OperationOutcome::Took(at.take_up_to(n)),
-    Op::Refund { n } => OperationOutcome::Back(at.refund(n)),
+    Op::TakeUpTo { n } => Outcome::Took(at.take_up_to(n)),
+    Op::Refund { n } => Outcome::Back(at.refund(n)),
     Op::Overdraw { n } => answer(at.overdraw(n)),
     Op::SetQuota { quota, carry } => {
         at.set_quota_with(quota, carry);
-        OperationOutcome::Changed
+        Outcome::Changed
     }
 });
 operations!(PayAfter; Capabilities { refund: true, ..TRIES }; |at| {
-    Op::Refund { n } => OperationOutcome::Back(at.refund(n)),
+    Op::Refund { n } => Outcome::Back(at.refund(n)),
     Op::SetQuota { quota, .. } => {
         at.set_quota_with(quota, Carry::Kept);
-        OperationOutcome::Changed
+        Outcome::Changed
     }
 });
 operations!(DualTokenBucket; GIVES_BACK; |at| {
-    Op::TakeUpTo { n } => OperationOutcome::Took(at.take_up_to(n)),
-    Op::Refund { n } => OperationOutcome::Back(at.refund(n)),
+    Op::TakeUpTo { n } => Outcome::Took(at.take_up_to(n)),
+    Op::Refund { n } => Outcome::Back(at.refund(n)),
     Op::SetQuota { quota, .. } => changed(twice(quota).map(|quotas| at.set_quotas(quotas)).ok_or(()))
 });
 operations!(FixedWindow, Striped<FixedWindow>, SlidingWindow, SegmentedWindow, ApproximateWindow; GIVES_BACK; |at| {
-    Op::TakeUpTo { n } => OperationOutcome::Took(at.take_up_to(n)),
-    Op::Refund { n } => OperationOutcome::Back(at.refund(n)),
+    Op::TakeUpTo { n } => Outcome::Took(at.take_up_to(n)),
+    Op::Refund { n } => Outcome::Back(at.refund(n)),
     Op::SetQuota { quota, .. } => changed(at.set_quota(quota))
 });
 operations!(WarmUp; TRIES; |at| {
@@ -121,7 +121,7 @@ impl<L: Operations> Subject for Explicit<'_, L> {
         L::ABLE
     }
 
-    fn step(&mut self, step: &Step) -> OperationOutcome {
+    fn step(&mut self, step: &Step) -> Outcome {
         self.0
             .at_explicit(Timestamp::from_nanos(step.at_ns), &step.op)
     }
@@ -162,14 +162,14 @@ impl<'a, L: Operations> OwnClock<'a, L> {
         }
     }
 
-    fn wait(&mut self, n: u64) -> OperationOutcome {
+    fn wait(&mut self, n: u64) -> Outcome {
         let wait = Task::start(self.limiter.acquire().n(n));
         match &wait.output {
-            Some(Ok(_)) => OperationOutcome::Admitted,
+            Some(Ok(_)) => Outcome::Admitted,
             Some(Err(denied)) => refusal(*denied),
             None => {
                 self.waits.push(wait);
-                OperationOutcome::Waits
+                Outcome::Waits
             }
         }
     }
@@ -184,7 +184,7 @@ impl<L: Operations> Subject for OwnClock<'_, L> {
         }
     }
 
-    fn step(&mut self, step: &Step) -> OperationOutcome {
+    fn step(&mut self, step: &Step) -> Outcome {
         let now = Timestamp::from_nanos(step.at_ns);
         if now == Timestamp::MAX {
             return self.limiter.at_explicit(now, &step.op);
@@ -192,11 +192,11 @@ impl<L: Operations> Subject for OwnClock<'_, L> {
         self.time.set(now);
         match step.op {
             Op::Wait { n } => self.wait(n),
-            Op::GiveUp { .. } if self.waits.is_empty() => OperationOutcome::Skipped,
+            Op::GiveUp { .. } if self.waits.is_empty() => Outcome::Skipped,
             Op::GiveUp { pick } => {
                 let pick = pick % self.waits.len();
                 drop(self.waits.remove(pick));
-                OperationOutcome::GaveUp
+                Outcome::GaveUp
             }
             op => self.limiter.by_own_clock(&op),
         }

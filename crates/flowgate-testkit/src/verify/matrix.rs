@@ -9,7 +9,7 @@ use flowgate::{
 };
 
 use super::{Budget, Findings, Investigation, verify_at, verify_fn};
-use crate::script::{Op, OperationOutcome, Setup, Step};
+use crate::script::{Op, Outcome, Setup, Step};
 use crate::specimens::{Checker, exhibits};
 use crate::subject::Subject;
 
@@ -182,6 +182,6 @@ fn look_at(subject: &mut dyn Subject, quota: Quota) -> Findings {
             at_ns: question.at_ns,
             op: Op::Try { n: 1 },
         };
-        matches!(subject.step(&step), OperationOutcome::Admitted).into()
+        matches!(subject.step(&step), Outcome::Admitted).into()
     })
 }

@@ -5,13 +5,13 @@
 //!
 //! ```
 //! use flowgate::{ManualClock, SlidingWindow};
-//! use flowgate_testkit::verify::{Investigation, DetectedKind, verify};
+//! use flowgate_testkit::verify::{Investigation, Kind, verify};
 //!
 //! let time = ManualClock::new();
 //! let limiter = SlidingWindow::builder("20/s".parse()?).clock(&time).build()?;
 //! let findings = verify(&limiter, &time, &Investigation::new());
 //!
-//! assert_eq!(findings.likeness.kind, DetectedKind::SlidingLog);
+//! assert_eq!(findings.likeness.kind, Kind::SlidingLog);
 //! assert_eq!(findings.likeness.burst.unwrap().value, 20.0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -25,8 +25,8 @@ use flowgate::{Limiter, ManualClock, Timestamp};
 use flowgate_verify::Simulated;
 #[doc(no_inline)]
 pub use flowgate_verify::{
-    AdvertisedLimit, Alignment, Answer, Budget, Claim, ClaimVerdict, DetectedKind, Fault, Findings,
-    Investigation, ProbeOutcome, Question,
+    Alignment, Answer, Budget, Claim, Fault, Findings, Investigation, Kind, Outcome, Question,
+    Told, Verdict,
 };
 
 /// How long an answer takes at most.
@@ -44,9 +44,9 @@ pub fn verify(
     verify_fn(clock, investigation, |_| match limiter.try_acquire() {
         Ok(()) => true.into(),
         Err(denied) => Answer {
-            told: AdvertisedLimit {
+            told: Told {
                 retry_after: denied.retry_after(),
-                ..AdvertisedLimit::default()
+                ..Told::default()
             },
             ..false.into()
         },
@@ -58,7 +58,7 @@ pub fn verify(
 ///
 /// ```
 /// use flowgate::ManualClock;
-/// use flowgate_testkit::verify::{Investigation, DetectedKind, verify_fn};
+/// use flowgate_testkit::verify::{Investigation, Kind, verify_fn};
 ///
 /// // One every 10 ms, and none saved up.
 /// let mut next_ns = 0;
@@ -69,7 +69,7 @@ pub fn verify(
 ///     }
 ///     admits.into()
 /// });
-/// assert_eq!(findings.likeness.kind, DetectedKind::TokenBucket);
+/// assert_eq!(findings.likeness.kind, Kind::TokenBucket);
 /// assert!((findings.likeness.rate.unwrap().value - 100.0).abs() < 1.0);
 /// ```
 pub fn verify_fn(

@@ -105,7 +105,7 @@ fn each_specimen_breaks_these_contracts_and_no_others() {
 /// One fault a specimen: what has two on its label is caught for the other as well.
 #[test]
 fn c1_the_interval_bucket_changes_rates_retroactively() {
-    let build: subject::BuildSubject<'_> =
+    let build: subject::Build<'_> =
         &|setup, test| test(&mut interval_bucket::IntervalBucket::new(setup.quota));
     let finding = check_contract(Kind::Bucket, build, Contract::C1, 500).unwrap_err();
     let changes = |op: &Op| matches!(op, Op::SetQuota { .. });
@@ -173,11 +173,8 @@ impl subject::Subject for TakesUpTo {
         self.0.capabilities()
     }
 
-    fn step(
-        &mut self,
-        step: &flowgate_testkit::script::Step,
-    ) -> flowgate_testkit::script::OperationOutcome {
-        use flowgate_testkit::script::{Op, OperationOutcome, Step};
+    fn step(&mut self, step: &flowgate_testkit::script::Step) -> flowgate_testkit::script::Outcome {
+        use flowgate_testkit::script::{Op, Outcome, Step};
         let Op::TakeUpTo { n } = step.op else {
             return self.0.step(step);
         };
@@ -186,9 +183,9 @@ impl subject::Subject for TakesUpTo {
             op: Op::Try { n: 1 },
         };
         let took = (0..n.min(100))
-            .take_while(|_| self.0.step(&one) == OperationOutcome::Admitted)
+            .take_while(|_| self.0.step(&one) == Outcome::Admitted)
             .count();
-        OperationOutcome::Took(took as u64)
+        Outcome::Took(took as u64)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::*;
-use crate::{Observation, Phase, ProbeSubject, Shot, Simulated, Volley};
+use crate::{Observation, Phase, Shot, Simulated, Subject, Volley};
 
 const SECOND: f64 = 1e9;
 

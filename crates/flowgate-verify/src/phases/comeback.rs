@@ -2,7 +2,7 @@
 //! admitted, and then how much.
 
 use crate::inquiry::{Inquiry, count};
-use crate::{Phase, ProbeOutcome, ProbeSubject};
+use crate::{Outcome, Phase, Subject};
 
 /// The shortest pause.
 const SHORTEST_NS: u64 = 1_000_000;
@@ -23,9 +23,7 @@ pub(crate) enum Comeback {
 }
 
 /// Waits for more after a refusal, several times.
-pub(crate) fn comeback<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
-) -> Result<Comeback, S::Error> {
+pub(crate) fn comeback<S: Subject>(inquiry: &mut Inquiry<'_, S>) -> Result<Comeback, S::Error> {
     let empty_ns = inquiry.now_ns();
     let until_ns = empty_ns + (inquiry.time_left_ns() as f64 * SHARE) as u64;
     let mut wait_ns = SHORTEST_NS.max(2 * inquiry.service_ns());
@@ -39,7 +37,7 @@ pub(crate) fn comeback<S: ProbeSubject>(
         }
         let answers = inquiry.ask_at(Phase::Saturate, &[at_ns as f64], 1, 0)?;
         waited_ns += wait_ns;
-        if count(answers, ProbeOutcome::Admitted) == 0 {
+        if count(answers, Outcome::Admitted) == 0 {
             wait_ns *= 2;
             continue;
         }
@@ -58,12 +56,12 @@ pub(crate) fn comeback<S: ProbeSubject>(
 }
 
 /// Asks for 1, 2, 4, … until some are refused. How many were admitted.
-fn exhaust<S: ProbeSubject>(inquiry: &mut Inquiry<'_, S>) -> Result<u64, S::Error> {
+fn exhaust<S: Subject>(inquiry: &mut Inquiry<'_, S>) -> Result<u64, S::Error> {
     let (mut size, mut admitted) = (1, 0);
     while inquiry.requests_left() > size {
         let lanes = u32::try_from(size / 16).unwrap_or(u32::MAX).max(1);
         let answers = inquiry.ask_at_once(Phase::Saturate, size, lanes, 0)?;
-        let fits = count(answers, ProbeOutcome::Admitted);
+        let fits = count(answers, Outcome::Admitted);
         admitted += fits;
         if fits < size {
             break;

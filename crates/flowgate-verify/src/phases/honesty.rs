@@ -2,7 +2,7 @@
 
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count};
-use crate::{Honesty, Observation, Phase, ProbeOutcome, ProbeSubject};
+use crate::{Honesty, Observation, Outcome, Phase, Subject};
 
 /// How often it is kept to at most, and how often at least, if there is time at all.
 const TIMES: u32 = 50;
@@ -16,7 +16,7 @@ const POLLS: u32 = 40;
 
 /// Is refused, waits for exactly as long as told, and asks once; and again, up to 50 times, or, beyond five times, for a quarter
 /// of the whole time.
-pub(crate) fn honesty<S: ProbeSubject>(
+pub(crate) fn honesty<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     fit: &Fit,
 ) -> Result<Honesty, S::Error> {
@@ -36,7 +36,7 @@ pub(crate) fn honesty<S: ProbeSubject>(
         let alone = inquiry.ask_at_once(Phase::Honesty, 1, 1, 0)?;
         let Some(last) = alone
             .first()
-            .filter(|seen| seen.outcome == ProbeOutcome::Refused)
+            .filter(|seen| seen.outcome == Outcome::Refused)
             .cloned()
         else {
             n = n.saturating_mul(2);
@@ -57,14 +57,11 @@ pub(crate) fn honesty<S: ProbeSubject>(
         let answer = inquiry
             .ask_at(Phase::Honesty, &[at_ns as f64], 1, 0)?
             .to_vec();
-        if answer.len() as u64 == count(&answer, ProbeOutcome::Failed) {
+        if answer.len() as u64 == count(&answer, Outcome::Failed) {
             continue;
         }
         honesty.retries += 1;
-        if let Some(refused) = answer
-            .iter()
-            .find(|seen| seen.outcome == ProbeOutcome::Refused)
-        {
+        if let Some(refused) = answer.iter().find(|seen| seen.outcome == Outcome::Refused) {
             let step_ns = (after_ns / 8).max(1_000_000);
             let admitted_ns = admitted_after(inquiry, refused, step_ns)?;
             honesty.too_early += 1;
@@ -78,7 +75,7 @@ pub(crate) fn honesty<S: ProbeSubject>(
 }
 
 /// When something was admitted after a refusal, asked about gently, or how long it surely was not.
-fn admitted_after<S: ProbeSubject>(
+fn admitted_after<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     refused: &Observation,
     step_ns: u64,
@@ -89,7 +86,7 @@ fn admitted_after<S: ProbeSubject>(
         let answers = inquiry.ask_at(Phase::Honesty, &[at_ns as f64], 1, 0)?;
         let Some(answer) = answers.first() else { break };
         last_ns = answer.sent_ns;
-        if answer.outcome == ProbeOutcome::Admitted {
+        if answer.outcome == Outcome::Admitted {
             break;
         }
     }
@@ -101,7 +98,7 @@ pub(crate) fn tell(honesty: &mut Honesty, record: &[Observation]) {
     let refused = || {
         record
             .iter()
-            .filter(|seen| seen.outcome == ProbeOutcome::Refused)
+            .filter(|seen| seen.outcome == Outcome::Refused)
     };
     honesty.refusals = refused().count() as u64;
     honesty.refusals_with_retry_after = refused()
@@ -122,7 +119,7 @@ pub(crate) fn tell(honesty: &mut Honesty, record: &[Observation]) {
                 .all(|other| other.answered_ns <= before.sent_ns);
         if said && alone && before.key == after.key {
             honesty.remaining_checked += 1;
-            honesty.remaining_untrue += u64::from(after.outcome == ProbeOutcome::Refused);
+            honesty.remaining_untrue += u64::from(after.outcome == Outcome::Refused);
         }
     }
 }
@@ -133,7 +130,7 @@ mod tests {
 
     use super::*;
     use crate::models::{Bucket, Model};
-    use crate::{AdvertisedLimit, Answer, Budget, Question, Simulated};
+    use crate::{Answer, Budget, Question, Simulated, Told};
 
     const RATE: f64 = 100.0;
     const BURST: f64 = 20.0;
@@ -147,9 +144,9 @@ mod tests {
         let fit = Fit::exactly(model);
         let mut decide = model.start();
         let mut subject = Simulated::new(|question: Question| Answer {
-            told: AdvertisedLimit {
+            told: Told {
                 retry_after: Some(told),
-                ..AdvertisedLimit::default()
+                ..Told::default()
             },
             ..decide(question.at_ns as f64).into()
         })
@@ -158,7 +155,7 @@ mod tests {
             time,
             ..Budget::default()
         };
-        let mut silent = |_: crate::ProbeProgress<'_>| ();
+        let mut silent = |_: crate::Progress<'_>| ();
         let mut inquiry = Inquiry::new(&mut subject, budget, 32, &mut silent);
         let Ok(found) = honesty(&mut inquiry, &fit);
         (found, inquiry.now_ns() as f64 / 1e9)

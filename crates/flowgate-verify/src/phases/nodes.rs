@@ -5,7 +5,7 @@ use crate::evidence::Evidence;
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count};
 use crate::models::Model;
-use crate::{Fault, Phase, ProbeOutcome, ProbeSubject};
+use crate::{Fault, Outcome, Phase, Subject};
 
 /// Lanes that are tried beside the first.
 const LANES: u32 = 7;
@@ -14,7 +14,7 @@ const LANES: u32 = 7;
 const TIMES: u32 = 2;
 
 /// Uses everything up over one lane, and asks at once for the same over others, one after the other.
-pub(crate) fn nodes<S: ProbeSubject>(
+pub(crate) fn nodes<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     fit: &Fit,
     clock: Clock,
@@ -40,7 +40,7 @@ pub(crate) fn nodes<S: ProbeSubject>(
 }
 
 /// How many lanes, the first among them, surely got more than the limit after the first had used it up.
-fn apart<S: ProbeSubject>(
+fn apart<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     model: &Model,
     clock: Clock,
@@ -50,14 +50,14 @@ fn apart<S: ProbeSubject>(
     let at = inquiry.now_ns() as f64 + 1.05 * model.memory();
     let times = vec![at; usize::try_from(n + n / 4).unwrap_or(usize::MAX)];
     let used_up = inquiry.ask_at(Phase::Nodes, &times, 1, 0)?.to_vec();
-    if count(&used_up, ProbeOutcome::Refused) == 0 {
+    if count(&used_up, Outcome::Refused) == 0 {
         return Ok(1);
     }
     let mut got_more = 0;
     for lane in 0..=lanes {
         let answers = inquiry.ask_over(Phase::Nodes, n, lane)?;
         let both = Evidence::on(clock, used_up.iter().chain(answers));
-        let is_as_much = count(answers, ProbeOutcome::Admitted) * 2 > n - 1;
+        let is_as_much = count(answers, Outcome::Admitted) * 2 > n - 1;
         let has_more = is_as_much && model.over(&both) > 0;
         if has_more && lane == 0 {
             // It had not been used up.

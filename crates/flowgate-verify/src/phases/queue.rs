@@ -3,7 +3,7 @@
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count, took_ns};
 use crate::models::{Bucket, Model};
-use crate::{Estimate, Observation, Phase, ProbeOutcome, ProbeSubject};
+use crate::{Estimate, Observation, Outcome, Phase, Subject};
 
 /// Answers are late if they take so many times as long as an idle one, and a millisecond more.
 const TIMES_AS_LONG: u64 = 4;
@@ -36,7 +36,7 @@ pub(crate) fn is_queued(answers: &[Observation], idle_ns: u64) -> bool {
 fn gaps(answers: &[Observation]) -> (Vec<f64>, f64) {
     let admitted = answers
         .iter()
-        .filter(|seen| seen.outcome == ProbeOutcome::Admitted);
+        .filter(|seen| seen.outcome == Outcome::Admitted);
     let mut ends: Vec<u64> = admitted.map(|seen| seen.answered_ns).collect();
     ends.sort_unstable();
     let gaps: Vec<f64> = ends
@@ -68,7 +68,7 @@ fn early(gaps: &[f64], middle: f64) -> usize {
 }
 
 /// How fast it moves, and how many wait: over all lanes at once, after a rest; and then for long enough.
-pub(crate) fn queue<S: ProbeSubject>(
+pub(crate) fn queue<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     volley: &[Observation],
 ) -> Result<Option<Fit>, S::Error> {
@@ -78,8 +78,8 @@ pub(crate) fn queue<S: ProbeSubject>(
     let at = inquiry.now_ns() as f64 + rest;
     let all = vec![at; lanes as usize];
     let answers = inquiry.ask_at(Phase::Refill, &all, lanes, 0)?;
-    let admitted = count(answers, ProbeOutcome::Admitted);
-    let is_full = count(answers, ProbeOutcome::Refused) > 0;
+    let admitted = count(answers, Outcome::Admitted);
+    let is_full = count(answers, Outcome::Refused) > 0;
     if admitted < 2 {
         return Ok(None);
     }

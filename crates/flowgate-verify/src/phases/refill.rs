@@ -2,7 +2,7 @@
 
 use crate::fit::Fit;
 use crate::inquiry::Inquiry;
-use crate::{Phase, ProbeSubject};
+use crate::{Phase, Subject};
 
 /// Of the time left, what all pauses together may take.
 const SHARE: f64 = 0.2;
@@ -10,7 +10,7 @@ const SHARE: f64 = 0.2;
 /// Uses everything up, pauses, and asks for everything again: after one token's time, and half of, one and two times
 /// what a whole burst takes. And asks for one, pauses, and for twice everything: there is something left when the
 /// pause begins. What there is no time for is left out. Whether everything was back before the first of all these.
-pub(crate) fn refill<S: ProbeSubject>(
+pub(crate) fn refill<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     fit: &Fit,
 ) -> Result<bool, S::Error> {

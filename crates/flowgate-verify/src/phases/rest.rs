@@ -4,7 +4,7 @@ use fastrand::Rng;
 
 use crate::fit::Fit;
 use crate::inquiry::Inquiry;
-use crate::{Phase, ProbeSubject};
+use crate::{Phase, Subject};
 
 /// Of the time left, what the rest and the stream after it may take.
 const SHARE: f64 = 0.1;
@@ -15,7 +15,7 @@ const TOKENS: f64 = 16.0;
 const FEWEST_TOKENS: f64 = 3.0;
 
 /// Rests, and asks for everything and much more.
-pub(crate) fn rest<S: ProbeSubject>(
+pub(crate) fn rest<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     fit: &Fit,
     rng: &mut Rng,

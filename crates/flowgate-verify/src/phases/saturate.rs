@@ -3,7 +3,7 @@
 use fastrand::Rng;
 
 use crate::inquiry::{Inquiry, count};
-use crate::{Phase, ProbeOutcome, ProbeSubject};
+use crate::{Outcome, Phase, Subject};
 
 /// Of what came back, so much is asked for.
 const TIMES_THE_RATE: f64 = 3.0;
@@ -32,7 +32,7 @@ pub(crate) struct Stream {
 }
 
 /// Asks for more than `rate`, for long enough to see it, and some of the windows that a limit of `burst` would make.
-pub(crate) fn saturate<S: ProbeSubject>(
+pub(crate) fn saturate<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     mut rate: f64,
     burst: f64,
@@ -61,7 +61,7 @@ pub(crate) fn saturate<S: ProbeSubject>(
         let answers = inquiry.ask_at(Phase::Saturate, &times, lanes, 0)?;
         let (asked, admitted) = (
             answers.len() as f64,
-            count(answers, ProbeOutcome::Admitted) as f64,
+            count(answers, Outcome::Admitted) as f64,
         );
         if asked == 0.0 {
             break;

@@ -5,7 +5,7 @@ use fastrand::Rng;
 use crate::fit::Fit;
 use crate::inquiry::Inquiry;
 use crate::models::{Model, Segments};
-use crate::{Phase, ProbeSubject};
+use crate::{Phase, Subject};
 
 /// Times of requests that those who are left are put to, from a beginning at which they have forgotten everything.
 pub(crate) struct Probe {
@@ -20,7 +20,7 @@ const DIFFERENT: u64 = 3;
 const DIFFERENT_SHARE: f64 = 0.02;
 
 /// Asks what tells most of the `contenders` apart. Whether anything does.
-pub(crate) fn shape<S: ProbeSubject>(
+pub(crate) fn shape<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     contenders: &[Fit],
     rng: &mut Rng,

@@ -2,7 +2,7 @@
 
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count};
-use crate::{Phase, ProbeOutcome, ProbeSubject, Steady};
+use crate::{Outcome, Phase, Steady, Subject};
 
 const FACTORS: [f64; 4] = [0.9, 1.0, 1.1, 2.0];
 
@@ -14,7 +14,7 @@ const SHARE: f64 = 0.08;
 
 /// Asks evenly at 0.9 to 2 times the rate, one after the other, after a rest in which everything comes back; not at all if there
 /// is no time for that.
-pub(crate) fn steady<S: ProbeSubject>(
+pub(crate) fn steady<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     fit: &Fit,
 ) -> Result<Vec<Steady>, S::Error> {
@@ -39,7 +39,7 @@ pub(crate) fn steady<S: ProbeSubject>(
         if requests < 3 {
             break;
         }
-        let admitted = count(answers, ProbeOutcome::Admitted);
+        let admitted = count(answers, Outcome::Admitted);
         streams.push(Steady {
             offered: offered * 1e9,
             admitted: admitted as f64 * offered * 1e9 / requests as f64,
@@ -65,7 +65,7 @@ mod tests {
         let fit = Fit::exactly(model);
         let mut decide = model.start();
         let mut subject = Simulated::new(|asked| decide(asked.at_ns as f64).into());
-        let mut silent = |_: crate::ProbeProgress<'_>| ();
+        let mut silent = |_: crate::Progress<'_>| ();
         let mut inquiry = Inquiry::new(&mut subject, Budget::default(), 32, &mut silent);
         let Ok(_) = inquiry.ask_at_once(Phase::Burst, 46, 1, 0);
         let Ok(streams) = steady(&mut inquiry, &fit);

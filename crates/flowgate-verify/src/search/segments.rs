@@ -87,7 +87,7 @@ impl Windows<'_> {
 
 impl Tracked for Windows<'_> {
     /// How many segments.
-    type DetectedKind = u32;
+    type Kind = u32;
     type Part<'a> = (Pairs, Bounds);
 
     fn places(&self, first: &Evidence) -> Vec<Place<u32>> {

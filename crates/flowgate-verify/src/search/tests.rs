@@ -9,7 +9,7 @@ use super::*;
 use crate::clock::Clock;
 use crate::hints::hints;
 use crate::models::{Counter, Segments};
-use crate::{Observation, Phase, ProbeSubject, Shot, Simulated, Volley};
+use crate::{Observation, Phase, Shot, Simulated, Subject, Volley};
 
 const SECOND: f64 = 1e9;
 

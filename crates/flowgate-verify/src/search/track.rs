@@ -50,24 +50,20 @@ struct Population<K> {
 /// What is tracked.
 pub(super) trait Tracked {
     /// What else there is to a place.
-    type DetectedKind: Copy + PartialEq;
+    type Kind: Copy + PartialEq;
     /// A part of the evidence, made ready to be looked at again and again.
     type Part<'a>;
 
     /// All that is tried on the first part.
-    fn places(&self, first: &Evidence) -> Vec<Place<Self::DetectedKind>>;
+    fn places(&self, first: &Evidence) -> Vec<Place<Self::Kind>>;
 
     fn part<'a>(&self, evidence: &'a Evidence) -> Self::Part<'a>;
 
     /// How many answers of a part a place leaves unexplained; if that is more than `most`, something that is more.
-    fn unexplained_within(
-        &self,
-        part: &Self::Part<'_>,
-        place: Place<Self::DetectedKind>,
-        most: u64,
-    ) -> u64;
+    fn unexplained_within(&self, part: &Self::Part<'_>, place: Place<Self::Kind>, most: u64)
+    -> u64;
 
-    fn model(&self, place: Place<Self::DetectedKind>) -> Model;
+    fn model(&self, place: Place<Self::Kind>) -> Model;
 }
 
 /// The best place to end up with, and how far its length may vary. Each of `starts` is a
@@ -90,13 +86,13 @@ pub(super) fn track<T: Tracked>(tracked: &T, starts: &[&[Evidence]]) -> Option<(
 fn track_from<T: Tracked>(tracked: &T, parts: &[Evidence]) -> Option<(Plateau, Model)> {
     let first = parts.first()?;
     let part = tracked.part(first);
-    let score = |place: Place<T::DetectedKind>| tracked.unexplained_within(&part, place, u64::MAX);
+    let score = |place: Place<T::Kind>| tracked.unexplained_within(&part, place, u64::MAX);
     let places = tracked.places(first).into_iter();
     let mut tried: Vec<_> = places.map(|place| (score(place), place)).collect();
     tried.sort_by_key(|(score, _)| *score);
-    let mut populations: Vec<Population<T::DetectedKind>> = Vec::new();
+    let mut populations: Vec<Population<T::Kind>> = Vec::new();
     for (score, place) in tried {
-        let is_its = |known: &Population<T::DetectedKind>| known.members[0].1.kind == place.kind;
+        let is_its = |known: &Population<T::Kind>| known.members[0].1.kind == place.kind;
         match populations.iter().position(is_its) {
             Some(index) if populations[index].members.len() < FIRST_POPULATION => {
                 populations[index].members.push((score, place));
@@ -117,9 +113,8 @@ fn track_from<T: Tracked>(tracked: &T, parts: &[Evidence]) -> Option<(Plateau, M
         }
         let part = tracked.part(evidence);
         let too_much = evidence.len() / HOPELESS;
-        let score = |place: Place<T::DetectedKind>, most: u64| {
-            tracked.unexplained_within(&part, place, most)
-        };
+        let score =
+            |place: Place<T::Kind>, most: u64| tracked.unexplained_within(&part, place, most);
         let generations = match index {
             _ if is_hopeless => 0,
             0 => FIRST_GENERATIONS,
@@ -240,7 +235,7 @@ pub(super) mod tests {
 
     use super::*;
     use crate::models::Bucket;
-    use crate::{Phase, ProbeSubject, Shot, Simulated, Volley};
+    use crate::{Phase, Shot, Simulated, Subject, Volley};
 
     /// What a bucket answers: a hundred per second, seven at once, asked for three times as many over four lanes.
     pub(in crate::search) fn evidence() -> Evidence {

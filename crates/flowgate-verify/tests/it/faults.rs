@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use flowgate::{FixedWindow, ManualClock, Quota, SlidingWindow, Timestamp, TokenBucket};
 use flowgate_verify::{
-    AdvertisedLimit, Answer, Budget, Claim, ClaimVerdict, DetectedKind, Fault, Findings,
-    Investigation, ProbeOutcome, Question, Simulated,
+    Answer, Budget, Claim, Fault, Findings, Investigation, Kind, Outcome, Question, Simulated,
+    Told, Verdict,
 };
 
 const SERVICE: Duration = Duration::from_micros(500);
@@ -48,7 +48,7 @@ fn investigate(claim: &str, decide: impl FnMut(Question) -> Answer) -> Findings 
     findings
 }
 
-fn verdict(findings: &Findings) -> &ClaimVerdict {
+fn verdict(findings: &Findings) -> &Verdict {
     &findings.claim.as_ref().unwrap().verdict
 }
 
@@ -56,7 +56,7 @@ fn verdict(findings: &Findings) -> &ClaimVerdict {
 fn what_is_as_claimed_is_consistent() {
     let mut decide = bucket("100/s burst 20");
     let findings = investigate("100/s burst 20", |question| decide(question.at_ns).into());
-    assert_eq!(verdict(&findings), &ClaimVerdict::Consistent, "{findings}");
+    assert_eq!(verdict(&findings), &Verdict::Consistent, "{findings}");
     assert_eq!(findings.faults, [], "{findings}");
     assert!(findings.seconds <= 60.0 && findings.requests <= 20_000);
     let text = findings.to_string();
@@ -83,7 +83,7 @@ fn a_check_and_an_act_that_are_two_steps_are_a_race() {
     let races = |fault: &Fault| matches!(fault, Fault::Race { .. });
     assert!(findings.faults.iter().any(races), "{findings}");
     assert!(
-        matches!(verdict(&findings), ClaimVerdict::Differs(_)),
+        matches!(verdict(&findings), Verdict::Differs(_)),
         "{findings}"
     );
 }
@@ -99,7 +99,7 @@ fn nodes_that_each_have_the_limit_are_counted() {
         "{findings}"
     );
     assert!(
-        matches!(verdict(&findings), ClaimVerdict::Differs(_)),
+        matches!(verdict(&findings), Verdict::Differs(_)),
         "{findings}"
     );
 }
@@ -147,9 +147,9 @@ fn retry_after_that_is_too_early_is_named_and_by_how_much() {
                 Err(denied) => {
                     let after = denied.retry_after().unwrap();
                     let retry_after = Some(if early { after / 2 } else { after });
-                    let told = AdvertisedLimit {
+                    let told = Told {
                         retry_after,
-                        ..AdvertisedLimit::default()
+                        ..Told::default()
                     };
                     Answer {
                         told,
@@ -175,9 +175,9 @@ fn retry_after_that_is_too_early_is_named_and_by_how_much() {
 fn remaining_that_is_not_there_is_untrue() {
     let mut decide = bucket("20/s burst 5");
     let findings = investigate("20/s burst 5", |question| {
-        let told = AdvertisedLimit {
+        let told = Told {
             remaining: Some(3),
-            ..AdvertisedLimit::default()
+            ..Told::default()
         };
         Answer {
             told,
@@ -195,7 +195,7 @@ fn more_than_claimed_is_over_admission_and_is_never_consistent() {
     let over = |fault: &Fault| matches!(fault, Fault::OverAdmission { .. });
     assert!(findings.faults.iter().any(over), "{findings}");
     assert!(
-        matches!(verdict(&findings), ClaimVerdict::Differs(_)),
+        matches!(verdict(&findings), Verdict::Differs(_)),
         "{findings}"
     );
 }
@@ -215,11 +215,11 @@ fn the_kind_has_to_be_the_one_that_is_claimed() {
             .into()
     };
     let findings = investigate("sliding 50/s", decide);
-    assert_eq!(verdict(&findings), &ClaimVerdict::Consistent, "{findings}");
+    assert_eq!(verdict(&findings), &Verdict::Consistent, "{findings}");
     let mut decide = fixed("50/s");
     let findings = investigate("sliding 50/s", |question| decide(question.at_ns).into());
     assert!(
-        matches!(verdict(&findings), ClaimVerdict::Differs(_)),
+        matches!(verdict(&findings), Verdict::Differs(_)),
         "{findings}"
     );
 }
@@ -240,18 +240,14 @@ fn a_queue_is_known_by_answers_that_come_one_after_the_other() {
             ..admits.into()
         }
     });
-    assert_eq!(
-        findings.likeness.kind,
-        DetectedKind::LeakyQueue,
-        "{findings}"
-    );
+    assert_eq!(findings.likeness.kind, Kind::LeakyQueue, "{findings}");
     let (rate, burst) = (
         findings.likeness.rate.unwrap(),
         findings.likeness.burst.unwrap(),
     );
     assert!((rate.value - 100.0).abs() < 2.0, "{findings}");
     assert!((burst.value - 21.0).abs() <= 1.0, "{findings}");
-    assert_eq!(verdict(&findings), &ClaimVerdict::Consistent, "{findings}");
+    assert_eq!(verdict(&findings), &Verdict::Consistent, "{findings}");
 }
 
 #[test]
@@ -266,7 +262,7 @@ fn who_is_banned_is_told_so_and_asks_no_longer() {
     let banned =
         |fault: &Fault| matches!(fault, Fault::Ban { after_refusals } if *after_refusals <= 60);
     assert!(findings.faults.iter().any(banned), "{findings}");
-    assert_eq!(findings.likeness.kind, DetectedKind::Unknown, "{findings}");
+    assert_eq!(findings.likeness.kind, Kind::Unknown, "{findings}");
     assert!(findings.requests < 2_000, "{findings}");
 }
 
@@ -281,15 +277,15 @@ fn refusals_that_count_make_it_collapse_under_load() {
     });
     let collapsed = |fault: &Fault| matches!(fault, Fault::Collapse { .. });
     assert!(findings.faults.iter().any(collapsed), "{findings}");
-    assert_ne!(verdict(&findings), &ClaimVerdict::Consistent, "{findings}");
+    assert_ne!(verdict(&findings), &Verdict::Consistent, "{findings}");
 }
 
 #[test]
 fn without_a_limit_there_is_none_and_a_claim_differs() {
     let findings = investigate("100/s", |_| true.into());
-    assert_eq!(findings.likeness.kind, DetectedKind::Unlimited);
+    assert_eq!(findings.likeness.kind, Kind::Unlimited);
     assert!(
-        matches!(verdict(&findings), ClaimVerdict::Differs(_)),
+        matches!(verdict(&findings), Verdict::Differs(_)),
         "{findings}"
     );
 }
@@ -297,9 +293,9 @@ fn without_a_limit_there_is_none_and_a_claim_differs() {
 #[test]
 fn a_claim_of_more_than_was_asked_for_is_undecided() {
     let findings = investigate("100000/s burst 10000", |_| true.into());
-    assert_eq!(findings.likeness.kind, DetectedKind::Unlimited);
+    assert_eq!(findings.likeness.kind, Kind::Unlimited);
     assert!(
-        matches!(verdict(&findings), ClaimVerdict::Undecided(_)),
+        matches!(verdict(&findings), Verdict::Undecided(_)),
         "{findings}"
     );
 }
@@ -307,13 +303,13 @@ fn a_claim_of_more_than_was_asked_for_is_undecided() {
 #[test]
 fn what_does_not_answer_gets_no_verdict() {
     let failed = Answer {
-        outcome: ProbeOutcome::Failed,
+        outcome: Outcome::Failed,
         ..false.into()
     };
     let findings = investigate("100/s", |_| failed);
-    assert_eq!(findings.likeness.kind, DetectedKind::Unknown, "{findings}");
+    assert_eq!(findings.likeness.kind, Kind::Unknown, "{findings}");
     assert!(
-        matches!(verdict(&findings), ClaimVerdict::Undecided(_)),
+        matches!(verdict(&findings), Verdict::Undecided(_)),
         "{findings}"
     );
     assert!(findings.requests < 10);
@@ -330,7 +326,7 @@ fn what_does_not_answer_gets_no_verdict() {
         }
     });
     assert!(
-        !matches!(verdict(&findings), ClaimVerdict::Consistent),
+        !matches!(verdict(&findings), Verdict::Consistent),
         "{findings}"
     );
     let failures = |fault: &Fault| matches!(fault, Fault::Failures { .. });
@@ -387,11 +383,11 @@ fn what_is_found_does_not_depend_on_what_is_claimed() {
         let mut bucket = bucket("100/s burst 20");
         let findings = investigate(claim, |question| bucket(question.at_ns).into());
         let likeness = &findings.likeness;
-        assert_eq!(likeness.kind, DetectedKind::TokenBucket, "{findings}");
+        assert_eq!(likeness.kind, Kind::TokenBucket, "{findings}");
         let (rate, burst) = (likeness.rate.unwrap().value, likeness.burst.unwrap().value);
         assert!((rate - 100.0).abs() < 2.0, "{findings}");
         assert!((burst - 20.0).abs() <= 1.0, "{findings}");
-        let differs = matches!(verdict(&findings), ClaimVerdict::Differs(_));
+        let differs = matches!(verdict(&findings), Verdict::Differs(_));
         assert!(differs, "{findings}");
     }
 }
@@ -408,7 +404,7 @@ fn c1_what_is_of_no_kind_that_is_known_is_not_said_to_be_over_anything() {
     })
     .service(SERVICE, 3);
     let Ok(findings) = Investigation::new().run(&mut subject, &mut |_| ());
-    assert_eq!(findings.likeness.kind, DetectedKind::Unknown, "{findings}");
+    assert_eq!(findings.likeness.kind, Kind::Unknown, "{findings}");
     assert!(findings.likeness.rate.is_some(), "there is a nearest kind");
     assert_eq!(findings.worst, None, "{findings}");
 }

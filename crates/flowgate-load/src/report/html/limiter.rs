@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use flowgate_verify::{ClaimVerdict, DetectedKind, Findings, Steady};
+use flowgate_verify::{Findings, Kind, Steady, Verdict};
 
 use super::axis::Axis;
 use super::chart::{Chart, Layer, Point, Shape};
@@ -66,9 +66,9 @@ impl fmt::Display for Judged<'_> {
         let findings = self.0;
         let kind = findings.likeness.kind.to_string();
         let (class, word) = match findings.claim.as_ref().map(|claim| &claim.verdict) {
-            Some(ClaimVerdict::Consistent) => ("good", "✓ CONSISTENT"),
-            Some(ClaimVerdict::Differs(_)) => ("bad", "✗ DIFFERS"),
-            Some(ClaimVerdict::Undecided(_)) => ("plain", "– UNDECIDED"),
+            Some(Verdict::Consistent) => ("good", "✓ CONSISTENT"),
+            Some(Verdict::Differs(_)) => ("bad", "✗ DIFFERS"),
+            Some(Verdict::Undecided(_)) => ("plain", "– UNDECIDED"),
             None if !findings.faults.is_empty() => ("bad", "✗ FAULTS"),
             None => ("plain", "–"),
         };
@@ -81,15 +81,15 @@ impl fmt::Display for Judged<'_> {
         if let Some(judged) = &findings.claim {
             writeln!(f, "<p>claimed: {}</p>", Escaped(&judged.claim.to_string()))?;
             match &judged.verdict {
-                ClaimVerdict::Differs(why) => {
+                Verdict::Differs(why) => {
                     f.write_str("<ul>\n")?;
                     for why in why {
                         writeln!(f, "<li>{}</li>", Escaped(why))?;
                     }
                     f.write_str("</ul>\n")?;
                 }
-                ClaimVerdict::Undecided(why) => writeln!(f, "<p>{}</p>", Escaped(why))?,
-                ClaimVerdict::Consistent => {}
+                Verdict::Undecided(why) => writeln!(f, "<p>{}</p>", Escaped(why))?,
+                Verdict::Consistent => {}
             }
         }
         writeln!(
@@ -258,7 +258,7 @@ impl Allowed {
         }
         let likeness = &findings.likeness;
         match likeness.kind {
-            DetectedKind::Unlimited | DetectedKind::Unknown => None,
+            Kind::Unlimited | Kind::Unknown => None,
             _ => Some(Allowed {
                 burst: likeness.burst?.value,
                 per_second: likeness.rate?.value,

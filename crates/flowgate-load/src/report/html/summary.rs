@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::report::html::escape::Escaped;
 use crate::report::html::run::{Key, Run};
 use crate::report::html::unit::{bytes, grouped, significant};
-use crate::report::{PacingMode, Report, text};
+use crate::report::{Mode, Report, text};
 use crate::spread::Spread;
 use crate::verdict::Verdict;
 
@@ -69,8 +69,8 @@ fn verdict(run: &Run, is_named: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result
         )?;
     }
     let verb = match report.asked.mode {
-        PacingMode::Hold => "hold ",
-        PacingMode::Under | PacingMode::Unpaced => "",
+        Mode::Hold => "hold ",
+        Mode::Under | Mode::Unpaced => "",
     };
     writeln!(
         f,
@@ -104,7 +104,7 @@ fn verdict(run: &Run, is_named: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result
 fn limits(report: &Report) -> String {
     let thresholds = report.thresholds();
     match report.asked.mode {
-        PacingMode::Hold => {
+        Mode::Hold => {
             let lag = text::brief(thresholds.lag_p99);
             let rate = match report.asked.is_constant {
                 true => format!(
@@ -117,7 +117,7 @@ fn limits(report: &Report) -> String {
                 "Rate held means: all that was scheduled was sent{rate}, lag p99 at most {lag}."
             )
         }
-        PacingMode::Under => match (report.asked.guarantee, report.asked.window) {
+        Mode::Under => match (report.asked.guarantee, report.asked.window) {
             (Some(guarantee), _) => format!(
                 "Rate limit kept means: at most {} + {}/s · w sends in any span w, both ends included.",
                 guarantee.burst,
@@ -132,7 +132,7 @@ fn limits(report: &Report) -> String {
                 "Rate limit kept means: no send before the limiter allowed it.".to_owned()
             }
         },
-        PacingMode::Unpaced => {
+        Mode::Unpaced => {
             "No rate was asked for: each connection sent its next request when it had its answer."
                 .to_owned()
         }
@@ -305,8 +305,8 @@ fn table(title: &str, rows: &[Row], runs: &[Run], f: &mut fmt::Formatter<'_>) ->
 /// Without a rate nothing is scheduled, and so nothing is late.
 fn lag(report: &Report) -> Spread {
     match report.asked.mode {
-        PacingMode::Unpaced => Spread::default(),
-        PacingMode::Hold | PacingMode::Under => report.lag,
+        Mode::Unpaced => Spread::default(),
+        Mode::Hold | Mode::Under => report.lag,
     }
 }
 

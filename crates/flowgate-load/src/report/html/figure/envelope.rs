@@ -6,7 +6,7 @@ use crate::report::html::axis::Axis;
 use crate::report::html::chart::{Chart, Layer, Point, Shape};
 use crate::report::html::run::{Key, Look, Run};
 use crate::report::html::unit::{Unit, significant};
-use crate::report::{Guarantee, PacingMode, Report};
+use crate::report::{Guarantee, Mode, Report};
 
 /// Points of the curve of what may be.
 const PARTS: u32 = 96;
@@ -140,7 +140,7 @@ fn key_texts(runs: &[Run]) -> String {
 /// The bound that the run guarantees. For a constant rate that is held: one more than its intervals.
 fn limit(report: &Report) -> Option<Guarantee> {
     let asked = &report.asked;
-    let is_even = asked.mode == PacingMode::Hold && asked.is_constant;
+    let is_even = asked.mode == Mode::Hold && asked.is_constant;
     let even = || {
         Some(Guarantee {
             burst: 1,

@@ -5,7 +5,7 @@ use crate::report::html::axis::{self, Axis};
 use crate::report::html::chart::{Chart, Layer, Point, Shape};
 use crate::report::html::run::{Look, Run};
 use crate::report::html::unit::Unit;
-use crate::report::{PacingMode, Report};
+use crate::report::{Mode, Report};
 use crate::spread::Quantile;
 
 /// How many there are, and their distribution.
@@ -32,8 +32,8 @@ const LAG: [Measure<Curve>; 1] = [Measure {
 /// Without a rate nothing is scheduled, and so nothing is late.
 fn lag_curve(report: &Report) -> (u64, &[Quantile]) {
     match report.asked.mode {
-        PacingMode::Unpaced => (0, &[]),
-        PacingMode::Hold | PacingMode::Under => (report.lag.samples, &report.curves.lag),
+        Mode::Unpaced => (0, &[]),
+        Mode::Hold | Mode::Under => (report.lag.samples, &report.curves.lag),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::timed::Course;
 use super::{Figure, Measure, keys, run_keys};
-use crate::report::PacingMode;
+use crate::report::Mode;
 use crate::report::html::axis::Axis;
 use crate::report::html::chart::{Chart, Layer, Point, Shape};
 use crate::report::html::run::{Key, Look, Run};
@@ -67,7 +67,7 @@ fn one(run: &Run, course: &Course) -> (Vec<Chart>, String) {
         }
     }
     let target = match run.report.asked.mode {
-        PacingMode::Unpaced => String::new(),
+        Mode::Unpaced => String::new(),
         _ => format!(
             "{} ",
             Key {
@@ -121,7 +121,7 @@ fn several(courses: &[(&Run, Course)]) -> Vec<Chart> {
 fn several_keys(runs: &[Run]) -> String {
     match runs
         .iter()
-        .find(|run| run.report.asked.mode != PacingMode::Unpaced)
+        .find(|run| run.report.asked.mode != Mode::Unpaced)
     {
         None => run_keys(runs),
         Some(_) => format!(
@@ -138,7 +138,7 @@ fn several_keys(runs: &[Run]) -> String {
 
 /// What was scheduled: nothing, if there is no rate.
 fn target(run: &Run, course: &Course, look: Look, name: &str) -> Option<Layer> {
-    (run.report.asked.mode != PacingMode::Unpaced).then(|| Layer {
+    (run.report.asked.mode != Mode::Unpaced).then(|| Layer {
         look,
         name: name.to_owned(),
         shape: Shape::Area,
