@@ -125,7 +125,7 @@ pub use keyed::{
     KeyedAlgorithm, KeyedBuilder, KeyedConcurrencyLimit, KeyedCounts, KeyedError, KeyedView,
     OwnedKeyPermit, WhenFull, WithLimit,
 };
-pub use limiter::{At, Builder, Limit, Limiter, RateLimiter, Reservation, Snapshot};
+pub use limiter::{At, Builder, Limit, Limiter, QuotaState, RateLimiter, Reservation, Snapshot};
 pub use queue::{
     Acquirable, Acquire, CancelHandle, Grant, Order, Precision, Spacing, Ticks, WaitQueue,
 };

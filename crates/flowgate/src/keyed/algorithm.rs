@@ -66,6 +66,12 @@ pub(crate) mod sealed {
 
         /// The quota, if it is one.
         fn only(quota: &Self::Quota) -> Option<Quota>;
+
+        /// The quotas, if they are two.
+        fn two(quota: &Self::Quota) -> Option<[Quota; 2]> {
+            let _ = quota;
+            None
+        }
     }
 }
 
@@ -113,6 +119,10 @@ impl sealed::Sealed for DualTokenBucket {
             [quota] => Some(*quota),
             _ => None,
         }
+    }
+
+    fn two(quotas: &Quotas) -> Option<[Quota; 2]> {
+        quotas.as_slice().try_into().ok()
     }
 }
 
