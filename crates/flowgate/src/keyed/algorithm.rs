@@ -29,6 +29,11 @@ use crate::types::token_bucket::TokenBucket;
 /// assert!(busiest(&limits).unwrap().ends_with(": 1 left"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "there is no `Keyed<{Self}>`",
+    note = "there can be a `TokenBucket`, `LeakyBucket`, `DualTokenBucket`, `FixedWindow` or `SegmentedWindow` for each key",
+    note = "permits for each key are a `KeyedConcurrencyLimit`"
+)]
 pub trait KeyedAlgorithm: sealed::Sealed {}
 
 pub(crate) mod sealed {
@@ -49,6 +54,11 @@ pub(crate) mod sealed {
         type Allowed = u32;
     }
 
+    #[diagnostic::on_unimplemented(
+        message = "there is no `Keyed<{Self}>`",
+        note = "there can be a `TokenBucket`, `LeakyBucket`, `DualTokenBucket`, `FixedWindow` or `SegmentedWindow` for each key",
+        note = "permits for each key are a `KeyedConcurrencyLimit`"
+    )]
     pub trait Sealed: Sized + 'static {
         /// What each key is allowed.
         type Quota: Copy + Debug + From<Quota> + Send + Sync;

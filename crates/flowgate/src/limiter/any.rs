@@ -25,6 +25,11 @@ pub(crate) mod sealed {
     #[expect(missing_debug_implementations, reason = "nobody can look at it")]
     pub struct Plumbing<'a>(pub(crate) &'a dyn crate::queue::Supply);
 
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` is not a limiter of flowgate",
+        note = "limiters are `TokenBucket` and the other types of this crate, by themselves, in an `Arc`, or as `Arc<dyn Limiter>`",
+        note = "behind a layer of flowgate-tower, a limiter of your own goes as `CustomLimit`"
+    )]
     pub trait Sealed {
         /// Itself, as its queue sees it.
         fn supply(&self) -> Plumbing<'_>;
@@ -52,6 +57,11 @@ pub(crate) mod sealed {
 /// # drop(permit);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a limit of flowgate",
+    note = "limits are the rate limiters of this crate, also in an `Arc`, `ConcurrencyLimit` and `Gate`",
+    note = "behind a layer of flowgate-tower, a limiter of your own goes as `CustomLimit`"
+)]
 pub trait Limit: sealed::Sealed + Any + Send + Sync + Debug {}
 
 impl<L: sealed::Sealed + Any + Send + Sync + Debug> Limit for L {}
@@ -102,6 +112,11 @@ impl<L: Limiter + ?Sized> sealed::Sealed for Arc<L> {
 /// assert!(worker.join().unwrap() >= 5);
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a rate limiter of flowgate",
+    note = "rate limiters are `TokenBucket` and the other types of this crate; a `ConcurrencyLimit` or a `Gate` is none, as it gives permits",
+    note = "behind a layer of flowgate-tower, a limiter of your own goes as `CustomLimit`"
+)]
 pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
     /// Takes one token, or says why not.
     ///
