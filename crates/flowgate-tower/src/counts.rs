@@ -52,6 +52,9 @@ pub struct Counts {
     pub exempt: u64,
     /// Requests whose client went away while they waited.
     pub abandoned: u64,
+    /// Requests that a limiter of your own [could not decide on](flowgate::Denied::outage), rejected or
+    /// [admitted](crate::Custom::admit_during_outages).
+    pub outages: u64,
 }
 
 /// Reads a layer's [`Counts`] wherever it has gone to; made by [`LimitLayer::counts`](crate::LimitLayer::counts).
@@ -89,6 +92,7 @@ impl CountsHandle {
             would_refuse: read(&counters.would_refuse),
             exempt: read(&counters.exempt),
             abandoned: read(&counters.abandoned),
+            outages: read(&counters.outages),
         }
     }
 }
@@ -103,6 +107,7 @@ pub(crate) struct Counters {
     pub(crate) would_refuse: AtomicU64,
     pub(crate) exempt: AtomicU64,
     pub(crate) abandoned: AtomicU64,
+    pub(crate) outages: AtomicU64,
 }
 
 /// One more.

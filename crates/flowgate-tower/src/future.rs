@@ -1,8 +1,8 @@
 use crate::body::LimitBody;
 use crate::counts::count;
 use crate::limits::sealed::Sealed;
-use crate::limits::{Limits, Permit};
-use crate::rules::{Outcome, Rules, WouldReject};
+use crate::limits::{Cause, Limits, Patience, Permit, Wait as _};
+use crate::rules::{Decision, Outcome, Rules, WouldReject};
 use crate::{RequestHead, ResponseHead};
 use bytes::Bytes;
 use flowgate::Denied;
@@ -149,7 +149,7 @@ where
     ) -> Self {
         let turn = Turn {
             rules: Arc::clone(rules),
-            wait: rules.limit.wait(&key, cost, patience),
+            wait: rules.limit.wait(&key, cost, Patience::Within(patience)),
             key: Some(key),
         };
         let waiting = Waiting {
@@ -226,7 +226,8 @@ impl<L: Limits> Then<L> {
                 admitted.settle(Outcome::Answered(ResponseHead::of(&response)));
                 let rules = &admitted.rules;
                 // As it is while the request still holds what it holds.
-                rules.put_fields(&admitted.key, response.headers_mut());
+                let answer = Ok(admitted.permit.as_ref());
+                rules.put_fields(&admitted.key, answer, response.headers_mut());
                 permit = admitted.permit.take();
                 permit = permit.filter(|_| !rules.releases_at_head);
             }
@@ -300,17 +301,31 @@ where
         let rules = &self.turn.rules;
         match answer {
             Ok(permit) => {
-                count(&rules.counters().admitted);
-                count(&rules.counters().waited);
+                let counters = rules.counters();
+                count(&counters.admitted);
+                if self.turn.wait.has_waited() {
+                    count(&counters.waited);
+                }
+                if matches!(&permit, Some(Permit::Custom(admission)) if admission.is_of_outage()) {
+                    count(&counters.outages);
+                }
                 let future = self.service.call(self.request);
                 let then = Then::of_admitted(rules, key, self.cost, permit);
                 Stage::Serving { future, then }
             }
             Err(denied) => {
-                let response =
-                    rules.reject_after_wait(denied, &key, &RequestHead::of(&self.request));
-                Stage::Rejected {
-                    response: Some(Box::new(response)),
+                let request = RequestHead::of(&self.request);
+                match rules.refused(&Cause::Denied(denied), Some(&key), &request) {
+                    Decision::Reject(response) => Stage::Rejected {
+                        response: Some(response),
+                    },
+                    Decision::Pass { would_reject } => Stage::Serving {
+                        then: Then::of_passed(rules, would_reject),
+                        future: self.service.call(self.request),
+                    },
+                    Decision::Admit { .. } | Decision::Wait { .. } => {
+                        unreachable!("it has been refused")
+                    }
                 }
             }
         }

@@ -2,7 +2,7 @@ use crate::by::{AddressRange, AddressSource, KeySource};
 use crate::counts::CountsHandle;
 use crate::grpc::GrpcCode;
 use crate::headers::Headers;
-use crate::limits::{AnyLimit, IntoTable, Limits, Missing, PerKey, Table};
+use crate::limits::{AnyLimit, IntoTable, Limits, Missing, Names, PerKey, Table};
 use crate::live::{Controls, Exemptions};
 use crate::rejection::Rejection;
 use crate::rules::{Outcome, Rules};
@@ -175,7 +175,37 @@ impl<L: Limits> LimitLayer<L> {
     /// ```
     #[must_use]
     pub fn name(self, name: &str) -> Self {
-        self.with(|rules| rules.name = Arc::from(name))
+        self.with(|rules| rules.names = Names::new(name))
+    }
+
+    /// Sets the names of the two quotas of a [`DualTokenBucket`](flowgate::DualTokenBucket), by itself or
+    /// [for each key](flowgate::Keyed::dual_token_bucket) (default: the name of the limit, with `-1` and `-2`).
+    ///
+    /// Call it after [`name`](Self::name), which sets the default again. Each quota has an item of its own in `RateLimit` and
+    /// `RateLimit-Policy`. A rejection has the name of the quota that takes longer.
+    ///
+    /// ```
+    /// use flowgate::{Keyed, ManualClock};
+    /// use flowgate_tower::{LimitLayer, by};
+    /// use http::{Request, Response};
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let quotas = "10/s; 1000/day".parse()?;
+    /// let users = Keyed::dual_token_bucket(quotas).clock(ManualClock::new()).capacity(10_000)?;
+    /// let layer = LimitLayer::keyed(users, by::header("x-user")).quota_names(["second", "day"]);
+    /// let request = Request::get("/").header("x-user", "ann").body(String::new())?;
+    /// let response = layer.layer(service_fn(answer)).oneshot(request).await?;
+    /// let headers = response.headers();
+    /// assert_eq!(headers["ratelimit-policy"], "\"second\";q=10;w=1, \"day\";q=1000;w=86400");
+    /// assert_eq!(headers["ratelimit"], "\"second\";r=9, \"day\";r=999;t=87");
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn quota_names(self, names: [&str; 2]) -> Self {
+        self.with(|rules| rules.names.quotas = names.map(Arc::from))
     }
 
     /// Rejects at once what cannot go ahead at once: the default.
@@ -566,6 +596,7 @@ impl<L: Limits> LimitLayer<L> {
     /// | over a rate, or the client's own limit of concurrency | `RESOURCE_EXHAUSTED` |
     /// | a limit of concurrency that all share is busy, or its queue is full | `UNAVAILABLE` |
     /// | no room for another key, or the limiter is closed | `UNAVAILABLE` |
+    /// | a limiter of your own had an [outage](flowgate::Denied::outage) | `UNAVAILABLE` |
     /// | no key, or one that cannot be read | `INVALID_ARGUMENT` |
     /// | the server cannot find the key, or keep the key's quota | `INTERNAL` |
     ///
@@ -725,7 +756,7 @@ where
 
 impl<A, N, S> LimitLayer<PerKey<Keyed<A, N>, S>>
 where
-    A: flowgate::KeyedAlgorithm,
+    A: flowgate::KeyedAlgorithm<Quota = Quota>,
     N: flowgate::KeyNames,
     S: KeySource,
     PerKey<Keyed<A, N>, S>: Limits,
@@ -770,7 +801,7 @@ where
 
 impl<A, N, S> LimitLayer<PerKey<Keyed<A, N>, S>>
 where
-    A: flowgate::KeyedAlgorithm,
+    A: flowgate::KeyedAlgorithm<Quota = Quota>,
     N: flowgate::KeyNames,
     S: KeySource,
     Keyed<A, N>: Table<S::Key>,

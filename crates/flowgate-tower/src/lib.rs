@@ -161,6 +161,7 @@ mod refusal;
 mod rejection;
 mod rules;
 mod service;
+mod timer;
 
 pub use body::LimitBody;
 pub use counts::{Counts, CountsHandle};
@@ -169,7 +170,9 @@ pub use grpc::GrpcCode;
 pub use head::{RequestHead, ResponseHead};
 pub use headers::{Headers, Reset};
 pub use layer::LimitLayer;
-pub use limits::{AnyLimit, IntoTable, Limits, Missing, PerKey, Table};
+pub use limits::{
+    Admission, AnyLimit, Custom, CustomLimit, Deciding, IntoTable, Limits, Missing, PerKey, Table,
+};
 pub use live::{Controls, Exemptions};
 pub use refusal::Refusal;
 pub use rejection::Rejection;

@@ -2,13 +2,14 @@ use crate::counts::{Counters, CountsHandle, count};
 use crate::grpc::{self, GrpcCode};
 use crate::headers::{Fields, Headers};
 use crate::limits::sealed::Sealed;
-use crate::limits::{Cause, Permit};
+use crate::limits::{Answer, Cause, Names, Permit};
 use crate::live::{Exemptions, Live};
 use crate::policy::Policies;
 use crate::reason::Reason;
 use crate::rejection::Rejection;
 use crate::{RequestHead, ResponseHead};
 use bytes::Bytes;
+use flowgate::Denied;
 use http::Response;
 use http::header::{HeaderMap, HeaderName};
 use std::fmt;
@@ -18,7 +19,7 @@ use std::time::Duration;
 /// What a layer and all its services have in common: a limit, and how to go about it.
 pub(crate) struct Rules<L> {
     pub(crate) limit: L,
-    pub(crate) name: Arc<str>,
+    pub(crate) names: Names,
     /// What can be changed while requests are served.
     pub(crate) live: Arc<Live>,
     /// Where a dry run writes why it would have rejected.
@@ -45,7 +46,7 @@ impl<L: Clone> Clone for Rules<L> {
     fn clone(&self) -> Self {
         Self {
             limit: self.limit.clone(),
-            name: Arc::clone(&self.name),
+            names: self.names.clone(),
             live: Arc::new(Live::clone(&self.live)),
             dry_run_header: self.dry_run_header.clone(),
             exempt: self.exempt.clone(),
@@ -133,7 +134,7 @@ impl<L: Sealed> Rules<L> {
     pub(crate) fn new(limit: L) -> Self {
         Self {
             limit,
-            name: Arc::from("default"),
+            names: Names::new("default"),
             live: Arc::default(),
             dry_run_header: None,
             exempt: Exemptions::default(),
@@ -174,8 +175,7 @@ impl<L: Sealed> Rules<L> {
                 count(&self.counters().exempt);
                 return Decision::Pass { would_reject: None };
             }
-            // Whose own limit it would have been makes no difference then.
-            Err(cause) => return self.refused(&cause, true, request),
+            Err(cause) => return self.refused(&cause, None, request),
         };
         let cost = self.cost.as_ref().map(|cost| cost(request));
         let denied = match self.limit.try_take(&key, cost) {
@@ -185,6 +185,15 @@ impl<L: Sealed> Rules<L> {
             }
             Err(denied) => denied,
         };
+        if self.limit.takes_time(&key) {
+            // It waits for the answer in any case, and for a turn only where it may.
+            let patience = self.patience(request).filter(|_| !flags.is_dry_run());
+            return Decision::Wait {
+                key,
+                cost,
+                patience: patience.unwrap_or_default(),
+            };
+        }
         if let Some(patience) = self.patience(request) {
             // It is the least time that it takes, so that nobody waits in vain.
             let is_hopeless = denied.is_never()
@@ -202,12 +211,7 @@ impl<L: Sealed> Rules<L> {
                 return Decision::Pass { would_reject: None };
             }
         }
-        let is_the_clients = self.limit.is_the_clients(&key);
-        let mut decision = self.refused(&Cause::Denied(denied), is_the_clients, request);
-        if let Decision::Reject(response) = &mut decision {
-            self.put_fields(&key, response.headers_mut());
-        }
-        decision
+        self.refused(&Cause::Denied(denied), Some(&key), request)
     }
 
     /// How long `request` may wait: as the layer says, and a call of gRPC no longer than its client does.
@@ -217,14 +221,18 @@ impl<L: Sealed> Rules<L> {
         Some(of_client.map_or(patience, |of_client| of_client.min(patience)))
     }
 
-    /// What becomes of a request that is not let through: a rejection, unless this is a dry run.
-    fn refused(
+    /// What becomes of a request that is not let through: a rejection, unless this is a dry run. `key` is whose it is, if that
+    /// is known.
+    pub(crate) fn refused(
         &self,
         cause: &Cause,
-        is_the_clients: bool,
+        key: Option<&L::Key>,
         request: &RequestHead<'_>,
     ) -> Decision<L::Key> {
-        let rejection = self.rejection(cause, is_the_clients, request);
+        let rejection = self.rejection(cause, key, request);
+        if rejection.denied().is_some_and(Denied::is_outage) {
+            count(&self.counters().outages);
+        }
         if self.live.flags().is_dry_run() {
             count(&self.counters().would_refuse);
             let would_reject = Some(Box::new(WouldReject {
@@ -234,37 +242,31 @@ impl<L: Sealed> Rules<L> {
             }));
             return Decision::Pass { would_reject };
         }
-        Decision::Reject(Box::new(self.reject(&rejection)))
-    }
-
-    /// The answer to a request that waited in vain.
-    pub(crate) fn reject_after_wait(
-        &self,
-        denied: flowgate::Denied,
-        key: &L::Key,
-        request: &RequestHead<'_>,
-    ) -> Response<Bytes> {
-        let cause = Cause::Denied(denied);
-        let is_the_clients = self.limit.is_the_clients(key);
-        let mut response = self.reject(&self.rejection(&cause, is_the_clients, request));
-        self.put_fields(key, response.headers_mut());
-        response
+        let mut response = self.reject(&rejection);
+        if let (Some(key), Some(denied)) = (key, rejection.denied()) {
+            self.put_fields(key, Err(denied), response.headers_mut());
+        }
+        Decision::Reject(Box::new(response))
     }
 
     fn rejection<'a>(
         &'a self,
         cause: &'a Cause,
-        is_the_clients: bool,
+        key: Option<&L::Key>,
         request: &RequestHead<'a>,
     ) -> Rejection<'a> {
-        let name = match cause {
-            Cause::Denied(denied) => self.limit.name_of(denied),
-            Cause::NoKey(_) | Cause::Quota(_) => None,
+        let (name, is_the_clients) = match (cause, key) {
+            (Cause::Denied(denied), Some(key)) => (
+                self.limit.name_of(key, denied, &self.names),
+                self.limit.is_the_clients(key, denied),
+            ),
+            // Whose own limit it would have been makes no difference then.
+            _ => (&*self.names.limit, true),
         };
         let mut rejection = Rejection {
             reason: Reason {
                 cause,
-                name: name.unwrap_or(&self.name),
+                name,
                 is_the_clients,
             },
             request: *request,
@@ -292,13 +294,13 @@ impl<L: Sealed> Rules<L> {
     }
 
     /// Tells how `key`'s limit stands now.
-    pub(crate) fn put_fields(&self, key: &L::Key, headers: &mut HeaderMap) {
+    pub(crate) fn put_fields(&self, key: &L::Key, answer: Answer<'_>, headers: &mut HeaderMap) {
         if !self.has_fields() {
             return;
         }
         let mut fields = Fields::new(self.headers, &self.policies);
         self.limit
-            .standings(key, &self.name, |standing| fields.add(standing));
+            .standings(key, &self.names, answer, |standing| fields.add(standing));
         fields.put(headers);
     }
 
@@ -335,7 +337,7 @@ impl<L: fmt::Debug> fmt::Debug for Rules<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rules")
             .field("limit", &self.limit)
-            .field("name", &self.name)
+            .field("name", &self.names.limit)
             .field("wait", &self.live.wait())
             .field("is_dry_run", &self.live.flags().is_dry_run())
             .field("headers", &self.headers)
