@@ -1,5 +1,6 @@
 use crate::by::{AddressRange, AddressSource, KeySource};
-use crate::counts::CountsHandle;
+use crate::counts::{Classes, CountsHandle};
+use crate::decision::Decision;
 use crate::grpc::GrpcCode;
 use crate::headers::Headers;
 use crate::limits::{AnyLimit, IntoTable, Limits, Missing, Names, PerKey, Table};
@@ -696,6 +697,75 @@ impl<L: Limits> LimitLayer<L> {
     #[must_use]
     pub fn release_at_head(self) -> Self {
         self.with(|rules| rules.releases_at_head = true)
+    }
+
+    /// Calls `watch` with every decision: each request once, when it is admitted, refused, exempt, or given up while it waits.
+    ///
+    /// It runs before the request goes on, so it should be quick. Without it, decisions cost the same as if it did not exist.
+    ///
+    /// ```
+    /// use flowgate::ConcurrencyLimit;
+    /// use flowgate_tower::{LimitLayer, RefusalReason, Verdict};
+    /// use http::{Request, Response};
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let writes_refused = Arc::new(AtomicU64::new(0));
+    /// let count = Arc::clone(&writes_refused);
+    /// let layer = LimitLayer::new(ConcurrencyLimit::new(0)).on_decision(move |decision| {
+    ///     if decision.request.method == "POST" && decision.verdict == Verdict::Refused(RefusalReason::Busy) {
+    ///         count.fetch_add(1, Ordering::Relaxed);
+    ///     }
+    /// });
+    /// layer.layer(service_fn(answer)).oneshot(Request::post("/").body(String::new())?).await?;
+    /// assert_eq!(writes_refused.load(Ordering::Relaxed), 1);
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn on_decision(self, watch: impl Fn(&Decision<'_>) + Send + Sync + 'static) -> Self {
+        self.with(|rules| rules.on_decision = Some(Arc::new(watch)))
+    }
+
+    /// Counts requests by class, such as a route or a customer's plan: [`CountsHandle::by_class`].
+    ///
+    /// `class_of` returns the class of a request. A request that has none (`None`), or one that is not in `classes`, counts only
+    /// in the total, so a client cannot make up classes. A handle of the [`counts`](Self::counts) that was taken before knows
+    /// none of them.
+    ///
+    /// ```
+    /// use flowgate::TokenBucket;
+    /// use flowgate_tower::LimitLayer;
+    /// use http::{Request, Response};
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let layer = LimitLayer::new(TokenBucket::new("1/h".parse()?))
+    ///     .classes(["free", "gold"], |request| request.headers.get("x-plan")?.to_str().ok());
+    /// let service = layer.layer(service_fn(answer));
+    /// for plan in ["gold", "free", "stolen"] {
+    ///     let request = Request::get("/").header("x-plan", plan).body(String::new())?;
+    ///     service.clone().oneshot(request).await?;
+    /// }
+    /// let by_class = layer.counts().by_class();
+    /// let refused = by_class.iter().map(|(class, counts)| (&**class, counts.refused));
+    /// assert_eq!(refused.collect::<Vec<_>>(), [("free", 1), ("gold", 0)]);
+    /// assert_eq!(layer.counts().get().refused, 2);
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn classes<'n>(
+        self,
+        classes: impl IntoIterator<Item = &'n str>,
+        class_of: impl for<'r> Fn(&RequestHead<'r>) -> Option<&'r str> + Send + Sync + 'static,
+    ) -> Self {
+        let classes = Classes::new(classes.into_iter().map(Arc::from), Box::new(class_of));
+        self.with(|rules| rules.counts.classes = Some(Arc::new(classes)))
     }
 
     /// What has been done so far, to be read at any time.

@@ -140,6 +140,8 @@
 //! |---|---|---|
 //! | `axum` | no | [`by::peer_address`] reads axum's `ConnectInfo<SocketAddr>` |
 //! | `tonic` | no | [`by::peer_address`] reads tonic's `TcpConnectInfo` |
+//! | `hyper` | no | [`by::peer_address`] reads a bare `SocketAddr` in the request's extensions |
+//! | `metrics` | no | `LayerMetrics`, for the facade of the crate `metrics` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![doc(html_root_url = "https://docs.rs/flowgate-tower/0.1.0")]
@@ -148,6 +150,7 @@ mod body;
 pub mod by;
 pub mod client;
 mod counts;
+mod decision;
 mod future;
 mod grpc;
 mod head;
@@ -155,6 +158,8 @@ mod headers;
 mod layer;
 mod limits;
 mod live;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod policy;
 mod reason;
 mod refusal;
@@ -165,6 +170,7 @@ mod timer;
 
 pub use body::LimitBody;
 pub use counts::{Counts, CountsHandle};
+pub use decision::{Decision, RefusalReason, Verdict};
 pub use future::ResponseFuture;
 pub use grpc::GrpcCode;
 pub use head::{RequestHead, ResponseHead};
@@ -174,6 +180,8 @@ pub use limits::{
     Admission, AnyLimit, Custom, CustomLimit, Deciding, IntoTable, Limits, Missing, PerKey, Table,
 };
 pub use live::{Controls, Exemptions};
+#[cfg(feature = "metrics")]
+pub use metrics::LayerMetrics;
 pub use refusal::Refusal;
 pub use rejection::Rejection;
 pub use rules::{Outcome, WouldReject};

@@ -1,4 +1,5 @@
 use crate::counts::{Counters, CountsHandle, count};
+use crate::decision::{Decision, RefusalReason, Verdict};
 use crate::grpc::{self, GrpcCode};
 use crate::headers::{Fields, Headers};
 use crate::limits::sealed::Sealed;
@@ -33,8 +34,10 @@ pub(crate) struct Rules<L> {
     pub(crate) grpc_status: Option<Arc<GrpcStatus>>,
     pub(crate) releases_at_head: bool,
     pub(crate) counts: CountsHandle,
+    pub(crate) on_decision: Option<Arc<OnDecision>>,
 }
 
+type OnDecision = dyn Fn(&Decision<'_>) + Send + Sync;
 type Cost = dyn Fn(&RequestHead<'_>) -> u64 + Send + Sync;
 type Settle = dyn Fn(u64, Outcome<'_>) -> u64 + Send + Sync;
 pub(crate) type OnRejected = dyn Fn(&Rejection<'_>) -> Response<Bytes> + Send + Sync;
@@ -58,6 +61,7 @@ impl<L: Clone> Clone for Rules<L> {
             grpc_status: self.grpc_status.clone(),
             releases_at_head: self.releases_at_head,
             counts: self.counts.clone(),
+            on_decision: self.on_decision.clone(),
         }
     }
 }
@@ -146,6 +150,7 @@ impl<L: Sealed> Rules<L> {
             grpc_status: None,
             releases_at_head: false,
             counts: CountsHandle::default(),
+            on_decision: None,
         }
     }
 
@@ -158,37 +163,71 @@ impl<L: Sealed> Rules<L> {
     }
 
     pub(crate) fn counters(&self) -> &Counters {
-        &self.counts.0
+        &self.counts.counters
+    }
+
+    /// Counts what becomes of a request, and tells whoever watches.
+    #[inline]
+    pub(crate) fn note(&self, request: &RequestHead<'_>, verdict: Verdict, details: Details<'_>) {
+        note(self.counters(), verdict, &details);
+        if self.is_watched() {
+            self.tell(request, verdict, &details);
+        }
+    }
+
+    /// Whether anything is done with decisions but counting them.
+    #[inline]
+    pub(crate) fn is_watched(&self) -> bool {
+        self.on_decision.is_some() || self.counts.classes.is_some()
+    }
+
+    #[cold]
+    fn tell(&self, request: &RequestHead<'_>, verdict: Verdict, details: &Details<'_>) {
+        let class = self.counts.classes.as_ref().and_then(|classes| {
+            let (class, counters) = classes.of(request);
+            note(counters, verdict, details);
+            class
+        });
+        if let Some(on_decision) = &self.on_decision {
+            on_decision(&Decision {
+                request: *request,
+                verdict,
+                limit_name: details.name.unwrap_or(&self.names.limit),
+                class,
+                denied: details.denied,
+                waited: details.waited,
+            });
+        }
     }
 
     /// Decides on a request.
-    pub(crate) fn decide(&self, request: &RequestHead<'_>) -> Decision<L::Key> {
+    pub(crate) fn decide(&self, request: &RequestHead<'_>) -> Ruling<L::Key> {
         let flags = self.live.flags();
         let is_exempt = flags.may_exempt() && self.live.exempts(flags, request);
         if is_exempt || self.exempt.apply_to(request) {
-            count(&self.counters().exempt);
-            return Decision::Pass { would_reject: None };
+            self.note(request, Verdict::Exempt, Details::default());
+            return Ruling::Pass { would_reject: None };
         }
         let key = match self.limit.key(request) {
             Ok(Some(key)) => key,
             Ok(None) => {
-                count(&self.counters().exempt);
-                return Decision::Pass { would_reject: None };
+                self.note(request, Verdict::Exempt, Details::default());
+                return Ruling::Pass { would_reject: None };
             }
-            Err(cause) => return self.refused(&cause, None, request),
+            Err(cause) => return self.refused(&cause, None, request, None),
         };
         let cost = self.cost.as_ref().map(|cost| cost(request));
         let denied = match self.limit.try_take(&key, cost) {
             Ok(permit) => {
-                count(&self.counters().admitted);
-                return Decision::Admit { key, cost, permit };
+                self.note(request, Verdict::Admitted, Details::default());
+                return Ruling::Admit { key, cost, permit };
             }
             Err(denied) => denied,
         };
         if self.limit.takes_time(&key) {
             // It waits for the answer in any case, and for a turn only where it may.
             let patience = self.patience(request).filter(|_| !flags.is_dry_run());
-            return Decision::Wait {
+            return Ruling::Wait {
                 key,
                 cost,
                 patience: patience.unwrap_or_default(),
@@ -201,17 +240,18 @@ impl<L: Sealed> Rules<L> {
                 || denied.is_table_full()
                 || denied.retry_after().is_some_and(|wait| wait > patience);
             if !is_hopeless && !flags.is_dry_run() {
-                return Decision::Wait {
+                return Ruling::Wait {
                     key,
                     cost,
                     patience,
                 };
             }
             if !is_hopeless {
-                return Decision::Pass { would_reject: None };
+                self.note(request, Verdict::WouldWait, Details::default());
+                return Ruling::Pass { would_reject: None };
             }
         }
-        self.refused(&Cause::Denied(denied), Some(&key), request)
+        self.refused(&Cause::Denied(denied), Some(&key), request, None)
     }
 
     /// How long `request` may wait: as the layer says, and a call of gRPC no longer than its client does.
@@ -228,25 +268,32 @@ impl<L: Sealed> Rules<L> {
         cause: &Cause,
         key: Option<&L::Key>,
         request: &RequestHead<'_>,
-    ) -> Decision<L::Key> {
+        waited: Option<Duration>,
+    ) -> Ruling<L::Key> {
         let rejection = self.rejection(cause, key, request);
-        if rejection.denied().is_some_and(Denied::is_outage) {
-            count(&self.counters().outages);
-        }
+        let denied = rejection.denied();
+        let details = Details {
+            name: Some(rejection.limit_name()),
+            denied,
+            waited,
+            is_outage: denied.is_some_and(Denied::is_outage),
+        };
+        let reason = RefusalReason::of(cause);
         if self.live.flags().is_dry_run() {
-            count(&self.counters().would_refuse);
+            self.note(request, Verdict::WouldRefuse(reason), details);
             let would_reject = Some(Box::new(WouldReject {
                 status: rejection.status(),
                 retry_after: rejection.retry_after(),
                 text: rejection.to_string(),
             }));
-            return Decision::Pass { would_reject };
+            return Ruling::Pass { would_reject };
         }
+        self.note(request, Verdict::Refused(reason), details);
         let mut response = self.reject(&rejection);
-        if let (Some(key), Some(denied)) = (key, rejection.denied()) {
+        if let (Some(key), Some(denied)) = (key, denied) {
             self.put_fields(key, Err(denied), response.headers_mut());
         }
-        Decision::Reject(Box::new(response))
+        Ruling::Reject(Box::new(response))
     }
 
     fn rejection<'a>(
@@ -281,7 +328,6 @@ impl<L: Sealed> Rules<L> {
     }
 
     fn reject(&self, rejection: &Rejection<'_>) -> Response<Bytes> {
-        count(&self.counters().refused);
         if rejection.no_key().is_some() {
             count(&self.counters().without_key);
         }
@@ -314,7 +360,28 @@ impl<L: Sealed> Rules<L> {
     }
 }
 
-pub(crate) enum Decision<K> {
+/// What there is to say of a decision, beside the verdict.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Details<'a> {
+    /// Of the limit; none: the layer's.
+    pub(crate) name: Option<&'a str>,
+    pub(crate) denied: Option<&'a Denied>,
+    pub(crate) waited: Option<Duration>,
+    pub(crate) is_outage: bool,
+}
+
+#[inline]
+fn note(counters: &Counters, verdict: Verdict, details: &Details<'_>) {
+    counters.note(verdict);
+    if verdict == Verdict::Admitted && details.waited.is_some() {
+        count(&counters.waited);
+    }
+    if details.is_outage {
+        count(&counters.outages);
+    }
+}
+
+pub(crate) enum Ruling<K> {
     /// Let through, and nothing taken.
     Pass {
         would_reject: Option<Box<WouldReject>>,

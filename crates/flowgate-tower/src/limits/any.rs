@@ -180,7 +180,7 @@ impl Sealed for AnyLimit {
                 AnyWait::Slots(Turn::new(limit.acquire_owned(), cost, patience))
             }
             Self::Gate(gate) => AnyWait::Gate(Turn::new(gate.acquire_owned(), cost, patience)),
-            Self::Custom(custom) => AnyWait::Custom(custom.ask((), cost, patience)),
+            Self::Custom(custom) => AnyWait::Custom(Box::new(custom.ask((), cost, patience))),
         }
     }
 

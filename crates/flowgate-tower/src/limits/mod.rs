@@ -128,6 +128,13 @@ pub enum Permit {
     Custom(Admission),
 }
 
+impl Permit {
+    /// Whether it was given because the limit could not decide.
+    pub fn is_of_outage(&self) -> bool {
+        matches!(self, Self::Custom(admission) if admission.is_of_outage())
+    }
+}
+
 impl fmt::Debug for Permit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = match self {

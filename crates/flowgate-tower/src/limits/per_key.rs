@@ -113,7 +113,7 @@ impl<T: Table<S::Key>, S: KeySource> PerKey<T, S> {
     #[cold]
     fn without_key(&self, no_key: NoKey) -> Result<Option<Who<S::Key>>, Cause> {
         if no_key.is_the_servers_fault() {
-            count(&self.counts.0.misconfigured);
+            count(&self.counts.counters.misconfigured);
         }
         match &self.missing {
             Missing::Reject => Err(Cause::NoKey(no_key)),
@@ -160,7 +160,7 @@ impl<T: Table<S::Key>, S: KeySource> Sealed for PerKey<T, S> {
         let own = self.own_quota.as_ref().and_then(|own| own(request, &key));
         if let Some(own) = own {
             self.table.check(own).map_err(|error| {
-                count(&self.counts.0.misconfigured);
+                count(&self.counts.counters.misconfigured);
                 Cause::Quota(error)
             })?;
         }

@@ -99,7 +99,7 @@ pub enum AnyWait {
     Rate(Turn<Arc<dyn Limiter>>),
     Slots(Turn<Permits<Arc<flowgate::ConcurrencyLimit>>>),
     Gate(Turn<Permits<Arc<Gate>>>),
-    Custom(CustomWait<()>),
+    Custom(Box<CustomWait<()>>),
 }
 
 impl Future for AnyWait {

@@ -6,6 +6,7 @@ mod client;
 mod client_pairs;
 mod client_servers;
 mod custom;
+mod decisions;
 mod fields;
 mod forwarding;
 mod grpc;
