@@ -87,8 +87,8 @@ impl LimitLayer {
         }
     }
 
-    /// A limit for each key: a [`Keyed`] or a [`KeyedConcurrencyLimit`](flowgate::KeyedConcurrencyLimit), by itself
-    /// or in an [`Arc`], and [by](crate::by) what requests are told apart.
+    /// A limit for each key: a [`Keyed`] or another [`Table`], by itself or in an [`Arc`], and [by](crate::by) what requests are
+    /// told apart.
     ///
     /// ```
     /// use flowgate::Keyed;
@@ -111,6 +111,23 @@ impl LimitLayer {
     /// assert_eq!(service.oneshot(ask("k-17")?).await?.status(), 200);
     /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Two quotas for each key, and slots that all share:
+    ///
+    /// ```
+    /// use flowgate::{ConcurrencyLimit, Gate, Keyed};
+    /// use flowgate_tower::{LimitLayer, by};
+    /// use std::time::Duration;
+    ///
+    /// let users = Keyed::dual_token_bucket("10/s burst 20; 1000/day".parse()?).capacity(100_000)?;
+    /// let gate = Gate::builder()
+    ///     .limit("slots", ConcurrencyLimit::new(50))
+    ///     .keyed("user", users)
+    ///     .build()?;
+    /// // A request takes a token of both quotas and a slot at one instant, or waits and takes nothing.
+    /// let layer = LimitLayer::keyed(gate, by::header("x-user")).wait(Duration::from_secs(1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// A table that keeps its keys ([`exact`](flowgate::KeyedBuilder::exact)) has to keep what `by` finds. For keys that
