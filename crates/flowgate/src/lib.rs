@@ -119,7 +119,7 @@ pub use companions::sometimes::{Sometimes, SometimesBuilder, SometimesBy};
 pub use companions::stream::{Cost, OneToken, RateLimited, StreamExt};
 pub use concurrency::limit::{ConcurrencyLimit, ConcurrencyLimitBuilder, OwnedPermit};
 pub use concurrency::permit::{Permit, Permits};
-pub use gate::{Gate, GateBuilder, GateError, KeyedGate, KeyedGateBuilder, KeyedTurn};
+pub use gate::{Gate, GateBuilder, GateError, GateLimits, KeyedGate, KeyedGateBuilder, KeyedTurn};
 pub use keyed::{
     AsKey, Exact, Hashed, KeyId, KeyLimiter, KeyNames, KeyPermit, KeyPermits, KeyUsage, Keyed,
     KeyedAlgorithm, KeyedBuilder, KeyedConcurrencyLimit, KeyedCounts, KeyedError, KeyedView,
