@@ -462,7 +462,7 @@ fn c6_who_waits_is_served_by_all_that_was_changed() {
         .limit("day", bucket(&time, "1/day"))
         .build()
         .unwrap();
-    gate.try_acquire().unwrap();
+    drop(gate.try_acquire().unwrap());
     let mut waits = pin!(gate.acquire());
     assert!(poll(waits.as_mut()).is_pending());
     let are_changed = gate.configure_all(|limits| {
