@@ -88,14 +88,19 @@ fn c3_the_states_of_a_key_agree_with_its_decisions() {
                 assert_eq!(all.reset_after, resets[0].max(resets[1]));
             }
             if all.remaining < all.limit {
-                let lacking = states
-                    .iter()
-                    .filter(|state| state.snapshot.remaining == all.remaining);
-                let wait = lacking.filter_map(|state| state.next_after).max();
+                let waits = states.map(|state| match state.snapshot.remaining {
+                    remaining if remaining == all.remaining => state.next_after,
+                    _ => None,
+                });
+                let wait = waits[0].max(waits[1]);
                 let denied = ann
                     .peek_n(all.remaining + 1)
                     .expect_err("it is more than there is");
                 assert_eq!(denied.retry_after(), wait, "{text}");
+                if waits[0] != waits[1] {
+                    let longer = usize::from(waits[1] > waits[0]);
+                    assert_eq!(denied.limit(), Some(longer), "{text}");
+                }
             }
         }
     }
