@@ -1,3 +1,6 @@
+use crate::RequestHead;
+use crate::decision::{RefusalReason, Verdict};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -52,6 +55,56 @@ pub struct Counts {
     pub exempt: u64,
     /// Requests whose client went away while they waited.
     pub abandoned: u64,
+    /// Requests that a limiter of your own [could not decide on](flowgate::Denied::outage), rejected or
+    /// [admitted](crate::Custom::admit_during_outages).
+    pub outages: u64,
+    /// In the order of [`RefusalReason::ALL`].
+    refused_for: [u64; RefusalReason::ALL.len()],
+}
+
+impl Counts {
+    /// Returns how many requests were rejected for `reason`. Over all reasons, that is [`refused`](Self::refused).
+    ///
+    /// ```
+    /// use flowgate::ConcurrencyLimit;
+    /// use flowgate_tower::{LimitLayer, RefusalReason};
+    /// use http::{Request, Response};
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let layer = LimitLayer::new(ConcurrencyLimit::new(0));
+    /// layer.layer(service_fn(answer)).oneshot(Request::new(String::new())).await?;
+    /// let counts = layer.counts().get();
+    /// assert_eq!(counts.refused_for(RefusalReason::Busy), 1);
+    /// assert_eq!(counts.refused_for(RefusalReason::OverLimit), 0);
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn refused_for(&self, reason: RefusalReason) -> u64 {
+        self.refused_for[reason as usize]
+    }
+
+    /// Returns what has been counted since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut refused_for = self.refused_for;
+        for (now, then) in refused_for.iter_mut().zip(earlier.refused_for) {
+            *now = now.wrapping_sub(then);
+        }
+        Self {
+            admitted: self.admitted.wrapping_sub(earlier.admitted),
+            waited: self.waited.wrapping_sub(earlier.waited),
+            refused: self.refused.wrapping_sub(earlier.refused),
+            without_key: self.without_key.wrapping_sub(earlier.without_key),
+            misconfigured: self.misconfigured.wrapping_sub(earlier.misconfigured),
+            would_refuse: self.would_refuse.wrapping_sub(earlier.would_refuse),
+            exempt: self.exempt.wrapping_sub(earlier.exempt),
+            abandoned: self.abandoned.wrapping_sub(earlier.abandoned),
+            outages: self.outages.wrapping_sub(earlier.outages),
+            refused_for,
+        }
+    }
 }
 
 /// Reads a layer's [`Counts`] wherever it has gone to; made by [`LimitLayer::counts`](crate::LimitLayer::counts).
@@ -73,23 +126,77 @@ pub struct Counts {
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct CountsHandle(pub(crate) Arc<Counters>);
+pub struct CountsHandle {
+    pub(crate) counters: Arc<Counters>,
+    /// None: requests are not told apart.
+    pub(crate) classes: Option<Arc<Classes>>,
+}
 
 impl CountsHandle {
     /// What has been done so far. The counters are read one after the other.
     pub fn get(&self) -> Counts {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let counters = &*self.0;
-        Counts {
-            admitted: read(&counters.admitted),
-            waited: read(&counters.waited),
-            refused: read(&counters.refused),
-            without_key: read(&counters.without_key),
-            misconfigured: read(&counters.misconfigured),
-            would_refuse: read(&counters.would_refuse),
-            exempt: read(&counters.exempt),
-            abandoned: read(&counters.abandoned),
+        self.counters.get()
+    }
+
+    /// Returns the counts of each [class](crate::LimitLayer::classes), in the order in which the classes were given. A handle
+    /// from before they were given has none.
+    pub fn by_class(&self) -> Vec<(Arc<str>, Counts)> {
+        let classes = self.classes.as_deref();
+        classes.map_or_else(Vec::new, |classes| {
+            let names = classes.names.iter().cloned();
+            names
+                .zip(classes.counters.iter().map(Counters::get))
+                .collect()
+        })
+    }
+
+    /// The counts of requests of no class.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn of_others(&self) -> Counts {
+        let others = self
+            .classes
+            .as_ref()
+            .and_then(|classes| classes.counters.last());
+        others.map_or_else(|| self.get(), Counters::get)
+    }
+}
+
+/// What requests are told apart by, and what has been done with each.
+pub(crate) struct Classes {
+    names: Box<[Arc<str>]>,
+    /// One more: of requests of no class.
+    counters: Box<[Counters]>,
+    class_of: Box<ClassOf>,
+}
+
+type ClassOf = dyn for<'r> Fn(&RequestHead<'r>) -> Option<&'r str> + Send + Sync;
+
+impl Classes {
+    pub(crate) fn new(names: impl Iterator<Item = Arc<str>>, class_of: Box<ClassOf>) -> Self {
+        let names: Box<[_]> = names.collect();
+        let counters = (0..=names.len()).map(|_| Counters::default());
+        Self {
+            counters: counters.collect(),
+            names,
+            class_of,
         }
+    }
+
+    /// The class of `request`, and where it is counted.
+    pub(crate) fn of(&self, request: &RequestHead<'_>) -> (Option<&str>, &Counters) {
+        let class = (self.class_of)(request);
+        let known = |name: &str| self.names.iter().position(|known| **known == *name);
+        let index = class.and_then(known).unwrap_or(self.names.len());
+        let name = self.names.get(index).map(|name| &**name);
+        (name, &self.counters[index])
+    }
+}
+
+impl fmt::Debug for Classes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Classes")
+            .field("names", &self.names)
+            .finish_non_exhaustive()
     }
 }
 
@@ -103,6 +210,42 @@ pub(crate) struct Counters {
     pub(crate) would_refuse: AtomicU64,
     pub(crate) exempt: AtomicU64,
     pub(crate) abandoned: AtomicU64,
+    pub(crate) outages: AtomicU64,
+    refused_for: [AtomicU64; RefusalReason::ALL.len()],
+}
+
+impl Counters {
+    fn get(&self) -> Counts {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counts {
+            admitted: read(&self.admitted),
+            waited: read(&self.waited),
+            refused: read(&self.refused),
+            without_key: read(&self.without_key),
+            misconfigured: read(&self.misconfigured),
+            would_refuse: read(&self.would_refuse),
+            exempt: read(&self.exempt),
+            abandoned: read(&self.abandoned),
+            outages: read(&self.outages),
+            refused_for: RefusalReason::ALL.map(|reason| read(&self.refused_for[reason as usize])),
+        }
+    }
+
+    /// Counts what becomes of a request.
+    #[inline]
+    pub(crate) fn note(&self, verdict: Verdict) {
+        match verdict {
+            Verdict::Admitted => count(&self.admitted),
+            Verdict::Exempt => count(&self.exempt),
+            Verdict::Refused(reason) => {
+                count(&self.refused);
+                count(&self.refused_for[reason as usize]);
+            }
+            Verdict::WouldRefuse(_) => count(&self.would_refuse),
+            Verdict::WouldWait => {}
+            Verdict::Abandoned => count(&self.abandoned),
+        }
+    }
 }
 
 /// One more.

@@ -1,11 +1,11 @@
 use crate::body::LimitBody;
-use crate::counts::count;
+use crate::decision::Verdict;
 use crate::limits::sealed::Sealed;
-use crate::limits::{Limits, Permit};
-use crate::rules::{Outcome, Rules, WouldReject};
+use crate::limits::{Cause, Limits, Patience, Permit, Wait as _};
+use crate::rules::{Details, Outcome, Rules, Ruling, WouldReject};
 use crate::{RequestHead, ResponseHead};
 use bytes::Bytes;
-use flowgate::Denied;
+use flowgate::{Denied, Timestamp};
 use http::header::HeaderValue;
 use http::{Request, Response};
 use http_body::Body;
@@ -71,24 +71,38 @@ pin_project! {
 
 /// A request that waits, and the service that it waits for.
 pub(crate) struct Waiting<S, L: Limits, B> {
-    turn: Turn<L>,
+    turn: Turn<L, B>,
     cost: Option<u64>,
     service: S,
-    request: Request<B>,
 }
 
 /// A wait that is counted if it is given up.
-struct Turn<L: Limits> {
+struct Turn<L: Limits, B> {
     rules: Arc<Rules<L>>,
     wait: <L as Sealed>::Wait,
-    /// Whose turn it is; none when it is over.
-    key: Option<L::Key>,
+    began: Timestamp,
+    /// Whose turn it is, and what for; none when it is over.
+    waits: Option<(L::Key, Request<B>)>,
 }
 
-impl<L: Limits> Drop for Turn<L> {
+impl<L: Limits, B> Turn<L, B> {
+    /// How long it has waited, if it was for more than an answer.
+    fn waited(&self) -> Option<Duration> {
+        let time = || self.rules.limit.clock().now();
+        let waited = || time().saturating_duration_since(self.began);
+        self.wait.has_waited().then(waited)
+    }
+}
+
+impl<L: Limits, B> Drop for Turn<L, B> {
     fn drop(&mut self) {
-        if self.key.is_some() {
-            count(&self.rules.counters().abandoned);
+        if let Some((_, request)) = &self.waits {
+            let details = Details {
+                waited: self.waited(),
+                ..Details::default()
+            };
+            let request = RequestHead::of(request);
+            self.rules.note(&request, Verdict::Abandoned, details);
         }
     }
 }
@@ -149,14 +163,14 @@ where
     ) -> Self {
         let turn = Turn {
             rules: Arc::clone(rules),
-            wait: rules.limit.wait(&key, cost, patience),
-            key: Some(key),
+            wait: rules.limit.wait(&key, cost, Patience::Within(patience)),
+            began: rules.limit.clock().now(),
+            waits: Some((key, request)),
         };
         let waiting = Waiting {
             turn,
             cost,
             service,
-            request,
         };
         Self {
             stage: Stage::Waiting {
@@ -226,7 +240,8 @@ impl<L: Limits> Then<L> {
                 admitted.settle(Outcome::Answered(ResponseHead::of(&response)));
                 let rules = &admitted.rules;
                 // As it is while the request still holds what it holds.
-                rules.put_fields(&admitted.key, response.headers_mut());
+                let answer = Ok(admitted.permit.as_ref());
+                rules.put_fields(&admitted.key, answer, response.headers_mut());
                 permit = admitted.permit.take();
                 permit = permit.filter(|_| !rules.releases_at_head);
             }
@@ -259,10 +274,13 @@ where
                 StageProjection::Waiting { waiting } => {
                     let Some(now) = waiting else { polled_again() };
                     let answer = ready!(Pin::new(&mut now.turn.wait).poll(context));
-                    let (Some(key), Some(over)) = (now.turn.key.take(), waiting.take()) else {
+                    let Some(mut over) = waiting.take() else {
                         polled_again()
                     };
-                    over.go_on(answer, key)
+                    let Some((key, request)) = over.turn.waits.take() else {
+                        polled_again()
+                    };
+                    over.go_on(answer, key, request)
                 }
                 StageProjection::Serving { future, then } => {
                     let answer = ready!(future.poll(context));
@@ -296,23 +314,38 @@ where
     S: Service<Request<B>>,
     L: Limits,
 {
-    fn go_on(mut self, answer: Result<Option<Permit>, Denied>, key: L::Key) -> Stage<S, L, B> {
-        let rules = &self.turn.rules;
+    fn go_on(
+        mut self,
+        answer: Result<Option<Permit>, Denied>,
+        key: L::Key,
+        request: Request<B>,
+    ) -> Stage<S, L, B> {
+        let (rules, waited) = (&self.turn.rules, self.turn.waited());
+        let head = RequestHead::of(&request);
         match answer {
             Ok(permit) => {
-                count(&rules.counters().admitted);
-                count(&rules.counters().waited);
-                let future = self.service.call(self.request);
+                let details = Details {
+                    waited,
+                    is_outage: permit.as_ref().is_some_and(Permit::is_of_outage),
+                    ..Details::default()
+                };
+                rules.note(&head, Verdict::Admitted, details);
+                let future = self.service.call(request);
                 let then = Then::of_admitted(rules, key, self.cost, permit);
                 Stage::Serving { future, then }
             }
-            Err(denied) => {
-                let response =
-                    rules.reject_after_wait(denied, &key, &RequestHead::of(&self.request));
-                Stage::Rejected {
-                    response: Some(Box::new(response)),
+            Err(denied) => match rules.refused(&Cause::Denied(denied), Some(&key), &head, waited) {
+                Ruling::Reject(response) => Stage::Rejected {
+                    response: Some(response),
+                },
+                Ruling::Pass { would_reject } => Stage::Serving {
+                    then: Then::of_passed(rules, would_reject),
+                    future: self.service.call(request),
+                },
+                Ruling::Admit { .. } | Ruling::Wait { .. } => {
+                    unreachable!("it has been refused")
                 }
-            }
+            },
         }
     }
 }

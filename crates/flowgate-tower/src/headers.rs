@@ -232,13 +232,12 @@ impl<'a> Fields<'a> {
         if self.headers.draft {
             self.add_draft(standing);
         }
-        let snapshot = standing.snapshot;
-        let is_tighter = |tightest: &Tightest| snapshot.remaining < tightest.remaining;
+        let is_tighter = |tightest: &Tightest| standing.remaining < tightest.remaining;
         if self.headers.legacy.is_some() && self.tightest.as_ref().is_none_or(is_tighter) {
-            let reset_after = snapshot.reset_after;
+            let reset_after = standing.reset_after;
             self.tightest = Some(Tightest {
-                limit: snapshot.limit,
-                remaining: snapshot.remaining,
+                limit: standing.limit,
+                remaining: standing.remaining,
                 reset_after: (reset_after != Duration::MAX).then_some(reset_after),
             });
         }
@@ -246,12 +245,12 @@ impl<'a> Fields<'a> {
 
     fn add_draft(&mut self, standing: &Standing<'_>) {
         let mut parameters = Parameters::default();
-        parameters.integer(b";r=", standing.snapshot.remaining);
+        parameters.integer(b";r=", standing.remaining);
         if let Some(more_after) = standing.more_after {
             if more_after >= Duration::from_secs(1) {
                 parameters.integer(b";t=", whole_seconds(more_after));
             }
-            if standing.snapshot.remaining == 0 {
+            if standing.remaining == 0 {
                 parameters.integer(b";t_us=", whole_micros(more_after).max(1));
             }
         }

@@ -1,8 +1,9 @@
 use crate::by::{AddressRange, AddressSource, KeySource};
-use crate::counts::CountsHandle;
+use crate::counts::{Classes, CountsHandle};
+use crate::decision::Decision;
 use crate::grpc::GrpcCode;
 use crate::headers::Headers;
-use crate::limits::{AnyLimit, IntoTable, Limits, Missing, PerKey, Table};
+use crate::limits::{AnyLimit, IntoTable, Limits, Missing, Names, PerKey, Table};
 use crate::live::{Controls, Exemptions};
 use crate::rejection::Rejection;
 use crate::rules::{Outcome, Rules};
@@ -86,8 +87,8 @@ impl LimitLayer {
         }
     }
 
-    /// A limit for each key: a [`Keyed`] or a [`KeyedConcurrencyLimit`](flowgate::KeyedConcurrencyLimit), by itself
-    /// or in an [`Arc`], and [by](crate::by) what requests are told apart.
+    /// A limit for each key: a [`Keyed`] or another [`Table`], by itself or in an [`Arc`], and [by](crate::by) what requests are
+    /// told apart.
     ///
     /// ```
     /// use flowgate::Keyed;
@@ -110,6 +111,23 @@ impl LimitLayer {
     /// assert_eq!(service.oneshot(ask("k-17")?).await?.status(), 200);
     /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Two quotas for each key, and slots that all share:
+    ///
+    /// ```
+    /// use flowgate::{ConcurrencyLimit, Gate, Keyed};
+    /// use flowgate_tower::{LimitLayer, by};
+    /// use std::time::Duration;
+    ///
+    /// let users = Keyed::dual_token_bucket("10/s burst 20; 1000/day".parse()?).capacity(100_000)?;
+    /// let gate = Gate::builder()
+    ///     .limit("slots", ConcurrencyLimit::new(50))
+    ///     .keyed("user", users)
+    ///     .build()?;
+    /// // A request takes a token of both quotas and a slot at one instant, or waits and takes nothing.
+    /// let layer = LimitLayer::keyed(gate, by::header("x-user")).wait(Duration::from_secs(1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// A table that keeps its keys ([`exact`](flowgate::KeyedBuilder::exact)) has to keep what `by` finds. For keys that
@@ -175,7 +193,37 @@ impl<L: Limits> LimitLayer<L> {
     /// ```
     #[must_use]
     pub fn name(self, name: &str) -> Self {
-        self.with(|rules| rules.name = Arc::from(name))
+        self.with(|rules| rules.names = Names::new(name))
+    }
+
+    /// Sets the names of the two quotas of a [`DualTokenBucket`](flowgate::DualTokenBucket), by itself or
+    /// [for each key](flowgate::Keyed::dual_token_bucket) (default: the name of the limit, with `-1` and `-2`).
+    ///
+    /// Call it after [`name`](Self::name), which sets the default again. Each quota has an item of its own in `RateLimit` and
+    /// `RateLimit-Policy`. A rejection has the name of the quota that takes longer.
+    ///
+    /// ```
+    /// use flowgate::{Keyed, ManualClock};
+    /// use flowgate_tower::{LimitLayer, by};
+    /// use http::{Request, Response};
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let quotas = "10/s; 1000/day".parse()?;
+    /// let users = Keyed::dual_token_bucket(quotas).clock(ManualClock::new()).capacity(10_000)?;
+    /// let layer = LimitLayer::keyed(users, by::header("x-user")).quota_names(["second", "day"]);
+    /// let request = Request::get("/").header("x-user", "ann").body(String::new())?;
+    /// let response = layer.layer(service_fn(answer)).oneshot(request).await?;
+    /// let headers = response.headers();
+    /// assert_eq!(headers["ratelimit-policy"], "\"second\";q=10;w=1, \"day\";q=1000;w=86400");
+    /// assert_eq!(headers["ratelimit"], "\"second\";r=9, \"day\";r=999;t=87");
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn quota_names(self, names: [&str; 2]) -> Self {
+        self.with(|rules| rules.names.quotas = names.map(Arc::from))
     }
 
     /// Rejects at once what cannot go ahead at once: the default.
@@ -566,6 +614,7 @@ impl<L: Limits> LimitLayer<L> {
     /// | over a rate, or the client's own limit of concurrency | `RESOURCE_EXHAUSTED` |
     /// | a limit of concurrency that all share is busy, or its queue is full | `UNAVAILABLE` |
     /// | no room for another key, or the limiter is closed | `UNAVAILABLE` |
+    /// | a limiter of your own had an [outage](flowgate::Denied::outage) | `UNAVAILABLE` |
     /// | no key, or one that cannot be read | `INVALID_ARGUMENT` |
     /// | the server cannot find the key, or keep the key's quota | `INTERNAL` |
     ///
@@ -667,6 +716,75 @@ impl<L: Limits> LimitLayer<L> {
         self.with(|rules| rules.releases_at_head = true)
     }
 
+    /// Calls `watch` with every decision: each request once, when it is admitted, refused, exempt, or given up while it waits.
+    ///
+    /// It runs before the request goes on, so it should be quick. Without it, decisions cost the same as if it did not exist.
+    ///
+    /// ```
+    /// use flowgate::ConcurrencyLimit;
+    /// use flowgate_tower::{LimitLayer, RefusalReason, Verdict};
+    /// use http::{Request, Response};
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let writes_refused = Arc::new(AtomicU64::new(0));
+    /// let count = Arc::clone(&writes_refused);
+    /// let layer = LimitLayer::new(ConcurrencyLimit::new(0)).on_decision(move |decision| {
+    ///     if decision.request.method == "POST" && decision.verdict == Verdict::Refused(RefusalReason::Busy) {
+    ///         count.fetch_add(1, Ordering::Relaxed);
+    ///     }
+    /// });
+    /// layer.layer(service_fn(answer)).oneshot(Request::post("/").body(String::new())?).await?;
+    /// assert_eq!(writes_refused.load(Ordering::Relaxed), 1);
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn on_decision(self, watch: impl Fn(&Decision<'_>) + Send + Sync + 'static) -> Self {
+        self.with(|rules| rules.on_decision = Some(Arc::new(watch)))
+    }
+
+    /// Counts requests by class, such as a route or a customer's plan: [`CountsHandle::by_class`].
+    ///
+    /// `class_of` returns the class of a request. A request that has none (`None`), or one that is not in `classes`, counts only
+    /// in the total, so a client cannot make up classes. A handle of the [`counts`](Self::counts) that was taken before knows
+    /// none of them.
+    ///
+    /// ```
+    /// use flowgate::TokenBucket;
+    /// use flowgate_tower::LimitLayer;
+    /// use http::{Request, Response};
+    /// # use std::convert::Infallible;
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// # async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> { Ok(Response::new(String::new())) }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let layer = LimitLayer::new(TokenBucket::new("1/h".parse()?))
+    ///     .classes(["free", "gold"], |request| request.headers.get("x-plan")?.to_str().ok());
+    /// let service = layer.layer(service_fn(answer));
+    /// for plan in ["gold", "free", "stolen"] {
+    ///     let request = Request::get("/").header("x-plan", plan).body(String::new())?;
+    ///     service.clone().oneshot(request).await?;
+    /// }
+    /// let by_class = layer.counts().by_class();
+    /// let refused = by_class.iter().map(|(class, counts)| (&**class, counts.refused));
+    /// assert_eq!(refused.collect::<Vec<_>>(), [("free", 1), ("gold", 0)]);
+    /// assert_eq!(layer.counts().get().refused, 2);
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn classes<'n>(
+        self,
+        classes: impl IntoIterator<Item = &'n str>,
+        class_of: impl for<'r> Fn(&RequestHead<'r>) -> Option<&'r str> + Send + Sync + 'static,
+    ) -> Self {
+        let classes = Classes::new(classes.into_iter().map(Arc::from), Box::new(class_of));
+        self.with(|rules| rules.counts.classes = Some(Arc::new(classes)))
+    }
+
     /// What has been done so far, to be read at any time.
     ///
     /// ```
@@ -725,7 +843,7 @@ where
 
 impl<A, N, S> LimitLayer<PerKey<Keyed<A, N>, S>>
 where
-    A: flowgate::KeyedAlgorithm,
+    A: flowgate::KeyedAlgorithm<Quota = Quota>,
     N: flowgate::KeyNames,
     S: KeySource,
     PerKey<Keyed<A, N>, S>: Limits,
@@ -770,7 +888,7 @@ where
 
 impl<A, N, S> LimitLayer<PerKey<Keyed<A, N>, S>>
 where
-    A: flowgate::KeyedAlgorithm,
+    A: flowgate::KeyedAlgorithm<Quota = Quota>,
     N: flowgate::KeyNames,
     S: KeySource,
     Keyed<A, N>: Table<S::Key>,

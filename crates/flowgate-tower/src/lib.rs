@@ -36,15 +36,17 @@
 //!
 //! - [`LimitLayer::new`]: one limit for all: any limiter of rate, a [`ConcurrencyLimit`](flowgate::ConcurrencyLimit),
 //!   or a [`Gate`](flowgate::Gate) of several.
-//! - [`LimitLayer::keyed`]: one for each key: [`Keyed`](flowgate::Keyed) or
-//!   [`KeyedConcurrencyLimit`](flowgate::KeyedConcurrencyLimit), [`by`] address, header, path, extension, or a
-//!   function.
+//! - [`LimitLayer::keyed`]: one for each key: any [`Keyed`](flowgate::Keyed), also with two quotas, a
+//!   [`KeyedConcurrencyLimit`](flowgate::KeyedConcurrencyLimit), or a [`KeyedGate`](flowgate::KeyedGate) of a key's limit and
+//!   limits that all share; [`by`] address, header, path, extension, or a function.
+//! - [`Custom`]: a limiter of your own, such as one in a database, for either of them.
 //! - [`reject`](LimitLayer::reject), or [`wait`](LimitLayer::wait) in turn with a deadline; or a
 //!   [`dry_run`](LimitLayer::dry_run) that only counts.
 //! - [`exempt`](LimitLayer::exempt), [`cost`](LimitLayer::cost), [`settle`](LimitLayer::settle),
 //!   [`quota_of`](LimitLayer::quota_of), [`quota_classes`](LimitLayer::quota_classes),
-//!   [`on_rejected`](LimitLayer::on_rejected), [`grpc_status`](LimitLayer::grpc_status),
-//!   [`counts`](LimitLayer::counts).
+//!   [`on_rejected`](LimitLayer::on_rejected), [`grpc_status`](LimitLayer::grpc_status).
+//! - [`counts`](LimitLayer::counts), by reason and by [class](LimitLayer::classes);
+//!   [`on_decision`](LimitLayer::on_decision); `LayerMetrics`, for the facade `metrics`.
 //! - [`controls`](LimitLayer::controls) change waiting, dry run, exemptions, on and off while the layer serves. The
 //!   quota changes at the limiter, of which you keep an `Arc`.
 //! - [`Refusal`]: the same response from a handler that asks a limiter itself, `limiter.try_acquire()?`.
@@ -63,6 +65,7 @@
 //! | `Retry-After` | whenever a time is known; whole seconds, rounded up, at least 1 | |
 //! | other fields | `RateLimit-Policy` and `RateLimit` of the current draft | [`headers`](LimitLayer::headers) |
 //! | name of the limit | `default` | [`name`](LimitLayer::name) |
+//! | names of two quotas | the limit's name with `-1`, `-2` | [`quota_names`](LimitLayer::quota_names) |
 //! | cost | one token, one slot | [`cost`](LimitLayer::cost) |
 //! | settled afterwards | no | [`settle`](LimitLayer::settle) |
 //! | slots of a concurrency limit | in use until the response's body ends | [`release_at_head`](LimitLayer::release_at_head) |
@@ -140,6 +143,8 @@
 //! |---|---|---|
 //! | `axum` | no | [`by::peer_address`] reads axum's `ConnectInfo<SocketAddr>` |
 //! | `tonic` | no | [`by::peer_address`] reads tonic's `TcpConnectInfo` |
+//! | `hyper` | no | [`by::peer_address`] reads a bare `SocketAddr` in the request's extensions |
+//! | `metrics` | no | `LayerMetrics`, for the facade of the crate `metrics` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![doc(html_root_url = "https://docs.rs/flowgate-tower/0.1.0")]
@@ -148,6 +153,7 @@ mod body;
 pub mod by;
 pub mod client;
 mod counts;
+mod decision;
 mod future;
 mod grpc;
 mod head;
@@ -155,22 +161,30 @@ mod headers;
 mod layer;
 mod limits;
 mod live;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod policy;
 mod reason;
 mod refusal;
 mod rejection;
 mod rules;
 mod service;
+mod timer;
 
 pub use body::LimitBody;
 pub use counts::{Counts, CountsHandle};
+pub use decision::{Decision, RefusalReason, Verdict};
 pub use future::ResponseFuture;
 pub use grpc::GrpcCode;
 pub use head::{RequestHead, ResponseHead};
 pub use headers::{Headers, Reset};
 pub use layer::LimitLayer;
-pub use limits::{AnyLimit, IntoTable, Limits, Missing, PerKey, Table};
+pub use limits::{
+    Admission, AnyLimit, Custom, CustomLimit, Deciding, IntoTable, Limits, Missing, PerKey, Table,
+};
 pub use live::{Controls, Exemptions};
+#[cfg(feature = "metrics")]
+pub use metrics::LayerMetrics;
 pub use refusal::Refusal;
 pub use rejection::Rejection;
 pub use rules::{Outcome, WouldReject};

@@ -250,7 +250,9 @@ impl fmt::Debug for Exemptions {
 /// A change applies to the requests that arrive after it, at all services of the layer. Requests that wait already keep
 /// their deadline, and requests that were admitted keep their permits.
 ///
-/// The quota is not among the settings: change it at the limiter. Keep an [`Arc`] of it, and call its `set_quota`.
+/// The quota is not among the settings: change it at the limiter. Keep an [`Arc`] of it, and call its `set_quota`. Several quotas
+/// are changed in one step by [`Gate::configure_all`](flowgate::Gate::configure_all), or, if a limiter has two of them, by
+/// its `set_quotas`.
 ///
 /// ```
 /// use flowgate::{ManualClock, TokenBucket};

@@ -56,7 +56,7 @@ impl PolicyItem {
 pub(crate) fn parameters(standing: &Standing<'_>) -> Parameters {
     let mut parameters = Parameters::default();
     let scaled = standing.quota_and_window();
-    let quota = scaled.map_or(standing.snapshot.limit, |(quota, _)| quota);
+    let quota = scaled.map_or(standing.limit, |(quota, _)| quota);
     parameters.integer(b";q=", quota);
     if standing.unit == Unit::ConcurrentRequests {
         parameters.push(b";qu=\"concurrent-requests\"");
@@ -71,7 +71,7 @@ impl Policies {
     /// That of `standing`; none if it cannot be in a field, which no name brings about.
     pub(crate) fn item(&self, standing: &Standing<'_>) -> Option<PolicyItem> {
         let allows = Allows {
-            limit: standing.snapshot.limit,
+            limit: standing.limit,
             unit: standing.unit,
             quota: standing.quota,
         };

@@ -45,6 +45,7 @@ impl<'a> Reason<'a> {
                 let is_servers = denied.is_busy() || denied.is_queue_full();
                 if denied.is_table_full()
                     || denied.is_closed()
+                    || denied.is_outage()
                     || is_servers && !self.is_the_clients
                 {
                     StatusCode::SERVICE_UNAVAILABLE
@@ -191,7 +192,9 @@ impl fmt::Display for Reason<'_> {
                 write!(f, "it takes more than the limit `{name}` ever has at once")
             }
             Cause::Denied(denied) => {
-                if denied.is_closed() {
+                if denied.is_outage() {
+                    write!(f, "the limit `{name}` could not be checked")?;
+                } else if denied.is_closed() {
                     write!(f, "the limit `{name}` is closed")?;
                 } else if denied.is_busy() {
                     write!(f, "as many as the limit `{name}` allows are under way")?;

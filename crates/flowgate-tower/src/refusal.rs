@@ -1,7 +1,7 @@
 use crate::grpc::GrpcCode;
 use crate::headers::{Fields, Headers};
 use crate::limits::sealed::Sealed;
-use crate::limits::{AnyLimit, Cause};
+use crate::limits::{AnyLimit, Cause, Names};
 use crate::policy::Policies;
 use crate::reason::Reason;
 use bytes::Bytes;
@@ -10,6 +10,7 @@ use http::header::{HeaderMap, HeaderValue};
 use http::{Response, StatusCode};
 use std::error::Error;
 use std::fmt;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// The response of a handler that asks a limiter itself, and is refused.
@@ -81,7 +82,8 @@ pub struct Refusal(Box<Parts>);
 #[derive(Clone, Debug)]
 struct Parts {
     cause: Cause,
-    name: Option<Box<str>>,
+    /// None: the default.
+    names: Option<Names>,
     is_the_clients: bool,
     grpc_code: Option<GrpcCode>,
     limit: Option<(AnyLimit, Headers)>,
@@ -91,7 +93,7 @@ impl From<Denied> for Refusal {
     fn from(denied: Denied) -> Self {
         Self(Box::new(Parts {
             cause: Cause::Denied(denied),
-            name: None,
+            names: None,
             is_the_clients: false,
             grpc_code: None,
             limit: None,
@@ -118,7 +120,7 @@ impl Refusal {
     /// ```
     #[must_use]
     pub fn name(self, name: &str) -> Self {
-        self.with(|parts| parts.name = Some(name.into()))
+        self.with(|parts| parts.names = Some(Names::new(name)))
     }
 
     /// Declares that the limit is the client's own, such as that of a key.
@@ -311,19 +313,21 @@ impl Refusal {
 
     fn reason(&self) -> Reason<'_> {
         let parts = &*self.0;
-        let of_gate = match (&parts.limit, &parts.cause) {
-            (Some((limit, _)), Cause::Denied(denied)) => limit.name_of(denied),
-            _ => None,
+        let names = self.names();
+        let name = match (&parts.limit, &parts.cause) {
+            (Some((limit, _)), Cause::Denied(denied)) => limit.name_of(&(), denied, names),
+            _ => &names.limit,
         };
         Reason {
             cause: &parts.cause,
-            name: of_gate.unwrap_or(self.own_name()),
+            name,
             is_the_clients: parts.is_the_clients,
         }
     }
 
-    fn own_name(&self) -> &str {
-        self.0.name.as_deref().unwrap_or("default")
+    fn names(&self) -> &Names {
+        static DEFAULT: LazyLock<Names> = LazyLock::new(|| Names::new("default"));
+        self.0.names.as_ref().unwrap_or(&DEFAULT)
     }
 
     fn with_fields(&self, mut response: Response<Bytes>) -> Response<Bytes> {
@@ -336,7 +340,8 @@ impl Refusal {
         if let Some((limit, which)) = &self.0.limit {
             let policies = Policies::default();
             let mut fields = Fields::new(*which, &policies);
-            limit.standings(&(), self.own_name(), |standing| fields.add(standing));
+            let answer = Err(self.denied());
+            limit.standings(&(), self.names(), answer, |standing| fields.add(standing));
             fields.put(headers);
         }
     }

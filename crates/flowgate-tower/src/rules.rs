@@ -1,14 +1,16 @@
 use crate::counts::{Counters, CountsHandle, count};
+use crate::decision::{Decision, RefusalReason, Verdict};
 use crate::grpc::{self, GrpcCode};
 use crate::headers::{Fields, Headers};
 use crate::limits::sealed::Sealed;
-use crate::limits::{Cause, Permit};
+use crate::limits::{Answer, Cause, Names, Permit};
 use crate::live::{Exemptions, Live};
 use crate::policy::Policies;
 use crate::reason::Reason;
 use crate::rejection::Rejection;
 use crate::{RequestHead, ResponseHead};
 use bytes::Bytes;
+use flowgate::Denied;
 use http::Response;
 use http::header::{HeaderMap, HeaderName};
 use std::fmt;
@@ -18,7 +20,7 @@ use std::time::Duration;
 /// What a layer and all its services have in common: a limit, and how to go about it.
 pub(crate) struct Rules<L> {
     pub(crate) limit: L,
-    pub(crate) name: Arc<str>,
+    pub(crate) names: Names,
     /// What can be changed while requests are served.
     pub(crate) live: Arc<Live>,
     /// Where a dry run writes why it would have rejected.
@@ -32,8 +34,10 @@ pub(crate) struct Rules<L> {
     pub(crate) grpc_status: Option<Arc<GrpcStatus>>,
     pub(crate) releases_at_head: bool,
     pub(crate) counts: CountsHandle,
+    pub(crate) on_decision: Option<Arc<OnDecision>>,
 }
 
+type OnDecision = dyn Fn(&Decision<'_>) + Send + Sync;
 type Cost = dyn Fn(&RequestHead<'_>) -> u64 + Send + Sync;
 type Settle = dyn Fn(u64, Outcome<'_>) -> u64 + Send + Sync;
 pub(crate) type OnRejected = dyn Fn(&Rejection<'_>) -> Response<Bytes> + Send + Sync;
@@ -45,7 +49,7 @@ impl<L: Clone> Clone for Rules<L> {
     fn clone(&self) -> Self {
         Self {
             limit: self.limit.clone(),
-            name: Arc::clone(&self.name),
+            names: self.names.clone(),
             live: Arc::new(Live::clone(&self.live)),
             dry_run_header: self.dry_run_header.clone(),
             exempt: self.exempt.clone(),
@@ -57,6 +61,7 @@ impl<L: Clone> Clone for Rules<L> {
             grpc_status: self.grpc_status.clone(),
             releases_at_head: self.releases_at_head,
             counts: self.counts.clone(),
+            on_decision: self.on_decision.clone(),
         }
     }
 }
@@ -133,7 +138,7 @@ impl<L: Sealed> Rules<L> {
     pub(crate) fn new(limit: L) -> Self {
         Self {
             limit,
-            name: Arc::from("default"),
+            names: Names::new("default"),
             live: Arc::default(),
             dry_run_header: None,
             exempt: Exemptions::default(),
@@ -145,6 +150,7 @@ impl<L: Sealed> Rules<L> {
             grpc_status: None,
             releases_at_head: false,
             counts: CountsHandle::default(),
+            on_decision: None,
         }
     }
 
@@ -157,34 +163,76 @@ impl<L: Sealed> Rules<L> {
     }
 
     pub(crate) fn counters(&self) -> &Counters {
-        &self.counts.0
+        &self.counts.counters
+    }
+
+    /// Counts what becomes of a request, and tells whoever watches.
+    #[inline]
+    pub(crate) fn note(&self, request: &RequestHead<'_>, verdict: Verdict, details: Details<'_>) {
+        note(self.counters(), verdict, &details);
+        if self.is_watched() {
+            self.tell(request, verdict, &details);
+        }
+    }
+
+    /// Whether anything is done with decisions but counting them.
+    #[inline]
+    pub(crate) fn is_watched(&self) -> bool {
+        self.on_decision.is_some() || self.counts.classes.is_some()
+    }
+
+    #[cold]
+    fn tell(&self, request: &RequestHead<'_>, verdict: Verdict, details: &Details<'_>) {
+        let class = self.counts.classes.as_ref().and_then(|classes| {
+            let (class, counters) = classes.of(request);
+            note(counters, verdict, details);
+            class
+        });
+        if let Some(on_decision) = &self.on_decision {
+            on_decision(&Decision {
+                request: *request,
+                verdict,
+                limit_name: details.name.unwrap_or(&self.names.limit),
+                class,
+                denied: details.denied,
+                waited: details.waited,
+            });
+        }
     }
 
     /// Decides on a request.
-    pub(crate) fn decide(&self, request: &RequestHead<'_>) -> Decision<L::Key> {
+    pub(crate) fn decide(&self, request: &RequestHead<'_>) -> Ruling<L::Key> {
         let flags = self.live.flags();
         let is_exempt = flags.may_exempt() && self.live.exempts(flags, request);
         if is_exempt || self.exempt.apply_to(request) {
-            count(&self.counters().exempt);
-            return Decision::Pass { would_reject: None };
+            self.note(request, Verdict::Exempt, Details::default());
+            return Ruling::Pass { would_reject: None };
         }
         let key = match self.limit.key(request) {
             Ok(Some(key)) => key,
             Ok(None) => {
-                count(&self.counters().exempt);
-                return Decision::Pass { would_reject: None };
+                self.note(request, Verdict::Exempt, Details::default());
+                return Ruling::Pass { would_reject: None };
             }
-            // Whose own limit it would have been makes no difference then.
-            Err(cause) => return self.refused(&cause, true, request),
+            Err(cause) => return self.refused(&cause, None, request, None),
         };
         let cost = self.cost.as_ref().map(|cost| cost(request));
         let denied = match self.limit.try_take(&key, cost) {
             Ok(permit) => {
-                count(&self.counters().admitted);
-                return Decision::Admit { key, cost, permit };
+                self.note(request, Verdict::Admitted, Details::default());
+                return Ruling::Admit { key, cost, permit };
             }
             Err(denied) => denied,
         };
+        if self.limit.takes_time(&key) {
+            // It waits for the answer in any case, and for a turn only where it may.
+            let patience = self.patience(request).filter(|_| !flags.is_dry_run());
+            return Ruling::Wait {
+                key,
+                cost,
+                patience: patience.unwrap_or_default(),
+            };
+        }
         if let Some(patience) = self.patience(request) {
             // It is the least time that it takes, so that nobody waits in vain.
             let is_hopeless = denied.is_never()
@@ -192,22 +240,18 @@ impl<L: Sealed> Rules<L> {
                 || denied.is_table_full()
                 || denied.retry_after().is_some_and(|wait| wait > patience);
             if !is_hopeless && !flags.is_dry_run() {
-                return Decision::Wait {
+                return Ruling::Wait {
                     key,
                     cost,
                     patience,
                 };
             }
             if !is_hopeless {
-                return Decision::Pass { would_reject: None };
+                self.note(request, Verdict::WouldWait, Details::default());
+                return Ruling::Pass { would_reject: None };
             }
         }
-        let is_the_clients = self.limit.is_the_clients(&key);
-        let mut decision = self.refused(&Cause::Denied(denied), is_the_clients, request);
-        if let Decision::Reject(response) = &mut decision {
-            self.put_fields(&key, response.headers_mut());
-        }
-        decision
+        self.refused(&Cause::Denied(denied), Some(&key), request, None)
     }
 
     /// How long `request` may wait: as the layer says, and a call of gRPC no longer than its client does.
@@ -217,54 +261,59 @@ impl<L: Sealed> Rules<L> {
         Some(of_client.map_or(patience, |of_client| of_client.min(patience)))
     }
 
-    /// What becomes of a request that is not let through: a rejection, unless this is a dry run.
-    fn refused(
+    /// What becomes of a request that is not let through: a rejection, unless this is a dry run. `key` is whose it is, if that
+    /// is known.
+    pub(crate) fn refused(
         &self,
         cause: &Cause,
-        is_the_clients: bool,
+        key: Option<&L::Key>,
         request: &RequestHead<'_>,
-    ) -> Decision<L::Key> {
-        let rejection = self.rejection(cause, is_the_clients, request);
+        waited: Option<Duration>,
+    ) -> Ruling<L::Key> {
+        let rejection = self.rejection(cause, key, request);
+        let denied = rejection.denied();
+        let details = Details {
+            name: Some(rejection.limit_name()),
+            denied,
+            waited,
+            is_outage: denied.is_some_and(Denied::is_outage),
+        };
+        let reason = RefusalReason::of(cause);
         if self.live.flags().is_dry_run() {
-            count(&self.counters().would_refuse);
+            self.note(request, Verdict::WouldRefuse(reason), details);
             let would_reject = Some(Box::new(WouldReject {
                 status: rejection.status(),
                 retry_after: rejection.retry_after(),
                 text: rejection.to_string(),
             }));
-            return Decision::Pass { would_reject };
+            return Ruling::Pass { would_reject };
         }
-        Decision::Reject(Box::new(self.reject(&rejection)))
-    }
-
-    /// The answer to a request that waited in vain.
-    pub(crate) fn reject_after_wait(
-        &self,
-        denied: flowgate::Denied,
-        key: &L::Key,
-        request: &RequestHead<'_>,
-    ) -> Response<Bytes> {
-        let cause = Cause::Denied(denied);
-        let is_the_clients = self.limit.is_the_clients(key);
-        let mut response = self.reject(&self.rejection(&cause, is_the_clients, request));
-        self.put_fields(key, response.headers_mut());
-        response
+        self.note(request, Verdict::Refused(reason), details);
+        let mut response = self.reject(&rejection);
+        if let (Some(key), Some(denied)) = (key, denied) {
+            self.put_fields(key, Err(denied), response.headers_mut());
+        }
+        Ruling::Reject(Box::new(response))
     }
 
     fn rejection<'a>(
         &'a self,
         cause: &'a Cause,
-        is_the_clients: bool,
+        key: Option<&L::Key>,
         request: &RequestHead<'a>,
     ) -> Rejection<'a> {
-        let name = match cause {
-            Cause::Denied(denied) => self.limit.name_of(denied),
-            Cause::NoKey(_) | Cause::Quota(_) => None,
+        let (name, is_the_clients) = match (cause, key) {
+            (Cause::Denied(denied), Some(key)) => (
+                self.limit.name_of(key, denied, &self.names),
+                self.limit.is_the_clients(key, denied),
+            ),
+            // Whose own limit it would have been makes no difference then.
+            _ => (&*self.names.limit, true),
         };
         let mut rejection = Rejection {
             reason: Reason {
                 cause,
-                name: name.unwrap_or(&self.name),
+                name,
                 is_the_clients,
             },
             request: *request,
@@ -279,7 +328,6 @@ impl<L: Sealed> Rules<L> {
     }
 
     fn reject(&self, rejection: &Rejection<'_>) -> Response<Bytes> {
-        count(&self.counters().refused);
         if rejection.no_key().is_some() {
             count(&self.counters().without_key);
         }
@@ -292,13 +340,13 @@ impl<L: Sealed> Rules<L> {
     }
 
     /// Tells how `key`'s limit stands now.
-    pub(crate) fn put_fields(&self, key: &L::Key, headers: &mut HeaderMap) {
+    pub(crate) fn put_fields(&self, key: &L::Key, answer: Answer<'_>, headers: &mut HeaderMap) {
         if !self.has_fields() {
             return;
         }
         let mut fields = Fields::new(self.headers, &self.policies);
         self.limit
-            .standings(key, &self.name, |standing| fields.add(standing));
+            .standings(key, &self.names, answer, |standing| fields.add(standing));
         fields.put(headers);
     }
 
@@ -312,7 +360,28 @@ impl<L: Sealed> Rules<L> {
     }
 }
 
-pub(crate) enum Decision<K> {
+/// What there is to say of a decision, beside the verdict.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Details<'a> {
+    /// Of the limit; none: the layer's.
+    pub(crate) name: Option<&'a str>,
+    pub(crate) denied: Option<&'a Denied>,
+    pub(crate) waited: Option<Duration>,
+    pub(crate) is_outage: bool,
+}
+
+#[inline]
+fn note(counters: &Counters, verdict: Verdict, details: &Details<'_>) {
+    counters.note(verdict);
+    if verdict == Verdict::Admitted && details.waited.is_some() {
+        count(&counters.waited);
+    }
+    if details.is_outage {
+        count(&counters.outages);
+    }
+}
+
+pub(crate) enum Ruling<K> {
     /// Let through, and nothing taken.
     Pass {
         would_reject: Option<Box<WouldReject>>,
@@ -335,7 +404,7 @@ impl<L: fmt::Debug> fmt::Debug for Rules<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rules")
             .field("limit", &self.limit)
-            .field("name", &self.name)
+            .field("name", &self.names.limit)
             .field("wait", &self.live.wait())
             .field("is_dry_run", &self.live.flags().is_dry_run())
             .field("headers", &self.headers)

@@ -2,7 +2,7 @@ use crate::RequestHead;
 use crate::body::LimitBody;
 use crate::future::{ResponseFuture, Stage, Then};
 use crate::limits::Limits;
-use crate::rules::{Decision, Rules};
+use crate::rules::{Rules, Ruling};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
@@ -91,9 +91,9 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let rules = &self.rules;
         let then = match rules.decide(&RequestHead::of(&request)) {
-            Decision::Pass { would_reject } => Then::of_passed(rules, would_reject),
-            Decision::Admit { key, cost, permit } => Then::of_admitted(rules, key, cost, permit),
-            Decision::Wait {
+            Ruling::Pass { would_reject } => Then::of_passed(rules, would_reject),
+            Ruling::Admit { key, cost, permit } => Then::of_admitted(rules, key, cost, permit),
+            Ruling::Wait {
                 key,
                 cost,
                 patience,
@@ -103,7 +103,7 @@ where
                 let ready = std::mem::replace(&mut self.inner, next);
                 return ResponseFuture::waiting(rules, key, cost, patience, (ready, request));
             }
-            Decision::Reject(response) => return ResponseFuture::rejected(response),
+            Ruling::Reject(response) => return ResponseFuture::rejected(response),
         };
         ResponseFuture {
             // In the place where it stays: such futures may hold whole responses.

@@ -119,13 +119,13 @@ pub use companions::sometimes::{Sometimes, SometimesBuilder, SometimesBy};
 pub use companions::stream::{Cost, OneToken, RateLimited, StreamExt};
 pub use concurrency::limit::{ConcurrencyLimit, ConcurrencyLimitBuilder, OwnedPermit};
 pub use concurrency::permit::{Permit, Permits};
-pub use gate::{Gate, GateBuilder, GateError, KeyedGate, KeyedGateBuilder, KeyedTurn};
+pub use gate::{Gate, GateBuilder, GateError, GateLimits, KeyedGate, KeyedGateBuilder, KeyedTurn};
 pub use keyed::{
     AsKey, Exact, Hashed, KeyId, KeyLimiter, KeyNames, KeyPermit, KeyPermits, KeyUsage, Keyed,
     KeyedAlgorithm, KeyedBuilder, KeyedConcurrencyLimit, KeyedCounts, KeyedError, KeyedView,
     OwnedKeyPermit, WhenFull, WithLimit,
 };
-pub use limiter::{At, Builder, Limit, Limiter, RateLimiter, Reservation, Snapshot};
+pub use limiter::{At, Builder, Limit, Limiter, QuotaState, RateLimiter, Reservation, Snapshot};
 pub use queue::{
     Acquirable, Acquire, CancelHandle, Deadline, Grant, Order, Precision, Spacing, Ticks, WaitQueue,
 };

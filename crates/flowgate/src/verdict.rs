@@ -57,6 +57,8 @@ enum Reason {
     },
     Closed,
     Cancelled,
+    /// Nobody could decide.
+    Outage,
 }
 
 /// Which of a gate's limits it was, counted from 1.
@@ -74,7 +76,36 @@ impl Denied {
         })
     }
 
-    pub(crate) fn never(asked: u64, most: u64) -> Self {
+    /// A refusal for now: the same request may be granted after `wait`, and no earlier. A `wait` of 0 counts as 1 ns.
+    ///
+    /// This and the other public constructors are for limiters that are not part of this library, such as one that asks a
+    /// database.
+    ///
+    /// ```
+    /// use flowgate::Denied;
+    /// use std::time::Duration;
+    ///
+    /// let denied = Denied::retry_in(Duration::from_millis(250));
+    /// assert_eq!(denied.retry_after(), Some(Duration::from_millis(250)));
+    /// assert_eq!(denied.to_string(), "over the limit; retry after 250ms");
+    /// assert!(Denied::retry_in(Duration::ZERO).retry_after() > Some(Duration::ZERO));
+    /// ```
+    #[must_use]
+    pub fn retry_in(wait: Duration) -> Self {
+        Self::later(wait.as_nanos().max(1), 1)
+    }
+
+    /// A refusal forever: the request asks for `asked` units, and the limiter never has more than `most`.
+    ///
+    /// ```
+    /// use flowgate::Denied;
+    ///
+    /// let denied = Denied::never(11, 10);
+    /// assert!(denied.is_never());
+    /// assert_eq!(denied.to_string(), "11 can never be granted: the most at once is 10");
+    /// ```
+    #[must_use]
+    pub fn never(asked: u64, most: u64) -> Self {
         Self(Reason::Never {
             asked,
             most,
@@ -110,8 +141,15 @@ impl Denied {
         u64::try_from(wait.as_nanos()).map_or(u64::MAX, |wait_ns| now_ns.saturating_add(wait_ns))
     }
 
-    /// Everything is in use, and nobody knows for how long.
-    pub(crate) fn busy() -> Self {
+    /// A refusal because everything is in use, for an unknown time.
+    ///
+    /// ```
+    /// # use flowgate::Denied;
+    /// assert!(Denied::busy().is_busy());
+    /// assert_eq!(Denied::busy().retry_after(), None);
+    /// ```
+    #[must_use]
+    pub fn busy() -> Self {
         Self(Reason::Busy { limit: None })
     }
 
@@ -125,8 +163,18 @@ impl Denied {
         self
     }
 
-    /// The queue takes nobody more, or nobody who would have to wait that long.
-    pub(crate) fn queue_full(retry_after: Option<Duration>) -> Self {
+    /// A refusal because too many wait already. `retry_after` is when the same request can join the queue, if that is known.
+    ///
+    /// ```
+    /// use flowgate::Denied;
+    /// use std::time::Duration;
+    ///
+    /// let denied = Denied::queue_full(Some(Duration::from_secs(2)));
+    /// assert!(denied.is_queue_full());
+    /// assert_eq!(denied.retry_after(), Some(Duration::from_secs(2)));
+    /// ```
+    #[must_use]
+    pub fn queue_full(retry_after: Option<Duration>) -> Self {
         let wait_ns = retry_after.map_or(0, |wait| {
             u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX).max(1)
         });
@@ -138,8 +186,27 @@ impl Denied {
         Self(Reason::TableFull { wait_ns })
     }
 
-    pub(crate) const fn closed() -> Self {
+    /// A refusal because the limiter grants nothing any more.
+    ///
+    /// ```
+    /// # use flowgate::Denied;
+    /// assert!(Denied::closed().is_closed());
+    /// ```
+    #[must_use]
+    pub const fn closed() -> Self {
         Self(Reason::Closed)
+    }
+
+    /// Not a decision, but the lack of one: what the limiter depends on failed or did not answer.
+    ///
+    /// ```
+    /// # use flowgate::Denied;
+    /// assert!(Denied::outage().is_outage());
+    /// assert_eq!(Denied::outage().to_string(), "the limiter could not decide: its store did not answer");
+    /// ```
+    #[must_use]
+    pub const fn outage() -> Self {
+        Self(Reason::Outage)
     }
 
     pub(crate) fn cancelled() -> Self {
@@ -179,7 +246,8 @@ impl Denied {
             | Reason::TooLate
             | Reason::Busy { .. }
             | Reason::Closed
-            | Reason::Cancelled => None,
+            | Reason::Cancelled
+            | Reason::Outage => None,
         }
     }
 
@@ -283,6 +351,28 @@ impl Denied {
     pub fn is_cancelled(&self) -> bool {
         matches!(self.0, Reason::Cancelled)
     }
+
+    /// Whether nobody decided, because what the limiter depends on failed ([`Denied::outage`]). No limiter of this library has
+    /// such a dependency.
+    ///
+    /// ```
+    /// use flowgate::{Denied, TokenBucket};
+    ///
+    /// /// Lets operations go ahead while the store is down.
+    /// fn fail_open(answer: Result<(), Denied>) -> Result<(), Denied> {
+    ///     match answer {
+    ///         Err(denied) if denied.is_outage() => Ok(()),
+    ///         answer => answer,
+    ///     }
+    /// }
+    ///
+    /// assert!(fail_open(Err(Denied::outage())).is_ok());
+    /// assert!(fail_open(TokenBucket::new("1/h".parse()?).try_acquire_n(2)).is_err());
+    /// # Ok::<_, flowgate::QuotaError>(())
+    /// ```
+    pub fn is_outage(&self) -> bool {
+        matches!(self.0, Reason::Outage)
+    }
 }
 
 impl fmt::Display for Denied {
@@ -310,6 +400,7 @@ impl fmt::Display for Denied {
             }
             Reason::Closed => f.write_str("closed: nothing is granted any more"),
             Reason::Cancelled => f.write_str("the wait was cancelled"),
+            Reason::Outage => f.write_str("the limiter could not decide: its store did not answer"),
             Reason::Later { .. } => {
                 let wait = self.retry_after().unwrap_or_default();
                 write!(f, "over the limit; retry after {wait:?}")

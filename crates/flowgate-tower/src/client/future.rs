@@ -2,10 +2,11 @@ use super::advice::{advice, sight};
 use super::error::NotSent;
 use super::limits::ClientLimit;
 use super::limits::sealed::Sealed;
-use super::pauses::{Entry, Sleep, Waited};
+use super::pauses::{Entry, Waited};
 use super::{ClientError, Rules};
 use crate::body::LimitBody;
 use crate::limits::Permit;
+use crate::timer::{Sleep, after};
 use flowgate::{Denied, Timestamp};
 use http::{Request, Response};
 use http_body::Body;
@@ -144,7 +145,7 @@ where
                     else {
                         polled_again()
                     };
-                    let permit = L::hold(granted?);
+                    let permit = granted?;
                     let sent = rules.limit.clock().now();
                     let future = service.call(request);
                     this.stage.as_mut().project_replace(Stage::Sent {
@@ -184,7 +185,7 @@ impl<L: ClientLimit> Wait<L> {
         rules: &Rules<L>,
         host: &String,
         context: &mut Context<'_>,
-    ) -> Poll<Result<L::Granted, ClientError<E>>> {
+    ) -> Poll<Result<Option<Permit>, ClientError<E>>> {
         let answer = self.poll_steps(rules, host, context);
         self.is_pending |= answer.is_pending();
         answer
@@ -195,7 +196,7 @@ impl<L: ClientLimit> Wait<L> {
         rules: &Rules<L>,
         host: &String,
         context: &mut Context<'_>,
-    ) -> Poll<Result<L::Granted, ClientError<E>>> {
+    ) -> Poll<Result<Option<Permit>, ClientError<E>>> {
         let limit = &rules.limit;
         let began = *self.began.get_or_insert_with(|| limit.clock().now());
         let deadline = rules.patience.map(|patience| after(began, patience));
@@ -251,11 +252,6 @@ impl<L: ClientLimit> Wait<L> {
         let began = self.began.filter(|_| self.is_pending)?;
         Some(now.saturating_duration_since(began))
     }
-}
-
-fn after(now: Timestamp, time: Duration) -> Timestamp {
-    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    Timestamp::from_nanos(now.as_nanos().saturating_add(nanos))
 }
 
 impl<S, L, B> fmt::Debug for ClientFuture<S, L, B>

@@ -1,14 +1,11 @@
 //! What a client's layer may limit by: one limit for all hosts, or a limit for each.
 
-use crate::AnyLimit;
-use crate::limits::Permit;
 use crate::limits::sealed::Sealed as _;
+use crate::limits::{self, AnyLimit, AnyWait, Custom, Permit, Table};
 use flowgate::{
-    Acquire, AsKey, Clock, Denied, Grant, KeyLimiter, KeyNames, KeyPermits, Keyed, KeyedAlgorithm,
-    KeyedConcurrencyLimit, Limiter, OwnedKeyPermit, Quota, Timestamp,
+    AnyKeyed, Clock, KeyNames, Keyed, KeyedAlgorithm, KeyedConcurrencyLimit, KeyedGate, Timestamp,
 };
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +26,11 @@ use std::time::Duration;
 /// # let _ = (each, all);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a limit of a `ClientLayer`",
+    note = "layers are made by `ClientLayer::new(limit)`",
+    note = "a limiter of your own implements `CustomLimit<String>`, and is passed as `Custom::new(limiter)`"
+)]
 pub trait ClientLimit: sealed::Sealed {}
 
 impl<L: sealed::Sealed> ClientLimit for L {}
@@ -37,7 +39,8 @@ impl<L: sealed::Sealed> ClientLimit for L {}
 ///
 /// - Anything that becomes an [`AnyLimit`]: any rate limiter, a [`ConcurrencyLimit`](flowgate::ConcurrencyLimit), a
 ///   [`Gate`](flowgate::Gate), also in an [`Arc`]. All hosts share it.
-/// - A [`Keyed`] or a [`KeyedConcurrencyLimit`], also in an [`Arc`]: a limit for each host.
+/// - A [`Keyed`], [`KeyedConcurrencyLimit`], [`KeyedGate`] or [`AnyKeyed`], also in an [`Arc`]: a limit for each host.
+/// - A [`Custom<String>`](Custom), for each host, or a `Custom<()>`, which all hosts share.
 ///
 /// ```
 /// use flowgate::{ConcurrencyLimit, Gate, KeyedConcurrencyLimit, LeakyBucket};
@@ -53,6 +56,10 @@ impl<L: sealed::Sealed> ClientLimit for L {}
 /// let layer = ClientLayer::new(KeyedConcurrencyLimit::new(5, 1000)?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a limit of a `ClientLayer`",
+    note = "a limiter of your own implements `CustomLimit<String>` (for each host) or `CustomLimit<()>` (for all), and is passed as `Custom::new(limiter)`"
+)]
 pub trait IntoClientLimit {
     /// The limit that it becomes.
     type Limit: ClientLimit;
@@ -100,8 +107,8 @@ impl<T: fmt::Debug> fmt::Debug for PerHost<T> {
 }
 
 macro_rules! into_client_limit {
-    ($($table:ty $(where $algorithm:ident, $names:ident)?),*) => {$(
-        impl$(<$algorithm: KeyedAlgorithm + 'static, $names: KeyNames + 'static>)? IntoClientLimit for $table
+    ($([$($parameters:tt)*] $table:ty),* $(,)?) => {$(
+        impl<$($parameters)*> IntoClientLimit for $table
         where
             PerHost<$table>: ClientLimit,
         {
@@ -112,7 +119,7 @@ macro_rules! into_client_limit {
             }
         }
 
-        impl$(<$algorithm: KeyedAlgorithm + 'static, $names: KeyNames + 'static>)? IntoClientLimit for Arc<$table>
+        impl<$($parameters)*> IntoClientLimit for Arc<$table>
         where
             PerHost<$table>: ClientLimit,
         {
@@ -125,21 +132,30 @@ macro_rules! into_client_limit {
     )*};
 }
 
-into_client_limit!(Keyed<A, N> where A, N, KeyedConcurrencyLimit);
+into_client_limit!(
+    [A: KeyedAlgorithm + 'static, N: KeyNames + 'static] Keyed<A, N>,
+    [A: KeyedAlgorithm + 'static, N: KeyNames + 'static] KeyedGate<A, N>,
+    [] KeyedConcurrencyLimit,
+    [] AnyKeyed,
+    [] Custom<String>,
+);
 
 pub(crate) mod sealed {
-    use super::{Clock, Denied, Duration, Future, Permit, Timestamp, fmt};
+    use super::{Clock, Duration, Permit, Timestamp, fmt};
+    use crate::limits::Wait;
 
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` is not a limit of a `ClientLayer`",
+        note = "layers are made by `ClientLayer::new(limit)`",
+        note = "a limiter of your own implements `CustomLimit<String>`, and is passed as `Custom::new(limiter)`"
+    )]
     #[expect(
         clippy::ptr_arg,
         reason = "a table that keeps its keys knows `String`, and may not know `str`"
     )]
     pub trait Sealed: Clone + fmt::Debug + Send + Sync + 'static {
         /// A wait for a grant.
-        type Turn: Future<Output = Result<Self::Granted, Denied>> + Unpin + Send + 'static;
-
-        /// What a request is granted.
-        type Granted;
+        type Turn: Wait;
 
         fn clock(&self) -> &Clock;
 
@@ -147,43 +163,22 @@ pub(crate) mod sealed {
         fn turn(&self, host: &String, deadline: Option<Timestamp>) -> Self::Turn;
 
         /// Returns a grant that is not used.
-        fn give_back(&self, host: &String, granted: Self::Granted);
-
-        /// What the request holds until its response has ended.
-        fn hold(granted: Self::Granted) -> Option<Permit>;
+        fn give_back(&self, host: &String, granted: Option<Permit>);
 
         /// The time for each request at the limit's rate. `None` for a limit without a quota.
         fn each(&self, host: &String) -> Option<Duration>;
     }
 }
 
-fn by<W: flowgate::Acquirable>(turn: Acquire<W>, deadline: Option<Timestamp>) -> Acquire<W> {
-    match deadline {
-        Some(deadline) => turn.by(deadline),
-        None => turn,
-    }
-}
-
-/// The time for each token.
-pub(crate) fn each_of(quota: Quota) -> Duration {
-    let each = quota.period().as_nanos() / u128::from(quota.count().max(1));
-    Duration::from_nanos(u64::try_from(each).unwrap_or(u64::MAX))
-}
-
 impl sealed::Sealed for AnyLimit {
-    type Turn = crate::limits::AnyWait;
-    type Granted = Option<Permit>;
+    type Turn = AnyWait;
 
     fn clock(&self) -> &Clock {
-        match self {
-            Self::Rate(limiter) => limiter.clock(),
-            Self::Concurrency(limit) => limit.clock(),
-            Self::Gate(gate) => gate.clock(),
-        }
+        limits::sealed::Sealed::clock(self)
     }
 
-    fn turn(&self, _: &String, deadline: Option<Timestamp>) -> Self::Turn {
-        self.wait_by(deadline)
+    fn turn(&self, _: &String, deadline: Option<Timestamp>) -> AnyWait {
+        self.wait(&(), None, deadline.into())
     }
 
     fn give_back(&self, _: &String, granted: Option<Permit>) {
@@ -191,77 +186,28 @@ impl sealed::Sealed for AnyLimit {
         self.refund(&(), self.token(&()));
     }
 
-    fn hold(granted: Option<Permit>) -> Option<Permit> {
-        granted
-    }
-
     fn each(&self, _: &String) -> Option<Duration> {
-        let each = |limiter: &dyn Limiter| Some(each_of(limiter.policy()?.quota));
-        match self {
-            Self::Rate(limiter) => each(&**limiter),
-            Self::Concurrency(_) => None,
-            Self::Gate(gate) => {
-                let names = gate.names();
-                let times = names.filter_map(|name| gate.inspect_limiter(name, each).flatten());
-                // The others are budgets of longer periods. They bound how many are sent, and not how fast.
-                times.min()
-            }
-        }
+        AnyLimit::each(self)
     }
 }
 
-impl<A, N> sealed::Sealed for PerHost<Keyed<A, N>>
-where
-    A: KeyedAlgorithm + 'static,
-    N: KeyNames + 'static,
-    String: AsKey<N>,
-    Keyed<A, N>: Send + Sync,
-{
-    type Turn = Acquire<KeyLimiter<'static, A, N>>;
-    type Granted = Grant;
+impl<T: Table<String>> sealed::Sealed for PerHost<T> {
+    type Turn = T::Wait;
 
     fn clock(&self) -> &Clock {
         self.0.clock()
     }
 
-    fn turn(&self, host: &String, deadline: Option<Timestamp>) -> Self::Turn {
-        by(Acquire::new(self.0.key_owned(host)), deadline)
+    fn turn(&self, host: &String, deadline: Option<Timestamp>) -> T::Wait {
+        self.0.wait(host, None, None, deadline.into())
     }
 
-    fn give_back(&self, host: &String, granted: Grant) {
-        self.0.refund(host, granted.units());
-    }
-
-    fn hold(_: Grant) -> Option<Permit> {
-        None
+    fn give_back(&self, host: &String, granted: Option<Permit>) {
+        drop(granted);
+        self.0.refund(host, None, self.0.token(None));
     }
 
     fn each(&self, host: &String) -> Option<Duration> {
-        Some(each_of(self.0.key(host).policy()?.quota))
-    }
-}
-
-impl sealed::Sealed for PerHost<KeyedConcurrencyLimit> {
-    type Turn = Acquire<KeyPermits<Arc<KeyedConcurrencyLimit>>>;
-    type Granted = OwnedKeyPermit;
-
-    fn clock(&self) -> &Clock {
-        self.0.clock()
-    }
-
-    fn turn(&self, host: &String, deadline: Option<Timestamp>) -> Self::Turn {
-        by(self.0.acquire_owned(host), deadline)
-    }
-
-    fn give_back(&self, _: &String, granted: OwnedKeyPermit) {
-        drop(granted);
-    }
-
-    fn hold(granted: OwnedKeyPermit) -> Option<Permit> {
-        Some(Permit::Key(granted))
-    }
-
-    fn each(&self, _: &String) -> Option<Duration> {
-        None
+        self.0.each(host)
     }
 }

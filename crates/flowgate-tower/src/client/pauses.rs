@@ -1,14 +1,12 @@
 use super::advice::{Advice, Stop};
 use super::countdown::{Countdown, Sight};
-use flowgate::{Acquire, Clock, ConcurrencyLimit, Denied, Permits, Timestamp};
+use crate::timer::{Sleep, Timer, after};
+use flowgate::{Clock, Timestamp};
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::fmt;
-use std::future::Future;
 use std::hash::BuildHasher;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// How many hosts' pauses are kept.
@@ -22,8 +20,7 @@ const WARY_MOST: u16 = 1024;
 /// What is known of each host: until when nothing is sent to it, and how requests go on after that.
 pub(crate) struct Pauses {
     hosts: Mutex<HashMap<String, Pause>>,
-    /// Has no slots, so waiting for one is waiting for a deadline.
-    never: Arc<ConcurrencyLimit>,
+    timer: Timer,
     clock: Clock,
     settings: Settings,
     random: RandomState,
@@ -117,12 +114,7 @@ impl Pauses {
     fn with(clock: Clock, settings: Settings) -> Self {
         Self {
             hosts: Mutex::default(),
-            // None is within the range.
-            never: ConcurrencyLimit::builder(0)
-                .clock(clock.clone())
-                .build()
-                .unwrap_or_else(|_| ConcurrencyLimit::new(0))
-                .into(),
+            timer: Timer::new(&clock),
             clock,
             settings,
             random: RandomState::new(),
@@ -181,7 +173,7 @@ impl Pauses {
 
     /// Waits until then.
     pub(super) fn sleep(&self, until: Timestamp) -> Sleep {
-        Sleep(self.never.acquire_owned().by(until))
+        self.timer.until(until)
     }
 
     /// Follows the `advice` of `host` to a request that was sent at `sent`, and the `sight` of its limit. `each` is the time
@@ -275,9 +267,7 @@ impl Pauses {
     }
 
     fn after(&self, now: Timestamp, rest: Duration) -> Timestamp {
-        let rest = rest.min(self.settings.most).as_nanos();
-        let rest = u64::try_from(rest).unwrap_or(u64::MAX);
-        Timestamp::from_nanos(now.as_nanos().saturating_add(rest))
+        after(now, rest.min(self.settings.most))
     }
 
     /// The next pause after so many in a row: twice as long each time, less up to half of it at random, so that
@@ -303,21 +293,6 @@ impl Pauses {
 fn before(now: Timestamp, time: Duration) -> Timestamp {
     let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     Timestamp::from_nanos(now.as_nanos().saturating_sub(nanos))
-}
-
-/// A wait for a time. An error if too many wait.
-pub(super) struct Sleep(Acquire<Permits<Arc<ConcurrencyLimit>>>);
-
-impl Future for Sleep {
-    type Output = Result<(), Denied>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(match ready!(Pin::new(&mut self.0).poll(context)) {
-            Err(denied) if denied.is_queue_full() => Err(denied),
-            // Refused when the deadline has come, and not before.
-            _ => Ok(()),
-        })
-    }
 }
 
 /// Forgets those that are over, or else the one that is over first.

@@ -1,15 +1,17 @@
 use super::sealed::Sealed;
-use super::{AnyWait, Cause, Permit, Standing, Turn};
+use super::{
+    Answer, AnyWait, Cause, Custom, Names, Patience, Permit, Standing, Turn, gate, standing,
+};
 use crate::RequestHead;
+use flowgate::engine::Engine;
 use flowgate::{
-    ApproximateWindow, ConcurrencyLimit, DecayingBucket, Denied, FixedWindow, Gate, LeakyBucket,
-    Limiter, Observed, OneWord, PayAfter, SegmentedWindow, SlidingWindow, Striped, Timestamp,
-    TokenBucket, Unlimited, WarmUp,
+    Clock, ConcurrencyLimit, Denied, Gate, KeyLimiter, KeyNames, KeyedAlgorithm, Limiter, Observed,
+    OneWord, RateLimiter, Striped,
 };
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A limit that all requests share: of rate, of concurrency, or several behind a gate.
+/// A limit that all requests share: of rate, of concurrency, several behind a gate, or [one of your own](Custom).
 ///
 /// Every limiter is one ([`From`]), by itself or in an [`Arc`] that the program keeps a handle of, as to change the
 /// quota.
@@ -43,37 +45,60 @@ pub enum AnyLimit {
     Concurrency(Arc<ConcurrencyLimit>),
     /// Several, all or none.
     Gate(Arc<Gate>),
+    /// One that is not of this library.
+    Custom(Arc<Custom>),
+}
+
+impl<E: Engine> From<RateLimiter<E>> for AnyLimit {
+    fn from(limiter: RateLimiter<E>) -> Self {
+        Self::Rate(Arc::new(limiter))
+    }
+}
+
+impl<E: Engine> From<Arc<RateLimiter<E>>> for AnyLimit {
+    fn from(limiter: Arc<RateLimiter<E>>) -> Self {
+        Self::Rate(limiter)
+    }
+}
+
+impl<A: KeyedAlgorithm, N: KeyNames + 'static> From<KeyLimiter<'static, A, N>> for AnyLimit
+where
+    KeyLimiter<'static, A, N>: Limiter,
+{
+    fn from(limiter: KeyLimiter<'static, A, N>) -> Self {
+        Self::Rate(Arc::new(limiter))
+    }
 }
 
 impl AnyLimit {
-    /// Waits for one token or permit, until `deadline` at the latest.
-    pub(crate) fn wait_by(&self, deadline: Option<Timestamp>) -> AnyWait {
+    /// The time for each token; of a gate, that of its slowest limiter. `None` without a quota.
+    pub(crate) fn each(&self) -> Option<Duration> {
         match self {
-            Self::Rate(limiter) => AnyWait::Rate(Turn::by(limiter.acquire_owned(), deadline)),
-            Self::Concurrency(limit) => AnyWait::Slots(Turn::by(limit.acquire_owned(), deadline)),
-            Self::Gate(gate) => AnyWait::Gate(Turn::by(gate.acquire_owned(), deadline)),
+            Self::Rate(limiter) => standing::each(&**limiter),
+            Self::Concurrency(_) => None,
+            Self::Gate(members) => gate::each(members),
+            Self::Custom(custom) => custom.each(&()),
         }
     }
 }
 
 macro_rules! from_limiters {
-    ($($limiter:ident $(<$inner:ident: $bound:ident>)?)*) => {$(
-        impl$(<$inner: $bound + 'static>)? From<$limiter$(<$inner>)?> for AnyLimit {
-            fn from(limiter: $limiter$(<$inner>)?) -> Self {
+    ($($limiter:ident <$inner:ident: $bound:ident>)*) => {$(
+        impl<$inner: $bound + 'static> From<$limiter<$inner>> for AnyLimit {
+            fn from(limiter: $limiter<$inner>) -> Self {
                 Self::Rate(Arc::new(limiter))
             }
         }
 
-        impl$(<$inner: $bound + 'static>)? From<Arc<$limiter$(<$inner>)?>> for AnyLimit {
-            fn from(limiter: Arc<$limiter$(<$inner>)?>) -> Self {
+        impl<$inner: $bound + 'static> From<Arc<$limiter<$inner>>> for AnyLimit {
+            fn from(limiter: Arc<$limiter<$inner>>) -> Self {
                 Self::Rate(limiter)
             }
         }
     )*};
 }
 
-from_limiters!(TokenBucket LeakyBucket FixedWindow SlidingWindow SegmentedWindow ApproximateWindow WarmUp PayAfter
-    DecayingBucket Unlimited Observed<L: Limiter> Striped<L: OneWord>);
+from_limiters!(Observed<L: Limiter> Striped<L: OneWord>);
 
 impl From<Arc<dyn Limiter>> for AnyLimit {
     fn from(limiter: Arc<dyn Limiter>) -> Self {
@@ -105,9 +130,24 @@ impl From<Arc<Gate>> for AnyLimit {
     }
 }
 
+impl From<Custom> for AnyLimit {
+    fn from(limit: Custom) -> Self {
+        Self::Custom(Arc::new(limit))
+    }
+}
+
 impl Sealed for AnyLimit {
     type Key = ();
     type Wait = AnyWait;
+
+    fn clock(&self) -> &Clock {
+        match self {
+            Self::Rate(limiter) => limiter.clock(),
+            Self::Concurrency(limit) => limit.clock(),
+            Self::Gate(gate) => gate.clock(),
+            Self::Custom(custom) => custom.clock(),
+        }
+    }
 
     fn key(&self, _: &RequestHead<'_>) -> Result<Option<()>, Cause> {
         Ok(Some(()))
@@ -123,10 +163,15 @@ impl Sealed for AnyLimit {
             (Self::Gate(gate), _) => gate
                 .try_acquire_n_owned(cost.unwrap_or(1))
                 .map(|permit| Some(Permit::Gate(permit))),
+            (Self::Custom(_), _) => Err(Denied::busy()),
         }
     }
 
-    fn wait(&self, (): &(), cost: Option<u64>, patience: Duration) -> AnyWait {
+    fn takes_time(&self, (): &()) -> bool {
+        matches!(self, Self::Custom(_))
+    }
+
+    fn wait(&self, (): &(), cost: Option<u64>, patience: Patience) -> AnyWait {
         match self {
             Self::Rate(limiter) => {
                 AnyWait::Rate(Turn::new(limiter.acquire_owned(), cost, patience))
@@ -135,13 +180,14 @@ impl Sealed for AnyLimit {
                 AnyWait::Slots(Turn::new(limit.acquire_owned(), cost, patience))
             }
             Self::Gate(gate) => AnyWait::Gate(Turn::new(gate.acquire_owned(), cost, patience)),
+            Self::Custom(custom) => AnyWait::Custom(Box::new(custom.ask((), cost, patience))),
         }
     }
 
     fn token(&self, (): &()) -> u64 {
         match self {
-            Self::Rate(limiter) => token_of(&**limiter),
-            Self::Concurrency(_) | Self::Gate(_) => 1,
+            Self::Rate(limiter) => gate::token_of(&**limiter),
+            Self::Concurrency(_) | Self::Gate(_) | Self::Custom(_) => 1,
         }
     }
 
@@ -149,9 +195,8 @@ impl Sealed for AnyLimit {
         match self {
             Self::Rate(limiter) => _ = limiter.refund(n),
             Self::Concurrency(_) => {}
-            Self::Gate(gate) => for_each_rate(gate, |limiter| {
-                limiter.refund(n.saturating_mul(token_of(limiter)));
-            }),
+            Self::Gate(members) => gate::refund(members, n),
+            Self::Custom(custom) => custom.refund(&(), n),
         }
     }
 
@@ -159,52 +204,38 @@ impl Sealed for AnyLimit {
         match self {
             Self::Rate(limiter) => limiter.charge(n),
             Self::Concurrency(_) => {}
-            Self::Gate(gate) => for_each_rate(gate, |limiter| {
-                limiter.charge(n.saturating_mul(token_of(limiter)));
-            }),
+            Self::Gate(members) => gate::charge(members, n),
+            Self::Custom(custom) => custom.charge(&(), n),
         }
     }
 
-    fn standings(&self, (): &(), name: &str, mut tell: impl FnMut(&Standing<'_>)) {
+    fn standings(
+        &self,
+        (): &(),
+        names: &Names,
+        answer: Answer<'_>,
+        mut tell: impl FnMut(&Standing<'_>),
+    ) {
         match self {
-            Self::Rate(limiter) => tell(&Standing::of_limiter(name, &**limiter)),
-            Self::Concurrency(limit) => tell(&Standing::of_slots(name, limit.snapshot())),
-            Self::Gate(gate) => {
-                for name in gate.names() {
-                    let of_rate =
-                        gate.inspect_limiter(name, |limiter| Standing::of_limiter(name, limiter));
-                    let of_slots = || {
-                        let snapshot = gate.inspect(name, ConcurrencyLimit::snapshot)?;
-                        Some(Standing::of_slots(name, snapshot))
-                    };
-                    if let Some(standing) = of_rate.or_else(of_slots) {
-                        tell(&standing);
-                    }
-                }
+            Self::Rate(limiter) => standing::of_limiter(names, &**limiter, tell),
+            Self::Concurrency(limit) => tell(&Standing::of_slots(&names.limit, limit.snapshot())),
+            Self::Gate(members) => gate::standings(members, tell),
+            Self::Custom(custom) => custom.standings(&(), names, answer, tell),
+        }
+    }
+
+    fn name_of<'a>(&'a self, (): &(), denied: &Denied, names: &'a Names) -> &'a str {
+        match self {
+            Self::Rate(limiter) => {
+                let is_one_of_two = || limiter.quota_states().is_some();
+                names.of_quota(denied, is_one_of_two)
             }
+            Self::Gate(gate) => gate.name_of(denied).unwrap_or(&names.limit),
+            Self::Concurrency(_) | Self::Custom(_) => &names.limit,
         }
     }
 
-    fn name_of(&self, denied: &Denied) -> Option<&str> {
-        match self {
-            Self::Gate(gate) => gate.name_of(denied),
-            Self::Rate(_) | Self::Concurrency(_) => None,
-        }
-    }
-
-    fn is_the_clients(&self, (): &()) -> bool {
+    fn is_the_clients(&self, (): &(), _: &Denied) -> bool {
         false
-    }
-}
-
-/// How many units one token is.
-fn token_of(limiter: &dyn Limiter) -> u64 {
-    limiter.policy().map_or(1, |policy| policy.quota.scale())
-}
-
-/// Changes the limiters of rate of `gate`.
-fn for_each_rate(gate: &Gate, change: impl Fn(&dyn Limiter)) {
-    for name in gate.names() {
-        gate.configure_limiter(name, &change);
     }
 }

@@ -1,21 +1,31 @@
 //! What a layer may be a layer of: [`Limits`].
 
 mod any;
+mod any_keyed;
+mod concurrency;
+mod custom;
+mod gate;
+mod keyed;
+mod keyed_gate;
+mod names;
 mod per_key;
-mod table;
+mod standing;
+pub(crate) mod table;
 mod wait;
 
 pub use any::AnyLimit;
+pub use custom::{Admission, Custom, CustomLimit, Deciding};
+pub(crate) use names::Names;
 pub use per_key::{Missing, PerKey};
+pub(crate) use standing::{Standing, Unit};
 pub use table::{IntoTable, Table};
+pub(crate) use wait::{AnyWait, Patience, Wait};
 
 use crate::RequestHead;
 use crate::by::NoKey;
-use flowgate::{Denied, Gate, KeyedError, Limiter, OwnedKeyPermit, OwnedPermit, Quota, Snapshot};
+use flowgate::{Denied, Gate, KeyedError, OwnedKeyPermit, OwnedPermit};
 use std::fmt;
-use std::time::Duration;
-pub(crate) use wait::AnyWait;
-use wait::{KeyWait, Turn, Wait};
+use wait::{KeyWait, Turn};
 
 /// Whatever a [`LimitLayer`](crate::LimitLayer) asks: [`AnyLimit`], or a limit [for each key](PerKey). Sealed.
 ///
@@ -41,13 +51,24 @@ use wait::{KeyWait, Turn, Wait};
 /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a limit of a `LimitLayer`",
+    note = "layers are made by `LimitLayer::new(limit)` and `LimitLayer::keyed(limits, by)`",
+    note = "a limiter of your own implements `CustomLimit`, and is passed as `Custom::new(limiter)`"
+)]
 pub trait Limits: sealed::Sealed {}
 
 impl<L: sealed::Sealed> Limits for L {}
 
 pub(crate) mod sealed {
-    use super::{Cause, Denied, Duration, Permit, RequestHead, Standing, Wait};
+    use super::{Answer, Cause, Denied, Names, Patience, Permit, RequestHead, Standing, Wait};
+    use flowgate::Clock;
 
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` is not a limit of a `LimitLayer`",
+        note = "layers are made by `LimitLayer::new(limit)` and `LimitLayer::keyed(limits, by)`",
+        note = "a limiter of your own implements `CustomLimit`, and is passed as `Custom::new(limiter)`"
+    )]
     pub trait Sealed: Clone + Send + Sync + 'static {
         /// Whose limit it is, for as long as the request lasts.
         type Key: Send + 'static;
@@ -55,14 +76,20 @@ pub(crate) mod sealed {
         /// A wait for a turn, by itself.
         type Wait: Wait;
 
+        /// The clock that it decides by.
+        fn clock(&self) -> &Clock;
+
         /// Whose request it is; `None` if no limit is meant for it.
         fn key(&self, request: &RequestHead<'_>) -> Result<Option<Self::Key>, Cause>;
 
         /// Takes `cost` units, or one token, at once. What is held until the end, if it is more than tokens.
         fn try_take(&self, key: &Self::Key, cost: Option<u64>) -> Result<Option<Permit>, Denied>;
 
-        /// Takes them in turn, within `patience`.
-        fn wait(&self, key: &Self::Key, cost: Option<u64>, patience: Duration) -> Self::Wait;
+        /// Whether its answer takes time. [`try_take`](Self::try_take) then refuses everything, and only a wait gets an answer.
+        fn takes_time(&self, key: &Self::Key) -> bool;
+
+        /// Takes them in turn.
+        fn wait(&self, key: &Self::Key, cost: Option<u64>, patience: Patience) -> Self::Wait;
 
         /// How many units one token is.
         fn token(&self, key: &Self::Key) -> u64;
@@ -73,38 +100,50 @@ pub(crate) mod sealed {
         /// Takes `n` units more, for what has already been done.
         fn charge(&self, key: &Self::Key, n: u64);
 
-        /// How each of its limits stands now.
-        fn standings(&self, key: &Self::Key, name: &str, tell: impl FnMut(&Standing<'_>));
+        /// How each of its limits stands now, or as it has said in `answer`.
+        fn standings(
+            &self,
+            key: &Self::Key,
+            names: &Names,
+            answer: Answer<'_>,
+            tell: impl FnMut(&Standing<'_>),
+        );
 
-        /// The name of the limit that refused, if it is not the layer's.
-        fn name_of(&self, denied: &Denied) -> Option<&str>;
+        /// The name of the limit that refused.
+        fn name_of<'a>(&'a self, key: &Self::Key, denied: &Denied, names: &'a Names) -> &'a str;
 
-        /// Whether it is the client's own limit, not one that it shares with others.
-        fn is_the_clients(&self, key: &Self::Key) -> bool;
+        /// Whether what refused is the client's own limit, not one that it shares with others.
+        fn is_the_clients(&self, key: &Self::Key, denied: &Denied) -> bool;
     }
 }
+
+/// What a limit has said to a request.
+pub type Answer<'a> = Result<Option<&'a Permit>, &'a Denied>;
 
 /// What a request holds while it lasts.
 pub enum Permit {
     Slots(OwnedPermit),
     Gate(OwnedPermit<Gate>),
     Key(OwnedKeyPermit),
+    Custom(Admission),
 }
 
 impl Permit {
-    /// How many slots are in use by it.
-    fn slots(&self) -> u64 {
-        match self {
-            Self::Slots(permit) => permit.units(),
-            Self::Gate(permit) => permit.units(),
-            Self::Key(permit) => permit.units(),
-        }
+    /// Whether it was given because the limit could not decide.
+    pub fn is_of_outage(&self) -> bool {
+        matches!(self, Self::Custom(admission) if admission.is_of_outage())
     }
 }
 
 impl fmt::Debug for Permit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Permit({})", self.slots())
+        let units = match self {
+            Self::Slots(permit) => permit.units(),
+            Self::Gate(permit) => permit.units(),
+            Self::Key(permit) => permit.units(),
+            Self::Custom(admission) => return admission.fmt(f),
+        };
+        write!(f, "Permit({units})")
     }
 }
 
@@ -115,147 +154,4 @@ pub enum Cause {
     NoKey(NoKey),
     /// A quota of the key's own that this kind of limiter cannot keep.
     Quota(KeyedError),
-}
-
-/// How a limit stands at one instant.
-#[derive(Debug)]
-pub struct Standing<'a> {
-    pub name: &'a str,
-    /// In tokens.
-    pub snapshot: Snapshot,
-    pub unit: Unit,
-    pub quota: Option<Quota>,
-    /// The time until another token is available: exact if none remains. If some remain, the time is only there if
-    /// it is a second or more.
-    pub more_after: Option<Duration>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    Requests,
-    ConcurrentRequests,
-}
-
-impl<'a> Standing<'a> {
-    /// Of any limiter of rate.
-    fn of_limiter(name: &'a str, limiter: &dyn Limiter) -> Self {
-        let policy = limiter.policy();
-        let quota = policy.map(|policy| policy.quota);
-        let is_steady = policy.is_some_and(|policy| policy.is_steady);
-        let more = |n| limiter.peek_n_at(limiter.clock().now(), n);
-        Self::of_rate(name, limiter.snapshot(), quota, is_steady, more)
-    }
-
-    /// Of a limit of rate. `more` says when as many units as it is given can be had.
-    fn of_rate(
-        name: &'a str,
-        snapshot: Snapshot,
-        quota: Option<Quota>,
-        is_steady: bool,
-        more: impl FnOnce(u64) -> Result<(), Denied>,
-    ) -> Self {
-        let token = quota.map_or(1, |quota| quota.scale());
-        // Whole tokens, so that nobody is told of one that is not there.
-        let snapshot = in_tokens(snapshot, token);
-        let more_after = match snapshot.remaining {
-            remaining if remaining >= snapshot.limit => None,
-            // The bucket is full when its only token is back.
-            0 if snapshot.limit == 1 && is_steady => Some(snapshot.reset_after),
-            0 => time_until(more(token)),
-            // In whole seconds there is nothing to report.
-            _ if snapshot.reset_after < Duration::from_secs(1) => None,
-            // There is no debt, so the quota determines when the next token comes.
-            _ if is_steady && quota.is_some_and(is_one_a_second) => None,
-            remaining => {
-                let more_after = time_until(more((remaining + 1).saturating_mul(token)));
-                more_after.filter(|more_after| *more_after >= Duration::from_secs(1))
-            }
-        };
-        Self {
-            name,
-            snapshot,
-            unit: Unit::Requests,
-            quota,
-            more_after,
-        }
-    }
-
-    fn of_slots(name: &'a str, snapshot: Snapshot) -> Self {
-        Self {
-            name,
-            snapshot,
-            unit: Unit::ConcurrentRequests,
-            quota: None,
-            more_after: None,
-        }
-    }
-
-    /// What flows in during a whole number of seconds, as tokens and seconds: at least the limit, and at most 1 % less than
-    /// the quota. `None` if there is no quota, or if the seconds do not fit into a `u64`.
-    pub fn quota_and_window(&self) -> Option<(u64, u64)> {
-        let quota = self.quota?;
-        let limit = self.snapshot.limit;
-        let period_ns = quota.period().as_nanos();
-        let tokens = u128::from(quota.count().max(1));
-        // Less than a token.
-        if limit == 0 {
-            return Some((0, 1));
-        }
-        // Both at most 2⁶⁴ · 10⁹.
-        let fills_ns = period_ns.checked_mul(limit.into())?;
-        let tokens_ns = tokens * NS_PER_SECOND;
-        let seconds = u64::try_from(fills_ns.div_ceil(tokens_ns)).ok()?.max(1);
-        // Rounding up is at most 1 % then, if it rounds at all.
-        if fills_ns == u128::from(seconds) * tokens_ns || seconds > MOST_SCALED {
-            return Some((limit, seconds));
-        }
-        // The least number of seconds that give whole tokens.
-        let whole = period_ns / greatest_common_divisor(tokens_ns, period_ns);
-        if let Ok(whole @ 1..=MOST_SCALED) = u64::try_from(whole) {
-            let window = seconds.next_multiple_of(whole);
-            let flows_in = tokens_ns.checked_mul(window.into())? / period_ns;
-            return Some((u64::try_from(flows_in).unwrap_or(u64::MAX), window));
-        }
-        // So many fillings that rounding up is at most 1 %.
-        let times = (u128::from(MOST_SCALED) * tokens_ns).div_ceil(fills_ns);
-        let window = times.checked_mul(fills_ns)?.div_ceil(tokens_ns);
-        let quota = times.checked_mul(limit.into())?;
-        Some((
-            u64::try_from(quota).unwrap_or(u64::MAX),
-            u64::try_from(window).ok()?,
-        ))
-    }
-}
-
-const NS_PER_SECOND: u128 = 1_000_000_000;
-
-/// The longest window that is chosen such that its quota is a whole number, in seconds.
-const MOST_SCALED: u64 = 100;
-
-fn greatest_common_divisor(a: u128, b: u128) -> u128 {
-    match b {
-        0 => a,
-        b => greatest_common_divisor(b, a % b),
-    }
-}
-
-/// The time after which `answer` would be yes; 1 ns if it is by now.
-fn time_until(answer: Result<(), Denied>) -> Option<Duration> {
-    match answer {
-        Ok(()) => Some(Duration::from_nanos(1)),
-        Err(denied) => denied.retry_after(),
-    }
-}
-
-/// Whether a token takes one second or less.
-fn is_one_a_second(quota: Quota) -> bool {
-    quota.period() <= Duration::from_secs(quota.count())
-}
-
-fn in_tokens(mut snapshot: Snapshot, token: u64) -> Snapshot {
-    if token != 1 {
-        snapshot.limit /= token;
-        snapshot.remaining /= token;
-    }
-    snapshot
 }

@@ -1,12 +1,11 @@
 use super::sealed::Sealed;
-use super::{AnyLimit, Cause, KeyWait, Permit, Standing, Table};
+use super::{Answer, AnyLimit, Cause, KeyWait, Names, Patience, Permit, Standing, Table};
 use crate::RequestHead;
 use crate::by::{KeySource, NoKey};
 use crate::counts::{CountsHandle, count};
-use flowgate::{Denied, KeyedError, Quota};
+use flowgate::{Clock, Denied, KeyedError, Quota};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A limit for each key: a [`Table`] of them, and where a request's key is found.
 ///
@@ -114,7 +113,7 @@ impl<T: Table<S::Key>, S: KeySource> PerKey<T, S> {
     #[cold]
     fn without_key(&self, no_key: NoKey) -> Result<Option<Who<S::Key>>, Cause> {
         if no_key.is_the_servers_fault() {
-            count(&self.counts.0.misconfigured);
+            count(&self.counts.counters.misconfigured);
         }
         match &self.missing {
             Missing::Reject => Err(Cause::NoKey(no_key)),
@@ -149,6 +148,10 @@ impl<T: Table<S::Key>, S: KeySource> Sealed for PerKey<T, S> {
     type Key = Who<S::Key>;
     type Wait = KeyWait<T::Wait>;
 
+    fn clock(&self) -> &Clock {
+        self.table.clock()
+    }
+
     fn key(&self, request: &RequestHead<'_>) -> Result<Option<Self::Key>, Cause> {
         let key = match self.source.key(request) {
             Ok(key) => key,
@@ -157,7 +160,7 @@ impl<T: Table<S::Key>, S: KeySource> Sealed for PerKey<T, S> {
         let own = self.own_quota.as_ref().and_then(|own| own(request, &key));
         if let Some(own) = own {
             self.table.check(own).map_err(|error| {
-                count(&self.counts.0.misconfigured);
+                count(&self.counts.counters.misconfigured);
                 Cause::Quota(error)
             })?;
         }
@@ -171,7 +174,14 @@ impl<T: Table<S::Key>, S: KeySource> Sealed for PerKey<T, S> {
         }
     }
 
-    fn wait(&self, key: &Self::Key, cost: Option<u64>, patience: Duration) -> Self::Wait {
+    fn takes_time(&self, key: &Self::Key) -> bool {
+        match key {
+            Who::Known(..) => self.table.takes_time(),
+            Who::Nobody(limit) => limit.takes_time(&()),
+        }
+    }
+
+    fn wait(&self, key: &Self::Key, cost: Option<u64>, patience: Patience) -> Self::Wait {
         match key {
             Who::Known(key, own) => {
                 KeyWait::Known(self.table.wait(key, own.as_deref(), cost, patience))
@@ -201,21 +211,33 @@ impl<T: Table<S::Key>, S: KeySource> Sealed for PerKey<T, S> {
         }
     }
 
-    fn standings(&self, key: &Self::Key, name: &str, mut tell: impl FnMut(&Standing<'_>)) {
+    fn standings(
+        &self,
+        key: &Self::Key,
+        names: &Names,
+        answer: Answer<'_>,
+        tell: impl FnMut(&Standing<'_>),
+    ) {
         match key {
-            Who::Known(key, own) => tell(&self.table.standing(key, own.as_deref(), name)),
-            Who::Nobody(limit) => limit.standings(&(), name, tell),
+            Who::Known(key, own) => {
+                self.table
+                    .standings(key, own.as_deref(), names, answer, tell);
+            }
+            Who::Nobody(limit) => limit.standings(&(), names, answer, tell),
         }
     }
 
-    fn name_of(&self, denied: &Denied) -> Option<&str> {
-        match &self.missing {
-            Missing::Share(limit) => limit.name_of(denied),
-            Missing::Reject | Missing::Exempt => None,
+    fn name_of<'a>(&'a self, key: &Self::Key, denied: &Denied, names: &'a Names) -> &'a str {
+        match (key, &self.missing) {
+            (Who::Nobody(_), Missing::Share(limit)) => limit.name_of(&(), denied, names),
+            _ => self.table.name_of(denied, names),
         }
     }
 
-    fn is_the_clients(&self, key: &Self::Key) -> bool {
-        matches!(key, Who::Known(..))
+    fn is_the_clients(&self, key: &Self::Key, denied: &Denied) -> bool {
+        match key {
+            Who::Known(..) => self.table.is_the_clients(denied),
+            Who::Nobody(_) => false,
+        }
     }
 }

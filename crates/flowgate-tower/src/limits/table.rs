@@ -1,13 +1,21 @@
-use super::{Permit, Standing, Turn, Wait};
+use super::{Answer, Custom, Names, Patience, Permit, Standing, Wait};
 use flowgate::{
-    Acquire, AsKey, Denied, KeyLimiter, KeyNames, KeyPermits, Keyed, KeyedAlgorithm,
-    KeyedConcurrencyLimit, KeyedError, KeyedView, Quota,
+    AnyKeyed, Clock, Denied, KeyNames, Keyed, KeyedAlgorithm, KeyedConcurrencyLimit, KeyedError,
+    KeyedGate, Quota,
 };
-use std::hash::Hash;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A table of limits that knows keys of type `K`: [`Keyed`] or [`KeyedConcurrencyLimit`]. Sealed.
+/// A table of limits that knows keys of type `K`. Sealed.
+///
+/// | table | each key has |
+/// |---|---|
+/// | [`Keyed`] | a rate limiter, also one with two quotas |
+/// | [`KeyedConcurrencyLimit`] | a concurrency limit |
+/// | [`KeyedGate`] | a rate limiter, beside limits that all keys share |
+/// | [`AnyKeyed`] | a rate limiter that a configuration chooses |
+/// | [`Custom<K>`](Custom) | what a limiter of your own decides |
 ///
 /// ```
 /// use flowgate::{Keyed, KeyedConcurrencyLimit};
@@ -24,6 +32,12 @@ use std::time::Duration;
 /// assert_eq!(rates.counts().get(), at_once.counts().get());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a table of limits for keys of type `{K}`",
+    note = "tables are `Keyed`, `KeyedConcurrencyLimit`, `KeyedGate` and `AnyKeyed`",
+    note = "a table that keeps its keys (`exact::<T>()`) has to keep what `by` finds",
+    note = "a limiter of your own implements `CustomLimit<{K}>`, and is passed as `Custom::new(limiter)`"
+)]
 pub trait Table<K>: sealed::Sealed<K> {}
 
 impl<K, T: sealed::Sealed<K>> Table<K> for T {}
@@ -41,6 +55,12 @@ impl<K, T: sealed::Sealed<K>> Table<K> for T {}
 /// assert_eq!(KeyedConcurrencyLimit::new(5, 1000)?.into_table().limit(), 5);
 /// # Ok::<(), flowgate::KeyedError>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a table of limits",
+    note = "tables are `Keyed`, `KeyedConcurrencyLimit`, `KeyedGate` and `AnyKeyed`, by themselves or in an `Arc`",
+    note = "one limiter for all requests goes into `LimitLayer::new`",
+    note = "a limiter of your own implements `CustomLimit`, and is passed as `Custom::new(limiter)`"
+)]
 pub trait IntoTable {
     /// The table.
     type Table;
@@ -50,8 +70,8 @@ pub trait IntoTable {
 }
 
 macro_rules! into_table {
-    ($($table:ty $(where $algorithm:ident, $names:ident)?),*) => {$(
-        impl$(<$algorithm: KeyedAlgorithm, $names: KeyNames>)? IntoTable for $table {
+    ($([$($parameters:tt)*] $table:ty),* $(,)?) => {$(
+        impl<$($parameters)*> IntoTable for $table {
             type Table = $table;
 
             fn into_table(self) -> Arc<$table> {
@@ -59,7 +79,7 @@ macro_rules! into_table {
             }
         }
 
-        impl$(<$algorithm: KeyedAlgorithm, $names: KeyNames>)? IntoTable for Arc<$table> {
+        impl<$($parameters)*> IntoTable for Arc<$table> {
             type Table = $table;
 
             fn into_table(self) -> Arc<$table> {
@@ -69,16 +89,37 @@ macro_rules! into_table {
     )*};
 }
 
-into_table!(Keyed<A, N> where A, N, KeyedConcurrencyLimit);
+into_table!(
+    [A: KeyedAlgorithm, N: KeyNames] Keyed<A, N>,
+    [A: KeyedAlgorithm, N: KeyNames] KeyedGate<A, N>,
+    [] KeyedConcurrencyLimit,
+    [] AnyKeyed,
+    [K] Custom<K>,
+);
 
 pub(crate) mod sealed {
-    use super::{Arc, Denied, Duration, KeyedError, Permit, Quota, Standing, Wait};
+    use super::{
+        Answer, Arc, Clock, Denied, Duration, KeyedError, Names, Patience, Permit, Quota, Standing,
+        Wait, fmt,
+    };
 
     /// As the methods of [`Limits`](crate::Limits), for a key, and by a quota of its own if it has one.
-    pub trait Sealed<K>: Send + Sync + 'static {
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` is not a table of limits for keys of type `{K}`",
+        note = "tables are `Keyed`, `KeyedConcurrencyLimit`, `KeyedGate` and `AnyKeyed`",
+        note = "a table that keeps its keys (`exact::<T>()`) has to keep what `by` finds",
+        note = "a limiter of your own implements `CustomLimit<{K}>`, and is passed as `Custom::new(limiter)`"
+    )]
+    pub trait Sealed<K>: fmt::Debug + Send + Sync + 'static {
         type Wait: Wait;
 
-        fn check(&self, own: Quota) -> Result<(), KeyedError>;
+        /// Whether a key can have this quota of its own.
+        fn check(&self, own: Quota) -> Result<(), KeyedError> {
+            let _ = own;
+            Ok(())
+        }
+
+        fn clock(&self) -> &Clock;
 
         fn try_take(
             self: &Arc<Self>,
@@ -87,12 +128,16 @@ pub(crate) mod sealed {
             cost: Option<u64>,
         ) -> Result<Option<Permit>, Denied>;
 
+        fn takes_time(&self) -> bool {
+            false
+        }
+
         fn wait(
             self: &Arc<Self>,
             key: &K,
             own: Option<&Quota>,
             cost: Option<u64>,
-            patience: Duration,
+            patience: Patience,
         ) -> Self::Wait;
 
         fn token(&self, own: Option<&Quota>) -> u64;
@@ -101,138 +146,26 @@ pub(crate) mod sealed {
 
         fn charge(&self, key: &K, own: Option<&Quota>, n: u64);
 
-        fn standing<'a>(&self, key: &K, own: Option<&Quota>, name: &'a str) -> Standing<'a>;
-    }
-}
+        fn standings(
+            &self,
+            key: &K,
+            own: Option<&Quota>,
+            names: &Names,
+            answer: Answer<'_>,
+            tell: impl FnMut(&Standing<'_>),
+        );
 
-/// `keyed` by the key's own quota. That it can be kept has been checked, so it is.
-fn view<'a, A: KeyedAlgorithm<Quota = Quota>, N: KeyNames>(
-    keyed: &'a Keyed<A, N>,
-    own: Option<&Quota>,
-) -> Option<KeyedView<'a, A, N>> {
-    keyed.with(*own?).ok()
-}
-
-impl<A, N, K> sealed::Sealed<K> for Keyed<A, N>
-where
-    A: KeyedAlgorithm<Quota = Quota> + 'static,
-    N: KeyNames + 'static,
-    K: AsKey<N> + Send + Sync + 'static,
-    Keyed<A, N>: Send + Sync,
-{
-    type Wait = Turn<KeyLimiter<'static, A, N>>;
-
-    fn check(&self, own: Quota) -> Result<(), KeyedError> {
-        self.with(own).map(|_| ())
-    }
-
-    fn try_take(
-        self: &Arc<Self>,
-        key: &K,
-        own: Option<&Quota>,
-        cost: Option<u64>,
-    ) -> Result<Option<Permit>, Denied> {
-        match (view(self, own), cost) {
-            (None, None) => self.try_acquire(key),
-            (None, Some(n)) => self.try_acquire_n(key, n),
-            (Some(own), None) => own.try_acquire(key),
-            (Some(own), Some(n)) => own.try_acquire_n(key, n),
+        fn name_of<'a>(&'a self, denied: &Denied, names: &'a Names) -> &'a str {
+            let _ = denied;
+            &names.limit
         }
-        .map(|()| None)
-    }
 
-    fn wait(
-        self: &Arc<Self>,
-        key: &K,
-        own: Option<&Quota>,
-        cost: Option<u64>,
-        patience: Duration,
-    ) -> Self::Wait {
-        let limiter = || self.key_owned(key);
-        let by_own = own.and_then(|own| limiter().with(*own).ok());
-        let limiter = by_own.unwrap_or_else(limiter);
-        Turn::new(Acquire::new(limiter), cost, patience)
-    }
-
-    fn token(&self, own: Option<&Quota>) -> u64 {
-        own.map_or_else(|| self.quota().scale(), Quota::scale)
-    }
-
-    fn refund(&self, key: &K, own: Option<&Quota>, n: u64) {
-        match view(self, own) {
-            Some(own) => own.refund(key, n),
-            None => Keyed::refund(self, key, n),
-        };
-    }
-
-    fn charge(&self, key: &K, own: Option<&Quota>, n: u64) {
-        match view(self, own) {
-            Some(own) => own.take_up_to(key, n),
-            None => self.take_up_to(key, n),
-        };
-    }
-
-    fn standing<'a>(&self, key: &K, own: Option<&Quota>, name: &'a str) -> Standing<'a> {
-        match view(self, own) {
-            Some(view) => {
-                let more = |n| view.peek_n(key, n);
-                Standing::of_rate(
-                    name,
-                    view.snapshot(key),
-                    own.copied(),
-                    self.policy().is_steady,
-                    more,
-                )
-            }
-            None => {
-                let policy = self.policy();
-                let quota = Some(policy.quota);
-                let more = |n| self.peek_n(key, n);
-                Standing::of_rate(name, self.snapshot(key), quota, policy.is_steady, more)
-            }
+        fn is_the_clients(&self, denied: &Denied) -> bool {
+            let _ = denied;
+            true
         }
-    }
-}
 
-impl<K> sealed::Sealed<K> for KeyedConcurrencyLimit
-where
-    K: Hash + Send + Sync + 'static,
-{
-    type Wait = Turn<KeyPermits<Arc<Self>>>;
-
-    fn check(&self, _: Quota) -> Result<(), KeyedError> {
-        Ok(())
-    }
-
-    fn try_take(
-        self: &Arc<Self>,
-        key: &K,
-        _: Option<&Quota>,
-        cost: Option<u64>,
-    ) -> Result<Option<Permit>, Denied> {
-        self.try_acquire_n_owned(key, cost.unwrap_or(1))
-            .map(|permit| Some(Permit::Key(permit)))
-    }
-
-    fn wait(
-        self: &Arc<Self>,
-        key: &K,
-        _: Option<&Quota>,
-        cost: Option<u64>,
-        patience: Duration,
-    ) -> Self::Wait {
-        Turn::new(self.acquire_owned(key), cost, patience)
-    }
-
-    fn token(&self, _: Option<&Quota>) -> u64 {
-        1
-    }
-
-    fn refund(&self, _: &K, _: Option<&Quota>, _: u64) {}
-
-    fn charge(&self, _: &K, _: Option<&Quota>, _: u64) {}
-
-    fn standing<'a>(&self, key: &K, _: Option<&Quota>, name: &'a str) -> Standing<'a> {
-        Standing::of_slots(name, self.snapshot(key))
+        /// The time for each request at the rate of the key's limit. `None` if it has no quota.
+        fn each(&self, key: &K) -> Option<Duration>;
     }
 }

@@ -1,6 +1,7 @@
 //! Waits that own what they wait for: plain types, so that none needs an allocation of its own.
 
 use super::Permit;
+use super::custom::CustomWait;
 use flowgate::{
     Acquirable, Acquire, Denied, Gate, Grant, Limiter, OwnedKeyPermit, OwnedPermit, Permits,
     Timestamp,
@@ -12,9 +13,26 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 /// A wait for what a request holds while it lasts, if it is more than tokens.
-pub trait Wait: Future<Output = Result<Option<Permit>, Denied>> + Unpin + Send + 'static {}
+pub trait Wait: Future<Output = Result<Option<Permit>, Denied>> + Unpin + Send + 'static {
+    /// Whether it was for a turn, and not only for an answer.
+    fn has_waited(&self) -> bool {
+        true
+    }
+}
 
-impl<F> Wait for F where F: Future<Output = Result<Option<Permit>, Denied>> + Unpin + Send + 'static {}
+/// How long a wait may last.
+#[derive(Clone, Copy, Debug)]
+pub enum Patience {
+    Endless,
+    Within(Duration),
+    By(Timestamp),
+}
+
+impl From<Option<Timestamp>> for Patience {
+    fn from(deadline: Option<Timestamp>) -> Self {
+        deadline.map_or(Self::Endless, Self::By)
+    }
+}
 
 /// What a wait may become.
 pub trait Granted {
@@ -50,19 +68,15 @@ impl Granted for OwnedKeyPermit {
 pub struct Turn<W: Acquirable>(Acquire<W>);
 
 impl<W: Acquirable> Turn<W> {
-    /// For `cost` units, or one token or permit, within `patience`.
-    pub fn new(turn: Acquire<W>, cost: Option<u64>, patience: Duration) -> Self {
-        let turn = turn.within(patience);
+    /// For `cost` units, or one token or permit.
+    pub fn new(turn: Acquire<W>, cost: Option<u64>, patience: Patience) -> Self {
+        let turn = match patience {
+            Patience::Endless => turn,
+            Patience::Within(wait) => turn.within(wait),
+            Patience::By(deadline) => turn.by(deadline),
+        };
         Self(match cost {
             Some(n) => turn.n(n),
-            None => turn,
-        })
-    }
-
-    /// For one token or permit, until `deadline` at the latest.
-    pub fn by(turn: Acquire<W>, deadline: Option<Timestamp>) -> Self {
-        Self(match deadline {
-            Some(deadline) => turn.by(deadline),
             None => turn,
         })
     }
@@ -77,12 +91,15 @@ impl<W: Acquirable<Granted: Granted>> Future for Turn<W> {
     }
 }
 
+impl<W> Wait for Turn<W> where W: Acquirable<Granted: Granted> + Send + 'static {}
+
 /// A wait at a limit that all requests share.
 #[derive(Debug)]
 pub enum AnyWait {
     Rate(Turn<Arc<dyn Limiter>>),
     Slots(Turn<Permits<Arc<flowgate::ConcurrencyLimit>>>),
     Gate(Turn<Permits<Arc<Gate>>>),
+    Custom(Box<CustomWait<()>>),
 }
 
 impl Future for AnyWait {
@@ -93,6 +110,16 @@ impl Future for AnyWait {
             Self::Rate(turn) => Pin::new(turn).poll(context),
             Self::Slots(turn) => Pin::new(turn).poll(context),
             Self::Gate(turn) => Pin::new(turn).poll(context),
+            Self::Custom(wait) => Pin::new(wait).poll(context),
+        }
+    }
+}
+
+impl Wait for AnyWait {
+    fn has_waited(&self) -> bool {
+        match self {
+            Self::Rate(_) | Self::Slots(_) | Self::Gate(_) => true,
+            Self::Custom(wait) => wait.has_waited(),
         }
     }
 }
@@ -111,6 +138,15 @@ impl<W: Wait> Future for KeyWait<W> {
         match &mut *self {
             Self::Known(turn) => Pin::new(turn).poll(context),
             Self::Nobody(turn) => Pin::new(turn).poll(context),
+        }
+    }
+}
+
+impl<W: Wait> Wait for KeyWait<W> {
+    fn has_waited(&self) -> bool {
+        match self {
+            Self::Known(wait) => wait.has_waited(),
+            Self::Nobody(wait) => wait.has_waited(),
         }
     }
 }

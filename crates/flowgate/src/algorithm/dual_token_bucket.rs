@@ -114,7 +114,14 @@ impl Bucket {
         }
     }
 
-    fn units_at(&self, tat: u128, now_ns: u64) -> u64 {
+    /// How long it takes until this bucket alone holds `n` units, at most its burst: in nanoseconds, rounded up.
+    pub(crate) fn wait_ns(&self, tat: u128, now_ns: u64, n: u64) -> u128 {
+        let now = self.ticks_in(now_ns.into());
+        let taken = token_bucket::take(tat, now, self.cost(n), self.burst_ticks());
+        self.ns(taken.err().unwrap_or(0))
+    }
+
+    pub(crate) fn units_at(&self, tat: u128, now_ns: u64) -> u64 {
         let now = self.ticks_in(now_ns.into());
         let level = token_bucket::level(tat, now, self.burst_ticks());
         match self.unit_ticks {

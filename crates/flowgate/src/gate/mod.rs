@@ -1,10 +1,12 @@
 //! [`Gate`]: several limits, one permit.
 
 mod builder;
+mod change;
 mod keyed;
 mod supply;
 
 pub use builder::{GateBuilder, GateError};
+pub use change::GateLimits;
 pub use keyed::{KeyedGate, KeyedGateBuilder, KeyedTurn};
 
 use crate::clock::{Clock, Timestamp};

@@ -30,6 +30,11 @@ use crate::types::unlimited::Unlimited;
 /// assert!(busiest(&limits).unwrap().ends_with(": 1 left"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "there is no `Keyed<{Self}>`",
+    note = "there can be a `TokenBucket`, `LeakyBucket`, `DualTokenBucket`, `FixedWindow` or `SegmentedWindow` for each key",
+    note = "permits for each key are a `KeyedConcurrencyLimit`"
+)]
 pub trait KeyedAlgorithm: sealed::Sealed {}
 
 pub(crate) mod sealed {
@@ -50,6 +55,11 @@ pub(crate) mod sealed {
         type Allowed = u32;
     }
 
+    #[diagnostic::on_unimplemented(
+        message = "there is no `Keyed<{Self}>`",
+        note = "there can be a `TokenBucket`, `LeakyBucket`, `DualTokenBucket`, `FixedWindow` or `SegmentedWindow` for each key",
+        note = "permits for each key are a `KeyedConcurrencyLimit`"
+    )]
     pub trait Sealed: Sized + 'static {
         /// What each key is allowed.
         type Quota: Copy + Debug + From<Quota> + Send + Sync;
@@ -67,6 +77,12 @@ pub(crate) mod sealed {
 
         /// The quota, if it is one.
         fn only(quota: &Self::Quota) -> Option<Quota>;
+
+        /// The quotas, if they are two.
+        fn two(quota: &Self::Quota) -> Option<[Quota; 2]> {
+            let _ = quota;
+            None
+        }
     }
 }
 
@@ -115,6 +131,10 @@ impl sealed::Sealed for DualTokenBucket {
             [quota] => Some(*quota),
             _ => None,
         }
+    }
+
+    fn two(quotas: &Quotas) -> Option<[Quota; 2]> {
+        quotas.as_slice().try_into().ok()
     }
 }
 

@@ -7,7 +7,7 @@ use super::rule::Terms;
 use super::table::{Names, Who};
 use super::{Keyed, KeyedError};
 use crate::clock::{Clock, Timestamp};
-use crate::limiter::{Limiter, Snapshot, sealed};
+use crate::limiter::{Limiter, QuotaState, Snapshot, sealed};
 use crate::queue::{
     Acquirable, Acquire, Asker, Facts, Grant, Granted, Grantee, Queue, Receipt, Supply, Turn,
     WaitQueue,
@@ -597,6 +597,22 @@ impl<A: KeyedAlgorithm, N: KeyNames> Limiter for KeyLimiter<'_, A, N> {
     fn policy(&self) -> Option<Policy> {
         let quota = self.quota.unwrap_or_else(|| *self.keyed.keys.force.quota());
         A::only(&quota).map(|quota| Policy::new(quota, A::IS_STEADY))
+    }
+
+    fn quota_states(&self) -> Option<[QuotaState; 2]> {
+        let quotas = *self.keyed.keys.force.quota();
+        let [first, second] = A::two(&quotas)?;
+        let asked = self.asked();
+        let (known, waits) = self.keyed.keys.look(self.who(), asked);
+        let states = [known.quota_state(0, first), known.quota_state(1, second)];
+        let Some(slot) = waits else {
+            return Some(states);
+        };
+        let wait = |units| match self.stand_back(slot, asked.now_ns, Some(units)) {
+            Ok(()) => None,
+            Err(denied) => Some(denied.retry_after().unwrap_or(Duration::MAX)),
+        };
+        Some(states.map(|state| state.behind_waiters(wait)))
     }
 
     fn refund(&self, n: u64) -> u64 {

@@ -2,7 +2,8 @@
 
 use super::entry::{TICK_BITS, TICKS_PER_NS};
 use super::rule::{Change, Rule, Terms};
-use crate::limiter::Snapshot;
+use crate::limiter::{QuotaState, Snapshot};
+use crate::quota::Quota;
 use crate::verdict::{Denied, duration_from_nanos};
 use core::marker::PhantomData;
 
@@ -123,6 +124,27 @@ impl<R: Rule> Known<R> {
             remaining: self.left(),
             reset_after: duration_from_nanos(self.whole_after().div_ceil(TICKS_PER_NS.into())),
         }
+    }
+
+    /// How the quota at `index`, which is `quota`, stands by itself.
+    pub(crate) fn quota_state(&self, index: usize, quota: Quota) -> QuotaState {
+        let at = self.now.max(self.since);
+        let (units, _) = match self.change_after(at) {
+            Some(_) => (0, 0),
+            None if at > self.now => (0, 0),
+            None => R::by_quota(index, self.state, at, 0, &self.terms),
+        };
+        let missing = |n| match self.change_after(at) {
+            Some(change) => {
+                let (_, missing) = R::by_quota(index, self.state, change.at, n, &change.to);
+                change.at - at + missing
+            }
+            None => R::by_quota(index, self.state, at, n, &self.terms).1,
+        };
+        QuotaState::new(quota, units, |n| {
+            let ticks = at - self.now + self.unless_free(at, n, missing(n));
+            duration_from_nanos(ticks.div_ceil(TICKS_PER_NS.into()))
+        })
     }
 
     /// After others have taken `ahead` units: exactly, or less.

@@ -77,6 +77,11 @@ impl<N: Names> KeyNames for N {}
 /// admit(&Keyed::token_bucket(quota).exact::<str>().capacity(100)?, "alice")?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a key of a table with `{N}` names",
+    note = "with `Exact<Q>`, only `Q` is a key (and a `String`, if `Q` is `str`): name the type of your keys in `exact::<Q>()`",
+    note = "a table that is built without `exact` takes any type that is `Hash`"
+)]
 pub trait AsKey<N: KeyNames>: Hash + Named<N> {}
 
 impl<N: KeyNames, K: Hash + Named<N> + ?Sized> AsKey<N> for K {}

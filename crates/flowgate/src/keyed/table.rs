@@ -369,6 +369,11 @@ pub trait Names: Sized + 'static {
 }
 
 /// What is looked for in a table that tells keys apart by `N`; [`AsKey`](super::AsKey) to those outside.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a key of a table with `{N}` names",
+    note = "with `Exact<Q>`, only `Q` is a key (and a `String`, if `Q` is `str`): name the type of your keys in `exact::<Q>()`",
+    note = "a table that is built without `exact` takes any type that is `Hash`"
+)]
 pub trait Named<N: Names> {
     fn key(&self) -> &N::Key;
 }

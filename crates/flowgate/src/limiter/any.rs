@@ -1,6 +1,7 @@
 //! What all limiters have in common.
 
 use super::reservation::Reservation;
+use super::snapshot::{QuotaState, Snapshot};
 use crate::clock::{Clock, Timestamp};
 use crate::queue::{Acquire, Asker, WaitQueue};
 use crate::quota::policy::Policy;
@@ -9,7 +10,6 @@ use crate::verdict::Denied;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::fmt::Debug;
-use core::time::Duration;
 
 pub(crate) mod sealed {
     /// A limit as its queue sees it, for this crate alone.
@@ -25,6 +25,11 @@ pub(crate) mod sealed {
     #[expect(missing_debug_implementations, reason = "nobody can look at it")]
     pub struct Plumbing<'a>(pub(crate) &'a dyn crate::queue::Supply);
 
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` is not a limiter of flowgate",
+        note = "limiters are `TokenBucket` and the other types of this crate, by themselves, in an `Arc`, or as `Arc<dyn Limiter>`",
+        note = "behind a layer of flowgate-tower, a limiter of your own goes as `CustomLimit`"
+    )]
     pub trait Sealed {
         /// Itself, as its queue sees it.
         fn supply(&self) -> Plumbing<'_>;
@@ -52,6 +57,11 @@ pub(crate) mod sealed {
 /// # drop(permit);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a limit of flowgate",
+    note = "limits are the rate limiters of this crate, also in an `Arc`, `ConcurrencyLimit` and `Gate`",
+    note = "behind a layer of flowgate-tower, a limiter of your own goes as `CustomLimit`"
+)]
 pub trait Limit: sealed::Sealed + Any + Send + Sync + Debug {}
 
 impl<L: sealed::Sealed + Any + Send + Sync + Debug> Limit for L {}
@@ -102,6 +112,11 @@ impl<L: Limiter + ?Sized> sealed::Sealed for Arc<L> {
 /// assert!(worker.join().unwrap() >= 5);
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a rate limiter of flowgate",
+    note = "rate limiters are `TokenBucket` and the other types of this crate; a `ConcurrencyLimit` or a `Gate` is none, as it gives permits",
+    note = "behind a layer of flowgate-tower, a limiter of your own goes as `CustomLimit`"
+)]
 pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
     /// Takes one token, or says why not.
     ///
@@ -184,6 +199,13 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
         None
     }
 
+    /// Returns how each quota of a limiter with two of them stands, as a consistent snapshot. `None` for every other limiter.
+    ///
+    /// They are in the order in which the quotas were given, which is what [`Denied::limit`] counts.
+    fn quota_states(&self) -> Option<[QuotaState; 2]> {
+        None
+    }
+
     /// Replaces the quota.
     ///
     /// # Errors
@@ -262,6 +284,10 @@ macro_rules! verbs_of_the_inner_limiter {
             self.limiter.policy()
         }
 
+        fn quota_states(&self) -> Option<[crate::limiter::QuotaState; 2]> {
+            self.limiter.quota_states()
+        }
+
         fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
             self.limiter.set_quota(quota)
         }
@@ -296,29 +322,4 @@ impl dyn Limiter + '_ {
     pub fn acquire_owned(self: &Arc<Self>) -> Acquire<Arc<Self>> {
         Acquire::new(Arc::clone(self))
     }
-}
-
-/// A limiter's state at one instant, in the terms of a `RateLimit` header.
-///
-/// ```
-/// use flowgate::{ManualClock, TokenBucket};
-/// use std::time::Duration;
-///
-/// let limiter = TokenBucket::builder("10/s burst 20".parse()?).clock(ManualClock::new()).build()?;
-/// limiter.try_acquire_n(5)?;
-/// let seen = limiter.snapshot();
-/// assert_eq!((seen.limit, seen.remaining), (20, 15));
-/// assert_eq!(seen.reset_after, Duration::from_millis(500));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub struct Snapshot {
-    /// The most that can be had at once, in units.
-    pub limit: u64,
-    /// What could be taken now, in units.
-    pub remaining: u64,
-    /// The time until `remaining` equals `limit`, if nothing is taken; zero if it does. Rounded up to
-    /// whole nanoseconds.
-    pub reset_after: Duration,
 }

@@ -1,8 +1,9 @@
 //! Every method of a limiter at a given time; the methods by the clock are these at the time that it shows.
 
+use super::RateLimiter;
 use super::engine::{Engine, Refunds, Request, Requotas, Reserves, SuppliedTime};
 use super::reservation::Reservation;
-use super::{RateLimiter, Snapshot};
+use super::snapshot::{QuotaState, Snapshot};
 use crate::quota::{Quota, QuotaError};
 use crate::verdict::Denied;
 use core::marker::PhantomData;
@@ -148,6 +149,21 @@ impl<'a, E: Engine, T: TimeSource> At<'a, RateLimiter<E>, T> {
             }
         }
         self.limiter.engine.snapshot(self.now_ns)
+    }
+
+    /// [`Limiter::quota_states`](crate::Limiter::quota_states) at this time.
+    pub fn quota_states(self) -> Option<[QuotaState; 2]> {
+        let states = self.limiter.engine.quota_states(self.now_ns)?;
+        if !self.limiter.queue.is_held() {
+            return Some(states);
+        }
+        Some(states.map(|state| {
+            let pass = |units| match self.pass(Some(units)) {
+                Ok(()) => None,
+                Err(denied) => Some(denied.retry_after().unwrap_or(Duration::MAX)),
+            };
+            state.behind_waiters(pass)
+        }))
     }
 
     /// Takes `n` units for what has already been done; see [`Limiter::charge`](crate::Limiter::charge).

@@ -8,8 +8,8 @@
 //! methods of those that its engine implements; [`Limiter`](super::Limiter) finds them at run time through the functions of the
 //! same names.
 
-use super::Snapshot;
 use super::reservation::Booking;
+use super::snapshot::{QuotaState, Snapshot};
 use crate::clock::Clock;
 use crate::queue::Receipt;
 use crate::quota::policy::Policy;
@@ -199,6 +199,13 @@ pub trait Engine: fmt::Debug + Send + Sync + 'static {
     fn policy(&self) -> Option<Policy> {
         let requotas = self.capabilities().requotas?;
         Some(Policy::new(requotas.quota(), false))
+    }
+
+    /// How each of two quotas stands, as no waiter is ahead; none if there are not two.
+    #[doc(hidden)]
+    fn quota_states(&self, now_ns: u64) -> Option<[QuotaState; 2]> {
+        let _ = now_ns;
+        None
     }
 
     /// Takes `n` units for what has already been done.

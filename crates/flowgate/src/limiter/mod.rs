@@ -6,14 +6,16 @@ mod at;
 pub(crate) mod builder;
 pub(crate) mod engine;
 pub(crate) mod reservation;
+mod snapshot;
 mod supply;
 
-pub use any::{Limit, Limiter, Snapshot};
+pub use any::{Limit, Limiter};
 pub(crate) use any::{own_verbs, sealed, verbs_of_the_inner_limiter};
 pub use at::At;
 pub(crate) use at::{ByClock, TimeSource};
 pub use builder::Builder;
 pub use reservation::Reservation;
+pub use snapshot::{QuotaState, Snapshot};
 
 use crate::clock::{Clock, Timestamp};
 use crate::primitive::const_unless_loom;

@@ -1,9 +1,10 @@
 //! A rate limiter as its queue sees it.
 
 use super::RateLimiter;
-use super::any::{Limiter, Snapshot, own_verbs, sealed};
+use super::any::{Limiter, own_verbs, sealed};
 use super::engine::{Engine, Request};
 use super::reservation::{Booking, Reservation, Revoke};
+use super::snapshot::{QuotaState, Snapshot};
 use crate::clock::{Clock, Timestamp};
 use crate::queue::{
     Acquire, Asker, Event, Facts, Grantee, HOLD, Queue, Receipt, StandBack, Supply, stand_back,
@@ -118,6 +119,10 @@ impl<E: Engine> Limiter for RateLimiter<E> {
 
     fn policy(&self) -> Option<Policy> {
         self.engine.policy()
+    }
+
+    fn quota_states(&self) -> Option<[QuotaState; 2]> {
+        self.at_now().quota_states()
     }
 
     fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {

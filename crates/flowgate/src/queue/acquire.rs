@@ -90,6 +90,10 @@ pub struct Acquire<W: Acquirable> {
 
 /// What [`Acquire`] waits for: a rate limiter, by reference or [`Arc`](alloc::sync::Arc), or one of the types of the table
 /// [there](Acquire). Only this crate implements it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not something to wait for",
+    note = "`Acquire::new` takes a rate limiter by reference or in an `Arc`; everything else has an `acquire()` that makes the wait"
+)]
 pub trait Acquirable {
     /// What a wait becomes when it is granted.
     type Granted;

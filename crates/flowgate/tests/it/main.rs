@@ -37,6 +37,7 @@ mod types {
     mod keyed_gate;
     mod leaky_bucket;
     mod pay_after;
+    mod quota_states;
     mod segmented_window;
     mod sliding_window;
     mod striped;

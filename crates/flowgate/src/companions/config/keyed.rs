@@ -142,6 +142,11 @@ impl AnyKeyed {
         each!(self, limits => limits.try_acquire(key))
     }
 
+    /// Returns the clock that the limiter decides by.
+    pub fn clock(&self) -> &Clock {
+        each!(self, limits => limits.clock())
+    }
+
     /// Changes what each key is allowed. Where everything is, it stays so.
     ///
     /// # Errors

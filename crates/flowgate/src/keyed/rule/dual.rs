@@ -478,6 +478,19 @@ impl Rule for Dual {
         (missing.last() > 0).then_some(quota)
     }
 
+    fn by_quota(index: usize, state: u128, now: u128, n: u64, terms: &Terms) -> (u64, u128) {
+        let [long, short] = sides(terms);
+        let pair = read(state, terms);
+        let is_short = (index == 1) != Layout::of(terms).is_swapped;
+        let (side, time) = match is_short {
+            true => (short, pair.short),
+            false => (long, pair.long),
+        };
+        let left = u64::try_from(side.left(time, now)).unwrap_or(u64::MAX);
+        let after = side.after(time, now, n.into());
+        (left, after.saturating_sub(now + side.depth))
+    }
+
     /// What was owed before the change is not known to the unit: nothing is granted until then.
     fn take_before(state: u128, now: u128, n: u64, change: &Change) -> Result<u128, u128> {
         let then = Self::take(state, change.at, n, &change.to);

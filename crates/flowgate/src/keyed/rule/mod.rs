@@ -98,6 +98,13 @@ pub trait Rule: Debug + 'static {
         None
     }
 
+    /// How many units the quota at `index` would allow by itself, and how many ticks it lacks for `n` of them.
+    fn by_quota(index: usize, state: u128, now: u128, n: u64, terms: &Terms) -> (u64, u128) {
+        let _ = index;
+        let missing = Self::take(state, now, n, terms).err().unwrap_or(0);
+        (Self::left(state, now, terms), missing)
+    }
+
     /// What could be taken.
     fn left(state: u128, now: u128, terms: &Terms) -> u64;
 

@@ -3,13 +3,14 @@
 use super::parameters::{Parameters, WORDS};
 use crate::algorithm::dual_token_bucket::{self as algorithm, State};
 use crate::clock::Clock;
-use crate::limiter::Snapshot;
 use crate::limiter::builder::Build;
 use crate::limiter::engine::{Amount, Capabilities, Engine, Refunds, Request, Reserves, Times};
 use crate::limiter::reservation::Booking;
+use crate::limiter::{QuotaState, Snapshot};
 use crate::primitive::{AtomicU64, Lock, Ordering, const_unless_loom};
 use crate::queue::Receipt;
-use crate::quota::{QuotaError, Quotas};
+use crate::quota::policy::Policy;
+use crate::quota::{Quota, QuotaError, Quotas};
 use crate::store::cell::Cell;
 use crate::store::cell::MovingBase as _;
 use crate::verdict::{Denied, duration_from_nanos};
@@ -190,6 +191,22 @@ impl Engine for Dual {
             remaining: parameters.available(state, now_ns),
             reset_after,
         }
+    }
+
+    fn policy(&self) -> Option<Policy> {
+        let quota = self.quotas.lock().only().ok()?;
+        Some(Policy::new(quota, true))
+    }
+
+    fn quota_states(&self, now_ns: u64) -> Option<[QuotaState; 2]> {
+        // Held, so that the state is not one of other quotas.
+        let quotas = self.quotas.lock();
+        let [first, second] = quotas.as_slice() else {
+            return None;
+        };
+        let (parameters, state) = self.cell.view_state();
+        let of = |index, quota: &Quota| parameters.quota_state(state, now_ns, index, *quota);
+        Some([of(0, first), of(1, second)])
     }
 
     fn drain(&self, at_ns: u64, n: u64, _: u128, receipts: &mut [Receipt]) -> Result<(), Denied> {

@@ -14,10 +14,11 @@
 //! power of two of ticks, and what is stored is rounded up, toward refusing.
 
 use crate::algorithm::dual_token_bucket::{self as algorithm, Bucket, Buckets, Shortage, State};
+use crate::limiter::QuotaState;
 use crate::quota::{Quota, Quotas, STATE_BITS, Share};
 use crate::store::cell;
 use crate::store::cell::MovingBase as _;
-use crate::verdict::Denied;
+use crate::verdict::{Denied, duration_from_nanos};
 
 /// How many words the parameters take.
 pub(super) const WORDS: usize = 9;
@@ -252,6 +253,26 @@ impl Parameters {
             true => 0,
             false => algorithm::available(&self.buckets, state, now_ns),
         }
+    }
+
+    /// How the quota at `index`, which is `quota`, stands by itself.
+    pub(super) fn quota_state(
+        &self,
+        state: State,
+        now_ns: u64,
+        index: usize,
+        quota: Quota,
+    ) -> QuotaState {
+        let (bucket, tat) = (&self.buckets[index], state.0[index]);
+        let from_ns = now_ns.max(self.since_ns);
+        let early_ns = u128::from(from_ns - now_ns);
+        let units = match early_ns {
+            0 => bucket.units_at(tat, now_ns),
+            _ => 0,
+        };
+        QuotaState::new(quota, units, |n| {
+            duration_from_nanos(early_ns + bucket.wait_ns(tat, from_ns, n))
+        })
     }
 
     /// Takes `n` units at the first time that they can be used, unless that is more than `max_wait_ns` ahead: the new state, if

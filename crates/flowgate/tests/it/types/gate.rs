@@ -420,3 +420,59 @@ fn c1_c5_a_gate_in_a_gate() {
     assert_eq!(outer.name_of(&denied), Some("day"));
     assert_eq!((inner(tokens), inner(in_flight), day()), (3, 0, 0));
 }
+
+/// Either of two limits has no slots, before and after each change. Whoever is admitted has seen one of both.
+#[test]
+fn c1_limits_that_are_changed_in_one_step_are_never_seen_in_part() {
+    let limit = |slots| ConcurrencyLimit::new(slots);
+    let gate = Gate::builder().limit("a", limit(1)).limit("b", limit(0));
+    let gate = gate.build().unwrap();
+    std::thread::scope(|threads| {
+        let asks = threads.spawn(|| (0..20_000).all(|_| gate.try_acquire().is_err()));
+        let mut round = 0;
+        while !asks.is_finished() {
+            round += 1;
+            let [rises, falls] = if round % 2 == 0 {
+                ["a", "b"]
+            } else {
+                ["b", "a"]
+            };
+            gate.configure_all(|limits| {
+                let set = |name, slots| {
+                    let limit = limits.get::<ConcurrencyLimit>(name);
+                    limit.expect("it is there").set_limit(slots).unwrap();
+                };
+                set(rises, 1);
+                std::thread::yield_now();
+                set(falls, 0);
+            });
+        }
+        assert!(
+            asks.join().unwrap(),
+            "a decision has seen a part of a change"
+        );
+    });
+}
+
+#[test]
+fn c6_who_waits_is_served_by_all_that_was_changed() {
+    let time = ManualClock::new();
+    let gate = Gate::builder()
+        .limit("second", bucket(&time, "1/h"))
+        .limit("day", bucket(&time, "1/day"))
+        .build()
+        .unwrap();
+    drop(gate.try_acquire().unwrap());
+    let mut waits = pin!(gate.acquire());
+    assert!(poll(waits.as_mut()).is_pending());
+    let are_changed = gate.configure_all(|limits| {
+        assert!(limits.limiter("none").is_none() && limits.get::<FixedWindow>("day").is_none());
+        ["second", "day"].map(|name| {
+            let limiter = limits.limiter(name).expect("it is there");
+            limiter.set_quota("100/s".parse().unwrap()).is_ok()
+        })
+    });
+    assert_eq!(are_changed, [true, true]);
+    time.advance(ms(10));
+    assert!(matches!(poll(waits.as_mut()), Poll::Ready(Ok(_))));
+}
