@@ -3,7 +3,7 @@
 use super::counts::Counters;
 use super::current::InForce;
 use super::entry::{Entry, Place, TICKS_PER_NS, ticks};
-use super::known::Known;
+use super::known::{Known, never};
 use super::rule::{Rule, Terms};
 use super::sketch::Sketch;
 use super::table::{Held, Names, Opening, Slot, Table, Who};
@@ -170,7 +170,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
             let terms = asked.terms(self);
             let n = amount.units(&terms);
             if n > terms.most {
-                return Err(Refusal::Denied(Denied::never(n, terms.most)));
+                return Err(Refusal::Denied(never::<R>(n, &terms)));
             }
             if n == 0 {
                 return Ok(0);
@@ -793,7 +793,7 @@ fn share<R: Rule>(
 ) -> Result<u64, Denied> {
     let n = amount.units(terms);
     if n > terms.most {
-        return Err(Denied::never(n, terms.most));
+        return Err(never::<R>(n, terms));
     }
     let mut known = state.load(Ordering::Acquire);
     loop {

@@ -99,6 +99,12 @@ pub trait Rule: Debug + 'static {
     /// [`left`](Self::left) in the terms that `change` has put in force, at a `now` before that.
     fn left_before(state: u128, now: u128, change: &Change) -> u64 {
         Self::left(state, now, &change.stricter())
+    /// Which of several quotas never allows more than [`Terms::most`], counted from 0; none: there is only one.
+    fn smallest(terms: &Terms) -> Option<usize> {
+        let _ = terms;
+        None
+    }
+
     }
 
     /// How many ticks it is until all could be taken.
