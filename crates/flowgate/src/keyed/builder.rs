@@ -267,9 +267,6 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
             WhenFull::Deny | WhenFull::Share(_) => [3, 2],
         };
         let most = (MOST_LINES * SLOTS_PER_LINE / slots * per_keys) as u64;
-        if keys == 0 {
-            return Err(KeyedError(Reason::Capacity { keys, most }));
-        }
         let lines = (keys.div_ceil(per_keys) as u128 * slots as u128)
             .div_ceil(SLOTS_PER_LINE as u128)
             .max(LEAST_LINES);
@@ -281,9 +278,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
             WhenFull::Deny | WhenFull::Share(_) => 0,
         };
         let bytes = bytes::<N>(lines, cells);
-        if keys as u64 > most {
-            return Err(KeyedError(Reason::Size { keys, bytes, most }));
-        }
+        check_keys(keys, bytes, most)?;
         // At most 2³² each.
         let (lines, cells) = (lines as usize, cells as usize);
         let full = match self.when_full {
@@ -332,3 +327,12 @@ pub(super) fn random_seed() -> Result<Seed, KeyedError> {
 pub(super) fn random_seed() -> Result<Seed, KeyedError> {
     Err(KeyedError(Reason::NoSeed))
 }
+/// Whether there can be a table for `keys` keys, which would take `bytes`.
+pub(super) fn check_keys(keys: usize, bytes: u128, most: u64) -> Result<(), KeyedError> {
+    match keys as u64 {
+        0 => Err(KeyedError(Reason::Capacity { keys, most })),
+        number if number > most => Err(KeyedError(Reason::Size { keys, bytes, most })),
+        _ => Ok(()),
+    }
+}
+

@@ -26,7 +26,9 @@ mod view;
 
 pub use algorithm::KeyedAlgorithm;
 pub use builder::{KeyedBuilder, WhenFull};
-pub use concurrency::{KeyPermit, KeyPermits, KeyedConcurrencyLimit, OwnedKeyPermit, WithLimit};
+pub use concurrency::{
+    AtKey, KeyPermit, KeyPermits, KeyedConcurrencyLimit, OwnedKeyPermit, WithLimit,
+};
 pub use counts::KeyedCounts;
 pub use error::KeyedError;
 pub use inspect::{KeyId, KeyUsage};

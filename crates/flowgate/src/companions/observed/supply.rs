@@ -6,7 +6,9 @@ use crate::limiter::{
     Limiter,
     sealed::{Plumbing, Sealed},
 };
-use crate::queue::{Asker, Event, Facts, Grant, Grantee, Queue, Receipt, StandBack, Supply};
+use crate::queue::{
+    Asker, Event, Facts, Grant, Grantee, Opened, Queue, Receipt, StandBack, Supply,
+};
 use crate::verdict::Denied;
 
 /// What can be observed: whatever has a queue.
@@ -26,8 +28,8 @@ impl<L: Observable + Send + Sync> Supply for Observed<L> {
         self.limiter.inner().queue()
     }
 
-    fn open_queue(&self) -> Result<&Queue, Denied> {
-        self.limiter.inner().open_queue()
+    fn open_queue(&self, at: Timestamp, n: u64) -> Result<Opened<'_>, Denied> {
+        self.limiter.inner().open_queue(at, n)
     }
 
     fn clock(&self) -> &Clock {
