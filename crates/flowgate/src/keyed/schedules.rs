@@ -67,6 +67,7 @@ fn limits(burst: u64) -> (Limits, ManualClock) {
             rule: PhantomData,
         },
         capacity: SLOTS_PER_LINE,
+        begins_ns: None,
         clock: (&time).into(),
         queues: KeyQueues::new(SLOTS_PER_LINE),
         max_waiters_per_key: 100,

@@ -75,6 +75,7 @@ mod keys {
     mod address;
     mod concurrency;
     mod corners;
+    mod aligned;
     mod differential;
     mod dual;
     mod exhaustive;

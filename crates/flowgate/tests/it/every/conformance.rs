@@ -81,6 +81,8 @@ every_contract! {
     keyed_token_bucket: Kind::Bucket, super::keyed_token_bucket;
     keyed_leaky_bucket: Kind::Bucket, super::keyed_leaky_bucket;
     keyed_fixed_window: Kind::Window(Anchor::FirstGrant), super::keyed_fixed_window;
+    keyed_fixed_window_aligned: Kind::Window(Anchor::Aligned(0)), subject::keyed_fixed_window;
+    keyed_fixed_window_aligned_elsewhere: Kind::Window(Anchor::Aligned(1_234_567_891)), subject::keyed_fixed_window;
     keyed_segmented_window: Kind::Segmented { segments: 1 }, subject::keyed_segmented_window;
     concurrency_limit: Kind::InFlight, subject::concurrency_limit;
     keyed_concurrency_limit: Kind::InFlight, subject::keyed_concurrency_limit;
@@ -127,6 +129,7 @@ mod by_its_clock {
     }
 
     fn keyed(setup: &Setup, test: Test<'_>) {
+        c2_c4_c5_keyed_fixed_window_aligned: Kind::Window(Anchor::Aligned(0)), subject::keyed_by_its_clock;
         if setup.is_whole_for_keys() {
             subject::keyed_by_its_clock(setup, test);
         }
