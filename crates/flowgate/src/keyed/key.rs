@@ -537,6 +537,12 @@ impl<A: KeyedAlgorithm, N: KeyNames> sealed::Sealed for KeyLimiter<'_, A, N> {
     fn limiter(&self) -> Option<&dyn Limiter> {
         Some(self)
     }
+
+    fn each_limiter(&self, visit: &mut dyn FnMut(sealed::Identity)) {
+        let Place { fingerprint, line } = self.place;
+        let key = [fingerprint, line as u64];
+        visit(sealed::Identity::of_key(&*self.keyed, key));
+    }
 }
 
 impl<A: KeyedAlgorithm, N: KeyNames> Limiter for KeyLimiter<'_, A, N> {

@@ -34,6 +34,7 @@ mod types {
     mod fixed_window;
     mod gate;
     mod gate_faults;
+    mod gate_members;
     mod keyed_gate;
     mod leaky_bucket;
     mod pay_after;

@@ -4,7 +4,7 @@ use super::Observed;
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::{
     Limiter,
-    sealed::{Plumbing, Sealed},
+    sealed::{Identity, Plumbing, Sealed},
 };
 use crate::queue::{
     Asker, Event, Facts, Grant, Grantee, Opened, Queue, Receipt, StandBack, Supply,
@@ -84,5 +84,9 @@ impl<L: Sealed + Send + Sync> Sealed for Observed<L> {
 
     fn limiter(&self) -> Option<&dyn Limiter> {
         self.limiter.limiter()
+    }
+
+    fn each_limiter(&self, visit: &mut dyn FnMut(Identity)) {
+        self.limiter.each_limiter(visit);
     }
 }

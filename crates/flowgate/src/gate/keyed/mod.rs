@@ -67,6 +67,11 @@ use core::fmt;
 ///
 /// # Sharing
 ///
+/// # Full tables
+///
+/// A key for which its table has [no room](crate::WhenFull::Deny) is refused immediately
+/// ([`is_table_full`](Denied::is_table_full)): a wait for a key does not wait for other keys to go.
+///
 /// The keys and the shared limits may also be used directly ([`keys`](Self::keys), [`shared`](Self::shared)). A wait then
 /// looks again after it was told to, and gives back what it had taken of the shared limits in the meantime.
 ///
