@@ -386,7 +386,8 @@ impl Gate {
         let mut taking = self.taking.lock();
         // Somebody may have read the clock later, and taken first.
         let at = Timestamp::from_nanos(now_ns.max(taking.latest_ns));
-        self.ask_all(supply::hardest, at, n, Asker::HEAD)?;
+        let asked = self.ask_all(supply::hardest, at, n, Asker::HEAD);
+        asked.map_err(|denied| denied.sooner(at.as_nanos() - now_ns))?;
         self.take_from_all(&mut taking, at, n, 1)
     }
 }
