@@ -19,7 +19,7 @@ mod names;
 mod queues;
 mod rule;
 #[cfg(all(test, flowgate_shuttle))]
-mod schedules;
+pub(crate) mod schedules;
 mod sketch;
 mod table;
 mod view;

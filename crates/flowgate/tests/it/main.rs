@@ -36,6 +36,7 @@ mod types {
     mod gate_faults;
     mod gate_members;
     mod keyed_gate;
+    mod keyed_gate_adversary;
     mod leaky_bucket;
     mod pay_after;
     mod segmented_window;
@@ -74,9 +75,9 @@ mod waiting {
 
 mod keys {
     mod address;
+    mod aligned;
     mod concurrency;
     mod corners;
-    mod aligned;
     mod differential;
     mod dual;
     mod exhaustive;

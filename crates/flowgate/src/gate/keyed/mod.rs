@@ -2,6 +2,8 @@
 
 mod acquire;
 mod builder;
+#[cfg(all(test, flowgate_shuttle))]
+mod schedules;
 
 pub use acquire::KeyedTurn;
 pub use builder::KeyedGateBuilder;
@@ -65,12 +67,12 @@ use core::fmt;
 ///
 /// `n` counts operations: n tokens of the key, and n of each shared limit, as in a [`Gate`].
 ///
-/// # Sharing
-///
 /// # Full tables
 ///
 /// A key for which its table has [no room](crate::WhenFull::Deny) is refused immediately
 /// ([`is_table_full`](Denied::is_table_full)): a wait for a key does not wait for other keys to go.
+///
+/// # Sharing
 ///
 /// The keys and the shared limits may also be used directly ([`keys`](Self::keys), [`shared`](Self::shared)). A wait then
 /// looks again after it was told to, and gives back what it had taken of the shared limits in the meantime.
