@@ -157,7 +157,7 @@ impl PacingLimiter {
     }
 
     /// Parses a limiter's name and quota: `token 100/s burst 20`, `leaky 100/s`, and the windows `sliding 100/min`, `segmented
-    /// 100/min`, `fixed 100/min`, `approximate 100/min`. It begins full.
+    /// 100/min`, `fixed 100/min`, `aligned 100/min`, `approximate 100/min`. It begins full.
     ///
     /// # Errors
     ///

@@ -2,11 +2,13 @@
 
 mod in_flight;
 mod keyed;
+mod keyed_gate;
 mod limiters;
 mod operations;
 
 pub use in_flight::*;
 pub use keyed::*;
+pub use keyed_gate::*;
 pub use limiters::*;
 
 use flowgate::engine::{Bucket, PaysBefore, Tokens};

@@ -121,8 +121,8 @@ pub use concurrency::limit::{ConcurrencyLimit, ConcurrencyLimitBuilder, OwnedPer
 pub use concurrency::permit::{Permit, Permits};
 pub use gate::{Gate, GateBuilder, GateError, GateLimits, KeyedGate, KeyedGateBuilder, KeyedTurn};
 pub use keyed::{
-    AsKey, Exact, Hashed, KeyId, KeyLimiter, KeyNames, KeyPermit, KeyPermits, KeyUsage, Keyed,
-    KeyedAlgorithm, KeyedBuilder, KeyedConcurrencyLimit, KeyedCounts, KeyedError, KeyedView,
+    AsKey, AtKey, Exact, Hashed, KeyId, KeyLimiter, KeyNames, KeyPermit, KeyPermits, KeyUsage,
+    Keyed, KeyedAlgorithm, KeyedBuilder, KeyedConcurrencyLimit, KeyedCounts, KeyedError, KeyedView,
     OwnedKeyPermit, WhenFull, WithLimit,
 };
 pub use limiter::{At, Builder, Limit, Limiter, QuotaState, RateLimiter, Reservation, Snapshot};

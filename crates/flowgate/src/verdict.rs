@@ -135,6 +135,17 @@ impl Denied {
         }
     }
 
+    /// The same refusal of somebody who asked so much earlier.
+    pub(crate) fn sooner(self, early_ns: u64) -> Self {
+        match self.retry_after() {
+            Some(wait) if early_ns > 0 => {
+                let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+                self.for_ns(wait_ns.saturating_add(early_ns))
+            }
+            _ => self,
+        }
+    }
+
     /// When what is refused at `now_ns` may be repeated; the end of time if that is not known.
     pub(crate) fn until_ns(&self, now_ns: u64) -> u64 {
         let wait = self.retry_after().unwrap_or(Duration::MAX);

@@ -23,7 +23,7 @@ pub(crate) struct Cap {
     )]
     at_most: Option<Quota>,
 
-    /// Send only what this limiter admits: 'token 100/s burst 20'; or leaky, sliding, segmented, fixed, approximate
+    /// Send only what this limiter admits: 'token 100/s burst 20'; or leaky, sliding, segmented, fixed, aligned, approximate
     #[arg(
         long,
         value_name = "LIMITER",
@@ -89,7 +89,7 @@ mod tests {
         for (text, expected) in [
             (
                 "",
-                "is no limiter; write token, leaky, sliding, segmented, fixed or approximate",
+                "is no limiter; write token, leaky, sliding, segmented, fixed, aligned or approximate",
             ),
             ("bucket", "\"bucket\" is no limiter; write token, leaky"),
             ("sliding", "the quota is missing; write \"sliding 100/s\""),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flowgate::{
-    Clock, ConcurrencyLimit, FixedWindow, LeakyBucket, Limiter, LimiterConfig, LimiterConfigError,
-    LimiterKind, Quota, QuotaError, Unlimited,
+    Clock, ConcurrencyLimit, LeakyBucket, Limiter, LimiterConfig, LimiterConfigError, LimiterKind,
+    Quota, QuotaError, Unlimited,
 };
 use flowgate_tower::AnyLimit;
 
@@ -21,8 +21,6 @@ const MAX_QUEUE: u64 = 100_000;
 pub(crate) enum Limit {
     /// A limiter that refuses.
     Refuses(LimiterConfig),
-    /// Windows one after the other, each of which begins where the wall clock shows a whole number of them.
-    Aligned(Quota),
     /// Those over the rate wait for their turns, up to the burst of the quota.
     Queue(Quota),
     /// At most this many concurrently.
@@ -49,10 +47,6 @@ impl Limit {
         };
         Ok(match *self {
             Limit::Refuses(config) => refusing(config.build_on(clock)?),
-            Limit::Aligned(quota) => {
-                let builder = FixedWindow::builder(quota).clock(clock).align_to_wall(0);
-                refusing(Arc::new(builder.build()?))
-            }
             Limit::Queue(quota) => {
                 let places = quota.explicit_burst().unwrap_or(1);
                 let limiter = LeakyBucket::builder(quota.burst(1)).clock(clock).build()?;
@@ -81,7 +75,7 @@ impl Limit {
 
     /// Whether it can be asked without taking, which some faults are made of.
     pub(crate) fn refuses_by_rate(&self) -> bool {
-        matches!(self, Limit::Refuses(..) | Limit::Aligned(_))
+        matches!(self, Limit::Refuses(..))
     }
 }
 
@@ -114,7 +108,6 @@ impl FromStr for Limit {
                         format!("not a whole number from 1 to {MAX_SLOTS}: type 'concurrency 10'")
                     });
             }
-            "aligned" => Limit::Aligned(quota(name, rest)?),
             "queue" => Limit::Queue(quota(name, rest)?),
             _ if LimiterKind::ALL.iter().all(|kind| kind.name() != name) => {
                 return Err(unknown(text));
@@ -150,7 +143,7 @@ fn unknown(text: &str) -> String {
     match text.parse::<Quota>() {
         Ok(_) => format!("a limiter's name is missing: type 'token {text}' or 'sliding {text}'"),
         Err(_) => format!(
-            "names no limiter: type one of {}, aligned and queue with a rate, 'concurrency 10' or none",
+            "names no limiter: type one of {} and queue with a rate, 'concurrency 10' or none",
             LimiterKind::ALL.map(LimiterKind::name).join(", ")
         ),
     }
@@ -161,7 +154,6 @@ impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Limit::Refuses(config) => config.fmt(f),
-            Limit::Aligned(quota) => write!(f, "aligned {quota}"),
             Limit::Queue(quota) => write!(f, "queue {quota}"),
             Limit::Concurrency(slots) => write!(f, "concurrency {slots}"),
             Limit::None => f.write_str("none"),

@@ -53,6 +53,7 @@ Limiters (--limiter), each with a rate:
              portions
   fixed      'fixed 100/min': at most 100 in each minute since the start, so up
              to 199 in a minute that spans two
+  aligned    'aligned 100/min': the same in each minute of the clock, UTC
   approximate
              'approximate 100/min': as many CDNs count, by two windows and the
              share of the older one that is still inside the minute

@@ -2,7 +2,8 @@
 //! imported one.
 
 use flowgate::{
-    DualTokenBucket, Keyed, KeyedAlgorithm, KeyedBuilder, ManualClock, Quota, Quotas, Timestamp,
+    DualTokenBucket, FixedWindow, Keyed, KeyedAlgorithm, KeyedBuilder, ManualClock, Quota, Quotas,
+    Timestamp,
 };
 
 use super::{Capabilities, Subject, answer};
@@ -49,7 +50,7 @@ pub fn keyed_leaky_bucket(setup: &Setup, test: Test<'_>) {
     one_key(by_one(Keyed::leaky_bucket), setup, false, test);
 }
 
-/// Builds a [`Keyed`] fixed window: a [`Build`](super::Build).
+/// Builds a [`Keyed`] fixed window, aligned if the setup's kind is: a [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate::Quota;
@@ -66,7 +67,7 @@ pub fn keyed_leaky_bucket(setup: &Setup, test: Test<'_>) {
 /// });
 /// ```
 pub fn keyed_fixed_window(setup: &Setup, test: Test<'_>) {
-    one_key(by_one(Keyed::fixed_window), setup, false, test);
+    one_key(by_window(setup.kind), setup, false, test);
 }
 
 /// Builds a [`Keyed`] segmented window, of one segment: a [`Build`](super::Build).
@@ -101,7 +102,7 @@ pub fn keyed_segmented_window(setup: &Setup, test: Test<'_>) {
 pub fn keyed_by_its_clock(setup: &Setup, test: Test<'_>) {
     match setup.kind {
         Kind::Bucket => one_key(by_one(Keyed::token_bucket), setup, true, test),
-        Kind::Window(Anchor::FirstGrant) => one_key(by_one(Keyed::fixed_window), setup, true, test),
+        Kind::Window(_) => one_key(by_window(setup.kind), setup, true, test),
         Kind::Segmented { segments: 1 } => {
             one_key(by_one(Keyed::segmented_window), setup, true, test);
         }
@@ -164,6 +165,20 @@ struct Made<A: KeyedAlgorithm> {
 }
 
 fn by_one<A: KeyedAlgorithm<Quota = Quota>>(builder: fn(Quota) -> KeyedBuilder<A>) -> Made<A> {
+    Made {
+        builder: Box::new(move |quota| Some(builder(quota))),
+        replace: |limits, quota| limits.set_quota(quota).is_ok(),
+    }
+}
+
+fn by_window(kind: Kind) -> Made<FixedWindow> {
+    let builder = move |quota| match kind {
+        Kind::Window(Anchor::Aligned(begins_ns)) => {
+            let begins = Timestamp::from_nanos(begins_ns);
+            Keyed::fixed_window(quota).align(begins)
+        }
+        _ => Keyed::fixed_window(quota),
+    };
     Made {
         builder: Box::new(move |quota| Some(builder(quota))),
         replace: |limits, quota| limits.set_quota(quota).is_ok(),

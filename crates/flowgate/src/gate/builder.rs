@@ -2,6 +2,7 @@ use super::{Gate, Member, Taking};
 use crate::clock::Clock;
 use crate::keyed::KeyedError;
 use crate::limiter::Limit;
+use crate::limiter::sealed::Identity;
 use crate::primitive::Lock;
 use crate::queue::Queue;
 use alloc::borrow::ToOwned;
@@ -58,6 +59,13 @@ pub enum GateError {
     SameName(String),
     /// This limit's clock is not that of the first.
     OtherClock(String),
+    /// Two of its limits are the same limiter, or hold the same one: an operation would count there twice.
+    SameLimiter {
+        /// The name of one of them.
+        first: String,
+        /// The name of the other.
+        second: String,
+    },
     /// A [`KeyedGate`](super::KeyedGate) would need more memory for the turns of its keys than there is.
     Turns(KeyedError),
 }
@@ -73,7 +81,8 @@ impl GateBuilder {
     ///
     /// # Errors
     ///
-    /// [`GateError`] if there is no limit, if two have one name, or if they do not share one clock.
+    /// [`GateError`] if there is no limit, if two have one name, if they do not share one clock, or if a limiter is in it
+    /// twice, be it through another gate.
     pub fn build(self) -> Result<Gate, GateError> {
         let Some((_, first)) = self.members.first() else {
             return Err(GateError::NoLimits);
@@ -83,12 +92,27 @@ impl GateBuilder {
             let limits = self.members.len();
             return Err(GateError::TooMany { limits });
         }
+        let mut seen: Vec<(Identity, &String)> = Vec::new();
         for (index, (name, limit)) in self.members.iter().enumerate() {
             if self.members[..index].iter().any(|(other, _)| other == name) {
                 return Err(GateError::SameName(name.clone()));
             }
             if !limit.supply().0.clock().is(&clock) {
                 return Err(GateError::OtherClock(name.clone()));
+            }
+            let mut same = None;
+            limit.each_limiter(&mut |identity| match seen
+                .iter()
+                .find(|(other, _)| *other == identity)
+            {
+                Some((_, first)) => same = Some(*first),
+                None => seen.push((identity, name)),
+            });
+            if let Some(first) = same {
+                return Err(GateError::SameLimiter {
+                    first: first.clone(),
+                    second: name.clone(),
+                });
             }
         }
         let member = |(name, limit): (String, _)| Member {
@@ -117,6 +141,11 @@ impl fmt::Display for GateError {
                 write!(f, "a gate can have up to 255 limits, not {limits}")
             }
             Self::SameName(name) => write!(f, "two limits of the gate are named '{name}'"),
+            Self::SameLimiter { first, second } => write!(
+                f,
+                "the limits '{first}' and '{second}' of the gate are, or hold, the same limiter, which would count an operation \
+                 twice; leave one of them out"
+            ),
             Self::Turns(error) => write!(f, "no turns for the keys of the gate: {error}"),
             Self::OtherClock(name) => write!(
                 f,

@@ -11,6 +11,7 @@ pub use keyed::{KeyedGate, KeyedGateBuilder, KeyedTurn};
 
 use crate::clock::{Clock, Timestamp};
 use crate::concurrency::permit::{Lender, Permit, Permits};
+use crate::limiter::sealed::Identity;
 use crate::limiter::{Limit, Limiter};
 use crate::primitive::Lock;
 use crate::queue::{Acquire, Asker, Queue, Receipt, WaitQueue};
@@ -69,7 +70,8 @@ use core::fmt;
 /// They share one clock. [`inspect`](Self::inspect) and [`configure`](Self::configure) reach them.
 ///
 /// A rate limiter in an [`Arc`] may be in several gates, and used alone, too. Those who wait at the limiter itself are not
-/// overtaken. A gate may be a limit of another one.
+/// overtaken. A gate may be a limit of another one. No limiter may be in a gate twice, directly or through another gate:
+/// [`GateError::SameLimiter`].
 ///
 /// ```
 /// use flowgate::{Gate, TokenBucket};
@@ -91,8 +93,28 @@ use core::fmt;
 /// ```
 ///
 /// > **Limit:** a gate looks at a shared limiter when that said it could. If it gets a refund, or a faster quota, a wait at the
-/// > gate may last until the time that it was told before. A concurrency limit cannot be shared in this way; slots that
-/// > several gates share are a [`KeyedGate`]'s [shared](KeyedGate::shared) limits, or a gate of their own around the others.
+/// > gate may last until the time that it was told before. A concurrency limit cannot be shared in this way, nor can a gate:
+/// > neither compiles in an [`Arc`]. Slots that several gates share are a [`KeyedGate`]'s [shared](KeyedGate::shared) limits,
+/// > or a gate of their own around the others.
+///
+/// ```compile_fail,E0277
+/// use flowgate::{ConcurrencyLimit, Gate};
+/// use std::sync::Arc;
+///
+/// let slots = Arc::new(ConcurrencyLimit::new(2));
+/// let gate = Gate::builder().limit("slots", Arc::clone(&slots)).build();
+/// ```
+///
+/// So a gate cannot hold itself, either:
+///
+/// ```compile_fail,E0277
+/// use flowgate::Gate;
+/// use std::sync::Arc;
+///
+/// fn around(inner: &Arc<Gate>) -> Result<Gate, flowgate::GateError> {
+///     Gate::builder().limit("inner", Arc::clone(inner)).build()
+/// }
+/// ```
 ///
 /// # Cancel safety
 ///
@@ -346,6 +368,17 @@ impl Gate {
         &self.clock
     }
 
+    /// The limit that is, or holds, a key of this table.
+    fn name_of_key_in<T>(&self, table: &T) -> Option<&str> {
+        let is_key = |member: &&Member| {
+            let mut is_key = false;
+            let visit = &mut |limiter: Identity| is_key |= limiter.is_key_of(table);
+            member.limit.each_limiter(visit);
+            is_key
+        };
+        Some(&*self.members.iter().find(is_key)?.name)
+    }
+
     fn take(&self, n: u64) -> Result<(), Denied> {
         if n == 0 {
             return Ok(());
@@ -355,7 +388,8 @@ impl Gate {
         let mut taking = self.taking.lock();
         // Somebody may have read the clock later, and taken first.
         let at = Timestamp::from_nanos(now_ns.max(taking.latest_ns));
-        self.ask_all(supply::hardest, at, n, Asker::HEAD)?;
+        let asked = self.ask_all(supply::hardest, at, n, Asker::HEAD);
+        asked.map_err(|denied| denied.sooner(at.as_nanos() - now_ns))?;
         self.take_from_all(&mut taking, at, n, 1)
     }
 }

@@ -3,7 +3,7 @@
 use super::{Gate, Member, Taking};
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::Limiter;
-use crate::limiter::sealed::{Plumbing, Sealed};
+use crate::limiter::sealed::{Identity, Plumbing, Sealed};
 use crate::queue::{Asker, Facts, Grantee, Queue, Receipt, Supply};
 use crate::verdict::Denied;
 use core::time::Duration;
@@ -16,6 +16,12 @@ impl Sealed for Gate {
 
     fn limiter(&self) -> Option<&dyn Limiter> {
         None
+    }
+
+    fn each_limiter(&self, visit: &mut dyn FnMut(Identity)) {
+        for member in &self.members {
+            member.limit.each_limiter(visit);
+        }
     }
 }
 

@@ -7,13 +7,15 @@ use super::export::Export;
 use super::keys::{Full, Keys};
 use super::names::{Exact, Hashed, KeyNames};
 use super::queues::KeyQueues;
-use super::rule::Rule;
+use super::rule::{Rule, aligned};
 use super::sketch::Sketch;
 use super::table::{MOST_LINES, SLOTS_PER_LINE, Table};
 use super::{Keyed, current::InForce};
-use crate::clock::Clock;
+use crate::clock::{Clock, Timestamp};
 use crate::primitive::{AtomicU64, AtomicU128};
 use crate::quota::Quota;
+use crate::types::fixed_window::FixedWindow;
+use crate::types::fixed_window::alignment::Alignment;
 use alloc::borrow::ToOwned;
 use core::hash::Hash;
 use core::marker::PhantomData;
@@ -84,6 +86,7 @@ pub enum WhenFull {
 /// |---|---|
 /// | [`clock`](Self::clock) | [`Clock::system`] |
 /// | [`when_full`](Self::when_full) | [`WhenFull::Evict`] |
+/// | [`align`](KeyedBuilder::align), [`align_to_wall`](KeyedBuilder::align_to_wall) | a window begins with a key's first operation |
 /// | [`seed`](Self::seed) | from the operating system |
 /// | [`max_waiting_keys`](Self::max_waiting_keys) | 65,536 |
 /// | [`max_waiters_per_key`](Self::max_waiters_per_key) | 1,000 |
@@ -114,6 +117,8 @@ pub struct KeyedBuilder<A: Kind, N = Hashed> {
     pub(super) seed: Option<Seed>,
     pub(super) max_waiting_keys: usize,
     pub(super) max_waiters_per_key: usize,
+    /// Of windows.
+    alignment: Alignment,
     kind: PhantomData<fn() -> (A, N)>,
 }
 
@@ -126,6 +131,7 @@ impl<A: Kind> KeyedBuilder<A> {
             seed: None,
             max_waiting_keys: 65_536,
             max_waiters_per_key: 1_000,
+            alignment: Alignment::Free,
             kind: PhantomData,
         }
     }
@@ -157,6 +163,7 @@ impl<A: KeyedAlgorithm> KeyedBuilder<A> {
             seed: self.seed,
             max_waiting_keys: self.max_waiting_keys,
             max_waiters_per_key: self.max_waiters_per_key,
+            alignment: self.alignment,
             kind: PhantomData,
         }
     }
@@ -235,6 +242,59 @@ impl<A: Kind, N> KeyedBuilder<A, N> {
     }
 }
 
+impl<N> KeyedBuilder<FixedWindow, N> {
+    /// Lets windows begin a whole number of windows before and after `begins`, for all keys at the same instants.
+    ///
+    /// A quota of a key's [own](Keyed::with) and one that [replaces](Keyed::set_quota) this one have their own windows, of which
+    /// one begins at `begins` as well. What a key has taken then stays counted until its window is over and one by the new quota
+    /// begins; between two quotas of its own, until its window is over.
+    ///
+    /// ```
+    /// use flowgate::{Keyed, ManualClock, Timestamp};
+    ///
+    /// let second = 1_000_000_000;
+    /// let limits = Keyed::fixed_window("2/min".parse()?)
+    ///     .clock(ManualClock::new())
+    ///     .align(Timestamp::from_nanos(30 * second))
+    ///     .capacity(1_000)?;
+    /// limits.at(Timestamp::from_nanos(29 * second)).try_acquire_n("alice", 2)?;
+    /// limits.at(Timestamp::from_nanos(30 * second)).try_acquire_n("alice", 2)?;
+    /// assert!(limits.at(Timestamp::from_nanos(89 * second)).try_acquire("alice").is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`capacity`](Self::capacity) returns [`KeyedError`] if the limit is above about 1,000 per nanosecond of the window.
+    pub fn align(mut self, begins: Timestamp) -> Self {
+        self.alignment = Alignment::To(begins);
+        self
+    }
+
+    /// Lets windows begin where the wall clock, `utc_offset_s` seconds east of UTC, shows a whole number of windows since midnight
+    /// of 1970-01-01: at the full minute, the full hour, at midnight.
+    ///
+    /// The wall clock is read when the limiter is built, and not again. See
+    /// [`FixedWindowBuilder::align_to_wall`](crate::FixedWindowBuilder::align_to_wall).
+    ///
+    /// ```
+    /// # use flowgate::Keyed;
+    /// # use std::time::Duration;
+    /// // A thousand a day for each tenant, anew at midnight UTC.
+    /// let daily = Keyed::fixed_window("1000/day".parse()?).align_to_wall(0).capacity(1_000)?;
+    /// daily.try_acquire("alice")?;
+    /// daily.try_acquire("bob")?;
+    /// let left = ["alice", "bob"].map(|key| daily.snapshot(key).reset_after);
+    /// assert!(left[0].abs_diff(left[1]) < Duration::from_secs(60)); // the same midnight
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "std")]
+    pub fn align_to_wall(mut self, utc_offset_s: i32) -> Self {
+        self.alignment = Alignment::ToWall { utc_offset_s };
+        self
+    }
+}
+
 impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
     /// What to do for a new key when there is no room for it.
     ///
@@ -267,9 +327,6 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
             WhenFull::Deny | WhenFull::Share(_) => [3, 2],
         };
         let most = (MOST_LINES * SLOTS_PER_LINE / slots * per_keys) as u64;
-        if keys == 0 {
-            return Err(KeyedError(Reason::Capacity { keys, most }));
-        }
         // Where nothing is kept of a key, the smallest table will do.
         let kept = if A::Rule::ADMITS_ALL { 1 } else { keys };
         let lines = (kept.div_ceil(per_keys) as u128 * slots as u128)
@@ -283,21 +340,22 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
             WhenFull::Deny | WhenFull::Share(_) => 0,
         };
         let bytes = bytes::<N>(lines, cells);
-        if keys as u64 > most {
-            return Err(KeyedError(Reason::Size { keys, bytes, most }));
-        }
+        check_keys(keys, bytes, most)?;
         // At most 2³² each.
         let (lines, cells) = (lines as usize, cells as usize);
+        let clock = self.clock.unwrap_or_default();
+        let begins_ns = self.alignment.begins_ns(&clock);
+        let terms_of = |quota: &A::Quota| aligned(A::Rule::terms(quota)?, begins_ns);
         let full = match self.when_full {
             WhenFull::Evict => Full::Evict,
             WhenFull::Deny => Full::Deny,
             WhenFull::Share(quota) => Full::Share {
-                terms: A::Rule::terms(&A::quota(quota.into()))?,
+                terms: terms_of(&A::quota(quota.into()))?,
                 state: AtomicU128::new(0),
             },
         };
         let quota = A::quota(self.allowed);
-        let terms = A::Rule::terms(&quota)?;
+        let terms = terms_of(&quota)?;
         let out_of_memory = |_| KeyedError(Reason::Memory { keys, bytes });
         let seed = self.seed.map_or_else(random_seed, Ok)?;
         let keyed = Keyed {
@@ -312,11 +370,21 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
                 rule: PhantomData,
             },
             capacity: keys,
-            clock: self.clock.unwrap_or_default(),
+            begins_ns,
+            clock,
             queues: KeyQueues::new(self.max_waiting_keys),
             max_waiters_per_key: self.max_waiters_per_key,
         };
         Ok(keyed)
+    }
+}
+
+/// Whether there can be a table for `keys` keys, which would take `bytes`.
+pub(super) fn check_keys(keys: usize, bytes: u128, most: u64) -> Result<(), KeyedError> {
+    match keys as u64 {
+        0 => Err(KeyedError(Reason::Capacity { keys, most })),
+        number if number > most => Err(KeyedError(Reason::Size { keys, bytes, most })),
+        _ => Ok(()),
     }
 }
 

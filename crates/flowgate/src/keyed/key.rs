@@ -9,8 +9,8 @@ use super::{Keyed, KeyedError};
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Limiter, QuotaState, Snapshot, sealed};
 use crate::queue::{
-    Acquirable, Acquire, Asker, Facts, Grant, Granted, Grantee, Queue, Receipt, Supply, Turn,
-    WaitQueue,
+    Acquirable, Acquire, Asker, Facts, Grant, Granted, Grantee, Opened, Queue, Receipt, Supply,
+    Turn, WaitQueue,
 };
 use crate::quota::Quota;
 use crate::quota::policy::Policy;
@@ -104,6 +104,9 @@ impl<T> Deref for Owner<'_, T> {
         }
     }
 }
+
+/// A key's queue, just entered, and why its guest has to wait.
+type Entering<N> = (Entered<Terms, <N as Names>::Owned>, Option<Denied>);
 
 /// A key's queue.
 pub(super) type SharedQueue<N> = Arc<KeyQueue<Terms, <N as Names>::Owned>>;
@@ -308,7 +311,7 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
         if let Some(now) = waits.and_then(|slot| self.queue_in(slot))
             && !queue.as_ref().is_some_and(|queue| Arc::ptr_eq(queue, &now))
         {
-            now.queue.serve_changed(&self.keyed.waited_for(&now));
+            now.queue.serve_counted(&self.keyed.waited_for(&now));
         }
         drop(guard);
         changed
@@ -397,10 +400,8 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
 
     fn asked_as_of<'b>(&'b self, date: Timestamp, own: &'b Option<Terms>) -> Asked<'b> {
         Asked {
-            now_ns: date.as_nanos(),
-            told: Told::AsDate,
-            clock: Some(&self.keyed.clock),
             own: own.as_ref(),
+            ..self.asked_at(0).as_of(date)
         }
     }
 
@@ -413,10 +414,11 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
         self.keyed.keys.restate(self.who(), asked);
     }
 
-    /// One more who may wait for the key.
-    fn enter(&self) -> Result<Entered<Terms, N::Owned>, Denied> {
+    /// One more who may wait for the key, and why they have to.
+    fn enter(&self, at: Timestamp, n: u64) -> Result<Entering<N>, Denied> {
         let (keyed, who, asked) = (&*self.keyed, self.who(), self.asked());
-        let hold = || keyed.keys.hold(who, asked).ok_or(Denied::queue_full(None));
+        let held = || keyed.keys.hold(who, asked, at, n);
+        let hold = || held().ok_or(Denied::queue_full(None));
         let made = || {
             let queue = Arc::new(KeyQueue::new(self.place, who.key.to_owned(), self.own));
             WaitQueue::new(&keyed.waited_for(&queue)).set_max_waiters(keyed.max_waiters_per_key);
@@ -468,13 +470,13 @@ impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeyLimiter<'_, A, N> {
         self.guest.queue()
     }
 
-    fn open_queue(&self) -> Result<&Queue, Denied> {
-        let line = self
-            .guest
-            .enter(|| self.enter(), |second| self.leave(&second))?;
+    fn open_queue(&self, at: Timestamp, n: u64) -> Result<Opened<'_>, Denied> {
+        let enter = || self.enter(at, n);
+        let (line, refusal) = self.guest.enter(enter, |second| self.leave(&second))?;
         let restate = || self.keyed.keys.restate(self.who(), self.asked_latest());
         line.go_by(self.own, self, restate);
-        Ok(&line.queue)
+        let queue = &line.queue;
+        Ok(Opened { queue, refusal })
     }
 
     fn clock(&self) -> &Clock {
@@ -550,6 +552,12 @@ impl<A: KeyedAlgorithm, N: KeyNames> sealed::Sealed for KeyLimiter<'_, A, N> {
 
     fn limiter(&self) -> Option<&dyn Limiter> {
         Some(self)
+    }
+
+    fn each_limiter(&self, visit: &mut dyn FnMut(sealed::Identity)) {
+        let Place { fingerprint, line } = self.place;
+        let key = [fingerprint, line as u64];
+        visit(sealed::Identity::of_key(&*self.keyed, key));
     }
 }
 

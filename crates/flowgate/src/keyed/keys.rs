@@ -3,11 +3,11 @@
 use super::counts::Counters;
 use super::current::InForce;
 use super::entry::{Entry, Place, TICKS_PER_NS, ticks};
-use super::known::Known;
+use super::known::{Known, never};
 use super::rule::{Rule, Terms};
 use super::sketch::Sketch;
 use super::table::{Held, Names, Opening, Slot, Table, Who};
-use crate::clock::Clock;
+use crate::clock::{Clock, Timestamp};
 use crate::primitive::{AtomicU64, AtomicU128, Ordering};
 use crate::verdict::Denied;
 use core::marker::PhantomData;
@@ -83,6 +83,15 @@ pub(crate) enum Refusal {
 }
 
 impl Asked<'_> {
+    /// The same, as of the date of a turn.
+    pub(crate) fn as_of(self, date: Timestamp) -> Self {
+        Self {
+            now_ns: date.as_nanos(),
+            told: Told::AsDate,
+            ..self
+        }
+    }
+
     /// Which may be later than `now_ns`, as a clock goes on.
     fn now_again(&self) -> u128 {
         let clock = self.clock.filter(|_| self.told == Told::ByClock);
@@ -170,7 +179,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
             let terms = asked.terms(self);
             let n = amount.units(&terms);
             if n > terms.most {
-                return Err(Refusal::Denied(Denied::never(n, terms.most)));
+                return Err(Refusal::Denied(never::<R>(n, &terms)));
             }
             if n == 0 || R::ADMITS_ALL {
                 return Ok(n);
@@ -622,14 +631,23 @@ impl<R: Rule, N: Names> Keys<R, N> {
             return None;
         }
         // Where there is no room, it would be forgotten at once.
-        let slot = self.put(who, asked, false, |entry| entry.with(entry.reading(), 0))?;
+        let (slot, _) = self.put(who, asked, false, |entry| entry.with(entry.reading(), 0))?;
         slot.entry.waits().then_some(slot.index)
     }
 
-    /// Says that somebody waits for this key, and in which slot that is said; none: there is no room to say so.
-    pub(crate) fn hold(&self, who: Who<'_, N>, asked: Asked<'_>) -> Option<usize> {
-        self.put(who, asked, true, |entry| entry.with_waits(true))
-            .map(|slot| slot.index)
+    /// Says that somebody waits for this key, and in which slot that is said, and why `n` units could not be had as of `at` when it
+    /// was said, unless they could. None: there is no room to say so.
+    pub(crate) fn hold(
+        &self,
+        who: Who<'_, N>,
+        asked: Asked<'_>,
+        at: Timestamp,
+        n: u64,
+    ) -> Option<(usize, Option<Denied>)> {
+        let (slot, entry) = self.put(who, asked, true, |entry| entry.with_waits(true))?;
+        let asked = asked.as_of(at);
+        let known = self.known(who, entry, &asked.terms(self), asked);
+        Some((slot.index, known.and_then(|known| known.judge(n).err())))
     }
 
     /// Nobody waits for this key any longer.
@@ -638,18 +656,18 @@ impl<R: Rule, N: Names> Keys<R, N> {
     }
 
     /// Changes the entry of the key at `who.place`, of which one is made if there is room, in place of another if
-    /// `may_evict`; the slot that it is in now, with what was there before.
+    /// `may_evict`; the slot that it is in now, with what was there before, and the key's entry before the change.
     fn put(
         &self,
         who: Who<'_, N>,
         asked: Asked<'_>,
         may_evict: bool,
         change: impl Fn(Entry) -> Entry,
-    ) -> Option<Slot<'_>> {
+    ) -> Option<(Slot<'_>, Entry)> {
         loop {
             if let Some((slot, _held)) = self.table.find(who) {
                 if slot.swap(change(slot.entry)) {
-                    return Some(slot);
+                    return Some((slot, slot.entry));
                 }
                 continue;
             }
@@ -662,11 +680,8 @@ impl<R: Rule, N: Names> Keys<R, N> {
                 continue;
             };
             let now = known.now;
-            let entry = change(Entry::new(
-                who.place.fingerprint,
-                terms.reading,
-                known.state,
-            ));
+            let before = Entry::new(who.place.fingerprint, terms.reading, known.state);
+            let entry = change(before);
             self.exchange(who, &known);
             let opening = self.table.opening(&who.place, now);
             let (slot, is_in) = match (opening, &self.full) {
@@ -684,7 +699,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
                 _ => return None,
             };
             if is_in {
-                return Some(slot);
+                return Some((slot, before));
             }
         }
     }
@@ -799,7 +814,7 @@ fn share<R: Rule>(
 ) -> Result<u64, Denied> {
     let n = amount.units(terms);
     if n > terms.most {
-        return Err(Denied::never(n, terms.most));
+        return Err(never::<R>(n, terms));
     }
     let mut known = state.load(Ordering::Acquire);
     loop {

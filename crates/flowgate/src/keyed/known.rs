@@ -94,7 +94,7 @@ impl<R: Rule> Known<R> {
     pub(crate) fn judge(&self, n: u64) -> Result<(), Denied> {
         match n {
             0 => Ok(()),
-            n if n > self.terms.most => Err(Denied::never(n, self.terms.most)),
+            n if n > self.terms.most => Err(never::<R>(n, &self.terms)),
             n => self
                 .take(n)
                 .map(drop)
@@ -155,6 +155,16 @@ impl<R: Rule> Known<R> {
             None => R::behind(self.state, at, ahead, &self.terms),
         };
         self
+    }
+}
+
+/// More than the terms ever allow.
+#[cold]
+pub(crate) fn never<R: Rule>(n: u64, terms: &Terms) -> Denied {
+    let denied = Denied::never(n, terms.most);
+    match R::smallest(terms) {
+        Some(quota) => denied.by_limit(quota),
+        None => denied,
     }
 }
 

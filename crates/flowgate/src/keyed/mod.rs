@@ -19,14 +19,16 @@ mod names;
 mod queues;
 mod rule;
 #[cfg(all(test, flowgate_shuttle))]
-mod schedules;
+pub(crate) mod schedules;
 mod sketch;
 mod table;
 mod view;
 
 pub use algorithm::KeyedAlgorithm;
 pub use builder::{KeyedBuilder, WhenFull};
-pub use concurrency::{KeyPermit, KeyPermits, KeyedConcurrencyLimit, OwnedKeyPermit, WithLimit};
+pub use concurrency::{
+    AtKey, KeyPermit, KeyPermits, KeyedConcurrencyLimit, OwnedKeyPermit, WithLimit,
+};
 pub use counts::KeyedCounts;
 pub use error::KeyedError;
 pub use inspect::{KeyId, KeyUsage};
@@ -56,7 +58,7 @@ use entry::Reading;
 use key::Owner;
 use keys::{Asked, Keys, Told};
 use queues::KeyQueues;
-use rule::{Rule, Terms};
+use rule::{Rule, Terms, aligned};
 use table::Who;
 
 /// **Each key has a limit of its own**: per user, address, host or tenant, in memory of a fixed size, whatever the keys.
@@ -134,7 +136,7 @@ use table::Who;
 ///
 /// The sketch rounds what it remembers, toward refusing. The instant at which a bucket is full is rounded up to a multiple of 8.2 µs,
 /// and the end of a window to one of 16.4 µs. The number of units in a window is exact up to 511. A larger one is rounded up by 1/256
-/// at the most.
+/// at the most. For up to 16.4 µs after a new aligned window has begun, a key is refused that was evicted in the window before.
 ///
 /// A bucket's debt is remembered together with what a unit costs, so it is the same number of units by the limiter's quota and by the
 /// key's own. Where keys with and without quotas of their own share both cells of a key, that key may be refused by more.
@@ -146,12 +148,13 @@ use table::Who;
 /// | `Keyed<TokenBucket>` | [`Keyed::token_bucket`] | as in the quota, or its count |
 /// | `Keyed<LeakyBucket>` | [`Keyed::leaky_bucket`] | as in the quota, or 1 |
 /// | `Keyed<DualTokenBucket>` | [`Keyed::dual_token_bucket`] | as in each quota, or its count |
-/// | `Keyed<FixedWindow>` | [`Keyed::fixed_window`] | none; a window begins with a key's first operation |
+/// | `Keyed<FixedWindow>` | [`Keyed::fixed_window`] | none; a window begins with a key's first operation, or is [aligned](KeyedBuilder::align) |
 /// | `Keyed<SegmentedWindow>` | [`Keyed::segmented_window`] | none; one segment, so that up to a window too long is refused |
 /// | `Keyed<Unlimited>` | [`Keyed::unlimited`] | everything is admitted |
 ///
 /// The end of a fixed window is rounded up to a multiple of (limit + 1) / 4096 ns, or of the next power of two above that; after a
-/// larger limit, by up to 1/4096 of the window. The end of a segmented window is exact.
+/// larger limit, by up to 1/4096 of the window. The end of a segmented window is exact, and so is that of an aligned one, except by a
+/// quota of a key's own.
 ///
 /// # Two quotas
 ///
@@ -191,6 +194,8 @@ use table::Who;
 pub struct Keyed<A: KeyedAlgorithm, N: KeyNames = Hashed> {
     keys: Keys<A::Rule, N>,
     capacity: usize,
+    /// An instant at which a window begins, if windows are aligned.
+    begins_ns: Option<i128>,
     clock: Clock,
     queues: KeyQueues<Terms, N::Owned>,
     max_waiters_per_key: usize,
@@ -737,7 +742,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     }
 
     fn terms_of(&self, quota: &A::Quota) -> Result<Terms, QuotaError> {
-        let terms = A::Rule::terms(quota)?;
+        let terms = aligned(A::Rule::terms(quota)?, self.begins_ns)?;
         A::Rule::goes_with(&terms, &self.keys.force.terms())?;
         Ok(terms)
     }

@@ -98,20 +98,21 @@ impl<Q: Copy + PartialEq, O> Guest<Q, O> {
         self.key_queue().map_or(own, |line| line.own())
     }
 
-    /// The queue, entered.
+    /// The queue, entered, and, if it is new, why this guest has to wait.
     pub(crate) fn enter(
         &self,
-        enter: impl FnOnce() -> Result<Entered<Q, O>, Denied>,
+        enter: impl FnOnce() -> Result<(Entered<Q, O>, Option<Denied>), Denied>,
         leave: impl FnOnce(Entered<Q, O>),
-    ) -> Result<&KeyQueue<Q, O>, Denied> {
+    ) -> Result<(&KeyQueue<Q, O>, Option<Denied>), Denied> {
         if let Some(line) = self.key_queue() {
-            return Ok(line);
+            return Ok((line, None));
         }
-        let mut new = Some(enter()?);
+        let (entered, refusal) = enter()?;
+        let mut new = Some(entered);
         let entered = self.entered.get_or_make(|| new.take().expect("it is new"));
         // Another thread may have entered for the same guest meanwhile.
-        new.map(leave);
-        Ok(&entered.queue)
+        let is_second = new.map(leave).is_some();
+        Ok((&entered.queue, refusal.filter(|_| !is_second)))
     }
 
     /// To be left.
@@ -164,20 +165,22 @@ impl<Q: Copy + PartialEq, O> KeyQueues<Q, O> {
     }
 
     /// Lets somebody into the queue of the key whose slot `hold` tells, having announced there that somebody waits; if
-    /// there is none yet, one is `made`.
+    /// there is none yet, one is `made`. With the slot comes why they have to, as of then: whoever changes that from then on finds
+    /// the queue, so with a new one it is returned.
     pub(crate) fn enter(
         &self,
-        hold: impl FnOnce() -> Result<usize, Denied>,
+        hold: impl FnOnce() -> Result<(usize, Option<Denied>), Denied>,
         release: impl FnOnce(),
         made: impl FnOnce() -> Arc<KeyQueue<Q, O>>,
-    ) -> Result<Entered<Q, O>, Denied> {
+    ) -> Result<(Entered<Q, O>, Option<Denied>), Denied> {
         let mut open = self.open.lock();
-        let slot = hold()?;
+        let (slot, mut refusal) = hold()?;
         let has_space = open.len() < self.most;
         let queue = match open.entry(slot) {
             Entry::Occupied(mut entry) => {
                 let open = entry.get_mut();
                 open.guests += 1;
+                refusal = None;
                 Arc::clone(&open.queue)
             }
             Entry::Vacant(_) if !has_space => {
@@ -190,7 +193,7 @@ impl<Q: Copy + PartialEq, O> KeyQueues<Q, O> {
             }
         };
         let slot = Some(slot);
-        Ok(Entered { queue, slot })
+        Ok((Entered { queue, slot }, refusal))
     }
 
     /// Somebody who has entered leaves; after the last of them, `release` takes the announcement back.

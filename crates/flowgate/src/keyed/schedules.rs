@@ -35,23 +35,23 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::vec::Vec;
 
 /// A token comes back in that time.
-const INTERVAL_NS: u64 = 10;
+pub(crate) const INTERVAL_NS: u64 = 10;
 /// Two keys.
 const A: u64 = 1;
 const B: u64 = 2;
 /// Later than anything that happens here.
 const FAR_NS: u64 = 1_000_000;
 
-type Limits = Keyed<TokenBucket>;
+pub(crate) type Limits = Keyed<TokenBucket>;
 
-fn quota(interval_ns: u64, burst: u64) -> Quota {
+pub(crate) fn quota(interval_ns: u64, burst: u64) -> Quota {
     Quota::new(1, Duration::from_nanos(interval_ns))
         .and_then(|quota| quota.try_burst(burst))
         .expect("a quota within range")
 }
 
 /// A token each 10 ns for each key; all keys have the same four slots.
-fn limits(burst: u64) -> (Limits, ManualClock) {
+pub(crate) fn limits(burst: u64) -> (Limits, ManualClock) {
     let time = ManualClock::new();
     let quota = quota(INTERVAL_NS, burst);
     let terms = Bucket::terms(&quota).expect("it fits");
@@ -67,6 +67,7 @@ fn limits(burst: u64) -> (Limits, ManualClock) {
             rule: PhantomData,
         },
         capacity: SLOTS_PER_LINE,
+        begins_ns: None,
         clock: (&time).into(),
         queues: KeyQueues::new(SLOTS_PER_LINE),
         max_waiters_per_key: 100,

@@ -202,12 +202,12 @@ impl<N: Names> Table<N> {
         None
     }
 
-    /// Says in the entry of this key, if it has one, whether somebody waits; and in which slot that is.
-    pub(crate) fn mark(&self, who: Who<'_, N>, waits: bool) -> Option<usize> {
+    /// Says in the entry of this key, if it has one, whether somebody waits; and returns its slot, with what was there before.
+    pub(crate) fn mark(&self, who: Who<'_, N>, waits: bool) -> Option<Slot<'_>> {
         loop {
             let (slot, _held) = self.find(who)?;
             if slot.swap(slot.entry.with_waits(waits)) {
-                return Some(slot.index);
+                return Some(slot);
             }
         }
     }

@@ -36,6 +36,43 @@ pub(crate) mod sealed {
 
         /// Itself, or the one in it, if it is a limiter of rate.
         fn limiter(&self) -> Option<&dyn crate::limiter::Limiter>;
+
+        /// Names each limiter that decides for it: itself, the one in it, or all in it.
+        fn each_limiter(&self, visit: &mut dyn FnMut(Identity)) {
+            visit(match self.limiter() {
+                Some(limiter) => Identity::of(limiter),
+                None => Identity::of(self.supply().0),
+            });
+        }
+    }
+
+    /// Which limiter, as long as it stays where it is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Identity {
+        address: usize,
+        /// Of a table, which key.
+        key: Option<[u64; 2]>,
+    }
+
+    impl Identity {
+        pub(crate) fn of<T: ?Sized>(limiter: &T) -> Self {
+            let address = core::ptr::from_ref(limiter).cast::<()>().addr();
+            let key = None;
+            Self { address, key }
+        }
+
+        pub(crate) fn of_key<T>(table: &T, key: [u64; 2]) -> Self {
+            let key = Some(key);
+            Self {
+                key,
+                ..Self::of(table)
+            }
+        }
+
+        /// Whether it is a key of this table.
+        pub(crate) fn is_key_of<T>(&self, table: &T) -> bool {
+            self.key.is_some() && self.address == Self::of(table).address
+        }
     }
 }
 
@@ -74,6 +111,10 @@ impl<L: Limiter + ?Sized> sealed::Sealed for Arc<L> {
 
     fn limiter(&self) -> Option<&dyn Limiter> {
         (**self).limiter()
+    }
+
+    fn each_limiter(&self, visit: &mut dyn FnMut(sealed::Identity)) {
+        (**self).each_limiter(visit);
     }
 }
 

@@ -44,6 +44,9 @@
 //! before. A limit of permits does not count what is given back, and says whether there is anything
 //! ([`Facts::has_more`]).
 //!
+//! A key has a queue only while somebody waits for it. Whoever makes that queue announces it in the key's entry, sees by the same
+//! swap whether the refusal still holds, and counts changes from then on ([`Opened::refusal`]).
+//!
 //! # How a turn is learnt
 //!
 //! Whoever is served is woken, and looks. If it was granted just what it asked for, and no date goes with that, there
@@ -96,7 +99,7 @@ pub use deadline::Deadline;
 pub(crate) use park::block_on;
 pub use settings::{Order, Precision, Spacing};
 pub use supply::Receipt;
-pub(crate) use supply::{Asker, Event, Facts, Granted, Grantee, StandBack, Supply};
+pub(crate) use supply::{Asker, Event, Facts, Granted, Grantee, Opened, StandBack, Supply};
 pub use ticks::Ticks;
 pub(crate) use turn::Turn;
 pub use wait_queue::WaitQueue;
@@ -144,6 +147,10 @@ const SERVICE_NS: u64 = 1_000_000;
 /// How often something has been changed at a limiter: a refusal from before a change need not hold after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Changes(u64);
+
+impl Changes {
+    const NONE: Self = Self(0);
+}
 
 impl Queue {
     const_unless_loom! {
@@ -281,6 +288,13 @@ impl Queue {
         state.changed(now_ns);
         let state = active.serve(state, supply, now_ns, None);
         active.end(state);
+    }
+
+    /// [`serve_changed`](Self::serve_changed), counted as a [change](Self::change).
+    #[cold]
+    pub(crate) fn serve_counted(&self, supply: &dyn Supply) {
+        self.flags.fetch_add(CHANGED, Ordering::AcqRel);
+        self.serve_changed(supply);
     }
 
     fn active(&self, supply: &dyn Supply) -> &Arc<active::ActiveQueue> {

@@ -10,9 +10,13 @@ pub trait Supply: Send + Sync {
     /// The queue of those that wait.
     fn queue(&self) -> &Queue;
 
-    /// [`queue`](Self::queue), for a caller that is about to wait there.
-    fn open_queue(&self) -> Result<&Queue, Denied> {
-        Ok(self.queue())
+    /// [`queue`](Self::queue), for a caller that is about to wait there for `n` units, and asked for them as of `at`.
+    fn open_queue(&self, at: Timestamp, n: u64) -> Result<Opened<'_>, Denied> {
+        let _ = (at, n);
+        Ok(Opened {
+            queue: self.queue(),
+            refusal: None,
+        })
     }
 
     /// The clock by which grants are timestamped.
@@ -47,6 +51,15 @@ pub trait Supply: Send + Sync {
     fn note(&self, event: Event<'_>) {
         let _ = event;
     }
+}
+
+/// A queue that a caller is about to enter.
+#[derive(Clone, Copy, Debug)]
+pub struct Opened<'a> {
+    pub(crate) queue: &'a Queue,
+    /// Why the caller has to wait, as it was when its wait was announced; only of a queue that has been made for it. It holds
+    /// until a [change](Queue::change) is counted there.
+    pub(crate) refusal: Option<Denied>,
 }
 
 /// [`stand_back`](super::stand_back) for a type of limiter.

@@ -1,10 +1,10 @@
 //! Tests: how often a wait asks its limiter before it waits.
 
-use super::{Asker, Event, Facts, Grantee, Order, Queue, Receipt, Supply, Turn, WaitQueue};
+use super::{Asker, Event, Facts, Grantee, Opened, Order, Queue, Receipt, Supply, Turn, WaitQueue};
 use crate::clock::{Clock, ManualClock, Timestamp};
 use crate::concurrency::limit::ConcurrencyLimit;
 use crate::gate::Gate;
-use crate::keyed::Keyed;
+use crate::keyed::{KeyPermits, Keyed, KeyedConcurrencyLimit};
 use crate::limiter::sealed::Sealed;
 use crate::quota::Quota;
 use crate::types::approximate_window::ApproximateWindow;
@@ -52,8 +52,8 @@ impl Supply for Counting<'_> {
         self.limiter.queue()
     }
 
-    fn open_queue(&self) -> Result<&Queue, Denied> {
-        self.limiter.open_queue()
+    fn open_queue(&self, at: Timestamp, n: u64) -> Result<Opened<'_>, Denied> {
+        self.limiter.open_queue(at, n)
     }
 
     fn clock(&self) -> &Clock {
@@ -101,13 +101,13 @@ fn clock() -> ManualClock {
     time
 }
 
-/// Has several wait at `limiter`, which has nothing: the first of them asks `first` times, the others once.
+/// Has several wait at `limiter`, which has nothing: each of them asks once.
 #[track_caller]
-fn check(name: &str, limiter: &dyn Supply, first: u64) {
+fn check(name: &str, limiter: &dyn Supply) {
     let limiter = Counting::new(limiter);
     let mut turns = [Turn::new(), Turn::new(), Turn::new()];
     let asked = turns.each_mut().map(|turn| limiter.asked_by(turn));
-    assert_eq!(asked, [(first, None), (1, None), (1, None)], "{name}");
+    assert_eq!(asked, [(1, None); 3], "{name}");
     for turn in &mut turns {
         turn.abandon(&limiter);
     }
@@ -140,16 +140,16 @@ fn a_wait_asks_its_limiter_once() {
         WarmUp
     );
     for (name, limiter) in &limiters {
-        check(name, limiter.supply().0, 1);
+        check(name, limiter.supply().0);
     }
     let decaying = DecayingBucket::builder(1, Duration::from_secs(60)).clock(clock());
     let decaying = decaying.build().expect("a limiter");
     decaying.try_acquire().expect("a token");
-    check("DecayingBucket", &decaying, 1);
+    check("DecayingBucket", &decaying);
 
     let limit = slots(&clock());
     let permit = limit.try_acquire().expect("a permit");
-    check("ConcurrencyLimit", &limit, 1);
+    check("ConcurrencyLimit", &limit);
     drop(permit);
 
     let time = clock();
@@ -160,18 +160,41 @@ fn a_wait_asks_its_limiter_once() {
         .build()
         .expect("a gate");
     let permit = gate.try_acquire().expect("a permit");
-    check("Gate", &gate, 1);
+    check("Gate", &gate);
     drop(permit);
-    check("Gate", &gate, 1);
+    check("Gate", &gate);
 }
 
-/// Between the first question and the announcement that somebody waits for the key, a refund would be seen by nobody.
+/// What a refund between the question and the announcement makes possible is seen by that: `keyed/model.rs`.
 #[test]
-fn a_wait_for_a_key_asks_again_once_it_has_a_queue() {
-    let keyed = Keyed::token_bucket(quota()).clock(clock()).capacity(10);
+fn a_wait_for_a_key_asks_once() {
+    let time = clock();
+    let keyed = Keyed::token_bucket(quota()).clock(&time).capacity(10);
     let keyed = keyed.expect("a table");
     keyed.try_acquire("key").expect("a token");
-    check("KeyLimiter", &keyed.key("key"), 2);
+    check("KeyLimiter", &keyed.key("key"));
+    let fast = Quota::per_second(5);
+    let key = keyed.key("fast").with(fast).expect("a quota for a key");
+    assert_eq!(key.take_up_to(9), 5);
+    check("KeyLimiter by its own quota", &key);
+
+    let dual = Keyed::dual_token_bucket(quota().into())
+        .clock(&time)
+        .capacity(10);
+    let dual = dual.expect("a table");
+    dual.try_acquire("key").expect("a token");
+    check("KeyLimiter of two quotas", &dual.key("key"));
+    let window = Keyed::fixed_window(quota()).clock(&time).capacity(10);
+    let window = window.expect("a table");
+    window.try_acquire("key").expect("a token");
+    check("KeyLimiter of a window", &window.key("key"));
+
+    let limits = KeyedConcurrencyLimit::builder(1).clock(&time).capacity(10);
+    let limits = limits.expect("a table");
+    let permit = limits.try_acquire("key").expect("a permit");
+    let place = limits.place("key");
+    check("KeyPermits", &KeyPermits::of(&limits, place, None));
+    drop(permit);
 }
 
 #[test]
@@ -207,5 +230,5 @@ fn the_newest_of_a_lifo_queue_asks_its_limiter_once() {
     let bucket = bucket.expect("a bucket");
     bucket.try_acquire().expect("a token");
     WaitQueue::new(&bucket).set_order(Order::Lifo);
-    check("Lifo", &bucket, 1);
+    check("Lifo", &bucket);
 }

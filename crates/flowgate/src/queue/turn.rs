@@ -1,5 +1,6 @@
 //! One caller's way through the queue.
 
+use super::Changes;
 use super::active::{ActiveQueue, State};
 use super::cancel::{CancelHandle, Watch};
 use super::settings::Spacing;
@@ -207,8 +208,8 @@ impl Turn {
             return Poll::Ready(Some(Ok(request.granted(since_ns, units))));
         }
         let (changes, mut refusal) = (room.changes(), None);
+        let since = Timestamp::from_nanos(since_ns);
         if !room.is_held() {
-            let since = Timestamp::from_nanos(since_ns);
             let to = match self.since_ns {
                 None => Grantee::Caller,
                 Some(_) => Grantee::Waiter {
@@ -224,8 +225,8 @@ impl Turn {
                 Err(denied) => refusal = Some(denied),
             }
         }
-        let queue = match supply.open_queue() {
-            Ok(queue) => queue,
+        let (queue, as_announced) = match supply.open_queue(since, units) {
+            Ok(opened) => (opened.queue, opened.refusal),
             Err(denied) => return Poll::Ready(Some(Err(denied))),
         };
         let active = queue.active(supply);
@@ -250,10 +251,13 @@ impl Turn {
         let place = ticket.place;
         if !state.is_behind(place) || state.needs_service(now_ns) {
             // Looked at after the flags are up: what is made possible from then on is for those in the queue.
-            refusal = refusal.filter(|_| {
-                let is_counted = facts.is_timed || !supply.facts().has_more;
-                is_counted && core::ptr::eq(queue, room) && queue.changes() == changes
-            });
+            refusal = match as_announced {
+                Some(_) => as_announced.filter(|_| queue.changes() == Changes::NONE),
+                None => refusal.filter(|_| {
+                    let is_counted = facts.is_timed || !supply.facts().has_more;
+                    is_counted && core::ptr::eq(queue, room) && queue.changes() == changes
+                }),
+            };
             state = active.serve_refused(state, supply, now_ns, Some(ticket), refusal);
             if visit.is_over(&state) {
                 return Poll::Ready(visit.collect(state, now_ns));

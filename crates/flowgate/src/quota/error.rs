@@ -64,6 +64,9 @@ pub(crate) enum Reason {
     },
     /// Two quotas for a limiter that takes one.
     OneQuota,
+    /// Windows that begin when the wall clock says, where there is none.
+    #[cfg(not(feature = "std"))]
+    NoWallClock,
     /// Nothing on one side of a ";".
     QuotaMissing,
     /// Another number of units per token than the quota before.
@@ -294,6 +297,10 @@ impl Reason {
             Self::OneQuota => {
                 f.write_str("2 quotas; only a token bucket takes two, and a gate any number of limiters")
             }
+            #[cfg(not(feature = "std"))]
+            Self::NoWallClock => f.write_str(
+                "windows by the calendar need the feature std; align a FixedWindow to an instant instead",
+            ),
             Self::QuotaMissing => {
                 f.write_str("a quota is missing beside it; write both, as in \"10/s; 1000/day\"")
             }

@@ -34,7 +34,9 @@ mod types {
     mod fixed_window;
     mod gate;
     mod gate_faults;
+    mod gate_members;
     mod keyed_gate;
+    mod keyed_gate_adversary;
     mod leaky_bucket;
     mod pay_after;
     mod quota_states;
@@ -75,6 +77,7 @@ mod waiting {
 
 mod keys {
     mod address;
+    mod aligned;
     mod concurrency;
     mod corners;
     mod differential;

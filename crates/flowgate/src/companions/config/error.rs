@@ -12,8 +12,8 @@ use core::fmt;
 /// let error = "100/s".parse::<LimiterConfig>().unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
-///     "invalid limiter \"100/s\": the name is missing; write \"token 100/s\", or leaky, sliding, segmented, fixed or \
-///      approximate in place of token",
+///     "invalid limiter \"100/s\": the name is missing; write \"token 100/s\", or leaky, sliding, segmented, fixed, \
+///      aligned or approximate in place of token",
 /// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ impl fmt::Display for LimiterConfigError {
             ),
             Reason::NotForKeys(kind) => write!(
                 f,
-                "there is no {} limiter for each key; write token, leaky, fixed or segmented",
+                "there is no {} limiter for each key; write token, leaky, fixed, aligned or segmented",
                 kind.name()
             ),
         }

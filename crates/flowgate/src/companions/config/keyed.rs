@@ -3,6 +3,8 @@ use super::{LimiterConfig, LimiterKind};
 use crate::clock::Clock;
 use crate::keyed::{Keyed, KeyedError};
 use crate::limiter::Limiter;
+#[cfg(not(feature = "std"))]
+use crate::quota::QuotaError;
 use crate::quota::Quotas;
 use crate::types::dual_token_bucket::DualTokenBucket;
 use crate::types::fixed_window::FixedWindow;
@@ -19,7 +21,8 @@ use core::str::FromStr;
 /// What a limit for each key begins with, in text.
 pub(super) const KEYED: &str = "keyed";
 
-/// A limit for each key as text: `keyed` and a [`LimiterConfig`] of `token`, `leaky`, `fixed`, `segmented` or `unlimited`.
+/// A limit for each key as text: `keyed` and a [`LimiterConfig`] of `token`, `leaky`, `fixed`, `aligned`, `segmented` or
+/// `unlimited`.
 ///
 /// ```
 /// use flowgate::KeyedLimiterConfig;
@@ -49,7 +52,7 @@ pub enum AnyKeyed {
     DualTokenBucket(Arc<Keyed<DualTokenBucket>>),
     /// Of a `leaky` configuration.
     LeakyBucket(Arc<Keyed<LeakyBucket>>),
-    /// Of a `fixed` configuration.
+    /// Of a `fixed` or `aligned` configuration.
     FixedWindow(Arc<Keyed<FixedWindow>>),
     /// Of a `segmented` configuration.
     SegmentedWindow(Arc<Keyed<SegmentedWindow>>),
@@ -113,6 +116,15 @@ impl KeyedLimiterConfig {
             LimiterKind::Fixed => {
                 let limits = Keyed::fixed_window(quota).clock(clock).capacity(keys)?;
                 AnyKeyed::FixedWindow(Arc::new(limits))
+            }
+            #[cfg(feature = "std")]
+            LimiterKind::Aligned => {
+                let builder = Keyed::fixed_window(quota).clock(clock);
+                AnyKeyed::FixedWindow(Arc::new(builder.align_to_wall(0).capacity(keys)?))
+            }
+            #[cfg(not(feature = "std"))]
+            LimiterKind::Aligned => {
+                return Err(QuotaError::new(crate::quota::Reason::NoWallClock).into());
             }
             LimiterKind::Segmented => {
                 let limits = Keyed::segmented_window(quota).clock(clock).capacity(keys)?;

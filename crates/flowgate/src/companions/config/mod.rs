@@ -36,6 +36,7 @@ use error::Reason;
 /// | `sliding 100/min` | [`SlidingWindow`] |
 /// | `segmented 100/min` | [`SegmentedWindow`] |
 /// | `fixed 100/min` | [`FixedWindow`], anchored at its first grant |
+/// | `aligned 100/min` | [`FixedWindow`] that begins at the full minute, UTC |
 /// | `approximate 100/min` | [`ApproximateWindow`] |
 /// | `unlimited` | [`Unlimited`] |
 ///
@@ -86,6 +87,9 @@ pub enum LimiterKind {
     Segmented,
     /// `fixed`: a [`FixedWindow`].
     Fixed,
+    /// `aligned`: a [`FixedWindow`] whose windows begin a whole number of windows after 1970-01-01, midnight UTC. Without the feature
+    /// `std` it cannot be built.
+    Aligned,
     /// `approximate`: an [`ApproximateWindow`].
     Approximate,
     /// `unlimited`: an [`Unlimited`]; it has no quota.
@@ -94,12 +98,13 @@ pub enum LimiterKind {
 
 impl LimiterKind {
     /// All that have a quota.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Token,
         Self::Leaky,
         Self::Sliding,
         Self::Segmented,
         Self::Fixed,
+        Self::Aligned,
         Self::Approximate,
     ];
 
@@ -111,6 +116,7 @@ impl LimiterKind {
             Self::Sliding => "sliding",
             Self::Segmented => "segmented",
             Self::Fixed => "fixed",
+            Self::Aligned => "aligned",
             Self::Approximate => "approximate",
             Self::Unlimited => "unlimited",
         }
@@ -193,6 +199,13 @@ impl LimiterConfig {
                 Arc::new(SegmentedWindow::builder(quota).clock(clock).build()?)
             }
             LimiterKind::Fixed => Arc::new(FixedWindow::builder(quota).clock(clock).build()?),
+            #[cfg(feature = "std")]
+            LimiterKind::Aligned => {
+                let builder = FixedWindow::builder(quota).clock(clock);
+                Arc::new(builder.align_to_wall(0).build()?)
+            }
+            #[cfg(not(feature = "std"))]
+            LimiterKind::Aligned => return Err(QuotaError::new(crate::quota::Reason::NoWallClock)),
             LimiterKind::Approximate => {
                 Arc::new(ApproximateWindow::builder(quota).clock(clock).build()?)
             }

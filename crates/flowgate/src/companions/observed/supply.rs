@@ -6,9 +6,11 @@ use crate::clock::{Clock, Timestamp};
 use crate::keyed::{KeyPermits, KeyedConcurrencyLimit};
 use crate::limiter::{
     Limiter,
-    sealed::{Plumbing, Sealed},
+    sealed::{Identity, Plumbing, Sealed},
 };
-use crate::queue::{Asker, Event, Facts, Grant, Grantee, Queue, Receipt, StandBack, Supply};
+use crate::queue::{
+    Asker, Event, Facts, Grant, Grantee, Opened, Queue, Receipt, StandBack, Supply,
+};
 use crate::verdict::Denied;
 use core::ops::Deref;
 
@@ -38,8 +40,8 @@ impl<L: Observable + Send + Sync, C: HasCounters> Supply for Observed<L, C> {
         self.limiter.inner().queue()
     }
 
-    fn open_queue(&self) -> Result<&Queue, Denied> {
-        self.limiter.inner().open_queue()
+    fn open_queue(&self, at: Timestamp, n: u64) -> Result<Opened<'_>, Denied> {
+        self.limiter.inner().open_queue(at, n)
     }
 
     fn clock(&self) -> &Clock {
@@ -95,5 +97,9 @@ impl<L: Sealed + Send + Sync, C: HasCounters> Sealed for Observed<L, C> {
 
     fn limiter(&self) -> Option<&dyn Limiter> {
         self.limiter.limiter()
+    }
+
+    fn each_limiter(&self, visit: &mut dyn FnMut(Identity)) {
+        self.limiter.each_limiter(visit);
     }
 }

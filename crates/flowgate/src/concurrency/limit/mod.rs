@@ -11,7 +11,7 @@ mod supply;
 pub use builder::ConcurrencyLimitBuilder;
 pub(crate) use builder::check;
 pub use permit::OwnedPermit;
-pub(crate) use slots::MOST;
+pub(crate) use slots::{MOST, denied};
 
 use crate::clock::Clock;
 use crate::concurrency::permit::{Lender, Permit, Permits};

@@ -158,28 +158,34 @@ impl View {
     /// Why `n` slots, more than are free, could not be taken.
     #[inline(always)]
     pub(super) fn denied(self, n: u64) -> Denied {
-        if n > u64::from(self.limit()) {
-            return self.denied_for_long(n);
-        }
-        Denied::busy()
-    }
-
-    #[cold]
-    fn denied_for_long(self, n: u64) -> Denied {
-        // A limit of 0 is a pause, which ends with any other limit.
-        let most = match self.limit() {
-            0 => MOST,
-            limit => limit,
-        };
-        if n <= u64::from(most) {
-            return Denied::busy();
-        }
-        Denied::never(n, most.into())
+        denied(self.limit(), n)
     }
 
     fn with_limit(self, limit: u32) -> u64 {
         self.0 & !(u64::from(MOST) << LIMIT_SHIFT) | u64::from(limit) << LIMIT_SHIFT
     }
+}
+
+/// Why `n`, more than are free of `limit`, could not be taken.
+#[inline(always)]
+pub(crate) fn denied(limit: u32, n: u64) -> Denied {
+    if n > u64::from(limit) {
+        return denied_for_long(limit, n);
+    }
+    Denied::busy()
+}
+
+#[cold]
+fn denied_for_long(limit: u32, n: u64) -> Denied {
+    // A limit of 0 is a pause, which ends with any other limit.
+    let most = match limit {
+        0 => MOST,
+        limit => limit,
+    };
+    if n <= u64::from(most) {
+        return Denied::busy();
+    }
+    Denied::never(n, most.into())
 }
 
 #[cfg(all(test, not(flowgate_loom)))]

@@ -12,11 +12,47 @@ use core::ops::Deref;
 /// Whose grants are in use for a while, and then no longer.
 pub trait Lender: Supply + Sized {}
 
+/// What a permit holds its limit by.
+pub trait Lent {
+    type Limiter;
+
+    fn limiter(&self) -> &Self::Limiter;
+
+    /// Whether what one of them granted can be given back by the other.
+    fn is_alike(&self, other: &Self) -> bool;
+
+    /// `n` operations that were granted are no longer in use.
+    fn end(&self, n: u64);
+}
+
+impl<P> Lent for P
+where
+    P: Deref,
+    P::Target: Lender,
+{
+    type Limiter = P::Target;
+
+    #[inline(always)]
+    fn limiter(&self) -> &P::Target {
+        self
+    }
+
+    fn is_alike(&self, other: &Self) -> bool {
+        core::ptr::eq::<P::Target>(&**self, &**other)
+    }
+
+    #[inline(always)]
+    fn end(&self, n: u64) {
+        (**self).end(n);
+    }
+}
+
 /// Operations that were let through, until this is dropped: slots of a [`ConcurrencyLimit`](crate::ConcurrencyLimit), in use, or those of all
 /// limits of a [`Gate`](crate::Gate).
 ///
 /// `P` is what it holds its limit by: a reference, or, for a permit that may go into a task of its own, an
-/// [`Arc`](alloc::sync::Arc) ([`OwnedPermit`](crate::OwnedPermit)).
+/// [`Arc`](alloc::sync::Arc) ([`OwnedPermit`](crate::OwnedPermit)). For one key of a
+/// [`KeyedConcurrencyLimit`](crate::KeyedConcurrencyLimit) see [`KeyPermit`](crate::KeyPermit).
 ///
 /// ```
 /// use flowgate::ConcurrencyLimit;
@@ -34,20 +70,12 @@ pub trait Lender: Supply + Sized {}
 /// [closed](crate::WaitQueue::close). Leaked ([`core::mem::forget`]), its slots stay in use for ever;
 /// [`forget`](Self::forget) says so to the limit.
 #[must_use = "dropped at once, it gives its slots back at once"]
-pub struct Permit<P>
-where
-    P: Deref,
-    P::Target: Lender,
-{
+pub struct Permit<P: Lent> {
     limit: P,
     pub(in crate::concurrency) n: u64,
 }
 
-impl<P> Permit<P>
-where
-    P: Deref,
-    P::Target: Lender,
-{
+impl<P: Lent> Permit<P> {
     /// For `n` operations that have been granted.
     #[inline(always)]
     pub(crate) fn new(limit: P, n: u64) -> Self {
@@ -60,8 +88,8 @@ where
     }
 
     /// Who granted it.
-    pub fn limiter(&self) -> &P::Target {
-        &self.limit
+    pub fn limiter(&self) -> &P::Limiter {
+        self.limit.limiter()
     }
 
     /// Hands `n` of its operations to another permit; `None` if it has fewer.
@@ -99,10 +127,11 @@ where
     ///
     /// # Errors
     ///
-    /// `other` itself, unchanged, if it is of another limit, or if together they would be for more than 2⁶⁴ − 1.
+    /// `other` itself, unchanged, if it is of another limit or for another key, or if together they would be for more than
+    /// 2⁶⁴ − 1.
     pub fn merge(&mut self, mut other: Self) -> Result<(), Self> {
         let n = self.n.checked_add(other.n);
-        let Some(n) = n.filter(|_| core::ptr::eq(self.limiter(), other.limiter())) else {
+        let Some(n) = n.filter(|_| self.limit.is_alike(&other.limit)) else {
             return Err(other);
         };
         self.n = n;
@@ -123,11 +152,7 @@ where
     }
 }
 
-impl<P> Drop for Permit<P>
-where
-    P: Deref,
-    P::Target: Lender,
-{
+impl<P: Lent> Drop for Permit<P> {
     #[inline]
     fn drop(&mut self) {
         if self.n != 0 {
@@ -136,11 +161,7 @@ where
     }
 }
 
-impl<P> fmt::Debug for Permit<P>
-where
-    P: Deref,
-    P::Target: Lender,
-{
+impl<P: Lent> fmt::Debug for Permit<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Permit")
             .field("n", &self.n)

@@ -96,11 +96,13 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedTurn<A, N> {
             self.stage = match refusal {
                 Ok(()) => Stage::Shared(by(members.shared.acquire_owned().n(n), self.deadline)),
                 Err(denied) => {
-                    let Some(wait) = denied.retry_after() else {
+                    // For room in the table nobody waits, as at the keys themselves.
+                    let wait = denied.retry_after().filter(|_| !denied.is_table_full());
+                    let Some(wait) = wait else {
                         return Poll::Ready(Err(denied));
                     };
                     let clock = members.keys.clock();
-                    let allowed = clock.now() + wait;
+                    let allowed = clock.now() + wait.max(Duration::from_nanos(1));
                     if let Some(deadline) = self.deadline.filter(|deadline| allowed > *deadline) {
                         // As much later it would be in time.
                         let excess_ns = allowed.as_nanos() - deadline.as_nanos();

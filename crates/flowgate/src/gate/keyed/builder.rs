@@ -2,6 +2,7 @@ use super::{KeyedGate, Members};
 use crate::gate::{GateBuilder, GateError};
 use crate::keyed::{KeyNames, Keyed, KeyedAlgorithm, KeyedConcurrencyLimit};
 use crate::limiter::Limit;
+use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
@@ -58,7 +59,8 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedGateBuilder<A, N> {
     /// # Errors
     ///
     /// [`GateError`] if there is no shared limit (use the keys alone, then), if two limits have one name, if they do not share
-    /// one clock, or if there is no memory for as many turns as there are keys.
+    /// one clock, if a limiter is in it twice (as a shared limit that is one of the keys is), or if there is no memory for as many
+    /// turns as there are keys.
     pub fn build(self) -> Result<KeyedGate<A, N>, GateError> {
         let Self { shared, name, keys } = self;
         let shared = shared.build()?;
@@ -71,6 +73,12 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedGateBuilder<A, N> {
         }
         if !keys.clock().is(shared.clock()) {
             return Err(GateError::OtherClock(name.into_string()));
+        }
+        if let Some(first) = shared.name_of_key_in(&*keys) {
+            return Err(GateError::SameLimiter {
+                first: first.to_owned(),
+                second: name.into_string(),
+            });
         }
         let turns = KeyedConcurrencyLimit::builder(1).clock(keys.clock());
         let turns = turns.capacity(keys.capacity()).map_err(GateError::Turns)?;

@@ -2,6 +2,8 @@
 
 mod acquire;
 mod builder;
+#[cfg(all(test, flowgate_shuttle))]
+mod schedules;
 
 pub use acquire::KeyedTurn;
 pub use builder::KeyedGateBuilder;
@@ -64,6 +66,11 @@ use core::fmt;
 /// # Amounts
 ///
 /// `n` counts operations: n tokens of the key, and n of each shared limit, as in a [`Gate`].
+///
+/// # Full tables
+///
+/// A key for which its table has [no room](crate::WhenFull::Deny) is refused immediately
+/// ([`is_table_full`](Denied::is_table_full)): a wait for a key does not wait for other keys to go.
 ///
 /// # Sharing
 ///

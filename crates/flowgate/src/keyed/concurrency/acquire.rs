@@ -1,10 +1,14 @@
-use super::in_flight::{Refused, Who};
+use super::in_flight::{Asked, judge};
+use super::permit::AtKey;
 use super::{KeyPermit, KeyedConcurrencyLimit};
 use crate::clock::{Clock, Timestamp};
+use crate::concurrency::limit::denied;
+use crate::concurrency::permit::Permit;
 use crate::keyed::entry::Place;
+use crate::keyed::keys::Refusal;
 use crate::keyed::queues::{Entered, Guest, KeyQueue, KeyWait};
 use crate::queue::{
-    Acquirable, Asker, Facts, Granted, Grantee, Queue, Receipt, Supply, Turn, WaitQueue,
+    Acquirable, Asker, Facts, Granted, Grantee, Opened, Queue, Receipt, Supply, Turn, WaitQueue,
 };
 use crate::verdict::Denied;
 use alloc::sync::Arc;
@@ -38,8 +42,7 @@ use core::task::{Poll, Waker};
 ///
 /// A [forgotten](crate::Acquire#forgotten-waits) wait also keeps the queue and the table entry of its key.
 pub struct KeyPermits<P> {
-    limit: P,
-    place: Place,
+    at: AtKey<P>,
     /// Instead of the limit in force.
     own: Option<u32>,
     guest: Guest<u32>,
@@ -49,10 +52,9 @@ impl<P> KeyPermits<P>
 where
     P: Deref<Target = KeyedConcurrencyLimit>,
 {
-    pub(super) fn of(limit: P, place: Place, own: Option<u32>) -> Self {
+    pub(crate) fn of(limit: P, place: Place, own: Option<u32>) -> Self {
         Self {
-            limit,
-            place,
+            at: AtKey { limit, place },
             own,
             guest: Guest::new(),
         }
@@ -66,31 +68,29 @@ where
     /// The limit that those in the queue go by.
     pub(super) fn limit(&self) -> u32 {
         let own = self.guest.own(self.own);
-        own.unwrap_or_else(|| self.limit.limit())
+        own.unwrap_or_else(|| self.at.limit.limit())
     }
 
-    fn admit(&self, n: u64, own: Option<u32>, who: Who) -> Result<(), Denied> {
-        let admitted = self.limit.admit(&self.place, n, own, who);
-        admitted.map_err(|refused| self.limit.denied(refused, n))
-    }
-
-    /// One more who may wait for the key.
-    fn enter(&self) -> Result<Entered<u32, ()>, Denied> {
-        let limit = &*self.limit;
-        let no_entry = || limit.denied(Refused::NoEntry, 1);
-        let hold = || limit.in_flight.hold(&self.place).ok_or_else(no_entry);
+    /// One more who may wait for the key, and why they have to.
+    fn enter(&self, n: u64) -> Result<(Entered<u32, ()>, Option<Denied>), Denied> {
+        let (limit, place) = (&*self.at.limit, &self.at.place);
+        let hold = || {
+            let (slot, in_flight) = limit.in_flight.hold(place)?;
+            // Whoever sets another limit from now on looks for queues after that.
+            Ok((slot, judge(in_flight, n, self.limit()).err()))
+        };
         let made = || {
-            let queue = Arc::new(KeyQueue::new(self.place, (), self.own));
+            let queue = Arc::new(KeyQueue::new(*place, (), self.own));
             WaitQueue::new(&limit.waited_for(&queue)).set_max_waiters(limit.max_waiters_per_key);
             queue
         };
-        let release = || limit.in_flight.release(&self.place);
+        let release = || limit.in_flight.release(place);
         limit.queues.enter(hold, release, made)
     }
 
     fn leave(&self, entered: &Entered<u32, ()>) {
-        let release = || self.limit.in_flight.release(&self.place);
-        self.limit.queues.leave(entered, release);
+        let release = || self.at.limit.in_flight.release(&self.at.place);
+        self.at.limit.queues.leave(entered, release);
     }
 
     fn leave_queue(&mut self) {
@@ -119,8 +119,7 @@ where
     fn poll(&mut self, turn: &mut Turn, waker: &Waker) -> Poll<Result<KeyPermit<P>, Denied>> {
         let answer = turn.poll(self, waker);
         // A permit first, so that the key keeps its entry.
-        let permit = |n| KeyPermit::new(self.limit.clone(), self.place, n);
-        let answer = answer.map_ok(|granted| permit(granted.units));
+        let answer = answer.map_ok(|granted| Permit::new(self.at.clone(), granted.units));
         if answer.is_ready() {
             self.leave_queue();
         }
@@ -133,7 +132,7 @@ where
     }
 
     fn clock_of_deadlines(&self) -> &Clock {
-        &self.limit.clock
+        &self.at.limit.clock
     }
 }
 
@@ -146,17 +145,17 @@ where
         self.guest.queue()
     }
 
-    fn open_queue(&self) -> Result<&Queue, Denied> {
-        let line = self
-            .guest
-            .enter(|| self.enter(), |second| self.leave(&second))?;
+    fn open_queue(&self, _: Timestamp, n: u64) -> Result<Opened<'_>, Denied> {
+        let enter = || self.enter(n);
+        let (line, refusal) = self.guest.enter(enter, |second| self.leave(&second))?;
         // What is in flight is so by any limit.
         line.go_by(self.own, self, || ());
-        Ok(&line.queue)
+        let queue = &line.queue;
+        Ok(Opened { queue, refusal })
     }
 
     fn clock(&self) -> &Clock {
-        &self.limit.clock
+        &self.at.limit.clock
     }
 
     fn facts(&self) -> Facts {
@@ -165,23 +164,26 @@ where
 
     /// Nobody knows when, unless there is room for all.
     fn ask(&self, _: Timestamp, n: u64, asker: Asker) -> Result<(), Denied> {
-        let (limit, in_flight) = (self.limit(), self.limit.in_flight.look(&self.place).0);
+        let (limit, in_flight) = (self.limit(), self.at.limit.in_flight.look(&self.at.place).0);
         let free = u64::from(limit).saturating_sub(in_flight);
         if asker.ahead() + u128::from(n) > free.into() {
-            return Err(self.limit.denied(Refused::Busy(limit), n));
+            return Err(denied(limit, n));
         }
         Ok(())
     }
 
     fn grant(&self, _: Timestamp, n: u64, to: Grantee<'_>) -> Result<(), Denied> {
-        match to {
-            Grantee::Caller => self.admit(n, self.own, Who::Newcomer),
-            Grantee::Waiter { .. } => self.admit(n, self.guest.own(self.own), Who::Next),
-        }
+        let (own, is_in_line) = match to {
+            Grantee::Caller => (self.own, false),
+            Grantee::Waiter { .. } => (self.guest.own(self.own), true),
+        };
+        let asked = Asked { n, own, is_in_line };
+        let admitted = self.at.limit.admit(&self.at.place, asked);
+        admitted.map_err(Refusal::denied)
     }
 
     fn take_back(&self, _: Timestamp, n: u64, _: &[Receipt]) {
-        self.limit.give_back(&self.place, n);
+        self.at.limit.give_back(&self.at.place, n);
     }
 }
 
@@ -192,7 +194,7 @@ where
     type Granted = KeyPermit<P>;
 
     fn granted(&self, granted: Granted) -> KeyPermit<P> {
-        KeyPermit::new(self.limit.clone(), self.place, granted.units)
+        Permit::new(self.at.clone(), granted.units)
     }
 
     fn leave_its_queue(&mut self) {

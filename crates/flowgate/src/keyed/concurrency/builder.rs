@@ -1,7 +1,7 @@
 use super::KeyedConcurrencyLimit;
 use super::in_flight::InFlight;
 use crate::concurrency::limit::{ConcurrencyLimit, check};
-use crate::keyed::builder::{KeyedBuilder, random_seed};
+use crate::keyed::builder::{KeyedBuilder, check_keys, random_seed};
 use crate::keyed::error::{KeyedError, Reason};
 use crate::keyed::names::Hashed;
 use crate::keyed::queues::KeyQueues;
@@ -29,31 +29,21 @@ impl KeyedBuilder<ConcurrencyLimit> {
     /// more memory than it has may end the process instead when it is taken, which is here and at no later time.)
     pub fn capacity(self, keys: usize) -> Result<KeyedConcurrencyLimit, KeyedError> {
         let limit = check(self.allowed)?;
-        if keys == 0 {
-            return Err(KeyedError(Reason::Capacity {
-                keys,
-                most: MOST_LINES as u64,
-            }));
-        }
-        // A queue each, of which a quarter is then in use: a key hardly ever finds none.
+        // A line each, of which a quarter is then in use: a key hardly ever finds none.
         let lines = keys;
         let bytes = Table::<Hashed>::bytes(lines as u128);
-        if lines > MOST_LINES {
-            return Err(KeyedError(Reason::Size {
-                keys,
-                bytes,
-                most: MOST_LINES as u64,
-            }));
-        }
+        check_keys(keys, bytes, MOST_LINES as u64)?;
         let table = Table::new(lines, self.seed.map_or_else(random_seed, Ok)?)
             .map_err(|_| KeyedError(Reason::Memory { keys, bytes }))?;
         Ok(KeyedConcurrencyLimit {
-            in_flight: InFlight { table },
+            in_flight: InFlight {
+                table,
+                refused_for_room: AtomicU64::new(0),
+            },
             limit: AtomicU64::new(limit.into()),
             clock: self.clock.unwrap_or_default(),
             queues: KeyQueues::new(self.max_waiting_keys),
             max_waiters_per_key: self.max_waiters_per_key,
-            refused_for_room: AtomicU64::new(0),
         })
     }
 }

@@ -8,9 +8,13 @@
 //! Whoever waits has the entry say so first, and then asks. A release comes before that, and then they find what it
 //! gave back; or after, and then its compare-and-swap has seen that somebody waits.
 
+use crate::concurrency::limit::denied;
 use crate::keyed::entry::{Entry, Place, Reading};
+use crate::keyed::keys::Refusal;
 use crate::keyed::names::Hashed;
 use crate::keyed::table::{self, Opening, Slot, Table};
+use crate::primitive::{AtomicU64, Ordering};
+use crate::verdict::Denied;
 
 /// What makes an entry vacant: a number that is not above this.
 const NONE: u128 = 0;
@@ -19,26 +23,8 @@ const READING: Reading = Reading::of_table(0);
 
 pub(super) struct InFlight {
     pub(super) table: Table<Hashed>,
-}
-
-/// Why no more were let in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
-    /// This many are the most.
-    Busy(u32),
-    /// The key has no entry, and none is to be had.
-    NoEntry,
-    /// Others wait for it, and this is its slot.
-    Waits(usize),
-}
-
-/// Who asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Who {
-    /// Somebody who may not overtake.
-    Newcomer,
-    /// Whose turn it is.
-    Next,
+    /// How often a key had no entry, and none was to be had.
+    pub(super) refused_for_room: AtomicU64,
 }
 
 impl InFlight {
@@ -51,65 +37,50 @@ impl InFlight {
         seen.unwrap_or((0, None))
     }
 
-    /// Lets `n` more in for the key at `place`, not 0, and says how many are in flight with them: at most `limit`.
+    /// Lets the key at `place` have what is asked for, not 0, and says how many are in flight with it: at most `limit`.
     #[inline]
-    pub(super) fn take(&self, place: &Place, n: u64, limit: u32, who: Who) -> Result<u64, Refused> {
-        match self.add(place, n, limit, who) {
-            Some(answer) => answer,
-            None => self.take_first(place, n, limit, who),
-        }
-    }
-
-    /// [`take`](Self::take) for a key that has an entry.
-    #[inline]
-    fn add(&self, place: &Place, n: u64, limit: u32, who: Who) -> Option<Result<u64, Refused>> {
-        loop {
-            let slot = self.find(place)?;
-            if slot.entry.waits() && who == Who::Newcomer {
-                return Some(Err(Refused::Waits(slot.index)));
+    pub(super) fn take(&self, place: &Place, asked: Asked, limit: u32) -> Result<u64, Refusal> {
+        let sum = |entry| count(entry) + asked.n;
+        let (before, _) = self.put(place, |entry, slot| {
+            if entry.waits() && !asked.is_in_line {
+                return Err(Refusal::Waits(slot));
             }
-            let in_flight = count(slot.entry);
-            if n > u64::from(limit).saturating_sub(in_flight) {
-                return Some(Err(Refused::Busy(limit)));
-            }
-            let sum = in_flight + n;
+            judge(count(entry), asked.n, limit).map_err(Refusal::Denied)?;
             // Acquires what `give_back` releases.
-            if slot.swap(slot.entry.with(READING, sum.into())) {
-                return Some(Ok(sum));
-            }
-        }
+            Ok(entry.with(READING, sum(entry).into()))
+        })?;
+        Ok(sum(before))
     }
 
-    /// [`take`](Self::take) for a key that has none.
-    #[cold]
-    #[inline(never)]
-    fn take_first(&self, place: &Place, n: u64, limit: u32, who: Who) -> Result<u64, Refused> {
-        if n > limit.into() {
-            return Err(Refused::Busy(limit));
-        }
-        let entry = Entry::new(place.fingerprint, READING, n.into());
-        let again = || self.add(place, n, limit, who);
-        let answer = self.put_in(place, entry, again, |_| Ok(n));
-        answer.unwrap_or(Err(Refused::NoEntry))
-    }
-
-    /// Puts in an entry for the key at `place`, unless it has one by now, of which `known` tells. None: there is no slot for it.
-    fn put_in<T>(
+    /// Changes the entry of the key at `place`, which is made if it has none; what was there before, and in which slot.
+    #[inline]
+    fn put(
         &self,
         place: &Place,
-        entry: Entry,
-        known: impl Fn() -> Option<T>,
-        new: impl Fn(usize) -> T,
-    ) -> Option<T> {
-        let _lock = self.table.lock(place);
+        change: impl Fn(Entry, usize) -> Result<Entry, Refusal>,
+    ) -> Result<(Entry, usize), Refusal> {
+        let mut lock = None;
         loop {
-            if let Some(known) = known() {
-                return Some(known);
-            }
-            match self.table.opening(place, NONE) {
-                Opening::Vacant(slot) if slot.swap(entry) => return Some(new(slot.index)),
-                Opening::Vacant(_) => {}
-                Opening::Instead(_) | Opening::None => return None,
+            let (slot, before) = match self.find(place) {
+                Some(slot) => (slot, slot.entry),
+                None => {
+                    let new = Entry::new(place.fingerprint, READING, NONE);
+                    if lock.is_none() {
+                        change(new, 0)?;
+                        lock = Some(self.table.lock(place));
+                        continue;
+                    }
+                    match self.table.opening(place, NONE) {
+                        Opening::Vacant(slot) => (slot, new),
+                        Opening::Instead(_) | Opening::None => {
+                            self.refused_for_room.fetch_add(1, Ordering::Relaxed);
+                            return Err(Refusal::Denied(Denied::table_full(0)));
+                        }
+                    }
+                }
+            };
+            if slot.swap(change(before, slot.index)?) {
+                return Ok((before, slot.index));
             }
         }
     }
@@ -131,13 +102,12 @@ impl InFlight {
         None
     }
 
-    /// Says that somebody waits for the key at `place`, and in which slot it says so, which is the key's from then on;
-    /// none: it has none, and none is to be had.
-    #[must_use]
-    pub(super) fn hold(&self, place: &Place) -> Option<usize> {
-        let marked = || self.table.mark(who(place), true);
-        let entry = Entry::new(place.fingerprint, READING, NONE).with_waits(true);
-        marked().or_else(|| self.put_in(place, entry, marked, |slot| slot))
+    /// Says that somebody waits for the key at `place`, and in which slot it says so, which is the key's from then on, and how
+    /// many were in flight then.
+    pub(super) fn hold(&self, place: &Place) -> Result<(usize, u64), Denied> {
+        let held = self.put(place, |entry, _| Ok(entry.with_waits(true)));
+        let (before, slot) = held.map_err(Refusal::denied)?;
+        Ok((slot, count(before)))
     }
 
     /// Says that nobody waits any longer for the key at `place`.
@@ -162,6 +132,25 @@ fn who(place: &Place) -> table::Who<'_, Hashed> {
     table::Who {
         place: *place,
         key: &(),
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) n: u64,
+    /// Instead of the limit in force.
+    pub(super) own: Option<u32>,
+    /// By who serves those in the queue, or stands back for them.
+    pub(super) is_in_line: bool,
+}
+
+/// Whether `n` more may be in flight.
+#[inline]
+pub(super) fn judge(in_flight: u64, n: u64, limit: u32) -> Result<(), Denied> {
+    match n > u64::from(limit).saturating_sub(in_flight) {
+        true => Err(denied(limit, n)),
+        false => Ok(()),
     }
 }
 

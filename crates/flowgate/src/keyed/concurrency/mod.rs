@@ -9,18 +9,20 @@ mod permit;
 mod with;
 
 pub use acquire::KeyPermits;
-pub use permit::{KeyPermit, OwnedKeyPermit};
+pub use permit::{AtKey, KeyPermit, OwnedKeyPermit};
 pub use with::WithLimit;
 
 use super::builder::KeyedBuilder;
 use super::entry::Place;
 #[cfg(feature = "std")]
 use super::error::KeyedError;
+use super::keys::Refusal;
 use super::names::Hashed;
 use super::queues::KeyQueues;
 use super::table::Table;
 use crate::clock::Clock;
-use crate::concurrency::limit::{ConcurrencyLimit, MOST, check};
+use crate::concurrency::limit::{ConcurrencyLimit, check};
+use crate::concurrency::permit::Permit;
 use crate::limiter::Snapshot;
 use crate::primitive::{AtomicU64, Ordering};
 use crate::queue::{Acquire, WaitQueue};
@@ -29,8 +31,9 @@ use crate::verdict::Denied;
 use alloc::sync::Arc;
 use core::fmt;
 use core::hash::Hash;
+use core::ops::Deref;
 use core::time::Duration;
-use in_flight::{InFlight, Refused, Who};
+use in_flight::{Asked, InFlight};
 
 /// Bounds how many operations are under way at once **for each key: in flight ≤ limit**, at every instant, in memory
 /// that is fixed when it is made.
@@ -112,7 +115,6 @@ pub struct KeyedConcurrencyLimit {
     clock: Clock,
     queues: KeyQueues<u32>,
     max_waiters_per_key: usize,
-    refused_for_room: AtomicU64,
 }
 
 impl KeyedConcurrencyLimit {
@@ -175,9 +177,7 @@ impl KeyedConcurrencyLimit {
         key: &(impl Hash + ?Sized),
         n: u64,
     ) -> Result<KeyPermit<&Self>, Denied> {
-        let place = self.place(key);
-        self.take(&place, n, None)?;
-        Ok(KeyPermit::new(self, place, n))
+        self.permit(key, n, None, || self)
     }
 
     /// [`try_acquire`](Self::try_acquire), for a permit that keeps the limit alive.
@@ -216,9 +216,7 @@ impl KeyedConcurrencyLimit {
         key: &(impl Hash + ?Sized),
         n: u64,
     ) -> Result<OwnedKeyPermit, Denied> {
-        let place = self.place(key);
-        self.take(&place, n, None)?;
-        Ok(KeyPermit::new(Arc::clone(self), place, n))
+        self.permit(key, n, None, || Arc::clone(self))
     }
 
     /// Waits until one operation may start for `key`, in turn with the others who wait for that key: a future that is
@@ -493,75 +491,71 @@ impl KeyedConcurrencyLimit {
     /// # Ok::<(), flowgate::KeyedError>(())
     /// ```
     pub fn refused_for_room(&self) -> u64 {
-        self.refused_for_room.load(Ordering::Relaxed)
+        self.in_flight.refused_for_room.load(Ordering::Relaxed)
     }
 
-    fn place(&self, key: &(impl Hash + ?Sized)) -> Place {
+    pub(crate) fn place(&self, key: &(impl Hash + ?Sized)) -> Place {
         self.in_flight.table.who(key).place
     }
 
-    /// Admits `n` for the key at `place`, by `own` limit or the one in force, unless others wait.
+    /// Admits `n` for `key`, by `own` limit or the one in force, unless others wait; the permit holds what `limit` returns.
     #[inline]
-    fn take(&self, place: &Place, n: u64, own: Option<u32>) -> Result<(), Denied> {
-        match self.admit(place, n, own, Who::Newcomer) {
-            Ok(()) => Ok(()),
-            Err(Refused::Waits(slot)) => self.stand_back(place, slot, n, own),
-            Err(refused) => Err(self.denied(refused, n)),
-        }
-    }
-
-    /// Admits `n` for the key at `place`, which is in `slot`, if nobody is in the queue after all.
-    #[cold]
-    fn stand_back(
+    fn permit<P: Deref<Target = Self>>(
         &self,
-        place: &Place,
-        slot: usize,
+        key: &(impl Hash + ?Sized),
         n: u64,
         own: Option<u32>,
-    ) -> Result<(), Denied> {
+        limit: impl FnOnce() -> P,
+    ) -> Result<KeyPermit<P>, Denied> {
+        let (place, is_in_line) = (self.place(key), false);
+        let asked = Asked { n, own, is_in_line };
+        let admitted = match self.admit(&place, asked) {
+            Err(Refusal::Waits(slot)) => self.stand_back(&place, slot, asked),
+            admitted => admitted,
+        };
+        admitted.map_err(Refusal::denied)?;
+        let limit = limit();
+        Ok(Permit::new(AtKey { limit, place }, n))
+    }
+
+    /// Admits what is asked for by the key at `place`, which is in `slot`, if nobody is in the queue after all.
+    #[cold]
+    fn stand_back(&self, place: &Place, slot: usize, asked: Asked) -> Result<(), Refusal> {
         if let Some(queue) = self.queues.find(slot, place, &()) {
             let supply = self.waited_for(&queue);
             let now_ns = self.clock.now().as_nanos();
             // The queue may go by a limit by which it could never have as many; 0 is a pause.
-            let n = n.min(supply.limit().max(1).into());
-            queue.queue.pass(&supply, now_ns, Some(n))?;
+            let n = asked.n.min(supply.limit().max(1).into());
+            let passed = queue.queue.pass(&supply, now_ns, Some(n));
+            passed.map_err(Refusal::Denied)?;
         }
-        let admitted = self.admit(place, n, own, Who::Next);
-        admitted.map_err(|refused| self.denied(refused, n))
+        let is_in_line = true;
+        self.admit(
+            place,
+            Asked {
+                is_in_line,
+                ..asked
+            },
+        )
     }
 
     #[inline]
-    fn admit(&self, place: &Place, n: u64, own: Option<u32>, who: Who) -> Result<(), Refused> {
-        if n == 0 {
+    fn admit(&self, place: &Place, asked: Asked) -> Result<(), Refusal> {
+        if asked.n == 0 {
             return Ok(());
         }
         loop {
-            let limit = own.unwrap_or_else(|| self.limit());
-            let in_flight = self.in_flight.take(place, n, limit, who)?;
+            let limit = asked.own.unwrap_or_else(|| self.limit());
+            let in_flight = self.in_flight.take(place, asked, limit)?;
             // If the limit was lowered meanwhile, this was too late. Either this sees the new one, or whoever has set
             // that sees these in flight.
-            if own.is_some() || in_flight <= self.limit().into() {
+            if asked.own.is_some() || in_flight <= self.limit().into() {
                 return Ok(());
             }
-            match who {
-                Who::Newcomer => self.give_back(place, n),
+            match asked.is_in_line {
+                false => self.give_back(place, asked.n),
                 // Called by who serves those in the queue.
-                Who::Next => _ = self.in_flight.give_back(place, n),
-            }
-        }
-    }
-
-    #[cold]
-    fn denied(&self, refused: Refused, n: u64) -> Denied {
-        match refused {
-            // A limit of 0 is a pause, which ends with any other limit.
-            Refused::Busy(0) if n <= MOST.into() => Denied::busy(),
-            Refused::Busy(0) => Denied::never(n, MOST.into()),
-            Refused::Busy(limit) if n > limit.into() => Denied::never(n, limit.into()),
-            Refused::Busy(_) | Refused::Waits(_) => Denied::busy(),
-            Refused::NoEntry => {
-                self.refused_for_room.fetch_add(1, Ordering::Relaxed);
-                Denied::table_full(0)
+                true => _ = self.in_flight.give_back(place, asked.n),
             }
         }
     }
@@ -577,7 +571,7 @@ impl KeyedConcurrencyLimit {
     #[cold]
     fn serve(&self, place: &Place, slot: usize) {
         if let Some(queue) = self.queues.find(slot, place, &()) {
-            queue.queue.serve_changed(&self.waited_for(&queue));
+            queue.queue.serve_counted(&self.waited_for(&queue));
         }
     }
 }

@@ -56,9 +56,8 @@ where
         key: &(impl Hash + ?Sized),
         n: u64,
     ) -> Result<KeyPermit<P>, Denied> {
-        let place = self.all.place(key);
-        self.all.take(&place, n, Some(self.limit))?;
-        Ok(KeyPermit::new(self.all.clone(), place, n))
+        self.all
+            .permit(key, n, Some(self.limit), || self.all.clone())
     }
 
     /// [`KeyedConcurrencyLimit::acquire`], or, by [`with_owned`](KeyedConcurrencyLimit::with_owned),
@@ -82,11 +81,8 @@ where
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn acquire(&self, key: &(impl Hash + ?Sized)) -> Acquire<KeyPermits<P>> {
-        Acquire::new(KeyPermits::of(
-            self.all.clone(),
-            self.all.place(key),
-            Some(self.limit),
-        ))
+        let place = self.all.place(key);
+        Acquire::new(KeyPermits::of(self.all.clone(), place, Some(self.limit)))
     }
 
     /// [`KeyedConcurrencyLimit::available`].

@@ -491,6 +491,17 @@ impl Rule for Dual {
         (left, after.saturating_sub(now + side.depth))
     }
 
+    fn smallest(terms: &Terms) -> Option<usize> {
+        let burst = |side: Side| (side.depth - slack(side.grain)) / side.unit;
+        let [long, short] = sides(terms).map(burst);
+        let is_short = match long == short {
+            // The first of them.
+            true => Layout::of(terms).is_swapped,
+            false => short < long,
+        };
+        Some(usize::from(is_short != Layout::of(terms).is_swapped))
+    }
+
     /// What was owed before the change is not known to the unit: nothing is granted until then.
     fn take_before(state: u128, now: u128, n: u64, change: &Change) -> Result<u128, u128> {
         let then = Self::take(state, change.at, n, &change.to);

@@ -35,6 +35,7 @@ mod unlimited;
 pub use bucket::Bucket;
 pub use dual::Dual;
 pub use fixed_window::FixedWindow;
+pub(super) use fixed_window::aligned;
 pub use segmented_window::SegmentedWindow;
 pub use terms::{Change, Terms};
 pub use unlimited::NoLimit;
@@ -79,11 +80,16 @@ pub trait Rule: Debug + 'static {
     /// Takes `n`: the new state, which is later than `now`; or how many ticks are missing.
     fn take(state: u128, now: u128, n: u64, terms: &Terms) -> Result<u128, u128>;
 
+    /// [`take`](Self::take) by the smaller limit and the longer window of both terms: for a state in those after `change`, at a
+    /// `now` before that.
+    fn take_strictly(state: u128, now: u128, n: u64, change: &Change) -> Result<u128, u128> {
+        Self::take(state, now, n, &change.stricter())
+    }
+
     /// [`take`](Self::take) in the terms that `change` has put in force, at a `now` before that. This is for windows.
     fn take_before(state: u128, now: u128, n: u64, change: &Change) -> Result<u128, u128> {
-        let stricter = change.stricter();
-        let taken = match n <= stricter.most {
-            true => Self::take(state, now, n, &stricter),
+        let taken = match n <= change.most() {
+            true => Self::take_strictly(state, now, n, change),
             false => Err(u128::MAX),
         };
         taken.map_err(|missing| {
@@ -103,6 +109,12 @@ pub trait Rule: Debug + 'static {
         let _ = index;
         let missing = Self::take(state, now, n, terms).err().unwrap_or(0);
         (Self::left(state, now, terms), missing)
+    }
+
+    /// Which of several quotas never allows more than [`Terms::most`], counted from 0; none: there is only one.
+    fn smallest(terms: &Terms) -> Option<usize> {
+        let _ = terms;
+        None
     }
 
     /// What could be taken.

@@ -17,12 +17,13 @@ const EXPONENT_BITS: u32 = 6;
 const MANTISSA_BITS: u32 = 8;
 const COUNT_BITS: u32 = EXPONENT_BITS + MANTISSA_BITS;
 const COUNT: u64 = (1 << COUNT_BITS) - 1;
-/// Ticks in a step of the end.
 const STEP_BITS: u32 = 26;
+/// Ticks by less than which an end is rounded up.
+pub(super) const STEP: u128 = 1 << STEP_BITS;
 const MOST_STEPS: u64 = u64::MAX >> COUNT_BITS;
 
 pub(super) fn pack(end: u128, count: u64) -> u64 {
-    let steps = end.div_ceil(1 << STEP_BITS).min(MOST_STEPS.into());
+    let steps = end.div_ceil(STEP).min(MOST_STEPS.into());
     (steps as u64) << COUNT_BITS | code(count)
 }
 

@@ -3,7 +3,7 @@ use super::super::entry::{MOST_STATE, Reading};
 /// What a quota comes down to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// What a unit costs, in ticks; 0 in a window, where it is counted.
+    /// What a unit costs, in ticks. In a window, where it is counted, it tells how windows are [aligned](super::aligned).
     pub(crate) unit: u128,
     /// The most units at once, or in a window.
     pub(crate) most: u64,
@@ -39,10 +39,14 @@ impl Change {
     /// The smaller limit and the longer window of both: for a state in the terms after, at an instant before.
     pub(super) fn stricter(&self) -> Terms {
         Terms {
-            most: self.from.most.min(self.to.most),
+            most: self.most(),
             span: self.from.span.max(self.to.span),
             ..self.to
         }
+    }
+
+    pub(super) fn most(&self) -> u64 {
+        self.from.most.min(self.to.most)
     }
 
     /// A state in the terms before, in those after. Nobody has decided later than `newest`, but perhaps later than the change, by

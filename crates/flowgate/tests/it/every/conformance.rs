@@ -81,9 +81,15 @@ every_contract! {
     keyed_token_bucket: Kind::Bucket, super::keyed_token_bucket;
     keyed_leaky_bucket: Kind::Bucket, super::keyed_leaky_bucket;
     keyed_fixed_window: Kind::Window(Anchor::FirstGrant), super::keyed_fixed_window;
+    keyed_fixed_window_aligned: Kind::Window(Anchor::Aligned(0)), subject::keyed_fixed_window;
+    keyed_fixed_window_aligned_elsewhere: Kind::Window(Anchor::Aligned(1_234_567_891)), subject::keyed_fixed_window;
     keyed_segmented_window: Kind::Segmented { segments: 1 }, subject::keyed_segmented_window;
     concurrency_limit: Kind::InFlight, subject::concurrency_limit;
     keyed_concurrency_limit: Kind::InFlight, subject::keyed_concurrency_limit;
+    keyed_gate_of_buckets: Kind::Bucket, super::keyed_gate;
+    keyed_gate_of_windows: Kind::Window(Anchor::FirstGrant), super::keyed_gate;
+    keyed_gate_around_a_bucket: Kind::Bucket, subject::keyed_gate_shared;
+    keyed_gate_around_a_window: Kind::Window(Anchor::FirstGrant), subject::keyed_gate_shared;
     // The model that the differential test trusts has to pass as well.
     oracle: Kind::Bucket, subject::oracle;
 }
@@ -123,6 +129,7 @@ mod by_its_clock {
         c2_c4_c5_decaying_bucket: Kind::Decaying, subject::by_its_clock;
         c2_c4_c5_keyed_token_bucket: Kind::Bucket, keyed;
         c2_c4_c5_keyed_fixed_window: Kind::Window(Anchor::FirstGrant), keyed;
+        c2_c4_c5_keyed_fixed_window_aligned: Kind::Window(Anchor::Aligned(0)), subject::keyed_by_its_clock;
         c2_c4_c5_keyed_segmented_window: Kind::Segmented { segments: 1 }, subject::keyed_by_its_clock;
     }
 
@@ -151,6 +158,12 @@ fn keyed_leaky_bucket(setup: &Setup, test: Test<'_>) {
 fn keyed_fixed_window(setup: &Setup, test: Test<'_>) {
     if setup.is_whole_for_keys() {
         subject::keyed_fixed_window(setup, test);
+    }
+}
+
+fn keyed_gate(setup: &Setup, test: Test<'_>) {
+    if setup.is_whole_for_keys() {
+        subject::keyed_gate(setup, test);
     }
 }
 

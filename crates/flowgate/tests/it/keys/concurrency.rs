@@ -748,7 +748,7 @@ fn what_is_shown() {
     let limits = limits_of(3, 100);
     let permit = limits.try_acquire_n("secret", 2).unwrap();
     let shown = format!("{permit:?} {:?}", limits.acquire("secret").n(2));
-    assert_eq!(shown, "KeyPermit { n: 2, .. } Acquire { n: Some(2), .. }");
+    assert_eq!(shown, "Permit { n: 2, .. } Acquire { n: Some(2), .. }");
     let shown = format!("{limits:?}");
     assert_eq!(
         shown,

@@ -408,3 +408,33 @@ fn c1_keys_without_room_share_a_quota() {
         .expect("it fits");
     assert_eq!(one.take_up_to(&1, 9), 5);
 }
+
+/// Whichever way an amount is asked for that never fits.
+#[test]
+fn c3_a_refusal_for_ever_names_the_quota_with_the_smaller_burst() {
+    for (text, most, first) in [
+        ("10/s burst 5; 7/min", 5, 0),
+        ("7/min; 10/s burst 5", 5, 1),
+        ("10/s burst 20; 7/min", 7, 1),
+        ("7/min; 10/s burst 20", 7, 0),
+        ("7/s; 7/min", 7, 0),
+    ] {
+        let (limits, _time) = table(text, 10);
+        let limits = Arc::new(limits);
+        let key = limits.key_owned("a");
+        let refusals = [
+            limits.try_acquire_n("a", most + 1).unwrap_err(),
+            limits.peek_n("a", most + 1).unwrap_err(),
+            key.try_acquire_n(most + 1).unwrap_err(),
+            limits.acquire("a").n(most + 1).block().unwrap_err(),
+        ];
+        for denied in refusals {
+            assert_eq!(
+                (denied.is_never(), denied.limit()),
+                (true, Some(first)),
+                "{text}"
+            );
+        }
+        limits.try_acquire_n("a", most).unwrap();
+    }
+}

@@ -530,7 +530,8 @@ fn refuses_what_no_limiter_writes<A: KeyedAlgorithm<Quota = Quota>>(
     let [unit, span, most, count_bits, entry] = [6, 8, 10, 12, 16];
     let mut wrong = Vec::new();
     for (at, values) in [
-        (unit, &[0, 1, 1 << 63, u64::MAX][..]),
+        // Of an aligned window it would be 1 and a whole number of nanoseconds.
+        (unit, &[0, 2, 1 << 63, u64::MAX][..]),
         (unit + 1, &[1, 1 << 63, u64::MAX]),
         (span, &[0, 1, 127, u64::MAX]),
         (span + 1, &[1 << 32, u64::MAX]),

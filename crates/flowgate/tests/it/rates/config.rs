@@ -41,6 +41,7 @@ fn keys() {
         ("keyed token 3/min; 2/day", 2),
         ("keyed leaky 3/min", 1),
         ("keyed fixed 3/min", 3),
+        ("keyed aligned 3/min", 3),
         ("keyed segmented 3/min", 3),
     ] {
         let config: KeyedLimiterConfig = text.parse().unwrap();
@@ -90,7 +91,7 @@ fn a_refusal_says_what_to_write() {
     for (text, expected) in [
         (
             "",
-            "\"\" is no limiter; write token, leaky, sliding, segmented, fixed or approximate, and a quota",
+            "\"\" is no limiter; write token, leaky, sliding, segmented, fixed, aligned or approximate, and a quota",
         ),
         ("bucket 5/s", "\"bucket\" is no limiter; write token, leaky"),
         (
@@ -117,7 +118,7 @@ fn a_refusal_says_what_to_write() {
         ("keyed", "write \"keyed\" and a limiter"),
         (
             "keyed sliding 5/s",
-            "there is no sliding limiter for each key; write token, leaky, fixed or segmented",
+            "there is no sliding limiter for each key; write token, leaky, fixed, aligned or segmented",
         ),
         ("keyed tokens 5/s", "\"tokens\" is no limiter"),
     ] {

@@ -1,7 +1,8 @@
 //! Several limits, one permit.
 
 use flowgate::{
-    Clock, ConcurrencyLimit, FixedWindow, Gate, GateError, LeakyBucket, ManualClock, TokenBucket,
+    Clock, ConcurrencyLimit, FixedWindow, Gate, GateError, LeakyBucket, ManualClock, Timestamp,
+    TokenBucket,
 };
 use std::future::Future;
 use std::pin::pin;
@@ -475,4 +476,24 @@ fn c6_who_waits_is_served_by_all_that_was_changed() {
     assert_eq!(are_changed, [true, true]);
     time.advance(ms(10));
     assert!(matches!(poll(waits.as_mut()), Poll::Ready(Ok(_))));
+}
+
+/// A gate goes by the latest time at which it has granted anything.
+#[test]
+fn c3_c4_a_clock_that_was_set_back_is_added_to_the_wait() {
+    let time = ManualClock::new();
+    let bucket = TokenBucket::builder("10/s burst 1".parse().unwrap());
+    let gate = Gate::builder().limit("rate", bucket.clock(&time).build().unwrap());
+    let gate = gate.build().unwrap();
+    time.set(Timestamp::from_nanos(1_000_000_000));
+    drop(gate.try_acquire().unwrap());
+    time.set(Timestamp::from_nanos(300_000_000));
+    let denied = gate.try_acquire().unwrap_err();
+    let wait = denied.retry_after().unwrap();
+    assert_eq!(wait, Duration::from_millis(800));
+    assert_eq!(gate.name_of(&denied), Some("rate"));
+    time.advance(wait - Duration::from_nanos(1));
+    assert!(gate.try_acquire().is_err());
+    time.advance(Duration::from_nanos(1));
+    drop(gate.try_acquire().unwrap());
 }
