@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use flowgate_chart::duration;
+
 use crate::failure::Failure;
 use crate::report::{Mode, Report};
 use crate::spread::Spread;
@@ -290,28 +292,7 @@ fn verdict(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
-/// A duration to three digits in the unit that suits it: `6.12 µs`, `41.0 ms`, `5.00 s`.
-pub(crate) fn duration(duration: Duration) -> String {
-    let nanos = duration.as_nanos();
-    if nanos < 1_000 {
-        return format!("{nanos} ns");
-    }
-    let nanos = nanos as f64;
-    // Each limit is where three digits would round up to the next unit's 1.00.
-    let (value, unit) = match nanos {
-        n if n < 999.5e3 => (n / 1e3, "µs"),
-        n if n < 999.5e6 => (n / 1e6, "ms"),
-        n => (n / 1e9, "s"),
-    };
-    let decimals = match value {
-        v if v < 9.995 => 2,
-        v if v < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.decimals$} {unit}")
-}
-
-/// The same without zeros at its end, for sentences: `1 ms`, `3.1 ms`.
+/// A duration to three digits without zeros at the end, for sentences: `1 ms`, `3.1 ms`.
 pub(crate) fn brief(length: Duration) -> String {
     let text = duration(length);
     let (value, unit) = text.split_once(' ').unwrap_or((&text, ""));

@@ -2,15 +2,12 @@
 
 use std::fmt;
 
+use flowgate_chart::{
+    Axis, Chart, Escaped, Figure, Key, Layer, Look, Point, Unit, keys, significant,
+};
 use flowgate_verify::{Findings, Kind, Steady, Verdict};
 
-use super::axis::Axis;
-use super::chart::{Chart, Layer, Point, Shape};
 use super::document;
-use super::escape::Escaped;
-use super::figure::{Figure, keys};
-use super::run::{Key, Look};
-use super::unit::{Unit, significant};
 use crate::target::Target;
 
 /// Points of the curve of what is allowed.
@@ -124,64 +121,37 @@ fn envelope(findings: &Findings) -> Figure {
             .sampled(PARTS)
             .filter(|span| *span < longest)
             .chain([longest]);
-        layers.push(Layer {
-            look: Look::GREY,
-            name: "allowed".to_owned(),
-            shape: Shape::Area,
-            is_stepped: false,
-            pieces: vec![
-                spans
-                    .map(|span| Point::new(span, allowed.within(span / NANOS)))
-                    .collect(),
-            ],
-        });
+        let points = spans
+            .map(|span| Point::new(span, allowed.within(span / NANOS)))
+            .collect();
+        layers.push(Layer::area("allowed", Look::GRAY, [points]));
     }
-    let dots = points.iter().map(|point| Point {
-        x: nanos(point.span),
-        y: point.admitted as f64,
-        text: Some(format!(
+    let dots = points.iter().map(|point| {
+        Point::new(nanos(point.span), point.admitted as f64).text(format!(
             "{} in {}",
             Unit::Count.exact(point.admitted as f64),
             Unit::Nanos.exact(point.span * NANOS)
-        )),
+        ))
     });
-    layers.push(Layer {
-        look: Look::BLUE,
-        name: "admitted".to_owned(),
-        shape: Shape::Dots,
-        is_stepped: false,
-        pieces: vec![dots.collect()],
-    });
+    layers.push(Layer::dots("admitted", Look::BLUE, [dots.collect()]));
     let allowed_key = match allowed {
-        Some(_) => Key {
-            look: Look::GREY,
-            text: "allowed",
-            is_area: true,
-        }
-        .to_string(),
+        Some(_) => Key::area(Look::GRAY, "allowed").to_string(),
         None => String::new(),
     };
-    Figure {
-        title: "Envelope: the most admitted in any span",
-        caption: "Each dot is the most that was surely admitted in a span of that length. Shaded is burst + rate · w, \
+    let chart = Chart::new("envelope", "The most admitted in any span", x, y)
+        .names("length of the span", "admitted")
+        .layers(layers)
+        .empty_text("nothing was admitted, or too little");
+    Figure::new(
+        "Envelope: the most admitted in any span",
+        "Each dot is the most that was surely admitted in a span of that length. Shaded is burst + rate · w, \
             by the claim or, without one, by what it looks like. A fixed window admits up to twice its limit across two.",
-        keys: format!(
+    )
+    .keys(format!(
             "{} {allowed_key}",
             keys([(Look::BLUE, "admitted")].into_iter())
-        ),
-        charts: vec![Chart {
-            id: "envelope".to_owned(),
-            title: "The most admitted in any span".to_owned(),
-            x,
-            y,
-            x_name: "length of the span",
-            y_name: "admitted",
-            layers,
-            has_bands: false,
-            is_wide: false,
-            nothing: "nothing was admitted, or too little",
-        }],
-    }
+        ))
+    .charts([chart])
 }
 
 /// What became of even streams.
@@ -190,54 +160,35 @@ fn steady(streams: &[Steady]) -> Figure {
     streams.sort_by(|one, other| one.offered.total_cmp(&other.offered));
     let x = Axis::from_zero(Unit::Rate, streams.iter().map(|stream| stream.offered));
     let y = Axis::from_zero(Unit::Rate, streams.iter().map(|stream| stream.offered));
-    let dots = streams.iter().map(|stream| Point {
-        x: stream.offered,
-        y: stream.admitted,
-        text: Some(format!(
+    let dots = streams.iter().map(|stream| {
+        Point::new(stream.offered, stream.admitted).text(format!(
             "{} of {} admitted",
             Unit::Rate.exact(stream.admitted),
             Unit::Rate.exact(stream.offered)
-        )),
+        ))
     });
     let highest = streams.last().map_or(0.0, |stream| stream.offered);
     let layers = vec![
-        Layer {
-            look: Look::GREY,
-            name: "offered".to_owned(),
-            shape: Shape::Line,
-            is_stepped: false,
-            pieces: vec![vec![Point::new(0.0, 0.0), Point::new(highest, highest)]],
-        },
-        Layer {
-            look: Look::BLUE,
-            name: "admitted".to_owned(),
-            shape: Shape::Dots,
-            is_stepped: false,
-            pieces: vec![dots.collect()],
-        },
+        Layer::line(
+            "offered",
+            Look::GRAY,
+            [vec![Point::new(0.0, 0.0), Point::new(highest, highest)]],
+        ),
+        Layer::dots("admitted", Look::BLUE, [dots.collect()]),
     ];
-    Figure {
-        title: "Even streams: what was admitted of what was offered",
-        caption: "Each dot is a stream of requests at constant intervals. Up to the rate all are admitted; beyond it a good \
-            limiter goes on admitting as many, and the dots go on level.",
-        keys: keys([(Look::BLUE, "admitted"), (Look::GREY, "offered")].into_iter()),
-        charts: vec![Chart {
-            id: "steady".to_owned(),
-            title: "What was admitted of what was offered".to_owned(),
-            x,
-            y,
-            x_name: "offered per second",
-            y_name: "admitted per second",
-            layers: if streams.is_empty() {
-                Vec::new()
-            } else {
-                layers
-            },
-            has_bands: false,
-            is_wide: false,
-            nothing: "no even streams were sent",
-        }],
+    let mut chart = Chart::new("steady", "What was admitted of what was offered", x, y)
+        .names("offered per second", "admitted per second")
+        .empty_text("no even streams were sent");
+    if !streams.is_empty() {
+        chart = chart.layers(layers);
     }
+    Figure::new(
+        "Even streams: what was admitted of what was offered",
+        "Each dot is a stream of requests at constant intervals. Up to the rate all are admitted; beyond it a good \
+            limiter goes on admitting as many, and the dots go on level.",
+    )
+    .keys(keys([(Look::BLUE, "admitted"), (Look::GRAY, "offered")].into_iter()))
+    .charts([chart])
 }
 
 /// A burst, and a number per second.

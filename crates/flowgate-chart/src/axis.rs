@@ -1,20 +1,22 @@
 //! From values to places, and where the ticks are.
 
-use crate::report::html::unit::Unit;
+use crate::number::Unit;
 
-/// An axis of a chart: from the lowest value to the highest, which is always higher.
-pub(super) struct Axis {
-    pub(super) unit: Unit,
-    pub(super) ticks: Vec<Tick>,
+/// An axis of a chart: a range of values, with its ticks.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    pub(crate) unit: Unit,
+    pub(crate) ticks: Vec<Tick>,
     low: f64,
     high: f64,
     is_log: bool,
 }
 
-/// A line across the chart, and what stands at its end.
-pub(super) struct Tick {
-    pub(super) at: f64,
-    pub(super) label: String,
+/// A grid line and its label.
+#[derive(Clone, Debug)]
+pub(crate) struct Tick {
+    pub(crate) at: f64,
+    pub(crate) label: String,
 }
 
 /// How many ticks an axis has, about.
@@ -25,9 +27,9 @@ const WIDE: f64 = 30.0;
 const WIDEST: f64 = 1e9;
 
 impl Axis {
-    /// From zero to a little above the highest of these.
-    pub(super) fn from_zero(unit: Unit, values: impl Iterator<Item = f64>) -> Axis {
-        let highest = usable(values.fold(0.0, f64::max)).unwrap_or(1.0);
+    /// Creates an axis from zero to 8 % above the highest of `values`.
+    pub fn from_zero(unit: Unit, values: impl IntoIterator<Item = f64>) -> Axis {
+        let highest = usable(values.into_iter().fold(0.0, f64::max)).unwrap_or(1.0);
         let step = round_up(highest / TICKS);
         let high = (highest * 1.08).max(step);
         Axis {
@@ -39,21 +41,21 @@ impl Axis {
         }
     }
 
-    /// Durations, in nanoseconds: on a log axis where they differ much, else from zero.
-    pub(super) fn durations(values: impl Iterator<Item = f64> + Clone) -> Axis {
+    /// Creates an axis for durations in nanoseconds: logarithmic if they differ by more than 30 times, otherwise from zero.
+    pub fn durations(values: impl Iterator<Item = f64> + Clone) -> Axis {
         let positive = values.clone().filter_map(usable);
         let lowest = positive.clone().fold(f64::INFINITY, f64::min);
         let highest = positive.fold(0.0, f64::max);
         match highest > lowest * WIDE {
             true => Axis::log(Unit::Nanos, lowest, highest * 1.05),
-            false if highest == 0.0 => Axis::from_zero(Unit::Nanos, [1e6].into_iter()),
+            false if highest == 0.0 => Axis::from_zero(Unit::Nanos, [1e6]),
             // A duration has whole nanoseconds: ticks closer than that would lie.
             false => Axis::from_zero(Unit::Nanos, values.chain([TICKS])),
         }
     }
 
-    /// From 1, 2 or 5 times a power of ten to another.
-    pub(super) fn log(unit: Unit, lowest: f64, highest: f64) -> Axis {
+    /// Creates a logarithmic axis; both ends are 1, 2 or 5 times a power of ten.
+    pub fn log(unit: Unit, lowest: f64, highest: f64) -> Axis {
         let high = round_up(usable(highest).unwrap_or(1.0));
         let low = round_down(
             usable(lowest)
@@ -86,8 +88,8 @@ impl Axis {
         }
     }
 
-    /// Seconds since the start.
-    pub(super) fn time(end: f64) -> Axis {
+    /// Creates an axis for the time since the start, from 0 to `end` seconds.
+    pub fn time(end: f64) -> Axis {
         const STEPS: [f64; 14] = [
             1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_200.0, 1_800.0, 3_600.0,
             7_200.0,
@@ -119,9 +121,10 @@ impl Axis {
         }
     }
 
-    /// Shares of so many samples, as 1/(1 − share): each step to the right is a rarer duration, and the rarest of all
-    /// is at the end.
-    pub(super) fn shares(samples: u64) -> Axis {
+    /// Creates an axis for percentiles of `samples` samples.
+    ///
+    /// Its values are 1/(1 − share), so 90 %, 99 % and 99.9 % have the same distance. The largest sample is at the end.
+    pub fn shares(samples: u64) -> Axis {
         let high = (samples as f64).max(10.0);
         let mut ticks = vec![
             Tick {
@@ -154,8 +157,8 @@ impl Axis {
         }
     }
 
-    /// Where a value lies, from 0 to 1; what lies outside is at the nearer end.
-    pub(super) fn place(&self, value: f64) -> f64 {
+    /// Returns the place of a value on the axis, from 0 to 1. Values outside of the range are at the nearer end.
+    pub(crate) fn place(&self, value: f64) -> f64 {
         let scaled = |value: f64| {
             if self.is_log {
                 value.max(f64::MIN_POSITIVE).ln()
@@ -172,8 +175,8 @@ impl Axis {
         }
     }
 
-    /// Values that lie evenly on the axis, from its start to its end.
-    pub(super) fn sampled(&self, parts: u32) -> impl Iterator<Item = f64> {
+    /// Returns `parts` + 1 values with equal distances on the axis, from its start to its end.
+    pub fn sampled(&self, parts: u32) -> impl Iterator<Item = f64> {
         (0..=parts).map(move |part| {
             let place = f64::from(part) / f64::from(parts);
             match self.is_log {
@@ -201,8 +204,8 @@ fn every(unit: Unit, step: f64, high: f64) -> Vec<Tick> {
         .collect()
 }
 
-/// A share as a percentage: `99.9 %`.
-pub(super) fn share(share: f64) -> String {
+/// Formats a share as a percentage: `99.9 %`.
+pub fn share(share: f64) -> String {
     let share = if share.is_finite() { share } else { 0.0 };
     let percent = format!("{:.7}", share * 100.0);
     format!("{} %", percent.trim_end_matches('0').trim_end_matches('.'))
@@ -238,7 +241,7 @@ mod tests {
 
     #[test]
     fn ticks_are_round() {
-        let axis = Axis::from_zero(Unit::Rate, [1_000.0, 700.0].into_iter());
+        let axis = Axis::from_zero(Unit::Rate, [1_000.0, 700.0]);
         assert_eq!(labels(&axis), ["0", "200", "400", "600", "800", "1k"]);
         let axis = Axis::durations([3e6, 1.4e6].into_iter());
         assert_eq!(labels(&axis), ["0", "1 ms", "2 ms", "3 ms"]);
@@ -278,7 +281,7 @@ mod tests {
         ];
         let axes = |value: f64| {
             [
-                Axis::from_zero(Unit::Count, [value].into_iter()),
+                Axis::from_zero(Unit::Count, [value]),
                 Axis::durations([value, 1.0].into_iter()),
                 Axis::log(Unit::Count, value, value),
                 Axis::log(Unit::Count, 1.0, value),

@@ -10,9 +10,9 @@
 
 use std::fmt;
 
-use crate::report::html::axis::Axis;
-use crate::report::html::escape::Escaped;
-use crate::report::html::run::Look;
+use crate::axis::Axis;
+use crate::escape::Escaped;
+use crate::look::Look;
 
 /// The size of a chart, and of its edges, in units that are pixels where there is room.
 const WIDTH: f64 = 560.0;
@@ -23,41 +23,53 @@ const RIGHT: f64 = 24.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 44.0;
 /// How wide a character of a label is, about.
-const CHARACTER: f64 = 6.8;
+pub(crate) const CHARACTER: f64 = 6.8;
 /// The most bands that are laid over a chart to say what is below the pointer.
 const BANDS: usize = 120;
 
-/// Lines over two axes.
-pub(super) struct Chart {
-    /// Different for every chart of a page.
-    pub(super) id: String,
-    pub(super) title: String,
-    pub(super) x: Axis,
-    pub(super) y: Axis,
-    pub(super) x_name: &'static str,
-    pub(super) y_name: &'static str,
-    pub(super) layers: Vec<Layer>,
-    /// Whether the values at a place are told for all layers together, or for each dot by itself.
-    pub(super) has_bands: bool,
-    /// Whether it takes the room of two.
-    pub(super) is_wide: bool,
-    /// What stands in a chart without any layer.
-    pub(super) nothing: &'static str,
+/// Lines, areas and dots over two axes, as SVG.
+///
+/// `to_string()` returns an `<svg>` element for an HTML page that has [`STYLE`](crate::STYLE). A [`Picture`](crate::Picture)
+/// makes a file of its own of it.
+///
+/// ```
+/// use flowgate_chart::{Axis, Chart, Layer, Look, Point, Unit};
+///
+/// let points = [(0.0, 10.0), (1.0, 15.0), (2.0, 12.0)].map(|(x, y)| Point::new(x, y));
+/// let chart = Chart::new("rate", "Requests per second", Axis::time(2.0), Axis::from_zero(Unit::Rate, [15.0]))
+///     .names("time since the start", "requests/s")
+///     .layer(Layer::line("sent", Look::BLUE, [points.to_vec()]));
+/// assert!(chart.to_string().starts_with("<svg"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Chart {
+    id: String,
+    title: String,
+    x: Axis,
+    y: Axis,
+    x_name: String,
+    y_name: String,
+    layers: Vec<Layer>,
+    has_bands: bool,
+    is_wide: bool,
+    height: f64,
+    empty_text: String,
 }
 
-/// One line, area or row of dots.
-pub(super) struct Layer {
-    pub(super) look: Look,
-    pub(super) name: String,
-    pub(super) shape: Shape,
+/// One line, area or row of dots of a [`Chart`].
+#[derive(Clone, Debug)]
+pub struct Layer {
+    pub(crate) look: Look,
+    pub(crate) name: String,
+    pub(crate) shape: Shape,
     /// Whether each value holds until the next; the last of a piece only ends it.
-    pub(super) is_stepped: bool,
+    is_stepped: bool,
     /// Pieces of it, with gaps between them.
-    pub(super) pieces: Vec<Vec<Point>>,
+    pieces: Vec<Vec<Point>>,
 }
 
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Shape {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Shape {
     Line,
     /// Down to the lowest value.
     Area,
@@ -65,22 +77,91 @@ pub(super) enum Shape {
     Dots,
 }
 
-/// A point, in the units of the axes.
-#[derive(Clone)]
-pub(super) struct Point {
-    pub(super) x: f64,
-    pub(super) y: f64,
-    /// What is said of it alone.
-    pub(super) text: Option<String>,
+/// A point of a [`Layer`], in the units of the axes.
+#[derive(Clone, Debug)]
+pub struct Point {
+    x: f64,
+    y: f64,
+    text: Option<String>,
 }
 
 impl Point {
-    pub(super) fn new(x: f64, y: f64) -> Point {
+    /// Creates a point.
+    pub fn new(x: f64, y: f64) -> Point {
         Point { x, y, text: None }
+    }
+
+    /// Returns the value on the horizontal axis.
+    pub fn x(&self) -> f64 {
+        self.x
+    }
+
+    /// Returns the value on the vertical axis.
+    pub fn y(&self) -> f64 {
+        self.y
+    }
+
+    /// Sets the text that the point shows under the pointer.
+    pub fn text(mut self, text: impl Into<String>) -> Point {
+        self.text = Some(text.into());
+        self
     }
 }
 
 impl Layer {
+    /// Creates a line through the points of each piece, with gaps between the pieces.
+    pub fn line(
+        name: impl Into<String>,
+        look: Look,
+        pieces: impl IntoIterator<Item = Vec<Point>>,
+    ) -> Layer {
+        Layer::new(name, look, Shape::Line, pieces)
+    }
+
+    /// Creates a shaded area from the lowest value of the axis up to the points of each piece.
+    pub fn area(
+        name: impl Into<String>,
+        look: Look,
+        pieces: impl IntoIterator<Item = Vec<Point>>,
+    ) -> Layer {
+        Layer::new(name, look, Shape::Area, pieces)
+    }
+
+    /// Creates a thin line with a dot at each point.
+    pub fn dots(
+        name: impl Into<String>,
+        look: Look,
+        pieces: impl IntoIterator<Item = Vec<Point>>,
+    ) -> Layer {
+        Layer::new(name, look, Shape::Dots, pieces)
+    }
+
+    /// Lets each value hold until the next point, as in a staircase. The last point of a piece only ends it.
+    pub fn stepped(mut self) -> Layer {
+        self.is_stepped = true;
+        self
+    }
+
+    fn new(
+        name: impl Into<String>,
+        look: Look,
+        shape: Shape,
+        pieces: impl IntoIterator<Item = Vec<Point>>,
+    ) -> Layer {
+        Layer {
+            look,
+            name: name.into(),
+            shape,
+            is_stepped: false,
+            pieces: pieces.into_iter().collect(),
+        }
+    }
+
+    /// Returns the values on the vertical axis.
+    pub fn values(&self) -> impl Iterator<Item = f64> {
+        self.points().map(Point::y)
+    }
+
     fn points(&self) -> impl Iterator<Item = &Point> {
         self.pieces.iter().flatten()
     }
@@ -100,6 +181,83 @@ impl Layer {
 }
 
 impl Chart {
+    /// Creates a chart without layers. `id` has to be different for each chart of a page.
+    pub fn new(id: impl Into<String>, title: impl Into<String>, x: Axis, y: Axis) -> Chart {
+        Chart {
+            id: id.into(),
+            title: title.into(),
+            x,
+            y,
+            x_name: String::new(),
+            y_name: String::new(),
+            layers: Vec::new(),
+            has_bands: false,
+            is_wide: false,
+            height: HEIGHT,
+            empty_text: "no data".to_owned(),
+        }
+    }
+
+    /// Sets the names of the axes.
+    pub fn names(mut self, x: impl Into<String>, y: impl Into<String>) -> Chart {
+        (self.x_name, self.y_name) = (x.into(), y.into());
+        self
+    }
+
+    /// Adds a layer above those that the chart has.
+    pub fn layer(mut self, layer: Layer) -> Chart {
+        self.layers.push(layer);
+        self
+    }
+
+    /// Adds several layers, in this order from the bottom to the top.
+    pub fn layers(mut self, layers: impl IntoIterator<Item = Layer>) -> Chart {
+        self.layers.extend(layers);
+        self
+    }
+
+    /// Makes the chart as wide as two.
+    pub fn wide(mut self) -> Chart {
+        self.is_wide = true;
+        self
+    }
+
+    /// Sets the height in pixels (default: 300; at least 120).
+    pub fn height(mut self, pixels: u32) -> Chart {
+        self.height = f64::from(pixels.max(120));
+        self
+    }
+
+    /// Shows the values of all layers under the pointer, instead of those of one point.
+    pub fn with_bands(mut self) -> Chart {
+        self.has_bands = true;
+        self
+    }
+
+    /// Sets the text that the chart shows if its layers have no points (default: "no data").
+    pub fn empty_text(mut self, text: impl Into<String>) -> Chart {
+        self.empty_text = text.into();
+        self
+    }
+
+    /// Returns the title.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    pub(crate) fn is_wide(&self) -> bool {
+        self.is_wide
+    }
+
+    pub(crate) fn all_layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    /// Its width and height, in pixels.
+    pub(crate) fn size(&self) -> (f64, f64) {
+        (self.width(), self.height)
+    }
+
     fn width(&self) -> f64 {
         if self.is_wide { WIDE } else { WIDTH }
     }
@@ -109,7 +267,7 @@ impl Chart {
     }
 
     fn y(&self, value: f64) -> f64 {
-        tenth(HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * self.y.place(value))
+        tenth(self.height - BOTTOM - (self.height - BOTTOM - TOP) * self.y.place(value))
     }
 
     /// A piece of a layer, without the points that would be drawn where the one before is.
@@ -132,9 +290,9 @@ impl Chart {
         path + "h0"
     }
 
-    fn layer(&self, layer: &Layer, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn draw(&self, layer: &Layer, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let look = layer.look;
-        let bottom = HEIGHT - BOTTOM;
+        let bottom = self.height - BOTTOM;
         for piece in layer.pieces.iter().filter(|piece| !piece.is_empty()) {
             let path = self.path(piece, layer.is_stepped);
             let ends = (self.x(piece[0].x), self.x(piece[piece.len() - 1].x));
@@ -169,18 +327,18 @@ impl Chart {
     }
 
     fn frame(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (left, right, bottom) = (LEFT, self.width() - RIGHT, HEIGHT - BOTTOM);
+        let (left, right, bottom) = (LEFT, self.width() - RIGHT, self.height - BOTTOM);
         writeln!(
             f,
             "<text class=\"name\" x=\"8\" y=\"15\">{}</text>",
-            Escaped(self.y_name)
+            Escaped(&self.y_name)
         )?;
         writeln!(
             f,
             "<text class=\"name end\" x=\"{}\" y=\"{}\">{}</text>",
             right,
-            HEIGHT - 6.0,
-            Escaped(self.x_name)
+            self.height - 6.0,
+            Escaped(&self.x_name)
         )?;
         for tick in &self.y.ticks {
             let y = self.y(tick.at);
@@ -245,7 +403,7 @@ impl Chart {
                 "<rect class=\"band\" x=\"{}\" y=\"{TOP}\" width=\"{}\" height=\"{}\"><title>from {}{}</title></rect>",
                 x,
                 tenth(end - x),
-                HEIGHT - BOTTOM - TOP,
+                self.height - BOTTOM - TOP,
                 Escaped(&self.x.unit.exact(from)),
                 Escaped(&lines),
             )?;
@@ -266,7 +424,7 @@ impl Chart {
         });
         let described: String = described.collect();
         match described.trim_end() {
-            "" => self.nothing.to_owned(),
+            "" => self.empty_text.to_owned(),
             described => described.to_owned(),
         }
     }
@@ -274,11 +432,11 @@ impl Chart {
 
 impl fmt::Display for Chart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (id, width) = (&self.id, self.width());
+        let (id, (width, height)) = (&self.id, self.size());
         let wide = if self.is_wide { " wide" } else { "" };
         writeln!(
             f,
-            "<svg class=\"chart{wide}\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {HEIGHT}\" \
+            "<svg class=\"chart{wide}\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
             role=\"img\" aria-labelledby=\"{id}-title {id}-about\">"
         )?;
         writeln!(
@@ -299,16 +457,16 @@ impl fmt::Display for Chart {
         if is_empty {
             let (x, y) = (
                 (LEFT + self.width() - RIGHT) / 2.0,
-                (TOP + HEIGHT - BOTTOM) / 2.0,
+                (TOP + self.height - BOTTOM) / 2.0,
             );
             writeln!(
                 f,
                 "<text class=\"middle nothing\" x=\"{x}\" y=\"{y}\">{}</text>",
-                Escaped(self.nothing)
+                Escaped(&self.empty_text)
             )?;
         }
         for layer in &self.layers {
-            self.layer(layer, f)?;
+            self.draw(layer, f)?;
         }
         if self.has_bands {
             self.bands(f)?;
@@ -317,7 +475,7 @@ impl fmt::Display for Chart {
     }
 }
 
-/// To a tenth of a pixel: nobody sees more.
-fn tenth(value: f64) -> f64 {
+/// Rounds to a tenth of a pixel.
+pub(crate) fn tenth(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
