@@ -113,8 +113,10 @@ fn limiters() -> Result<Vec<(&'static str, &'static str, Subject)>, QuotaError> 
     ])
 }
 
-/// The times of the requests, in milliseconds: five times what is allowed for three seconds, a rest, half of what is allowed
-/// for two seconds, and two bursts of 30, 50 ms before and after a fixed window begins.
+/// The times of the requests, in milliseconds.
+///
+/// Five times what is allowed for three seconds, a rest, and half of what is allowed for two seconds. Then two bursts of 30, one
+/// 50 ms before a fixed window begins and one 50 ms after that.
 fn arrivals() -> Vec<u64> {
     let every = |from: u64, to: u64, step: usize| (from..to).step_by(step);
     let mut times: Vec<u64> = every(500, 3_500, 10)

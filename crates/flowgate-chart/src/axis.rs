@@ -41,7 +41,9 @@ impl Axis {
         }
     }
 
-    /// Creates an axis for durations in nanoseconds: logarithmic if they differ by more than 30 times, otherwise from zero.
+    /// Creates an axis for durations in nanoseconds.
+    ///
+    /// The axis is logarithmic if the durations differ by more than 30 times, and begins at zero otherwise.
     pub fn durations(values: impl Iterator<Item = f64> + Clone) -> Axis {
         let positive = values.clone().filter_map(usable);
         let lowest = positive.clone().fold(f64::INFINITY, f64::min);
@@ -54,7 +56,9 @@ impl Axis {
         }
     }
 
-    /// Creates a logarithmic axis; both ends are 1, 2 or 5 times a power of ten.
+    /// Creates a logarithmic axis.
+    ///
+    /// Both ends are 1, 2 or 5 times a power of ten.
     pub fn log(unit: Unit, lowest: f64, highest: f64) -> Axis {
         let high = round_up(usable(highest).unwrap_or(1.0));
         let low = round_down(
@@ -175,7 +179,7 @@ impl Axis {
         }
     }
 
-    /// Returns `parts` + 1 values with equal distances on the axis, from its start to its end.
+    /// Returns `parts` + 1 values at equal distances, from end to end of the axis.
     pub fn sampled(&self, parts: u32) -> impl Iterator<Item = f64> {
         (0..=parts).map(move |part| {
             let place = f64::from(part) / f64::from(parts);

@@ -118,7 +118,7 @@ impl Layer {
         Layer::new(name, look, Shape::Line, pieces)
     }
 
-    /// Creates a shaded area from the lowest value of the axis up to the points of each piece.
+    /// Creates a shaded area below the points of each piece.
     pub fn area(
         name: impl Into<String>,
         look: Look,

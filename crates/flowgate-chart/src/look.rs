@@ -6,8 +6,8 @@ use crate::escape::Escaped;
 
 /// A color and a dash pattern.
 ///
-/// Each of the first eight has a color and a dash pattern of its own, so lines can be told apart without colors. Each of the
-/// first 64 pairs is different.
+/// Each of the first eight has a color and a dash pattern of its own, so lines differ without colors, too. Each of the first 64
+/// pairs is different.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     color: usize,
@@ -52,7 +52,7 @@ impl fmt::Display for Look {
     }
 }
 
-/// An entry of a legend, as HTML: a short piece of a line, and its name.
+/// An entry of a legend, as HTML: a piece of a line, and its name.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'a> {
     look: Look,
