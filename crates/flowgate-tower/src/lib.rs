@@ -1,5 +1,5 @@
 //! flowgate's limits as a [tower](https://docs.rs/tower) layer, for axum, tonic, and whatever else speaks
-//! `Service<Request<_>>`.
+//! `Service<Request<_>>`. The [`guide`] shows them task by task.
 //!
 //! ```no_run
 //! use axum::{Router, routing::get};
@@ -150,6 +150,7 @@ pub mod client;
 mod counts;
 mod future;
 mod grpc;
+pub mod guide;
 mod head;
 mod headers;
 mod layer;
