@@ -1,4 +1,4 @@
-//! A report as JSON, for programs and for later comparison.
+//! A report as JSON, for programs and later comparison.
 
 use std::error::Error;
 use std::fmt;
@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::{Report, nanos};
 
-/// The number of the layout that [`Report::to_json`] documents.
+/// Version of the layout that [`Report::to_json`] documents.
 const SCHEMA: u64 = 1;
 
-/// What is read first: whether the rest can be understood.
+/// The fields that decide whether the rest can be read.
 #[derive(Deserialize)]
 struct Header {
     schema: u64,
 }
 
-/// What is written: the report, and what follows from it, for readers that would have to compute it.
+/// The report, and derived values for readers that would have to compute them.
 #[derive(Serialize)]
 struct Written<'a> {
     schema: u64,
@@ -42,11 +42,14 @@ struct Limits {
 }
 
 impl Report {
-    /// The report as JSON, indented, with a line end at its end.
+    /// Returns the report as indented JSON with a final line end.
     ///
-    /// Whole numbers are counts, and can be as large as 2⁶⁴ − 1. Names say what others are: `_ns` (and `ns`) whole
-    /// nanoseconds, `per_second` requests per second, `rate_error` and `share` fractions of 1. No number is infinite or
-    /// not a number. `?` marks what can be `null`.
+    /// - Whole numbers are counts of up to 2⁶⁴ − 1.
+    /// - `_ns` and `ns` are whole nanoseconds.
+    /// - `per_second` is in requests per second.
+    /// - `rate_error` and `share` are fractions of 1.
+    /// - No number is infinite or NaN.
+    /// - `?` marks fields that can be `null`.
     ///
     /// ```text
     /// {
@@ -152,12 +155,13 @@ impl Report {
         json
     }
 
-    /// The report that [`to_json`](Report::to_json) wrote. What it computed is ignored, and computed again when asked
-    /// for; so are fields that are not known here.
+    /// Reads a report that [`to_json`](Report::to_json) wrote.
+    ///
+    /// Derived values are ignored and computed again. Unknown fields are ignored.
     ///
     /// # Errors
     ///
-    /// When the text is not JSON, or not a report, or a report of a schema that is newer than this version's.
+    /// Returns an error if the text is not JSON, not a report, or a report of a newer schema.
     ///
     /// # Examples
     ///
@@ -171,7 +175,7 @@ impl Report {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn from_json(json: &str) -> Result<Report, ReportError> {
-        // Its number comes first: a newer report may well lack what this version looks for.
+        // Check the schema first: a newer report may lack required fields.
         let header: Header = serde_json::from_str(json).map_err(ReportError::of)?;
         if header.schema != SCHEMA {
             return Err(ReportError(Kind::Schema(header.schema)));
@@ -180,7 +184,7 @@ impl Report {
     }
 }
 
-/// Why a text is not a report. `Display` says it in one line.
+/// Error of reading a report. `Display` writes one line.
 ///
 /// # Examples
 ///
@@ -188,7 +192,7 @@ impl Report {
 /// use flowgate_load::Report;
 ///
 /// let error = Report::from_json(r#"{"schema": 2}"#).unwrap_err();
-/// assert_eq!(error.to_string(), "a report of schema 2, where this version reads schema 1");
+/// assert_eq!(error.to_string(), "a report of schema 2, but this version reads schema 1");
 /// ```
 #[derive(Debug)]
 pub struct ReportError(Kind);
@@ -201,7 +205,7 @@ enum Kind {
 }
 
 impl ReportError {
-    /// Whether it is a report, of a schema that this version does not read.
+    /// Returns whether the report has a schema that this version does not read.
     ///
     /// # Examples
     ///
@@ -231,7 +235,7 @@ impl fmt::Display for ReportError {
             Kind::NotReport(error) => write!(f, "not a flowgate report: {error}"),
             Kind::Schema(schema) => write!(
                 f,
-                "a report of schema {schema}, where this version reads schema {SCHEMA}"
+                "a report of schema {schema}, but this version reads schema {SCHEMA}"
             ),
         }
     }

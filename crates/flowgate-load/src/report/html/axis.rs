@@ -1,8 +1,8 @@
-//! From values to places, and where the ticks are.
+//! Maps values to positions, and places the ticks.
 
 use crate::report::html::unit::Unit;
 
-/// An axis of a chart: from the lowest value to the highest, which is always higher.
+/// Axis of a chart, from the lowest to the highest value.
 pub(super) struct Axis {
     pub(super) unit: Unit,
     pub(super) ticks: Vec<Tick>,
@@ -11,21 +11,21 @@ pub(super) struct Axis {
     is_log: bool,
 }
 
-/// A line across the chart, and what stands at its end.
+/// Grid line of a chart, with its label.
 pub(super) struct Tick {
     pub(super) at: f64,
     pub(super) label: String,
 }
 
-/// How many ticks an axis has, about.
+/// Approximate number of ticks.
 const TICKS: f64 = 5.0;
-/// Durations that are further apart than this ratio are shown on a log axis.
+/// Durations with a larger ratio than this use a log axis.
 const WIDE: f64 = 30.0;
-/// The widest range of a log axis, as a ratio: what is lower lies at its edge.
+/// Maximum ratio of a log axis. Lower values lie at its edge.
 const WIDEST: f64 = 1e9;
 
 impl Axis {
-    /// From zero to a little above the highest of these.
+    /// Returns an axis from zero to a little above the highest value.
     pub(super) fn from_zero(unit: Unit, values: impl Iterator<Item = f64>) -> Axis {
         let highest = usable(values.fold(0.0, f64::max)).unwrap_or(1.0);
         let step = round_up(highest / TICKS);
@@ -39,7 +39,7 @@ impl Axis {
         }
     }
 
-    /// Durations, in nanoseconds: on a log axis where they differ much, else from zero.
+    /// Returns an axis for durations in nanoseconds: logarithmic if they differ much, else from zero.
     pub(super) fn durations(values: impl Iterator<Item = f64> + Clone) -> Axis {
         let positive = values.clone().filter_map(usable);
         let lowest = positive.clone().fold(f64::INFINITY, f64::min);
@@ -47,12 +47,12 @@ impl Axis {
         match highest > lowest * WIDE {
             true => Axis::log(Unit::Nanos, lowest, highest * 1.05),
             false if highest == 0.0 => Axis::from_zero(Unit::Nanos, [1e6].into_iter()),
-            // A duration has whole nanoseconds: ticks closer than that would lie.
+            // Durations are whole nanoseconds, so closer ticks would be wrong.
             false => Axis::from_zero(Unit::Nanos, values.chain([TICKS])),
         }
     }
 
-    /// From 1, 2 or 5 times a power of ten to another.
+    /// Returns a log axis whose ends are 1, 2 or 5 times a power of ten.
     pub(super) fn log(unit: Unit, lowest: f64, highest: f64) -> Axis {
         let high = round_up(usable(highest).unwrap_or(1.0));
         let low = round_down(
@@ -86,7 +86,7 @@ impl Axis {
         }
     }
 
-    /// Seconds since the start.
+    /// Returns an axis of seconds since the start.
     pub(super) fn time(end: f64) -> Axis {
         const STEPS: [f64; 14] = [
             1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_200.0, 1_800.0, 3_600.0,
@@ -119,8 +119,7 @@ impl Axis {
         }
     }
 
-    /// Shares of so many samples, as 1/(1 − share): each step to the right is a rarer duration, and the rarest of all
-    /// is at the end.
+    /// Returns an axis of shares, as 1/(1 − share), for `samples` samples. Each step to the right is a rarer duration.
     pub(super) fn shares(samples: u64) -> Axis {
         let high = (samples as f64).max(10.0);
         let mut ticks = vec![
@@ -154,7 +153,7 @@ impl Axis {
         }
     }
 
-    /// Where a value lies, from 0 to 1; what lies outside is at the nearer end.
+    /// Returns the position of a value, from 0 to 1. Values outside are at the nearer end.
     pub(super) fn place(&self, value: f64) -> f64 {
         let scaled = |value: f64| {
             if self.is_log {
@@ -172,7 +171,7 @@ impl Axis {
         }
     }
 
-    /// Values that lie evenly on the axis, from its start to its end.
+    /// Returns values at constant distances on the axis, from its start to its end.
     pub(super) fn sampled(&self, parts: u32) -> impl Iterator<Item = f64> {
         (0..=parts).map(move |part| {
             let place = f64::from(part) / f64::from(parts);
@@ -184,12 +183,12 @@ impl Axis {
     }
 }
 
-/// Values for which arithmetic stays far from where it ends.
+/// Returns the value if arithmetic with it stays far from overflow.
 fn usable(value: f64) -> Option<f64> {
     (1e-12..1e30).contains(&value).then_some(value)
 }
 
-/// Multiples of a step, from zero.
+/// Returns the multiples of a step, from zero.
 fn every(unit: Unit, step: f64, high: f64) -> Vec<Tick> {
     let values = (0..).map(|index| f64::from(index) * step);
     let values = values.take_while(|at| *at <= high * 1.0001);
@@ -201,14 +200,14 @@ fn every(unit: Unit, step: f64, high: f64) -> Vec<Tick> {
         .collect()
 }
 
-/// A share as a percentage: `99.9 %`.
+/// Formats a share as a percentage: `99.9 %`.
 pub(super) fn share(share: f64) -> String {
     let share = if share.is_finite() { share } else { 0.0 };
     let percent = format!("{:.7}", share * 100.0);
     format!("{} %", percent.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// The next of 1, 2 and 5 times a power of ten.
+/// Rounds up to 1, 2 or 5 times a power of ten.
 fn round_up(value: f64) -> f64 {
     let power = 10_f64.powi(value.log10().floor() as i32);
     let steps = [1.0, 2.0, 5.0].map(|digit| digit * power);
@@ -218,7 +217,7 @@ fn round_up(value: f64) -> f64 {
         .unwrap_or(10.0 * power)
 }
 
-/// The last of 1, 2 and 5 times a power of ten.
+/// Rounds down to 1, 2 or 5 times a power of ten.
 fn round_down(value: f64) -> f64 {
     let power = 10_f64.powi(value.log10().floor() as i32);
     let steps = [5.0, 2.0, 1.0].map(|digit| digit * power);

@@ -14,7 +14,7 @@ use crate::report::html::axis::Axis;
 use crate::report::html::escape::Escaped;
 use crate::report::html::run::Look;
 
-/// The size of a chart, and of its edges, in units that are pixels where there is room.
+/// Size of a chart and its margins, in units that are pixels if there is enough space.
 const WIDTH: f64 = 560.0;
 const WIDE: f64 = 1144.0;
 const HEIGHT: f64 = 300.0;
@@ -22,14 +22,14 @@ const LEFT: f64 = 62.0;
 const RIGHT: f64 = 24.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 44.0;
-/// How wide a character of a label is, about.
+/// Approximate width of a character of a label.
 const CHARACTER: f64 = 6.8;
-/// The most bands that are laid over a chart to say what is below the pointer.
+/// Maximum number of invisible bands that show the values below the pointer.
 const BANDS: usize = 120;
 
-/// Lines over two axes.
+/// A chart with two axes.
 pub(super) struct Chart {
-    /// Different for every chart of a page.
+    /// Unique on the page.
     pub(super) id: String,
     pub(super) title: String,
     pub(super) x: Axis,
@@ -37,11 +37,11 @@ pub(super) struct Chart {
     pub(super) x_name: &'static str,
     pub(super) y_name: &'static str,
     pub(super) layers: Vec<Layer>,
-    /// Whether the values at a place are told for all layers together, or for each dot by itself.
+    /// Whether tooltips show all layers at a position, or each dot separately.
     pub(super) has_bands: bool,
-    /// Whether it takes the room of two.
+    /// Whether the chart has double width.
     pub(super) is_wide: bool,
-    /// What stands in a chart without any layer.
+    /// Text of a chart without layers.
     pub(super) nothing: &'static str,
 }
 
@@ -50,16 +50,16 @@ pub(super) struct Layer {
     pub(super) look: Look,
     pub(super) name: String,
     pub(super) shape: Shape,
-    /// Whether each value holds until the next; the last of a piece only ends it.
+    /// Whether each value holds until the next; the last point of a piece only ends it.
     pub(super) is_stepped: bool,
-    /// Pieces of it, with gaps between them.
+    /// Pieces with gaps between them.
     pub(super) pieces: Vec<Vec<Point>>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Shape {
     Line,
-    /// Down to the lowest value.
+    /// An area down to the lowest value.
     Area,
     /// A line with a dot at each point.
     Dots,
@@ -70,7 +70,7 @@ pub(super) enum Shape {
 pub(super) struct Point {
     pub(super) x: f64,
     pub(super) y: f64,
-    /// What is said of it alone.
+    /// Tooltip of this point.
     pub(super) text: Option<String>,
 }
 
@@ -85,7 +85,7 @@ impl Layer {
         self.pieces.iter().flatten()
     }
 
-    /// The lowest and the highest value in a range of x.
+    /// Returns the lowest and the highest value in a range of x.
     fn range(&self, from: f64, to: f64) -> Option<(f64, f64)> {
         let values = self.pieces.iter().flat_map(|piece| {
             let ends = usize::from(self.is_stepped && piece.len() > 1);
@@ -112,7 +112,7 @@ impl Chart {
         tenth(HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * self.y.place(value))
     }
 
-    /// A piece of a layer, without the points that would be drawn where the one before is.
+    /// Returns the path of a piece, without points at the position of the previous one.
     fn path(&self, piece: &[Point], is_stepped: bool) -> String {
         let mut path = String::new();
         let mut last = None;
@@ -128,7 +128,7 @@ impl Chart {
             };
             last = Some((x, y));
         }
-        // Of a line of no length, round ends make a dot.
+        // Round ends make a dot of a line without length.
         path + "h0"
     }
 
@@ -193,7 +193,7 @@ impl Chart {
                 Escaped(&tick.label)
             )?;
         }
-        // From the right, so that the last label is there in any case.
+        // From the right, so that the last label is always present.
         let mut free = f64::INFINITY;
         for tick in self.x.ticks.iter().rev() {
             let x = self.x(tick.at);
@@ -212,7 +212,7 @@ impl Chart {
         writeln!(f, "<path class=\"base\" d=\"M{left} {bottom}H{right}\"/>")
     }
 
-    /// Invisible columns that say what lies in them.
+    /// Draws invisible columns whose tooltips show the values in them.
     fn bands(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut starts: Vec<f64> = self
             .layers
@@ -253,7 +253,7 @@ impl Chart {
         Ok(())
     }
 
-    /// What the chart shows, for those who hear it.
+    /// Returns a description of the chart for screen readers.
     fn description(&self) -> String {
         let described = self.layers.iter().filter_map(|layer| {
             let (low, high) = layer.range(f64::NEG_INFINITY, f64::INFINITY)?;
@@ -317,7 +317,7 @@ impl fmt::Display for Chart {
     }
 }
 
-/// To a tenth of a pixel: nobody sees more.
+/// Rounds to a tenth of a pixel.
 fn tenth(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }

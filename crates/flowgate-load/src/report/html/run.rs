@@ -1,14 +1,14 @@
-//! A run on the page: what it is called, and how its lines look.
+//! A run on the page: its name, and the look of its lines.
 
 use std::fmt;
 
 use crate::report::Report;
 use crate::report::html::escape::Escaped;
 
-/// Characters of a name that are shown; a whole URL would push the rest aside.
+/// Maximum length of a name. A whole URL would displace everything else.
 const NAME: usize = 60;
 
-/// A report under its name.
+/// A report with its name.
 pub(super) struct Run<'a> {
     pub(super) name: String,
     pub(super) report: &'a Report,
@@ -35,15 +35,15 @@ impl<'a> Run<'a> {
     }
 }
 
-/// A colour and a dash. Neither occurs twice among the first eight, so lines differ without colours too; no pair of them
-/// among the first 64.
+/// A color and a dash. The first eight looks differ in both, so lines differ without colors too. The first 64 pairs are
+/// unique.
 #[derive(Clone, Copy)]
 pub(super) struct Look {
     colour: usize,
     dash: usize,
 }
 
-/// How many colours, and how many dashes, the style has.
+/// Number of colors, and of dashes, in the style sheet.
 const LOOKS: usize = 8;
 
 impl Look {
@@ -54,7 +54,7 @@ impl Look {
     pub(super) const OCHRE: Look = Look { colour: 4, dash: 2 };
     pub(super) const VIOLET: Look = Look { colour: 3, dash: 2 };
 
-    /// The same colour without gaps.
+    /// Returns the same color without gaps.
     pub(super) const fn solid(self) -> Look {
         Look { dash: 0, ..self }
     }
@@ -67,18 +67,18 @@ impl Look {
     }
 }
 
-/// Its classes.
+/// Writes its classes.
 impl fmt::Display for Look {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "c{} d{}", self.colour, self.dash)
     }
 }
 
-/// A short piece of a line, for legends and tables, and what it stands for.
+/// A legend entry: a short piece of a line, and its meaning.
 pub(super) struct Key<'a> {
     pub(super) look: Look,
     pub(super) text: &'a str,
-    /// Whether it stands for an area.
+    /// Whether the entry is for an area.
     pub(super) is_area: bool,
 }
 

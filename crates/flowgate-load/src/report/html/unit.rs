@@ -1,15 +1,15 @@
-//! Numbers as people read them on an axis and in a table.
+//! Formats numbers for axes and tables.
 
 use std::time::Duration;
 
 use crate::report::text;
 
-/// What the numbers on an axis are.
+/// Unit of the numbers on an axis.
 #[derive(Clone, Copy)]
 pub(super) enum Unit {
-    /// A number of things.
+    /// A count.
     Count,
-    /// A number of things per second.
+    /// A count per second.
     Rate,
     /// A duration, in nanoseconds.
     Nanos,
@@ -18,7 +18,7 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// A round value, in as few characters as can be: `200`, `1.5k`, `20 µs`, `2 min`.
+    /// Formats a round value briefly: `200`, `1.5k`, `20 µs`, `2 min`.
     pub(super) fn tick(self, value: f64) -> String {
         match self {
             Unit::Count | Unit::Rate => short(value),
@@ -37,7 +37,7 @@ impl Unit {
         }
     }
 
-    /// Any value, to the digits that matter.
+    /// Formats any value with its significant digits.
     pub(super) fn exact(self, value: f64) -> String {
         match self {
             Unit::Count => grouped(value.round() as u64),
@@ -48,7 +48,7 @@ impl Unit {
     }
 }
 
-/// In the largest unit of which there is at least one; minutes and hours only where they come out even.
+/// Formats in the largest unit of which there is at least one; minutes and hours only for whole values.
 fn in_units(value: f64, units: &[(&str, f64)]) -> String {
     let is_even = |size: f64| (value / size).fract() == 0.0;
     let fits =
@@ -60,7 +60,7 @@ fn in_units(value: f64, units: &[(&str, f64)]) -> String {
     }
 }
 
-/// With a prefix for thousands.
+/// Formats with a prefix for thousands.
 fn short(value: f64) -> String {
     let (size, prefix) = match value {
         v if v >= 0.9999e12 => (1e12, "T"),
@@ -72,7 +72,7 @@ fn short(value: f64) -> String {
     format!("{}{prefix}", significant(value / size, 3))
 }
 
-/// To so many digits, without zeros at the end; whole numbers keep all their digits.
+/// Rounds to `digits` significant digits without trailing zeros; whole numbers keep all digits.
 pub(super) fn significant(value: f64, digits: i32) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0".to_owned();
@@ -86,7 +86,7 @@ pub(super) fn significant(value: f64, digits: i32) -> String {
     }
 }
 
-/// In groups of three, from five digits on.
+/// Groups digits by three, from five digits on.
 pub(super) fn grouped(value: u64) -> String {
     let digits = value.to_string();
     if digits.len() < 5 {
@@ -95,7 +95,7 @@ pub(super) fn grouped(value: u64) -> String {
     let mut grouped = String::new();
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            // A narrow space at which no line breaks.
+            // A narrow no-break space.
             grouped.push('\u{202f}');
         }
         grouped.push(digit);
@@ -103,7 +103,7 @@ pub(super) fn grouped(value: u64) -> String {
     grouped
 }
 
-/// Bytes in decimal units.
+/// Formats bytes in decimal units.
 pub(super) fn bytes(value: u64) -> String {
     match value {
         0..1_000 => format!("{value} B"),

@@ -1,7 +1,7 @@
-//! The charts: which lines they have.
+//! The charts, and the lines of each.
 //!
-//! One run has all its lines in one chart; several have a chart for each line, all on the same axes, in which every run
-//! has its own colour and dash. Either way, no chart has more lines than can be told apart.
+//! One run has all its lines in one chart. Several runs have a chart per line, all with the same axes, and each run has
+//! its own color and dash. So no chart has more lines than a reader can distinguish.
 
 mod envelope;
 mod percentiles;
@@ -18,9 +18,9 @@ use crate::report::html::run::{Key, Look, Run};
 /// Charts that belong together.
 pub(super) struct Figure {
     pub(super) title: &'static str,
-    /// What it shows and how to read it.
+    /// What the figure shows, and how to read it.
     pub(super) caption: &'static str,
-    /// What its lines stand for: of one run what they show, of several which run.
+    /// Legend: for one run the meaning of the lines, for several the runs.
     pub(super) keys: String,
     pub(super) charts: Vec<Chart>,
 }
@@ -63,14 +63,14 @@ impl fmt::Display for Figures<'_> {
     }
 }
 
-/// A line that a figure has of every run.
+/// A line that a figure draws for every run.
 struct Measure<T> {
     name: &'static str,
     look: Look,
     value: T,
 }
 
-/// A key for each of these, side by side.
+/// Writes several legend entries side by side.
 pub(super) fn keys<'a>(keys: impl Iterator<Item = (Look, &'a str)>) -> String {
     let keys = keys.map(|(look, text)| {
         Key {
