@@ -176,7 +176,11 @@ pub use rejection::Rejection;
 pub use rules::{Outcome, WouldReject};
 pub use service::Limited;
 
-/// The examples of the README are tested, too.
+/// The examples of both READMEs are tested, too: this crate's, and the repository's.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-mod readme {}
+mod readme {
+    #[doc = include_str!("../README.md")]
+    mod of_the_crate {}
+    #[doc = include_str!("repository.md")]
+    mod of_the_repository {}
+}

@@ -173,11 +173,7 @@ pub mod engine {
     pub use crate::types::warm_up::Warming;
 }
 
-/// The examples of both READMEs are tested, too: this crate's, and the repository's.
+/// The examples of the README are tested, too. flowgate-tower tests those of the repository's README.
 #[cfg(doctest)]
-mod readme {
-    #[doc = include_str!("../README.md")]
-    mod of_the_crate {}
-    #[doc = include_str!("repository.md")]
-    mod of_the_repository {}
-}
+#[doc = include_str!("../README.md")]
+mod readme {}

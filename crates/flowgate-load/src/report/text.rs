@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use flowgate_chart::duration;
+
 use crate::failure::Failure;
 use crate::report::{Mode, Report};
 use crate::spread::Spread;
@@ -285,27 +287,6 @@ fn verdict(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             writeln!(f)
         }
     }
-}
-
-/// Formats a duration with three digits: `6.12 µs`, `41.0 ms`, `5.00 s`.
-pub(crate) fn duration(duration: Duration) -> String {
-    let nanos = duration.as_nanos();
-    if nanos < 1_000 {
-        return format!("{nanos} ns");
-    }
-    let nanos = nanos as f64;
-    // Above each limit, three digits would round up to 1.00 of the next unit.
-    let (value, unit) = match nanos {
-        n if n < 999.5e3 => (n / 1e3, "µs"),
-        n if n < 999.5e6 => (n / 1e6, "ms"),
-        n => (n / 1e9, "s"),
-    };
-    let decimals = match value {
-        v if v < 9.995 => 2,
-        v if v < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.decimals$} {unit}")
 }
 
 /// Formats a duration without trailing zeros: `1 ms`, `3.1 ms`.

@@ -368,7 +368,7 @@ fn the_text_of_a_ramp_says_how_close_each_second_was() {
         "seconds    5 of 5 seconds within 1 of the schedule"
     );
     assert_eq!(
-        line(&report, "           furthest"),
+        line(&report, "           largest"),
         "           largest difference: sent 201 of 200 scheduled, from 2 s"
     );
     assert_eq!(
@@ -382,7 +382,7 @@ fn the_text_of_a_ramp_says_how_close_each_second_was() {
         "seconds    3 of 5 intervals of 7 s within 1 of the schedule"
     );
     assert_eq!(
-        line(&report, "           furthest"),
+        line(&report, "           largest"),
         "           largest difference: sent 210 of 200 scheduled, from 14 s"
     );
     report.timeline.slots = slots([120; 5], [120; 5]);

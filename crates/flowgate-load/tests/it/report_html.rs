@@ -249,7 +249,7 @@ fn a_page_says_what_was_asked_and_how_it_went() {
             "interrupted",
             "http://127.0.0.1:8080/?a=1&b=<2>",
         ],
-        &["run 3", "UNPACED", "No rate was asked for"],
+        &["run 3", "UNPACED", "No rate was given"],
     ];
     assert_eq!(articles.len(), said.len());
     for (article, said) in articles.iter().zip(said) {

@@ -2,15 +2,12 @@
 
 use std::fmt;
 
+use flowgate_chart::{
+    Axis, Chart, Escaped, Figure, Key, Layer, Look, Point, Unit, keys, significant,
+};
 use flowgate_verify::{Findings, Kind, Steady, Verdict};
 
-use super::axis::Axis;
-use super::chart::{Chart, Layer, Point, Shape};
 use super::document;
-use super::escape::Escaped;
-use super::figure::{Figure, keys};
-use super::run::{Key, Look};
-use super::unit::{Unit, significant};
 use crate::target::Target;
 
 /// Number of points of the curve of the allowed number.
@@ -131,65 +128,38 @@ fn envelope(findings: &Findings) -> Figure {
             .sampled(PARTS)
             .filter(|length| *length < longest)
             .chain([longest]);
-        layers.push(Layer {
-            look: Look::GREY,
-            name: "allowed".to_owned(),
-            shape: Shape::Area,
-            is_stepped: false,
-            pieces: vec![
-                lengths
-                    .map(|length| Point::new(length, allowed.within(length / NANOS)))
-                    .collect(),
-            ],
-        });
+        let points = lengths
+            .map(|length| Point::new(length, allowed.within(length / NANOS)))
+            .collect();
+        layers.push(Layer::area("allowed", Look::GRAY, [points]));
     }
-    let dots = points.iter().map(|point| Point {
-        x: nanos(point.interval),
-        y: point.admitted as f64,
-        text: Some(format!(
+    let dots = points.iter().map(|point| {
+        Point::new(nanos(point.interval), point.admitted as f64).text(format!(
             "{} in {}",
             Unit::Count.exact(point.admitted as f64),
             Unit::Nanos.exact(point.interval * NANOS)
-        )),
+        ))
     });
-    layers.push(Layer {
-        look: Look::BLUE,
-        name: "admitted".to_owned(),
-        shape: Shape::Dots,
-        is_stepped: false,
-        pieces: vec![dots.collect()],
-    });
+    layers.push(Layer::dots("admitted", Look::BLUE, [dots.collect()]));
     let allowed_key = match allowed {
-        Some(_) => Key {
-            look: Look::GREY,
-            text: "allowed",
-            is_area: true,
-        }
-        .to_string(),
+        Some(_) => Key::area(Look::GRAY, "allowed").to_string(),
         None => String::new(),
     };
-    Figure {
-        title: "Envelope: the most admitted in any interval",
-        caption: "Each dot is the most requests that were certainly admitted in an interval of that length. The shaded area is \
+    let chart = Chart::new("envelope", "The most admitted in any interval", x, y)
+        .names("length of the interval", "admitted")
+        .layers(layers)
+        .empty_text("too few requests were admitted");
+    Figure::new(
+        "Envelope: the most admitted in any interval",
+        "Each dot is the most requests that were certainly admitted in an interval of that length. The shaded area is \
             burst + rate × length: of the expected limit or, without one, of the detected limit. A fixed window can admit \
             twice its limit across a boundary.",
-        keys: format!(
+    )
+    .keys(format!(
             "{} {allowed_key}",
             keys([(Look::BLUE, "admitted")].into_iter())
-        ),
-        charts: vec![Chart {
-            id: "envelope".to_owned(),
-            title: "The most admitted in any interval".to_owned(),
-            x,
-            y,
-            x_name: "length of the interval",
-            y_name: "admitted",
-            layers,
-            has_bands: false,
-            is_wide: false,
-            nothing: "too few requests were admitted",
-        }],
-    }
+        ))
+    .charts([chart])
 }
 
 /// The admitted rate of steady streams.
@@ -198,54 +168,35 @@ fn steady(streams: &[Steady]) -> Figure {
     streams.sort_by(|one, other| one.offered.total_cmp(&other.offered));
     let x = Axis::from_zero(Unit::Rate, streams.iter().map(|stream| stream.offered));
     let y = Axis::from_zero(Unit::Rate, streams.iter().map(|stream| stream.offered));
-    let dots = streams.iter().map(|stream| Point {
-        x: stream.offered,
-        y: stream.admitted,
-        text: Some(format!(
+    let dots = streams.iter().map(|stream| {
+        Point::new(stream.offered, stream.admitted).text(format!(
             "{} of {} admitted",
             Unit::Rate.exact(stream.admitted),
             Unit::Rate.exact(stream.offered)
-        )),
+        ))
     });
     let highest = streams.last().map_or(0.0, |stream| stream.offered);
     let layers = vec![
-        Layer {
-            look: Look::GREY,
-            name: "offered".to_owned(),
-            shape: Shape::Line,
-            is_stepped: false,
-            pieces: vec![vec![Point::new(0.0, 0.0), Point::new(highest, highest)]],
-        },
-        Layer {
-            look: Look::BLUE,
-            name: "admitted".to_owned(),
-            shape: Shape::Dots,
-            is_stepped: false,
-            pieces: vec![dots.collect()],
-        },
+        Layer::line(
+            "offered",
+            Look::GRAY,
+            [vec![Point::new(0.0, 0.0), Point::new(highest, highest)]],
+        ),
+        Layer::dots("admitted", Look::BLUE, [dots.collect()]),
     ];
-    Figure {
-        title: "Steady streams: admitted rate by offered rate",
-        caption: "Each dot is a stream of requests at constant intervals. Up to the limit, all are admitted. \
-            Beyond it, the admitted rate of a correct limiter stays level.",
-        keys: keys([(Look::BLUE, "admitted"), (Look::GREY, "offered")].into_iter()),
-        charts: vec![Chart {
-            id: "steady".to_owned(),
-            title: "Admitted rate by offered rate".to_owned(),
-            x,
-            y,
-            x_name: "offered per second",
-            y_name: "admitted per second",
-            layers: if streams.is_empty() {
-                Vec::new()
-            } else {
-                layers
-            },
-            has_bands: false,
-            is_wide: false,
-            nothing: "no steady streams were sent",
-        }],
+    let mut chart = Chart::new("steady", "Admitted rate by offered rate", x, y)
+        .names("offered per second", "admitted per second")
+        .empty_text("no steady streams were sent");
+    if !streams.is_empty() {
+        chart = chart.layers(layers);
     }
+    Figure::new(
+        "Steady streams: admitted rate by offered rate",
+        "Each dot is a stream of requests at constant intervals. Up to the limit, all are admitted. Beyond it, \
+            the admitted rate of a correct limiter stays level.",
+    )
+    .keys(keys([(Look::BLUE, "admitted"), (Look::GRAY, "offered")].into_iter()))
+    .charts([chart])
 }
 
 /// A burst, and a rate per second.

@@ -2,22 +2,13 @@
 //!
 //! ```text
 //!  page ─▶ summary   what was asked, the verdict, the numbers
-//!       └▶ figure/   which lines a chart has ─▶ chart ─▶ SVG
-//!                                                 └ axis ─ unit
+//!       └▶ figure/   which lines a chart has ─▶ flowgate_chart::Chart
 //! ```
-//!
-//! The SVG is written by hand, because a plotting library draws with fixed colors. This page follows the reader's
-//! choice of light or dark, can be printed, and can be read aloud. For that, lines need classes and charts need
-//! descriptions.
 
-mod axis;
-mod chart;
-mod escape;
 mod figure;
 mod limiter;
 mod run;
 mod summary;
-mod unit;
 
 use std::borrow::Borrow;
 use std::fmt::Display;
@@ -25,10 +16,7 @@ use std::fmt::Display;
 pub use limiter::limiter_page;
 
 use crate::report::Report;
-use crate::report::html::escape::Escaped;
 use crate::report::html::run::Run;
-
-const STYLE: &str = include_str!("style.css");
 
 /// Returns one page of HTML about these labeled runs.
 ///
@@ -76,22 +64,5 @@ pub fn page<L: AsRef<str>, R: Borrow<Report>>(runs: &[(L, R)]) -> String {
 
 /// Returns a whole page for this subcommand.
 fn document(title: &str, product: &str, content: &dyn Display) -> String {
-    format!(
-        "<!DOCTYPE html>\n\
-        <html lang=\"en\">\n\
-        <head>\n\
-        <meta charset=\"utf-8\"/>\n\
-        <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
-        <title>{} · {product}</title>\n\
-        <style>\n{STYLE}</style>\n\
-        </head>\n\
-        <body>\n\
-        <main>\n\
-        {content}</main>\n\
-        <footer>flowgate {}</footer>\n\
-        </body>\n\
-        </html>\n",
-        Escaped(title),
-        env!("CARGO_PKG_VERSION"),
-    )
+    flowgate_chart::page(title, product, env!("CARGO_PKG_VERSION"), content)
 }

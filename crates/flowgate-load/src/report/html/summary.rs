@@ -3,10 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
+use flowgate_chart::{Escaped, Key, bytes, duration, grouped, significant};
+
 use crate::failure::Failure;
-use crate::report::html::escape::Escaped;
-use crate::report::html::run::{Key, Run};
-use crate::report::html::unit::{bytes, grouped, significant};
+use crate::report::html::run::Run;
 use crate::report::{Mode, Report, text};
 use crate::spread::Spread;
 use crate::verdict::Verdict;
@@ -58,15 +58,7 @@ fn verdict(run: &Run, is_named: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result
     };
     writeln!(f, "<article class=\"{class}\">")?;
     if is_named {
-        writeln!(
-            f,
-            "<h2>{}</h2>",
-            Key {
-                look: run.look,
-                text: &run.name,
-                is_area: false
-            }
-        )?;
+        writeln!(f, "<h2>{}</h2>", Key::line(run.look, &run.name))?;
     }
     let verb = match report.asked.mode {
         Mode::Hold => "hold ",
@@ -175,7 +167,7 @@ fn sending(runs: &[Run]) -> Vec<Row> {
             })
         }),
         row("first to last send", &|report| {
-            (report.counts.sent > 1).then(|| text::duration(report.span))
+            (report.counts.sent > 1).then(|| duration(report.span))
         }),
         row("skipped, late", &|report| some(report.counts.skipped)),
         row("could not be sent", &|report| some(report.counts.unsent)),
@@ -188,7 +180,7 @@ fn sending(runs: &[Run]) -> Vec<Row> {
             ))
         }),
         row("waited for a connection", &|report| {
-            let longest = text::duration(report.connections.longest_wait);
+            let longest = duration(report.connections.longest_wait);
             Some(format!("{}, up to {longest}", some(report.counts.queued)?))
         }),
         row("did not open", &|report| {
@@ -206,7 +198,7 @@ fn evenness(runs: &[Run]) -> Vec<Row> {
     let gap_error = |value: fn(&Spread) -> Duration| {
         move |report: &Report| {
             let spread = report.pacing.gap_error;
-            (spread.samples > 0).then(|| text::duration(value(&spread)))
+            (spread.samples > 0).then(|| duration(value(&spread)))
         }
     };
     let busiest = |window: Duration| {
@@ -224,7 +216,7 @@ fn evenness(runs: &[Run]) -> Vec<Row> {
         row("gap error p99", &gap_error(|spread| spread.p99)),
         row("gap error max", &gap_error(|spread| spread.max)),
         row("smallest gap", &|report| {
-            Some(text::duration(report.pacing.smallest_gap?))
+            Some(duration(report.pacing.smallest_gap?))
         }),
         row("most in any 100 ms", &busiest(Duration::from_millis(100))),
         row("most in any 1 s", &busiest(Duration::from_secs(1))),
@@ -279,11 +271,7 @@ fn table(title: &str, rows: &[Row], runs: &[Run], f: &mut fmt::Formatter<'_>) ->
             write!(
                 f,
                 "<th scope=\"col\" class=\"run\">{}</th>",
-                Key {
-                    look: run.look,
-                    text: &run.name,
-                    is_area: false
-                }
+                Key::line(run.look, &run.name)
             )?;
         }
         writeln!(f, "</tr></thead>")?;
@@ -344,18 +332,14 @@ fn durations(runs: &[Run], f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(
                     f,
                     "<th scope=\"row\" class=\"run\">{}</th>",
-                    Key {
-                        look: run.look,
-                        text: &run.name,
-                        is_area: false
-                    }
+                    Key::line(run.look, &run.name)
                 )?;
             }
             let spread = spread(run.report);
             let mean = (spread.samples > 0).then_some(spread.mean);
             let quantiles = spread.columns().map(|(_, value)| value);
             for value in [mean].into_iter().chain(quantiles) {
-                let cell = value.map_or("–".to_owned(), text::duration);
+                let cell = value.map_or("–".to_owned(), duration);
                 write!(f, "<td>{cell}</td>")?;
             }
             writeln!(f, "</tr>")?;

@@ -41,18 +41,21 @@ use error::Reason;
 /// use flowgate::{LimiterConfig, Limiter};
 /// use std::sync::Arc;
 ///
-/// let config: LimiterConfig = "sliding 100/min".parse()?;
+/// let config: LimiterConfig = "segmented 100/min".parse()?;
 /// let limiter: Arc<dyn Limiter> = config.build()?;
 /// limiter.try_acquire()?;
 /// assert_eq!(limiter.available(), 99);
 ///
 /// // After the configuration has changed, for a limiter of the same kind:
-/// let reloaded: LimiterConfig = "sliding 200 per minute".parse()?;
+/// let reloaded: LimiterConfig = "segmented 200 per minute".parse()?;
 /// limiter.set_quota(reloaded.quotas().as_slice()[0])?;
 /// assert_eq!(limiter.available(), 199);
-/// assert_eq!(reloaded.to_string(), "sliding 200/min");
+/// assert_eq!(reloaded.to_string(), "segmented 200/min");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// > **Limit:** A `sliding` limiter has memory for the limit in its text, so `set_quota` cannot raise that limit. Build a new
+/// > limiter, or use [`SlidingWindowBuilder::max_limit`](crate::SlidingWindowBuilder::max_limit).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LimiterConfig {
     kind: LimiterKind,

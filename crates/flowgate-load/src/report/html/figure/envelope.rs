@@ -1,11 +1,10 @@
 //! The most sends in any interval, by its length, with the allowed number.
 
-use super::{Figure, keys, run_keys};
+use flowgate_chart::{Axis, Chart, Figure, Key, Layer, Look, Point, Unit, keys, significant};
+
+use super::run_keys;
 use crate::pacing::Cluster;
-use crate::report::html::axis::Axis;
-use crate::report::html::chart::{Chart, Layer, Point, Shape};
-use crate::report::html::run::{Key, Look, Run};
-use crate::report::html::unit::{Unit, significant};
+use crate::report::html::run::Run;
 use crate::report::{Guarantee, Mode, Report};
 
 /// Number of points of the curve of the allowed number.
@@ -35,49 +34,29 @@ pub(super) fn figure(runs: &[Run]) -> Figure {
             let end = longest_of(run).max(SHORTEST);
             let spans = x.sampled(PARTS).filter(|span| *span < end).chain([end]);
             let points = spans.map(|span| Point::new(span, most(limit, span)));
-            Some(Layer {
-                look: if is_alone { Look::GREY } else { run.look },
-                name: if is_alone {
-                    "ideal".to_owned()
-                } else {
-                    format!("{}, ideal", run.name)
-                },
-                shape: Shape::Area,
-                is_stepped: false,
-                pieces: vec![points.collect()],
+            let points = vec![points.collect()];
+            Some(match is_alone {
+                true => Layer::area("ideal", Look::GRAY, points),
+                false => Layer::area(format!("{}, ideal", run.name), run.look, points),
             })
         });
     let mut layers: Vec<Layer> = guarantees.collect();
-    layers.extend(runs.iter().map(|run| Layer {
-        look: if is_alone { Look::BLUE } else { run.look },
-        name: if is_alone {
-            "sent".to_owned()
-        } else {
-            run.name.clone()
-        },
-        shape: Shape::Dots,
-        is_stepped: false,
-        pieces: points(run, is_alone).into_iter().collect(),
+    layers.extend(runs.iter().map(|run| match is_alone {
+        true => Layer::dots("sent", Look::BLUE, points(run, is_alone)),
+        false => Layer::dots(&run.name, run.look, points(run, is_alone)),
     }));
-    Figure {
-        title: "Envelope: the most sends in any interval",
-        caption: "Each dot is the shortest span in which so many requests were sent. Shaded is what the rate allows \
-            in a span w: burst + rate · w of a limit; 1 + rate · w when a constant rate is held, where a late send \
-            brings its dot up by as much. Dots inside the shading were paced as asked.",
-        keys: key_texts(runs),
-        charts: vec![Chart {
-            id: "envelope".to_owned(),
-            title: "The most sends in any interval".to_owned(),
-            x,
-            y,
-            x_name: "length of the interval",
-            y_name: "sends",
-            layers,
-            has_bands: false,
-            is_wide: false,
-            nothing: "too few sends, or no rate",
-        }],
-    }
+    let chart = Chart::new("envelope", "The most sends in any interval", x, y)
+        .names("length of the interval", "sends")
+        .layers(layers)
+        .empty_text("too few sends, or no rate");
+    Figure::new(
+        "Envelope: the most sends in any interval",
+        "Each dot is the shortest interval that contains this number of sends. The shaded area is what the rate allows \
+            in an interval of length w: burst + rate × w for a limit; 1 + rate × w for a constant rate, in which a late \
+            send raises its dot by 1. Dots inside the shaded area were paced as requested.",
+    )
+    .keys(key_texts(runs))
+    .charts([chart])
 }
 
 /// Returns the dots of a run, if it has any.
@@ -100,11 +79,7 @@ fn points(run: &Run, is_alone: bool) -> Option<Vec<Point>> {
             "{whose}{sends} sends in {span}{}",
             ideal.unwrap_or_default()
         );
-        Point {
-            x: nanos(cluster).max(SHORTEST),
-            y: cluster.sends as f64,
-            text: Some(text),
-        }
+        Point::new(nanos(cluster).max(SHORTEST), cluster.sends as f64).text(text)
     });
     (!clusters.is_empty()).then(|| points.collect())
 }
@@ -120,11 +95,7 @@ fn longest_of(run: &Run) -> f64 {
 }
 
 fn key_texts(runs: &[Run]) -> String {
-    let ideal = Key {
-        look: Look::GREY,
-        text: "ideal",
-        is_area: true,
-    };
+    let ideal = Key::area(Look::GRAY, "ideal");
     let has_ideal = runs.iter().any(|run| limit(run.report).is_some());
     let lines = match runs {
         [_] => keys([(Look::BLUE, "sent")].into_iter()),

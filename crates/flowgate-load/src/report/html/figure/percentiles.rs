@@ -1,10 +1,9 @@
 //! Distributions, with rare durations stretched.
 
-use super::{Figure, Measure, keys, run_keys};
-use crate::report::html::axis::{self, Axis};
-use crate::report::html::chart::{Chart, Layer, Point, Shape};
-use crate::report::html::run::{Look, Run};
-use crate::report::html::unit::Unit;
+use flowgate_chart::{Axis, Chart, Figure, Layer, Look, Point, Unit, keys, share};
+
+use super::{Measure, run_keys};
+use crate::report::html::run::Run;
 use crate::report::{Mode, Report};
 use crate::spread::Quantile;
 
@@ -38,42 +37,47 @@ fn lag_curve(report: &Report) -> (u64, &[Quantile]) {
 }
 
 pub(super) fn durations(runs: &[Run]) -> Figure {
-    Figure {
-        title: "Latency percentiles",
-        caption: "How long the fastest share of the requests took at most. Response is from the scheduled time; service \
-            from the first byte sent. Where they part, requests waited to be sent.",
-        ..figure(runs, &DURATIONS, "no answers")
-    }
+    let (charts, keys) = charts(runs, &DURATIONS, "no answers");
+    Figure::new(
+        "Latency percentiles",
+        "How long the fastest share of the requests took at most. Response is from the scheduled time; service \
+         from the first byte sent. Where they part, requests waited to be sent.",
+    )
+    .keys(keys)
+    .charts(charts)
 }
 
 pub(super) fn lag(runs: &[Run]) -> Figure {
-    Figure {
-        title: "Lag percentiles",
-        caption: "How late requests were sent: first byte written − scheduled time.",
-        ..figure(runs, &LAG, "nothing was scheduled")
-    }
+    let (charts, keys) = charts(runs, &LAG, "nothing was scheduled");
+    Figure::new(
+        "Lag percentiles",
+        "How late requests were sent: first byte written − scheduled time.",
+    )
+    .keys(keys)
+    .charts(charts)
 }
 
-fn figure(runs: &[Run], measures: &[Measure<Curve>], nothing: &'static str) -> Figure {
+/// The charts, and their keys.
+fn charts(
+    runs: &[Run],
+    measures: &[Measure<Curve>],
+    nothing: &'static str,
+) -> (Vec<Chart>, String) {
     let all = || {
         runs.iter()
             .flat_map(|run| measures.iter().map(|measure| (measure.value)(run.report)))
     };
     let most = all().map(|(samples, _)| samples).max().unwrap_or(0);
     let values: Vec<f64> = all().flat_map(|(_, curve)| curve).map(nanos).collect();
-    let chart = |title: &str, layers: Vec<Layer>| Chart {
-        id: format!("percentiles-{}", title.replace(' ', "-")),
-        title: title.to_owned(),
-        x: Axis::shares(most),
-        y: Axis::durations(values.iter().copied()),
-        x_name: "share of requests",
-        y_name: "at most",
-        layers,
-        has_bands: false,
-        is_wide: false,
-        nothing,
+    let chart = |title: &str, layers: Vec<Layer>| {
+        let id = format!("percentiles-{}", title.replace(' ', "-"));
+        let y = Axis::durations(values.iter().copied());
+        Chart::new(id, title, Axis::shares(most), y)
+            .names("share of requests", "at most")
+            .layers(layers)
+            .empty_text(nothing)
     };
-    let (charts, keys) = match runs {
+    match runs {
         [run] => {
             let layers = measures
                 .iter()
@@ -94,12 +98,6 @@ fn figure(runs: &[Run], measures: &[Measure<Curve>], nothing: &'static str) -> F
             });
             (charts.collect(), run_keys(runs))
         }
-    };
-    Figure {
-        title: "",
-        caption: "",
-        keys,
-        charts,
     }
 }
 
@@ -115,27 +113,17 @@ fn layer(measure: &Measure<Curve>, run: &Run, look: Look, name: &str) -> Layer {
         };
         let text = format!(
             "{name}: {} at most {}",
-            axis::share(quantile.share),
+            share(quantile.share),
             Unit::Nanos.exact(nanos(quantile))
         );
-        Point {
-            x: rarity.min(end),
-            y: nanos(quantile),
-            text: Some(text),
-        }
+        Point::new(rarity.min(end), nanos(quantile)).text(text)
     });
     let pieces = if curve.is_empty() {
         Vec::new()
     } else {
         vec![points.collect()]
     };
-    Layer {
-        look,
-        name: name.to_owned(),
-        shape: Shape::Line,
-        is_stepped: false,
-        pieces,
-    }
+    Layer::line(name, look, pieces)
 }
 
 fn nanos(quantile: &Quantile) -> f64 {

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use flowgate_chart::Point;
+
 use crate::report::Report;
-use crate::report::html::chart::Point;
 use crate::timeline::Slot;
 
 /// Number of slots of a line that are drawn. Of more, each group shows its lowest and highest value.
@@ -219,12 +220,12 @@ mod tests {
         let at = |y: f64| {
             points
                 .iter()
-                .find(|point| point.y == y)
-                .map(|point| point.x)
+                .find(|point| point.y() == y)
+                .map(|point| point.x())
         };
         assert!(at(0.0).is_some_and(|x| (x - 4_321.0).abs() < 30.0));
         assert!(at(2_000.0).is_some_and(|x| (x - 7_890.0).abs() < 30.0));
-        assert_eq!(points.last().map(|point| point.x), Some(10_000.0));
+        assert_eq!(points.last().map(|point| point.x()), Some(10_000.0));
     }
 
     #[test]
@@ -236,7 +237,7 @@ mod tests {
             .map(|(index, value)| step(index, value));
         let ends = pieces(steps.collect())
             .into_iter()
-            .map(|piece| (piece[0].x, piece[piece.len() - 1].x));
+            .map(|piece| (piece[0].x(), piece[piece.len() - 1].x()));
         assert_eq!(ends.collect::<Vec<_>>(), [(0.0, 2.0), (3.0, 4.0)]);
         assert!(pieces(Vec::new()).is_empty());
     }

@@ -1,15 +1,13 @@
-//! Formats numbers for axes and tables.
+//! Numbers as people read them on an axis and in a table.
 
 use std::time::Duration;
 
-use crate::report::text;
-
-/// Unit of the numbers on an axis.
-#[derive(Clone, Copy)]
-pub(super) enum Unit {
-    /// A count.
+/// The unit of the numbers on an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A number of things.
     Count,
-    /// A count per second.
+    /// A number of things per second.
     Rate,
     /// A duration, in nanoseconds.
     Nanos,
@@ -18,8 +16,8 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// Formats a round value briefly: `200`, `1.5k`, `20 µs`, `2 min`.
-    pub(super) fn tick(self, value: f64) -> String {
+    /// Formats a round value in few characters: `200`, `1.5k`, `20 µs`, `2 min`.
+    pub fn tick(self, value: f64) -> String {
         match self {
             Unit::Count | Unit::Rate => short(value),
             Unit::Nanos => in_units(
@@ -37,18 +35,45 @@ impl Unit {
         }
     }
 
-    /// Formats any value with its significant digits.
-    pub(super) fn exact(self, value: f64) -> String {
+    /// Formats any value to four significant digits, or all digits of a count.
+    pub fn exact(self, value: f64) -> String {
         match self {
             Unit::Count => grouped(value.round() as u64),
             Unit::Rate => format!("{}/s", significant(value, 4)),
-            Unit::Nanos => text::duration(Duration::from_nanos(value as u64)),
+            Unit::Nanos => duration(Duration::from_nanos(value as u64)),
             Unit::Seconds => format!("{} s", significant(value, 4)),
         }
     }
 }
 
-/// Formats in the largest unit of which there is at least one; minutes and hours only for whole values.
+/// Formats a duration to three digits in the unit that suits it: `6.12 µs`, `41.0 ms`, `5.00 s`.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// assert_eq!(flowgate_chart::duration(Duration::from_micros(41_000)), "41.0 ms");
+/// ```
+pub fn duration(duration: Duration) -> String {
+    let nanos = duration.as_nanos();
+    if nanos < 1_000 {
+        return format!("{nanos} ns");
+    }
+    let nanos = nanos as f64;
+    // Each limit is where three digits would round up to the next unit's 1.00.
+    let (value, unit) = match nanos {
+        n if n < 999.5e3 => (n / 1e3, "µs"),
+        n if n < 999.5e6 => (n / 1e6, "ms"),
+        n => (n / 1e9, "s"),
+    };
+    let decimals = match value {
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
+/// In the largest unit of which there is at least one; minutes and hours only where they come out even.
 fn in_units(value: f64, units: &[(&str, f64)]) -> String {
     let is_even = |size: f64| (value / size).fract() == 0.0;
     let fits =
@@ -60,7 +85,7 @@ fn in_units(value: f64, units: &[(&str, f64)]) -> String {
     }
 }
 
-/// Formats with a prefix for thousands.
+/// With a prefix for thousands.
 fn short(value: f64) -> String {
     let (size, prefix) = match value {
         v if v >= 0.9999e12 => (1e12, "T"),
@@ -72,8 +97,8 @@ fn short(value: f64) -> String {
     format!("{}{prefix}", significant(value / size, 3))
 }
 
-/// Rounds to `digits` significant digits without trailing zeros; whole numbers keep all digits.
-pub(super) fn significant(value: f64, digits: i32) -> String {
+/// Formats a number to `digits` significant digits, without zeros at the end. Integers keep all their digits.
+pub fn significant(value: f64, digits: i32) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0".to_owned();
     }
@@ -86,8 +111,8 @@ pub(super) fn significant(value: f64, digits: i32) -> String {
     }
 }
 
-/// Groups digits by three, from five digits on.
-pub(super) fn grouped(value: u64) -> String {
+/// Formats a count in groups of three digits, from five digits on.
+pub fn grouped(value: u64) -> String {
     let digits = value.to_string();
     if digits.len() < 5 {
         return digits;
@@ -95,7 +120,7 @@ pub(super) fn grouped(value: u64) -> String {
     let mut grouped = String::new();
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            // A narrow no-break space.
+            // A narrow space at which no line breaks.
             grouped.push('\u{202f}');
         }
         grouped.push(digit);
@@ -103,8 +128,8 @@ pub(super) fn grouped(value: u64) -> String {
     grouped
 }
 
-/// Formats bytes in decimal units.
-pub(super) fn bytes(value: u64) -> String {
+/// Formats a number of bytes in decimal units: `1.5 MB`.
+pub fn bytes(value: u64) -> String {
     match value {
         0..1_000 => format!("{value} B"),
         _ => {

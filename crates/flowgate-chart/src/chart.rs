@@ -10,11 +10,11 @@
 
 use std::fmt;
 
-use crate::report::html::axis::Axis;
-use crate::report::html::escape::Escaped;
-use crate::report::html::run::Look;
+use crate::axis::Axis;
+use crate::escape::Escaped;
+use crate::look::Look;
 
-/// Size of a chart and its margins, in units that are pixels if there is enough space.
+/// The size of a chart, and of its edges, in units that are pixels where there is room.
 const WIDTH: f64 = 560.0;
 const WIDE: f64 = 1144.0;
 const HEIGHT: f64 = 300.0;
@@ -22,70 +22,151 @@ const LEFT: f64 = 62.0;
 const RIGHT: f64 = 24.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 44.0;
-/// Approximate width of a character of a label.
-const CHARACTER: f64 = 6.8;
-/// Maximum number of invisible bands that show the values below the pointer.
+/// How wide a character of a label is, about.
+pub(crate) const CHARACTER: f64 = 6.8;
+/// The most bands that are laid over a chart to say what is below the pointer.
 const BANDS: usize = 120;
 
-/// A chart with two axes.
-pub(super) struct Chart {
-    /// Unique on the page.
-    pub(super) id: String,
-    pub(super) title: String,
-    pub(super) x: Axis,
-    pub(super) y: Axis,
-    pub(super) x_name: &'static str,
-    pub(super) y_name: &'static str,
-    pub(super) layers: Vec<Layer>,
-    /// Whether tooltips show all layers at a position, or each dot separately.
-    pub(super) has_bands: bool,
-    /// Whether the chart has double width.
-    pub(super) is_wide: bool,
-    /// Text of a chart without layers.
-    pub(super) nothing: &'static str,
+/// Lines, areas and dots over two axes, as SVG.
+///
+/// `to_string()` returns an `<svg>` element for an HTML page that has [`STYLE`](crate::STYLE). A [`Picture`](crate::Picture)
+/// makes a file of its own of it.
+///
+/// ```
+/// use flowgate_chart::{Axis, Chart, Layer, Look, Point, Unit};
+///
+/// let points = [(0.0, 10.0), (1.0, 15.0), (2.0, 12.0)].map(|(x, y)| Point::new(x, y));
+/// let chart = Chart::new("rate", "Requests per second", Axis::time(2.0), Axis::from_zero(Unit::Rate, [15.0]))
+///     .names("time since the start", "requests/s")
+///     .layer(Layer::line("sent", Look::BLUE, [points.to_vec()]));
+/// assert!(chart.to_string().starts_with("<svg"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Chart {
+    id: String,
+    title: String,
+    x: Axis,
+    y: Axis,
+    x_name: String,
+    y_name: String,
+    layers: Vec<Layer>,
+    has_bands: bool,
+    is_wide: bool,
+    height: f64,
+    empty_text: String,
 }
 
-/// One line, area or row of dots.
-pub(super) struct Layer {
-    pub(super) look: Look,
-    pub(super) name: String,
-    pub(super) shape: Shape,
-    /// Whether each value holds until the next; the last point of a piece only ends it.
-    pub(super) is_stepped: bool,
-    /// Pieces with gaps between them.
-    pub(super) pieces: Vec<Vec<Point>>,
+/// One line, area or row of dots of a [`Chart`].
+#[derive(Clone, Debug)]
+pub struct Layer {
+    pub(crate) look: Look,
+    pub(crate) name: String,
+    pub(crate) shape: Shape,
+    /// Whether each value holds until the next; the last of a piece only ends it.
+    is_stepped: bool,
+    /// Pieces of it, with gaps between them.
+    pieces: Vec<Vec<Point>>,
 }
 
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Shape {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Shape {
     Line,
-    /// An area down to the lowest value.
+    /// Down to the lowest value.
     Area,
     /// A line with a dot at each point.
     Dots,
 }
 
-/// A point, in the units of the axes.
-#[derive(Clone)]
-pub(super) struct Point {
-    pub(super) x: f64,
-    pub(super) y: f64,
-    /// Tooltip of this point.
-    pub(super) text: Option<String>,
+/// A point of a [`Layer`], in the units of the axes.
+#[derive(Clone, Debug)]
+pub struct Point {
+    x: f64,
+    y: f64,
+    text: Option<String>,
 }
 
 impl Point {
-    pub(super) fn new(x: f64, y: f64) -> Point {
+    /// Creates a point.
+    pub fn new(x: f64, y: f64) -> Point {
         Point { x, y, text: None }
+    }
+
+    /// Returns the value on the horizontal axis.
+    pub fn x(&self) -> f64 {
+        self.x
+    }
+
+    /// Returns the value on the vertical axis.
+    pub fn y(&self) -> f64 {
+        self.y
+    }
+
+    /// Sets the text that the point shows under the pointer.
+    pub fn text(mut self, text: impl Into<String>) -> Point {
+        self.text = Some(text.into());
+        self
     }
 }
 
 impl Layer {
+    /// Creates a line through the points of each piece, with gaps between the pieces.
+    pub fn line(
+        name: impl Into<String>,
+        look: Look,
+        pieces: impl IntoIterator<Item = Vec<Point>>,
+    ) -> Layer {
+        Layer::new(name, look, Shape::Line, pieces)
+    }
+
+    /// Creates a shaded area below the points of each piece.
+    pub fn area(
+        name: impl Into<String>,
+        look: Look,
+        pieces: impl IntoIterator<Item = Vec<Point>>,
+    ) -> Layer {
+        Layer::new(name, look, Shape::Area, pieces)
+    }
+
+    /// Creates a thin line with a dot at each point.
+    pub fn dots(
+        name: impl Into<String>,
+        look: Look,
+        pieces: impl IntoIterator<Item = Vec<Point>>,
+    ) -> Layer {
+        Layer::new(name, look, Shape::Dots, pieces)
+    }
+
+    /// Lets each value hold until the next point, as in a staircase. The last point of a piece only ends it.
+    pub fn stepped(mut self) -> Layer {
+        self.is_stepped = true;
+        self
+    }
+
+    fn new(
+        name: impl Into<String>,
+        look: Look,
+        shape: Shape,
+        pieces: impl IntoIterator<Item = Vec<Point>>,
+    ) -> Layer {
+        Layer {
+            look,
+            name: name.into(),
+            shape,
+            is_stepped: false,
+            pieces: pieces.into_iter().collect(),
+        }
+    }
+
+    /// Returns the values on the vertical axis.
+    pub fn values(&self) -> impl Iterator<Item = f64> {
+        self.points().map(Point::y)
+    }
+
     fn points(&self) -> impl Iterator<Item = &Point> {
         self.pieces.iter().flatten()
     }
 
-    /// Returns the lowest and the highest value in a range of x.
+    /// The lowest and the highest value in a range of x.
     fn range(&self, from: f64, to: f64) -> Option<(f64, f64)> {
         let values = self.pieces.iter().flat_map(|piece| {
             let ends = usize::from(self.is_stepped && piece.len() > 1);
@@ -100,6 +181,83 @@ impl Layer {
 }
 
 impl Chart {
+    /// Creates a chart without layers. `id` has to be different for each chart of a page.
+    pub fn new(id: impl Into<String>, title: impl Into<String>, x: Axis, y: Axis) -> Chart {
+        Chart {
+            id: id.into(),
+            title: title.into(),
+            x,
+            y,
+            x_name: String::new(),
+            y_name: String::new(),
+            layers: Vec::new(),
+            has_bands: false,
+            is_wide: false,
+            height: HEIGHT,
+            empty_text: "no data".to_owned(),
+        }
+    }
+
+    /// Sets the names of the axes.
+    pub fn names(mut self, x: impl Into<String>, y: impl Into<String>) -> Chart {
+        (self.x_name, self.y_name) = (x.into(), y.into());
+        self
+    }
+
+    /// Adds a layer above those that the chart has.
+    pub fn layer(mut self, layer: Layer) -> Chart {
+        self.layers.push(layer);
+        self
+    }
+
+    /// Adds several layers, in this order from the bottom to the top.
+    pub fn layers(mut self, layers: impl IntoIterator<Item = Layer>) -> Chart {
+        self.layers.extend(layers);
+        self
+    }
+
+    /// Makes the chart as wide as two.
+    pub fn wide(mut self) -> Chart {
+        self.is_wide = true;
+        self
+    }
+
+    /// Sets the height in pixels (default: 300; at least 120).
+    pub fn height(mut self, pixels: u32) -> Chart {
+        self.height = f64::from(pixels.max(120));
+        self
+    }
+
+    /// Shows the values of all layers under the pointer, instead of those of one point.
+    pub fn with_bands(mut self) -> Chart {
+        self.has_bands = true;
+        self
+    }
+
+    /// Sets the text that the chart shows if its layers have no points (default: "no data").
+    pub fn empty_text(mut self, text: impl Into<String>) -> Chart {
+        self.empty_text = text.into();
+        self
+    }
+
+    /// Returns the title.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    pub(crate) fn is_wide(&self) -> bool {
+        self.is_wide
+    }
+
+    pub(crate) fn all_layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    /// Its width and height, in pixels.
+    pub(crate) fn size(&self) -> (f64, f64) {
+        (self.width(), self.height)
+    }
+
     fn width(&self) -> f64 {
         if self.is_wide { WIDE } else { WIDTH }
     }
@@ -109,10 +267,10 @@ impl Chart {
     }
 
     fn y(&self, value: f64) -> f64 {
-        tenth(HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * self.y.place(value))
+        tenth(self.height - BOTTOM - (self.height - BOTTOM - TOP) * self.y.place(value))
     }
 
-    /// Returns the path of a piece, without points at the position of the previous one.
+    /// A piece of a layer, without the points that would be drawn where the one before is.
     fn path(&self, piece: &[Point], is_stepped: bool) -> String {
         let mut path = String::new();
         let mut last = None;
@@ -128,13 +286,13 @@ impl Chart {
             };
             last = Some((x, y));
         }
-        // Round ends make a dot of a line without length.
+        // Of a line of no length, round ends make a dot.
         path + "h0"
     }
 
-    fn layer(&self, layer: &Layer, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn draw(&self, layer: &Layer, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let look = layer.look;
-        let bottom = HEIGHT - BOTTOM;
+        let bottom = self.height - BOTTOM;
         for piece in layer.pieces.iter().filter(|piece| !piece.is_empty()) {
             let path = self.path(piece, layer.is_stepped);
             let ends = (self.x(piece[0].x), self.x(piece[piece.len() - 1].x));
@@ -169,18 +327,18 @@ impl Chart {
     }
 
     fn frame(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (left, right, bottom) = (LEFT, self.width() - RIGHT, HEIGHT - BOTTOM);
+        let (left, right, bottom) = (LEFT, self.width() - RIGHT, self.height - BOTTOM);
         writeln!(
             f,
             "<text class=\"name\" x=\"8\" y=\"15\">{}</text>",
-            Escaped(self.y_name)
+            Escaped(&self.y_name)
         )?;
         writeln!(
             f,
             "<text class=\"name end\" x=\"{}\" y=\"{}\">{}</text>",
             right,
-            HEIGHT - 6.0,
-            Escaped(self.x_name)
+            self.height - 6.0,
+            Escaped(&self.x_name)
         )?;
         for tick in &self.y.ticks {
             let y = self.y(tick.at);
@@ -193,7 +351,7 @@ impl Chart {
                 Escaped(&tick.label)
             )?;
         }
-        // From the right, so that the last label is always present.
+        // From the right, so that the last label is there in any case.
         let mut free = f64::INFINITY;
         for tick in self.x.ticks.iter().rev() {
             let x = self.x(tick.at);
@@ -212,7 +370,7 @@ impl Chart {
         writeln!(f, "<path class=\"base\" d=\"M{left} {bottom}H{right}\"/>")
     }
 
-    /// Draws invisible columns whose tooltips show the values in them.
+    /// Invisible columns that say what lies in them.
     fn bands(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut starts: Vec<f64> = self
             .layers
@@ -245,7 +403,7 @@ impl Chart {
                 "<rect class=\"band\" x=\"{}\" y=\"{TOP}\" width=\"{}\" height=\"{}\"><title>from {}{}</title></rect>",
                 x,
                 tenth(end - x),
-                HEIGHT - BOTTOM - TOP,
+                self.height - BOTTOM - TOP,
                 Escaped(&self.x.unit.exact(from)),
                 Escaped(&lines),
             )?;
@@ -253,7 +411,7 @@ impl Chart {
         Ok(())
     }
 
-    /// Returns a description of the chart for screen readers.
+    /// What the chart shows, for those who hear it.
     fn description(&self) -> String {
         let described = self.layers.iter().filter_map(|layer| {
             let (low, high) = layer.range(f64::NEG_INFINITY, f64::INFINITY)?;
@@ -266,7 +424,7 @@ impl Chart {
         });
         let described: String = described.collect();
         match described.trim_end() {
-            "" => self.nothing.to_owned(),
+            "" => self.empty_text.to_owned(),
             described => described.to_owned(),
         }
     }
@@ -274,11 +432,11 @@ impl Chart {
 
 impl fmt::Display for Chart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (id, width) = (&self.id, self.width());
+        let (id, (width, height)) = (&self.id, self.size());
         let wide = if self.is_wide { " wide" } else { "" };
         writeln!(
             f,
-            "<svg class=\"chart{wide}\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {HEIGHT}\" \
+            "<svg class=\"chart{wide}\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
             role=\"img\" aria-labelledby=\"{id}-title {id}-about\">"
         )?;
         writeln!(
@@ -299,16 +457,16 @@ impl fmt::Display for Chart {
         if is_empty {
             let (x, y) = (
                 (LEFT + self.width() - RIGHT) / 2.0,
-                (TOP + HEIGHT - BOTTOM) / 2.0,
+                (TOP + self.height - BOTTOM) / 2.0,
             );
             writeln!(
                 f,
                 "<text class=\"middle nothing\" x=\"{x}\" y=\"{y}\">{}</text>",
-                Escaped(self.nothing)
+                Escaped(&self.empty_text)
             )?;
         }
         for layer in &self.layers {
-            self.layer(layer, f)?;
+            self.draw(layer, f)?;
         }
         if self.has_bands {
             self.bands(f)?;
@@ -318,6 +476,6 @@ impl fmt::Display for Chart {
 }
 
 /// Rounds to a tenth of a pixel.
-fn tenth(value: f64) -> f64 {
+pub(crate) fn tenth(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }

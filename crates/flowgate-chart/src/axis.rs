@@ -1,33 +1,35 @@
-//! Maps values to positions, and places the ticks.
+//! From values to places, and where the ticks are.
 
-use crate::report::html::unit::Unit;
+use crate::number::Unit;
 
-/// Axis of a chart, from the lowest to the highest value.
-pub(super) struct Axis {
-    pub(super) unit: Unit,
-    pub(super) ticks: Vec<Tick>,
+/// An axis of a chart: a range of values, with its ticks.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    pub(crate) unit: Unit,
+    pub(crate) ticks: Vec<Tick>,
     low: f64,
     high: f64,
     is_log: bool,
 }
 
-/// Grid line of a chart, with its label.
-pub(super) struct Tick {
-    pub(super) at: f64,
-    pub(super) label: String,
+/// A grid line and its label.
+#[derive(Clone, Debug)]
+pub(crate) struct Tick {
+    pub(crate) at: f64,
+    pub(crate) label: String,
 }
 
-/// Approximate number of ticks.
+/// How many ticks an axis has, about.
 const TICKS: f64 = 5.0;
-/// Durations with a larger ratio than this use a log axis.
+/// Durations that are further apart than this ratio are shown on a log axis.
 const WIDE: f64 = 30.0;
-/// Maximum ratio of a log axis. Lower values lie at its edge.
+/// The widest range of a log axis, as a ratio: what is lower lies at its edge.
 const WIDEST: f64 = 1e9;
 
 impl Axis {
-    /// Returns an axis from zero to a little above the highest value.
-    pub(super) fn from_zero(unit: Unit, values: impl Iterator<Item = f64>) -> Axis {
-        let highest = usable(values.fold(0.0, f64::max)).unwrap_or(1.0);
+    /// Creates an axis from zero to 8 % above the highest of `values`.
+    pub fn from_zero(unit: Unit, values: impl IntoIterator<Item = f64>) -> Axis {
+        let highest = usable(values.into_iter().fold(0.0, f64::max)).unwrap_or(1.0);
         let step = round_up(highest / TICKS);
         let high = (highest * 1.08).max(step);
         Axis {
@@ -39,21 +41,25 @@ impl Axis {
         }
     }
 
-    /// Returns an axis for durations in nanoseconds: logarithmic if they differ much, else from zero.
-    pub(super) fn durations(values: impl Iterator<Item = f64> + Clone) -> Axis {
+    /// Creates an axis for durations in nanoseconds.
+    ///
+    /// The axis is logarithmic if the durations differ by more than 30 times, and begins at zero otherwise.
+    pub fn durations(values: impl Iterator<Item = f64> + Clone) -> Axis {
         let positive = values.clone().filter_map(usable);
         let lowest = positive.clone().fold(f64::INFINITY, f64::min);
         let highest = positive.fold(0.0, f64::max);
         match highest > lowest * WIDE {
             true => Axis::log(Unit::Nanos, lowest, highest * 1.05),
-            false if highest == 0.0 => Axis::from_zero(Unit::Nanos, [1e6].into_iter()),
-            // Durations are whole nanoseconds, so closer ticks would be wrong.
+            false if highest == 0.0 => Axis::from_zero(Unit::Nanos, [1e6]),
+            // A duration has whole nanoseconds: ticks closer than that would lie.
             false => Axis::from_zero(Unit::Nanos, values.chain([TICKS])),
         }
     }
 
-    /// Returns a log axis whose ends are 1, 2 or 5 times a power of ten.
-    pub(super) fn log(unit: Unit, lowest: f64, highest: f64) -> Axis {
+    /// Creates a logarithmic axis.
+    ///
+    /// Both ends are 1, 2 or 5 times a power of ten.
+    pub fn log(unit: Unit, lowest: f64, highest: f64) -> Axis {
         let high = round_up(usable(highest).unwrap_or(1.0));
         let low = round_down(
             usable(lowest)
@@ -86,8 +92,8 @@ impl Axis {
         }
     }
 
-    /// Returns an axis of seconds since the start.
-    pub(super) fn time(end: f64) -> Axis {
+    /// Creates an axis for the time since the start, from 0 to `end` seconds.
+    pub fn time(end: f64) -> Axis {
         const STEPS: [f64; 14] = [
             1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_200.0, 1_800.0, 3_600.0,
             7_200.0,
@@ -119,8 +125,10 @@ impl Axis {
         }
     }
 
-    /// Returns an axis of shares, as 1/(1 − share), for `samples` samples. Each step to the right is a rarer duration.
-    pub(super) fn shares(samples: u64) -> Axis {
+    /// Creates an axis for percentiles of `samples` samples.
+    ///
+    /// Its values are 1/(1 − share), so 90 %, 99 % and 99.9 % have the same distance. The largest sample is at the end.
+    pub fn shares(samples: u64) -> Axis {
         let high = (samples as f64).max(10.0);
         let mut ticks = vec![
             Tick {
@@ -153,8 +161,8 @@ impl Axis {
         }
     }
 
-    /// Returns the position of a value, from 0 to 1. Values outside are at the nearer end.
-    pub(super) fn place(&self, value: f64) -> f64 {
+    /// Returns the place of a value on the axis, from 0 to 1. Values outside of the range are at the nearer end.
+    pub(crate) fn place(&self, value: f64) -> f64 {
         let scaled = |value: f64| {
             if self.is_log {
                 value.max(f64::MIN_POSITIVE).ln()
@@ -171,8 +179,8 @@ impl Axis {
         }
     }
 
-    /// Returns values at constant distances on the axis, from its start to its end.
-    pub(super) fn sampled(&self, parts: u32) -> impl Iterator<Item = f64> {
+    /// Returns `parts` + 1 values at equal distances, from end to end of the axis.
+    pub fn sampled(&self, parts: u32) -> impl Iterator<Item = f64> {
         (0..=parts).map(move |part| {
             let place = f64::from(part) / f64::from(parts);
             match self.is_log {
@@ -183,12 +191,12 @@ impl Axis {
     }
 }
 
-/// Returns the value if arithmetic with it stays far from overflow.
+/// Values for which arithmetic stays far from where it ends.
 fn usable(value: f64) -> Option<f64> {
     (1e-12..1e30).contains(&value).then_some(value)
 }
 
-/// Returns the multiples of a step, from zero.
+/// Multiples of a step, from zero.
 fn every(unit: Unit, step: f64, high: f64) -> Vec<Tick> {
     let values = (0..).map(|index| f64::from(index) * step);
     let values = values.take_while(|at| *at <= high * 1.0001);
@@ -201,13 +209,13 @@ fn every(unit: Unit, step: f64, high: f64) -> Vec<Tick> {
 }
 
 /// Formats a share as a percentage: `99.9 %`.
-pub(super) fn share(share: f64) -> String {
+pub fn share(share: f64) -> String {
     let share = if share.is_finite() { share } else { 0.0 };
     let percent = format!("{:.7}", share * 100.0);
     format!("{} %", percent.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// Rounds up to 1, 2 or 5 times a power of ten.
+/// The next of 1, 2 and 5 times a power of ten.
 fn round_up(value: f64) -> f64 {
     let power = 10_f64.powi(value.log10().floor() as i32);
     let steps = [1.0, 2.0, 5.0].map(|digit| digit * power);
@@ -217,7 +225,7 @@ fn round_up(value: f64) -> f64 {
         .unwrap_or(10.0 * power)
 }
 
-/// Rounds down to 1, 2 or 5 times a power of ten.
+/// The last of 1, 2 and 5 times a power of ten.
 fn round_down(value: f64) -> f64 {
     let power = 10_f64.powi(value.log10().floor() as i32);
     let steps = [5.0, 2.0, 1.0].map(|digit| digit * power);
@@ -237,7 +245,7 @@ mod tests {
 
     #[test]
     fn ticks_are_round() {
-        let axis = Axis::from_zero(Unit::Rate, [1_000.0, 700.0].into_iter());
+        let axis = Axis::from_zero(Unit::Rate, [1_000.0, 700.0]);
         assert_eq!(labels(&axis), ["0", "200", "400", "600", "800", "1k"]);
         let axis = Axis::durations([3e6, 1.4e6].into_iter());
         assert_eq!(labels(&axis), ["0", "1 ms", "2 ms", "3 ms"]);
@@ -277,7 +285,7 @@ mod tests {
         ];
         let axes = |value: f64| {
             [
-                Axis::from_zero(Unit::Count, [value].into_iter()),
+                Axis::from_zero(Unit::Count, [value]),
                 Axis::durations([value, 1.0].into_iter()),
                 Axis::log(Unit::Count, value, value),
                 Axis::log(Unit::Count, 1.0, value),

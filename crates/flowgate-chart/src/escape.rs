@@ -5,7 +5,8 @@ use std::fmt::{self, Write};
 /// Text as content or as a quoted attribute, in HTML and in XML.
 ///
 /// Characters that XML cannot hold, such as U+0000, become U+FFFD.
-pub(super) struct Escaped<'a>(pub(super) &'a str);
+#[derive(Clone, Copy, Debug)]
+pub struct Escaped<'a>(pub &'a str);
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
