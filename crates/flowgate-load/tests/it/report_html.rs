@@ -245,7 +245,7 @@ fn a_page_says_what_was_asked_and_how_it_went() {
         &[
             "after",
             "RATE NOT HELD",
-            "skipped 7 of 3000",
+            "skipped 7 late requests of 3000",
             "interrupted",
             "http://127.0.0.1:8080/?a=1&b=<2>",
         ],

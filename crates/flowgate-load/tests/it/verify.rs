@@ -202,11 +202,11 @@ fn what_cannot_be_asked_is_said() {
     assert!(matches!(redirect, VerifyError::Redirect { .. }));
     assert_eq!(
         redirect.to_string(),
-        "it answers 301 Moved Permanently, to https://elsewhere/: type that URL"
+        "the server responds 301 Moved Permanently to https://elsewhere/: type that URL"
     );
     let neither = refusing(error).to_string();
     assert!(neither.starts_with(
-        "it answers 500 Internal Server Error, which is neither yes (200-299) nor no (429,503)"
+        "the server responds 500 Internal Server Error, which is in neither --admitted (200-299) nor --refused (429,503)"
     ));
     assert!(matches!(
         refusing(ssh),

@@ -63,7 +63,7 @@ fn a_limit_of_one_at_a_time_is_recognised_by_the_ticks_of_its_clock() {
             let findings = look(LimitReq::new(100, 0).tick(tick), None, seed);
             let off = judge((Kind::TokenBucket, rate, 1.0), &findings);
             wrong.extend(off.map(|off| format!("{tick:?} {seed}: {off}")));
-            let ticks = format!("if its clock ticks every {} ms", tick.as_millis());
+            let ticks = format!("if its clock advances every {} ms", tick.as_millis());
             if !findings.to_string().contains(&ticks) {
                 wrong.push(format!("{tick:?} {seed}: {}", findings.detected));
             }
