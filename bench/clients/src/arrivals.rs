@@ -29,7 +29,7 @@ pub struct Pace {
     pub rate_error_ppm: f64,
     /// |arrival − its place on the grid|: see [`Arrivals::pace`].
     pub error_us: Tail,
-    /// Between neighbours.
+    /// Between neighboring arrivals.
     pub gap_us: Tail,
     pub smallest_gap_us: f64,
     /// The most arrivals in any 100 ms.

@@ -56,7 +56,7 @@ const SEARCH: u64 = 100;
 ///     let judged = check_contract(Kind::Bucket, &subject::token_bucket, contract, 20);
 ///     assert!(judged.is_ok(), "{}", contract.title());
 /// }
-/// assert_eq!(Contract::C3.title(), "honest waiting");
+/// assert_eq!(Contract::C3.title(), "exact retry-after");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Contract {
@@ -81,11 +81,11 @@ impl Contract {
     /// Returns a title of a few words.
     pub fn title(self) -> &'static str {
         match self {
-            Self::C1 => "never over-admit",
-            Self::C2 => "no waste",
-            Self::C3 => "honest waiting",
-            Self::C4 => "any clock",
-            Self::C5 => "refunds",
+            Self::C1 => "never over-admits",
+            Self::C2 => "never refuses needlessly",
+            Self::C3 => "exact retry-after",
+            Self::C4 => "safe under clock anomalies",
+            Self::C5 => "sound refunds",
             Self::C8 => "exact rates",
         }
     }
@@ -102,7 +102,7 @@ impl Contract {
 /// let build: Build<'_> = &|setup, test| test(&mut MintingClock::new(setup.quota));
 /// let found = conformance::check_contract(Kind::Bucket, build, Contract::C4, 100);
 /// let finding = found.unwrap_err();
-/// assert_eq!(finding.contract.title(), "any clock");
+/// assert_eq!(finding.contract.title(), "safe under clock anomalies");
 /// println!("{finding}"); // the contract, the violation, and the shortest history
 /// ```
 #[derive(Clone, Debug)]

@@ -43,7 +43,7 @@ pub struct Question {
 /// let limiter = TokenBucket::new("100/s burst 20".parse()?);
 /// let decide = |asked: Question| limiter.at(Timestamp::from_nanos(asked.at_ns)).try_acquire().is_ok();
 /// let advertised = Advertised { retry_after: Some(Duration::from_millis(1)), ..Advertised::default() };
-/// let mut subject = Simulated::new(|asked| Answer { told, ..decide(asked).into() });
+/// let mut subject = Simulated::new(|asked| Answer { advertised, ..decide(asked).into() });
 /// let Ok(findings) = Investigation::new().run(&mut subject, &mut |_| ());
 /// assert!(matches!(findings.defects[..], [Defect::EarlyRetryAfter { .. }]));
 /// assert!(findings.headers.too_early > 0);

@@ -21,7 +21,7 @@ const MAX_QUEUE: u64 = 100_000;
 pub(crate) enum Limit {
     /// A limiter that refuses.
     Refuses(LimiterConfig),
-    /// Windows one after the other, each of which begins where the wall clock shows a whole number of them.
+    /// Consecutive windows that are aligned to the wall clock.
     Aligned(Quota),
     /// Those over the rate wait for their turns, up to the burst of the quota.
     Queue(Quota),

@@ -4,7 +4,7 @@
 //!   head ─▶ 1xx ─▶ head again
 //!     ├──▶ HEAD, 204, 304 ──────────────▶ done
 //!     ├──▶ chunked ─▶ size, data … 0, trailers ─▶ done
-//!     ├──▶ Content-Length ─▶ so many bytes ─▶ done
+//!     ├──▶ Content-Length ─▶ that many bytes ─▶ done
 //!     ╰──▶ neither ─▶ all until the connection closes
 //! ```
 //!

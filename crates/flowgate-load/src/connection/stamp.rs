@@ -3,7 +3,7 @@
 //! ```text
 //!  round_trip ── waits() ──▶ Departures ◀── dates ── Wire ──▶ socket
 //!                                │
-//!                                ╰─▶ Stamp: the instant, and whoever wants to be told
+//!                                ╰─▶ Stamp: the instant, and its callback
 //! ```
 
 use std::cell::{Cell, RefCell};

@@ -53,19 +53,19 @@ impl Report {
     ///
     /// ```text
     /// {
-    ///   "schema": 1,                  of this layout; grows when a field goes or changes its meaning
-    ///   "flowgate": "0.1.0",          the version that wrote it
+    ///   "schema": 1,                  version of this layout; increases when a field is removed or changed
+    ///   "flowgate": "0.1.0",          version of flowgate
     ///   "verdict": {                  see Verdict
     ///     "word": "RATE NOT HELD",    or RATE HELD, RATE LIMIT KEPT, RATE LIMIT NOT KEPT, UNPACED
-    ///     "causes": ["…"],            why not, in words, the first to be looked at first; else empty
-    ///     "thresholds": {             what was judged by
+    ///     "causes": ["…"],            reasons, the most important first
+    ///     "thresholds": {             thresholds of the verdict
     ///       "rate_error": 0.001,      a fraction of the target
     ///       "lag_p99_ns": 1000000
     ///   } },
-    ///   "achieved_per_second": 999.9, ? over the intervals between the first send and the last
-    ///   "rate_error": -0.0001,        ? from the target, a signed fraction of it
+    ///   "achieved_per_second": 999.9, ? mean rate from the first to the last send
+    ///   "rate_error": -0.0001,        ? signed fraction of the target
     ///   "target": "http://…/",
-    ///   "own_origin": false,          whether that was this process's own server
+    ///   "own_origin": false,          whether that is the built-in test server
     ///   "asked": {                    see Asked
     ///     "mode": "hold",             or under, unpaced
     ///     "text": "1000/s",
@@ -74,10 +74,10 @@ impl Report {
     ///     "interval_ns": 1000000,     the shortest
     ///     "highest_per_second": 1e3,  ?
     ///     "burst": 1,
-    ///     "guarantee": {              ? at most burst + per_second · w sends in any span of w seconds
+    ///     "guarantee": {              ? at most burst + per_second × w sends in any w seconds
     ///       "burst": 1, "per_second": 1000.0
     ///     },
-    ///     "window": {                 ? at most so many sends in any span shorter than this
+    ///     "window": {                 ? at most `sends` sends in any interval shorter than `span_ns`
     ///       "sends": 100, "span_ns": 60000000000
     ///   } },
     ///   "counts": {                   see Counts
@@ -86,8 +86,8 @@ impl Report {
     ///     "statuses": {               see Statuses
     ///       "informational", "success", "redirection", "client_error", "server_error", "limited", "other": 0
     ///     },
-    ///     "codes": {"200": 4990},     by status, those that came
-    ///     "failures": {"timed-out": 1}   by kind, those that happened
+    ///     "codes": {"200": 4990},     by status
+    ///     "failures": {"timed-out": 1}   by kind
     ///   },
     ///   "span_ns": 4999000000,        from the first send to the last
     ///   "pacing": {                   see Pacing
@@ -97,12 +97,12 @@ impl Report {
     ///     "envelope": [{"sends": 2, "within_ns": 998000}]
     ///   },
     ///   "lag": SPREAD, "response": SPREAD, "service": SPREAD,
-    ///   "curves": {                   so large a share of them took at most so long
+    ///   "curves": {                   a share of the durations, and the value that it does not exceed
     ///     "lag", "response", "service": [{"share": 0.5, "ns": 6000}]
     ///   },
     ///   "timeline": {                 slot i begins i · width_ns after the start
     ///     "width_ns": 1000000000,
-    ///     "slots": [{                 see Slot; durations are 0 where there were none
+    ///     "slots": [{                 see Slot; durations are 0 without samples
     ///       "scheduled", "sent", "admitted", "limited", "failed": 1000,
     ///       "response_p50_ns", "response_p99_ns", "response_max_ns", "lag_p99_ns": 110000
     ///   }] },
@@ -110,7 +110,7 @@ impl Report {
     ///     "connections", "allowed", "most_busy", "longest_wait_ns", "missing": 0,
     ///     "why_missing": "timed-out"  ?
     ///   },
-    ///   "is_interrupted": false       whether it was stopped before its end
+    ///   "is_interrupted": false       whether the run was stopped early
     /// }
     ///
     /// SPREAD                          see Spread; all 0 without samples

@@ -40,7 +40,7 @@ pub type Builder = fn(&Setup, &mut dyn FnMut(&mut dyn Subject));
 /// assert!(races.clone().any(|limiter| limiter.name == "single_writer"));
 /// let single_writer = races.clone().find(|limiter| limiter.name == "single_writer");
 /// let checker = single_writer.map(|limiter| limiter.checker.to_string());
-/// assert_eq!(checker.as_deref(), Some("schedules, C1 never over-admit"));
+/// assert_eq!(checker.as_deref(), Some("schedules, C1 never over-admits"));
 /// ```
 #[derive(Clone, Copy)]
 pub enum Checker {

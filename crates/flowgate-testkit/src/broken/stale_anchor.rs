@@ -27,7 +27,7 @@ use crate::subject::{Capabilities, Subject};
 /// let mut at_second = |second: u64| window.step(&Step { at_ns: second * 1_000_000_000, op: Op::Try { n: 1 } });
 /// assert_eq!(at_second(0), Outcome::Admitted);
 /// let admitted = (0..100).filter(|_| at_second(3600) == Outcome::Admitted);
-/// assert_eq!(admitted.count(), 19); // at once, of ten
+/// assert_eq!(admitted.count(), 19); // in one burst, with a limit of ten
 /// ```
 #[derive(Clone, Debug)]
 pub struct StaleAnchor {

@@ -24,7 +24,7 @@ use crate::subject::{Capabilities, Subject};
 /// let mut queue = UnboundedSlack::new(Quota::per_second(1));
 /// let after_a_rest = Step { at_ns: 100_000_000_000, op: Op::Try { n: 1 } };
 /// let admitted = (0..1000).filter(|_| queue.step(&after_a_rest) == Outcome::Admitted);
-/// assert_eq!(admitted.count(), 101); // at once
+/// assert_eq!(admitted.count(), 101); // in one burst
 /// ```
 #[derive(Clone, Debug)]
 pub struct UnboundedSlack {

@@ -24,7 +24,7 @@ use crate::subject::{Capabilities, Subject};
 /// let mut bucket = WrongClamp::new(Quota::per_second(1).burst(10));
 /// let after_a_rest = Step { at_ns: 100_000_000_000, op: Op::Try { n: 1 } };
 /// let admitted = (0..100).filter(|_| bucket.step(&after_a_rest) == Outcome::Admitted);
-/// assert_eq!(admitted.count(), 19); // at once, of ten
+/// assert_eq!(admitted.count(), 19); // in one burst, with a limit of ten
 /// ```
 #[derive(Clone, Debug)]
 pub struct WrongClamp {
