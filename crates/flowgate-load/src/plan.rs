@@ -72,9 +72,9 @@ pub struct Plan {
     pub streams: NonZeroUsize,
     /// Whether connections are reused (default: true).
     pub keep_alive: bool,
-    /// Options for opening connections. Its [`timeout`](ConnectOptions::timeout) also bounds the lookup of the host.
-    pub connect: ConnectOptions,
     /// Options for opening connections. Its [`timeout`](ConnectOptions::timeout) also bounds the host lookup.
+    pub connect: ConnectOptions,
+    /// Maximum time of a request, until its response is complete (default: 10 s).
     pub timeout: Duration,
     /// Number of sending threads. The default depends on the rate, with at most one per CPU.
     pub threads: Option<NonZeroUsize>,

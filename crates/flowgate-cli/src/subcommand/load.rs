@@ -101,7 +101,7 @@ to standard output, everything else to standard error.
     exit_codes!()
 );
 
-/// Send requests at an exact rate or never above one, and report whether that worked
+/// Send requests at an exact rate, or never above one, and report the result
 ///
 /// Without a URL, requests go to a built-in test server on 127.0.0.1. Without a rate, they are sent as fast as possible.
 #[derive(Args, Debug)]

@@ -32,7 +32,7 @@ Examples:
     exit_codes!()
 );
 
-/// Send HTTP requests at an exact rate, detect what a rate limiter admits, or pace lines
+/// Send HTTP load at an exact rate, test rate limiters, or pace lines
 #[derive(Debug, Parser)]
 #[command(
     name = "flowgate",
