@@ -1,4 +1,4 @@
-//! Text from outside, made harmless.
+//! Escapes text from outside.
 
 use std::fmt::{self, Write};
 

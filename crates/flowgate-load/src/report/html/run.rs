@@ -1,13 +1,13 @@
-//! A run on the page: what it is called, and how its lines look.
+//! A run on the page: its name, and the look of its lines.
 
 use flowgate_chart::Look;
 
 use crate::report::Report;
 
-/// Characters of a name that are shown; a whole URL would push the rest aside.
+/// Maximum length of a name. A whole URL would displace everything else.
 const NAME: usize = 60;
 
-/// A report under its name.
+/// A report with its name.
 pub(super) struct Run<'a> {
     pub(super) name: String,
     pub(super) report: &'a Report,

@@ -1,7 +1,7 @@
-//! The charts: which lines they have.
+//! The charts, and the lines of each.
 //!
-//! One run has all its lines in one chart; several have a chart for each line, all on the same axes, in which every run
-//! has its own colour and dash. Either way, no chart has more lines than can be told apart.
+//! One run has all its lines in one chart. Several runs have a chart per line, all with the same axes, and each run has
+//! its own color and dash. So no chart has more lines than a reader can distinguish.
 
 mod envelope;
 mod percentiles;
@@ -33,7 +33,7 @@ impl fmt::Display for Figures<'_> {
     }
 }
 
-/// A line that a figure has of every run.
+/// A line that a figure draws for every run.
 struct Measure<T> {
     name: &'static str,
     look: Look,

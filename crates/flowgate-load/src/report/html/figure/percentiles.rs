@@ -1,4 +1,4 @@
-//! Distributions, stretched where the rare durations are.
+//! Distributions, with rare durations stretched.
 
 use flowgate_chart::{Axis, Chart, Figure, Layer, Look, Point, Unit, keys, share};
 
@@ -7,7 +7,7 @@ use crate::report::html::run::Run;
 use crate::report::{Mode, Report};
 use crate::spread::Quantile;
 
-/// How many there are, and their distribution.
+/// Number of samples, and their distribution.
 type Curve = fn(&Report) -> (u64, &[Quantile]);
 
 const DURATIONS: [Measure<Curve>; 2] = [
@@ -28,7 +28,7 @@ const LAG: [Measure<Curve>; 1] = [Measure {
     value: lag_curve,
 }];
 
-/// Without a rate nothing is scheduled, and so nothing is late.
+/// Without a rate nothing is scheduled, so there is no lag.
 fn lag_curve(report: &Report) -> (u64, &[Quantile]) {
     match report.asked.mode {
         Mode::Unpaced => (0, &[]),
@@ -103,7 +103,7 @@ fn charts(
 
 fn layer(measure: &Measure<Curve>, run: &Run, look: Look, name: &str) -> Layer {
     let (samples, curve) = (measure.value)(run.report);
-    // What is rarer than one in all of them is the longest.
+    // Beyond the rarest sample, the value is the maximum.
     let end = (samples as f64).max(10.0);
     let points = curve.iter().map(|quantile| {
         let rarity = if quantile.share < 1.0 {

@@ -1,4 +1,4 @@
-//! How long answers took, by the second.
+//! Response times per second.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ pub(super) fn figure(runs: &[Run]) -> Figure {
                 .zip(&layers)
                 .filter(|(_, layers)| !layers.is_empty());
             let keys = keys(shown.map(|(measure, _)| (measure.look, measure.name)));
-            // From the slowest to the fastest, so that what is hidden is what is lower.
+            // From the slowest to the fastest, so that the lower lines are in front.
             layers.swap(0, 2);
             let layers = layers.into_iter().flatten().collect();
             (
@@ -87,7 +87,7 @@ pub(super) fn figure(runs: &[Run]) -> Figure {
     .charts(charts)
 }
 
-/// One line of every run.
+/// Draws one line of every run.
 fn layers(measure: &Measure<Value>, courses: &[(&Run, Course)]) -> Vec<Layer> {
     let layer = |(run, course): &(&Run, Course)| {
         let (name, look) = match courses.len() {

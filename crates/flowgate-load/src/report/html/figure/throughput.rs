@@ -1,4 +1,4 @@
-//! What was scheduled, sent and answered, by the second.
+//! Scheduled, sent and answered requests per second.
 
 use flowgate_chart::{Axis, Chart, Figure, Key, Layer, Look, Point, Unit, keys};
 
@@ -97,7 +97,7 @@ fn several(courses: &[(&Run, Course)]) -> Vec<Chart> {
                 .iter()
                 .filter_map(|(run, course)| line(measure, course, run.look, &run.name)),
         );
-        // What was sent and what was admitted can be compared; a few failures beside them could not be seen.
+        // Sent and admitted requests are comparable; a few failures would be invisible beside them.
         let shown: &[&Course] = if index < 2 { &all } else { &[] };
         chart(index, measure.name, layers, &all, shown)
     });
@@ -118,13 +118,13 @@ fn several_keys(runs: &[Run]) -> String {
     }
 }
 
-/// What was scheduled: nothing, if there is no rate.
+/// Returns the scheduled rate; `None` without a rate.
 fn target(run: &Run, course: &Course, look: Look, name: &str) -> Option<Layer> {
     (run.report.asked.mode != Mode::Unpaced)
         .then(|| Layer::area(name, look, course.requests(|slot| slot.scheduled)).stepped())
 }
 
-/// One line, unless it is zero everywhere.
+/// Returns one line, unless it is zero everywhere.
 fn line(measure: &Measure<Lines>, course: &Course, look: Look, name: &str) -> Option<Layer> {
     let pieces = (measure.value)(course);
     pieces
@@ -134,7 +134,7 @@ fn line(measure: &Measure<Lines>, course: &Course, look: Look, name: &str) -> Op
         .then(|| Layer::line(name, look, pieces).stepped())
 }
 
-/// A chart as long as all courses, and at least as high as what was asked of some.
+/// Returns a chart as long as all runs, and at least as high as the highest scheduled rate.
 fn chart(
     index: usize,
     title: &str,
