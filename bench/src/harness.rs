@@ -1,8 +1,8 @@
-//! The stopwatch. All cases live in one process; every round runs every case once, for a fixed
-//! time, and each round starts one case later than the one before, so that no case always follows
-//! the same pause, frequency change or neighbour's burst. Threads are pinned, one per core. What is
-//! compared is a case with its baseline *within a round*; absolute numbers wander with the machine,
-//! ratios much less.
+//! Measures all cases in one process.
+//!
+//! Every round runs every case once for a fixed time. Each round starts one case later than the previous one, so that
+//! no case always follows the same pause, frequency change or neighbor. Threads are pinned, one per core. Each case is
+//! compared with its baseline *within a round*: absolute numbers vary with the machine, ratios much less.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;

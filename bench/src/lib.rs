@@ -1,8 +1,7 @@
 //! The subjects of `flowgate-bench single`.
 //!
-//! They are a crate of their own, apart from those of `types`, because the compiler decides by the
-//! number of callers in a crate whether a decision is inlined: what `types` measures must not change
-//! what `single` does.
+//! They form a separate crate from those of `types`. The compiler decides whether to inline a decision by the number of
+//! callers in a crate, and the contents of `types` must not affect `single`.
 
 pub mod cases;
 #[cfg(target_arch = "x86_64")]

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
-/// What is printed above the tables and kept with the numbers.
+/// Description of the machine, printed above the tables and stored with the numbers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
     /// The processor's name as the kernel gives it, or "unknown".

@@ -21,12 +21,12 @@ pub struct Options {
 }
 
 impl Options {
-    /// Where the numbers go. To be called before anything is measured, so that a bad path is told at
-    /// once.
+    /// Returns the destination of the numbers. Call it before the measurement, so that a bad path is reported
+    /// immediately.
     ///
     /// # Errors
     ///
-    /// A message if the file cannot be written.
+    /// Returns a message if the file cannot be written.
     pub fn destination(&self) -> Result<Destination, String> {
         let Some(path) = self.json.clone() else {
             return Ok(Destination(None));

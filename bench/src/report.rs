@@ -43,7 +43,7 @@ pub struct Row {
     pub threads: usize,
     /// ns per operation, as one thread sees it.
     pub ns_per_op: Spread,
-    /// This case over the baseline of the same traffic, round by round; none for a clock.
+    /// Ratio to the baseline of the same traffic, round by round; `None` for a clock.
     pub ratio: Option<Spread>,
     pub admitted_share: f64,
     pub allocations_per_op: f64,
@@ -153,7 +153,7 @@ pub fn tables(section: &Section, rows: &[Row]) -> String {
     text
 }
 
-/// The bytes that one limiter of each kind occupies, where they were counted: a line each.
+/// Returns the bytes per limiter of each kind, where they were counted.
 pub fn sizes(rows: &[Row]) -> String {
     let mut text = String::new();
     let mut told: Vec<(&str, Bytes)> = Vec::new();
@@ -179,9 +179,9 @@ pub fn sizes(rows: &[Row]) -> String {
 /// The most that the baseline's 90th percentile may be of its 10th, on a calm machine.
 const CALM: f64 = 1.15;
 
-/// A line for each thread count at which the machine was doing something else, or nothing.
+/// Returns a line for each thread count with a noisy run.
 ///
-/// The baseline is the same code in every round, so its spread is the machine's.
+/// The baseline is the same code in every round, so its spread is that of the machine.
 pub fn disturbances(section: &Section, rows: &[Row]) -> String {
     let mut text = String::new();
     for row in rows.iter().filter(|row| row.subject == section.baseline) {
@@ -270,7 +270,7 @@ mod tests {
         assert!(Spread::of(&[]).is_none());
     }
 
-    /// Rows of subjects that admitted `admitted` of their operations and took so many ns in each round.
+    /// Returns rows of subjects with an admitted share of `admitted` and these ns per round.
     fn measured(
         section: &Section,
         traffic: Traffic,

@@ -9,7 +9,7 @@ use crate::{semaphores, striped, types};
 /// The subject that `types` divides by.
 pub const TOKEN_BUCKET: &str = "TokenBucket";
 
-/// The least that counting in shared state can cost: what `types` holds the clock-free window to.
+/// Lower bound of counting in shared state; a goal of `types` refers to it.
 pub const CAS: &str = "uncontended 64-bit CAS";
 
 /// One comparison.
@@ -21,7 +21,7 @@ pub struct Section {
     /// The baseline's name over the column of ratios.
     pub column: &'static str,
     pub goals: &'static [Goal],
-    /// How many threads ask at once.
+    /// Numbers of concurrent threads.
     pub threads: &'static [usize],
     /// Subjects of which no decision may allocate: those whose name starts so.
     pub allocation_free: &'static str,

@@ -15,8 +15,9 @@ pub fn now() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Ticks per nanosecond, measured against the operating system's clock for 20 ms: good to about
-/// 1e-5, and the ideal cases need no more, because none of them waits for a token.
+/// Returns ticks per nanosecond, measured against the system clock for 20 ms.
+///
+/// The error is about 1e-5. The ideal cases need no more, because none of them waits for a token.
 pub fn per_ns() -> f64 {
     let (started, first) = (Instant::now(), now());
     while started.elapsed() < Duration::from_millis(20) {

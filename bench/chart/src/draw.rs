@@ -107,7 +107,7 @@ struct Scale {
     most: i32,
 }
 
-/// What is smaller is drawn like it: a median error may be nothing at all.
+/// Smaller values are drawn at this value, because a median error may be zero.
 const SMALLEST: f64 = 1e-3;
 
 impl Scale {

@@ -25,18 +25,18 @@ pub struct Pace {
     pub arrivals: u64,
     /// Connections that carried a request.
     pub connections: usize,
-    /// |achieved rate − rate| in millionths of the rate, over the intervals from the first arrival to
-    /// the last.
+    /// |achieved rate − rate| in millionths of the rate, from the first to the last arrival.
     pub rate_error_ppm: f64,
     /// |arrival − its place on the grid|: see [`Arrivals::pace`].
     pub error_us: Tail,
-    /// Between neighbours.
+    /// Between neighboring arrivals.
     pub gap_us: Tail,
     pub smallest_gap_us: f64,
     /// The most arrivals in any 100 ms.
     pub busiest: u64,
-    /// Of the windows of 100 ms that begin with an arrival and end before the last one: the share with
-    /// as many as the rate says, give or take one.
+    /// Share of the 100 ms windows that contain as many arrivals as scheduled, ±1.
+    ///
+    /// Each window starts with an arrival and ends before the last one.
     pub windows_within_one: f64,
 }
 

@@ -121,7 +121,7 @@ pub struct Logged {
     pub refused: u64,
     /// Neither 200 nor 429.
     pub other: u64,
-    /// Over the intervals between the first and the last, as nginx dates them: to the ms.
+    /// Rate from the first to the last request, by nginx's timestamps in ms.
     pub per_second: f64,
 }
 
@@ -150,7 +150,7 @@ impl Logged {
         }
     }
 
-    /// What is not as it should be when all that was asked for was let through.
+    /// Returns the deviations from the expected result, in which every request is admitted.
     fn findings(&self, case: Case) -> Vec<String> {
         let Logged {
             requests,
@@ -294,7 +294,7 @@ pub fn tables(rows: &[Row]) -> String {
     text
 }
 
-/// The goals for ours, at every limit: what a quick run sends is not enough to judge.
+/// Returns the goals for flowgate, at every limit. A quick run does not send enough for a verdict.
 pub fn verdicts(rows: &[Row]) -> Vec<Verdict> {
     let verdicts = cases(false, true).into_iter().map(|case| {
         let goal = format!("at most, {}: none refused of {}", OURS, case.title());

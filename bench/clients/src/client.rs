@@ -213,8 +213,8 @@ fn build() -> Result<PathBuf, String> {
     last.ok_or_else(|| "cargo does not say where it built flowgate".to_owned())
 }
 
-/// Where `name` is: what `bench/setup.sh` installed comes first, and last where Debian puts servers, which
-/// is not on everybody's path.
+/// Returns the path of `name`: the installation of `bench/setup.sh` first, and Debian's folder for servers last,
+/// because that is often not in `PATH`.
 fn locate(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let tools = [PathBuf::from(TOOLS)].into_iter();

@@ -1,6 +1,8 @@
-//! Compares `flowgate load` with other HTTP load clients, each run as its users run it, by what the
-//! server sees: how evenly requests arrive ([`pace`]), how many a server that limits refuses ([`at_most`]), and
-//! how many there can be ([`throughput`]). See ../README.md.
+//! Compares `flowgate load` with other HTTP load clients, by what the server observes. See ../README.md.
+//!
+//! - [`pace`]: how constant the arrivals are
+//! - [`at_most`]: how many requests a limiting server refuses
+//! - [`throughput`]: the maximum rate
 
 mod arrivals;
 mod at_most;

@@ -82,11 +82,11 @@ impl Nginx {
         format!("http://127.0.0.1:{}/", self.port)
     }
 
-    /// How many requests it has had so far, by its own count; this one is among them.
+    /// Returns nginx's own count of requests, including this one.
     ///
     /// # Errors
     ///
-    /// A message if it does not say.
+    /// Returns a message if nginx does not report it.
     pub fn requests(&self) -> Result<u64, String> {
         let page = self.get("/status");
         let page = page.map_err(|error| format!("nginx does not say its count: {error}"))?;

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
 
-/// Sends `rate` requests a second for `span` over one connection to `port`, each when it is due or, after
-/// one that took longer, as soon as that is answered. Watches the clock in between, and so keeps a
-/// core busy.
+/// Sends `rate` requests per second for `span` over one connection to `port`.
+///
+/// Each request is sent at its scheduled time or, after a slow one, as soon as that is answered. The thread spins in
+/// between, and occupies a core.
 ///
 /// # Errors
 ///
-/// If the connection fails, or an answer takes over 10 s.
+/// Returns an error if the connection fails, or a response takes over 10 s.
 pub fn send(port: u16, rate: u32, span: Duration) -> io::Result<()> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     stream.set_nodelay(true)?;

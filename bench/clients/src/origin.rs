@@ -15,7 +15,7 @@ use rustix::net::{Shutdown as Both, shutdown};
 
 use crate::arrivals::Arrivals;
 
-/// The most connections at once; more wait until one is closed.
+/// Maximum number of concurrent connections; others wait until one is closed.
 const MOST_CONNECTIONS: usize = 64;
 
 /// A request's head and, of the next one, what came with it.

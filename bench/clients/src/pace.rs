@@ -16,10 +16,10 @@ use crate::subject::{OURS, Subject, is_chosen, words};
 /// The best that a sender can do here: what it misses is the machine's, or the origin's.
 const NOBODY: &str = "nobody: spin on the clock";
 
-/// Open at once, by every client but those that say otherwise.
+/// Number of concurrent connections, unless a client's row says otherwise.
 const CONNECTIONS: u32 = 20;
 
-/// What is asked of a client.
+/// The operation of a client.
 #[derive(Clone, Copy, Debug)]
 struct Ask {
     rate: u32,
@@ -118,7 +118,7 @@ pub fn subjects() -> Vec<&'static str> {
     [NOBODY].into_iter().chain(clients).collect()
 }
 
-/// Measures all that is installed and chosen, one after the other, each round beginning with another.
+/// Measures the installed and selected clients in turn. Each round starts with another one.
 pub fn measure(programs: &Programs, quick: bool, only: Option<&str>) -> Vec<Row> {
     let mut clients = clients();
     clients.retain(|client| programs.has(client.program) && client.is_chosen(only));
@@ -322,8 +322,7 @@ pub fn verdicts(rows: &[Row]) -> Vec<Verdict> {
     verdicts
 }
 
-/// What shows that the machine was doing something else: the thread that only watches the clock did
-/// not keep its times either.
+/// Returns a message if the run was noisy: even the spinning thread missed its times.
 pub fn disturbance(rows: &[Row]) -> Option<String> {
     const CALM_US: f64 = 100.0;
     let mut spinning = rows.iter().filter(|row| row.subject == NOBODY);

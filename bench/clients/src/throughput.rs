@@ -56,11 +56,13 @@ pub fn subjects() -> Vec<&'static str> {
     clients().iter().map(|client| client.name).collect()
 }
 
-/// Runs all that is installed and chosen against one nginx, each round beginning with another one.
+/// Runs the installed and selected clients in turn against one nginx.
+///
+/// Each round starts with another client.
 ///
 /// # Errors
 ///
-/// A message if nginx fails.
+/// Returns a message if nginx fails.
 pub fn measure(programs: &Programs, quick: bool, only: Option<&str>) -> Result<Vec<Row>, String> {
     let mut clients = clients();
     clients.retain(|client| programs.has(client.program) && client.is_chosen(only));
@@ -180,8 +182,7 @@ pub fn verdicts(rows: &[Row]) -> Vec<Verdict> {
     verdicts.collect()
 }
 
-/// What shows that the machine was doing something else: wrk, which does the least, was not as fast in
-/// every round.
+/// Returns a message if the run was noisy: the rounds of wrk differ.
 pub fn disturbance(rows: &[Row]) -> Option<String> {
     const CALM: f64 = 1.15;
     let mut rows = rows.iter().filter(|row| row.subject.starts_with("wrk"));

@@ -1,5 +1,5 @@
-//! Conformance of the field: the suite of `flowgate-testkit` over other libraries' limiters, their known defects
-//! repeated, and what happens to those who wait. See ../README.md.
+//! Conformance of other crates: runs the suite of `flowgate-testkit` over their limiters, repeats their known defects,
+//! and tests their waiters. See ../README.md.
 
 mod defects;
 mod expected;

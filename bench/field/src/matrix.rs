@@ -13,7 +13,9 @@ use crate::peers::{Builder, Difference, Driven, Limits, Peer, Test};
 pub use excess::Slack;
 use relaxed::Relaxed;
 
-/// Differences up to this are called rounding: what comes back in a millisecond, and a hundred-thousandth of a token.
+/// Maximum difference that counts as rounding.
+///
+/// It is what refills in a millisecond, plus 10⁻⁵ of a token.
 pub const ROUNDED: Slack = Slack {
     ns: 1_000_000,
     millionths: 10,
@@ -34,7 +36,7 @@ pub struct Row {
 pub enum Cell {
     /// Nothing was found.
     Kept {
-        /// In so many histories of limiters that could be built; other quotas that were drawn do not count.
+        /// Number of histories of limiters that could be built; other drawn quotas do not count.
         limiters: u64,
     },
     /// It differs, and its documentation says so.
@@ -78,7 +80,9 @@ impl Cell {
     }
 }
 
-/// Judges all contracts of a limiter, each by so many histories of limiters that could be built.
+/// Judges all contracts of a limiter, each by `histories` random histories.
+///
+/// Only histories of limiters that could be built count.
 pub fn judge(peer: Peer, histories: u64) -> Row {
     let cells = Contract::ALL
         .into_iter()
@@ -180,11 +184,11 @@ impl Suite {
             .map(|()| built.get())
     }
 
-    /// Whether what was found is no more than that.
+    /// Returns whether the finding is within this tolerance.
     ///
     /// # Errors
     ///
-    /// What is more, unless that is what was found.
+    /// Returns the excess, unless it is the finding itself.
     fn is_no_more_than(
         &self,
         difference: Difference,

@@ -1,4 +1,4 @@
-//! tokio's clock, stopped: it moves when everybody waits, or by hand.
+//! tokio's paused clock: it advances when every task waits, or by hand.
 
 use tokio::runtime::{Builder, Runtime};
 

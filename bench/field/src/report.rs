@@ -1,4 +1,4 @@
-//! What is printed, and what `--json` writes.
+//! The report, as text and as `--json` writes it.
 
 mod text;
 
@@ -75,7 +75,7 @@ struct Observed {
     right: bool,
 }
 
-/// A table of those who wait.
+/// A table about waiters.
 #[derive(Serialize)]
 struct Waiting {
     experiments: Vec<(&'static str, &'static str)>,
@@ -117,7 +117,7 @@ impl Report {
         }
     }
 
-    /// A line for each row of each table, without what may differ from run to run.
+    /// Returns a line per table row, without values that differ from run to run.
     pub fn verdicts(&self) -> Vec<String> {
         let matrix = self.matrix.iter().map(|limiter| {
             let words: Vec<_> = limiter.cells.iter().map(|cell| cell.verdict).collect();

@@ -1,7 +1,7 @@
-//! Runs each operation of `TokenBucket`, and the decisions of the other limiters, N and then 2N times
-//! inside a window, for callgrind to count; what starting up costs, and what a window costs
-//! besides, cancels in (Ir(2N) - Ir(N)) / N.
-//! `ci/instructions.sh` drives it and knows the ceilings.
+//! Runs each operation N and then 2N times inside a window, for callgrind to count.
+//!
+//! The costs of start-up and of a window cancel in (Ir(2N) - Ir(N)) / N. `ci/instructions.sh` runs this program and
+//! checks the ceilings.
 
 mod types;
 mod window;

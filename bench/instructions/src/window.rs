@@ -6,8 +6,9 @@ use std::hint::black_box;
 /// each second) only ever adds instructions, so the least count of each is the operation's own.
 const PAIRS: usize = 3;
 
-/// Has callgrind count `repeat`, which does something as often as it is told, for `n` times and for 2 `n`, after some
-/// that are not counted; prints a line for each pair of windows, in their order: `operation clock n`.
+/// Lets callgrind count `repeat` for `n` and for 2 `n` repetitions, after a warm-up.
+///
+/// Prints a line for each pair of windows, in their order: `operation clock n`.
 pub fn count(operation: &str, clock: &str, n: u64, repeat: &dyn Fn(u64)) {
     // What is done on first use.
     repeat(n / 10);

@@ -20,7 +20,7 @@ use crate::process::{self, Alone, Job, Resident, Task};
 use crate::shared::outcome::Verdict;
 use crate::subject::{FLOWGATE, Limit, Limits, NOBODY, Subject, is_chosen};
 
-/// What is called long.
+/// Minimum time of a long call.
 const LONG: Duration = Duration::from_micros(50);
 
 /// Ours is flooded so often.
@@ -32,14 +32,14 @@ const NOTED: Duration = Duration::from_micros(5);
 /// The most that are noted.
 const MOST_NOTED: usize = 1 << 20;
 
-/// Flooded and watched in turns of so many calls.
+/// Number of calls per turn of flooding and watching.
 const TURN: u64 = 1 << 16;
 
 /// The most that a limiter's memory may grow once it has as many keys as it is for: what a kernel's count
 /// of pages may be off by.
 const GROWTH: f64 = 0.5;
 
-/// Nobody gets a token back meanwhile.
+/// No token refills meanwhile.
 const LIMIT: Limit = Limit {
     count: 1,
     period: Duration::from_secs(3_600),
@@ -52,11 +52,11 @@ const ASKED: usize = 64;
 /// How much is measured.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Plan {
-    /// So many keys are new.
+    /// Number of new keys.
     pub keys: u64,
-    /// The limiter is made for so many.
+    /// Capacity of the limiter.
     pub capacity: usize,
-    /// So many were limited before.
+    /// Number of keys that were limited before.
     pub limited: usize,
     /// A flood that takes longer is ended.
     pub patience: Duration,
@@ -68,7 +68,9 @@ pub struct Flooded {
     pub keys: u64,
     pub admitted: u64,
     pub seconds: f64,
-    /// Bytes of the process: before the limiter was made, with twice as many keys as it is for, at the end.
+    /// Bytes of the process before the limiter was created.
+    ///
+    /// The other fields are with twice as many keys as the capacity, and at the end.
     pub before: u64,
     pub full: u64,
     pub after: u64,
@@ -185,7 +187,9 @@ pub struct Row {
     pub keys: u64,
     pub ns_per_call: f64,
     pub admitted_share: f64,
-    /// MiB that the limiter took with twice as many keys as it is for, and that it grew by after that.
+    /// Growth in MiB with twice as many keys as the capacity.
+    ///
+    /// The next field is the growth after that.
     pub full_mib: f64,
     pub grown_mib: f64,
     pub told_mib: Option<f64>,
@@ -204,11 +208,13 @@ pub struct Row {
     pub ours: bool,
 }
 
-/// Everybody, each in a process of its own; ours with every policy, several times.
+/// Measures every subject, each in a separate process.
+///
+/// flowgate runs with every policy, several times.
 ///
 /// # Errors
 ///
-/// A message if a process cannot be started.
+/// Returns a message if a process cannot be started.
 pub fn measure(quick: bool, only: Option<&str>) -> Result<Vec<Row>, String> {
     let ours = if quick {
         Plan {

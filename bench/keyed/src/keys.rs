@@ -134,8 +134,9 @@ pub struct Walk<K> {
 }
 
 impl<K: Key> Walk<K> {
-    /// Through `count` keys in 2^`log_steps` steps, each key as often as `order` says, to the nearest whole
-    /// number up or down; in a random order.
+    /// Creates a random walk through `count` keys in 2^`log_steps` steps.
+    ///
+    /// Each key occurs as often as `order` requires, rounded to a whole number.
     pub fn new(count: usize, order: Order, log_steps: u32) -> Walk<K> {
         let mut random = Random::new(count as u64);
         // Neighbours in memory shall not be of the same rank.

@@ -1,6 +1,9 @@
-//! Compares `flowgate::Keyed` with other limiters that have a limit for each key: what a decision costs
-//! ([`speed`]), what a key takes ([`memory`]), what a [`flood`] of new keys does, and whom ours refuses without need
-//! when more keys are live than it has room for ([`refusals`]). See ../README.md.
+//! Compares `flowgate::Keyed` with other limiters that have a limit per key. See ../README.md.
+//!
+//! - [`speed`]: the cost of a decision
+//! - [`memory`]: the bytes per key
+//! - [`flood`]: the effect of a flood of new keys
+//! - [`refusals`]: needless refusals of flowgate with more live keys than its capacity
 
 mod flood;
 mod keys;

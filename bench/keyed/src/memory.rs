@@ -82,7 +82,7 @@ pub fn fill<K: Key, L: Limits<K>>(count: usize) -> Result<Filled, String> {
     })
 }
 
-/// Everybody, each in a process of its own.
+/// Measures every subject, each in a separate process.
 pub fn measure(quick: bool, only: Option<&str>) -> Result<Vec<Row>, String> {
     let counts: &[usize] = if quick { &QUICK_COUNTS } else { &COUNTS };
     let mut rows = Vec::new();

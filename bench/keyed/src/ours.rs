@@ -16,7 +16,7 @@ pub trait Policy: Send + Sync + 'static {
     /// May a key get more than its own limit?
     const SHARES: bool = false;
 
-    /// For a table of so many keys.
+    /// Returns the policy for a table with this capacity.
     fn when_full(capacity: usize) -> WhenFull;
 }
 

@@ -48,7 +48,7 @@ where
     ]
 }
 
-/// What everybody's numbers contain.
+/// The baseline without a limiter: a part of every other number.
 struct Nobody;
 
 impl<K: Key> Limits<K> for Nobody {
@@ -137,7 +137,7 @@ struct Throttlecrab<S: Store> {
     burst: i64,
 }
 
-/// A store for so many keys.
+/// A store that can be created with a capacity.
 trait WithCapacity: Store + Send + 'static {
     fn of(capacity: usize) -> Self;
 }
@@ -178,7 +178,7 @@ impl<S: WithCapacity> Limits<String> for Throttlecrab<S> {
     }
 }
 
-/// A token bucket in one `AtomicU64` for each key, in shards behind locks, with at most so many keys.
+/// A token bucket in one `AtomicU64` per key, in shards behind locks, with a maximum number of keys.
 struct RateNet(rate_net::RateLimiter);
 
 impl RateNet {

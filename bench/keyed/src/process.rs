@@ -20,13 +20,13 @@ pub const OPTION: &str = "--alone";
 pub enum Task {
     /// Decides, whenever asked to.
     Decide(speed::Situation),
-    /// Takes in so many new keys.
+    /// Calls this many new keys.
     Fill { keys: usize },
     /// Is flooded.
     Flood(flood::Plan),
 }
 
-/// What is to be done, with what, by whom.
+/// An operation with its subject.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Job {
     pub subject: String,
@@ -103,11 +103,11 @@ impl Drop for Alone {
     }
 }
 
-/// Does a job, in the process that was started for it.
+/// Performs a job, in the process that was started for it.
 ///
 /// # Errors
 ///
-/// A message if nobody listens.
+/// Returns a message if the starting process no longer reads.
 pub fn serve(job: &str) -> Result<(), String> {
     let job: Job = serde_json::from_str(job).map_err(|error| error.to_string())?;
     match (job.keys, &job.task) {
@@ -128,11 +128,11 @@ fn serve_with<K: Key>(job: &Job, subjects: Vec<Subject<K>>) -> Result<(), String
     }
 }
 
-/// Says it to the process that started this one.
+/// Sends the answer to the process that started this one.
 ///
 /// # Errors
 ///
-/// A message if nobody listens.
+/// Returns a message if the starting process no longer reads.
 pub fn say<A: Serialize>(answer: &Result<A, String>) -> Result<(), String> {
     let text = serde_json::to_string(answer).map_err(|error| error.to_string())?;
     let mut stdout = io::stdout().lock();

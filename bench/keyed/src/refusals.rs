@@ -17,7 +17,7 @@ use crate::shared::outcome::Verdict;
 /// Live keys, as multiples of the capacity.
 const LOADS: [f64; 5] = [1.0, 1.25, 1.5, 2.0, 4.0];
 
-/// Of each key: 1/s, and 10 at once.
+/// Limit of each key: 1/s with this burst.
 const BURST: u64 = 10;
 
 /// Calls of each key a second, at random times. A key is live while its bucket is not full, which at this

@@ -212,11 +212,11 @@ impl Extent {
     }
 }
 
-/// Everybody, in every situation.
+/// Measures every subject in every situation.
 ///
 /// # Errors
 ///
-/// A message if a thread cannot be pinned or a process not be started.
+/// Returns a message if a thread cannot be pinned or a process cannot be started.
 pub fn measure(quick: bool, only: Option<&str>) -> Result<Vec<Row>, String> {
     let extent = Extent::new(quick);
     // On a thread of its own, which it pins: the processes started later shall have both cores.
@@ -344,11 +344,11 @@ struct Done {
     admitted: u64,
 }
 
-/// Decides whenever it is asked to, until nobody asks any more.
+/// Decides on request, until the starting process closes its end.
 ///
 /// # Errors
 ///
-/// A message if this thread cannot be pinned, or nobody listens.
+/// Returns a message if this thread cannot be pinned, or the starting process no longer reads.
 pub fn serve<K: Key>(subject: &Subject<K>, situation: Situation) -> Result<(), String> {
     let cores = harness::pinned_cores()?;
     let walk = Arc::new(Walk::new(
@@ -511,7 +511,7 @@ fn at_most<'a>(what: String, rows: impl Iterator<Item = &'a Row>, most: f64) -> 
     Verdict::at_most(goal, worst, most, " x")
 }
 
-/// A line for each table that a goal is about during which the machine did something else.
+/// Returns a line for each noisy table that a goal refers to.
 pub fn disturbances(rows: &[Row], quick: bool) -> Vec<String> {
     let extent = Extent::new(quick);
     let mut told = goal_rows(rows, true, extent.many).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! What is measured, and what can be measured of it.
+//! The subjects, and their operations.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +10,9 @@ use crate::keys::{Key, Walk};
 use crate::memory::{self, Filled};
 use crate::speed::{self, Traffic};
 
-/// For each key `count` tokens per `period`, at most `burst` at once, in numbers that every peer's types can
-/// hold.
+/// Limit per key: `count` tokens per `period` with a burst of `burst`.
+///
+/// The types of every crate can represent these numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
     pub count: u32,

@@ -1,6 +1,6 @@
-//! The floor: the least that an exact decision on shared state can be. One `rdtsc`, one load, one
-//! compare-and-swap; times in raw ticks, no conversion, no error value, no reconfiguration. Nobody
-//! can use these; they show how much of a limiter's cost is its own.
+//! Lower bound: the minimum cost of an exact decision on shared state. One `rdtsc`, one load, one compare-and-swap;
+//! times in raw ticks, no conversion, no error value, no reconfiguration. No application can use these. They show how
+//! much of a limiter's cost is its own.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

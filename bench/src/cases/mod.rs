@@ -1,8 +1,8 @@
-//! What is measured: one file per subject, each giving one case per traffic.
+//! The subjects: one file each, with one case per kind of traffic.
 //!
-//! Every limiter sits alone on its cache lines, every operation is "take one token, yes or no", and
-//! the limiter's address passes through `black_box` each time, so that no subject can keep its
-//! parameters in registers from one decision to the next: a real caller could not.
+//! Every limiter has its own cache lines, and every operation is "acquire one token, yes or no". The limiter's address
+//! passes through `black_box` each time. So no subject can keep its parameters in registers between two decisions,
+//! which a real caller could not do either.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl Traffic {
         }
     }
 
-    /// The share of calls that must be admitted for the numbers to mean what the title says.
+    /// Returns the share of calls that must be admitted for a valid row.
     pub fn admitted_share(self) -> Option<f64> {
         match self {
             Traffic::Clock => None,
@@ -101,8 +101,7 @@ impl Traffic {
     }
 }
 
-/// `count` tokens per `period`, at most `burst` at once, in numbers that every peer's types can
-/// hold.
+/// Limit of `count` tokens per `period` with a burst of `burst`. The types of every crate can represent these numbers.
 #[derive(Clone, Copy, Debug)]
 struct Limit {
     traffic: Traffic,
@@ -230,8 +229,9 @@ fn counted<S>(build: impl FnOnce() -> S) -> (S, Bytes) {
     (state.expect("it was just built"), bytes)
 }
 
-/// Every case of one limiter, grouped by traffic, so that a case and its baseline run within a few ms
-/// of one another.
+/// Returns every case, grouped by traffic.
+///
+/// A case and its baseline then run within a few ms of each other.
 pub fn single() -> Vec<Case> {
     let mut cases = clock::cases();
     for limit in Traffic::OF_ONE_LIMIT.into_iter().filter_map(Traffic::limit) {

@@ -1,4 +1,4 @@
-//! What is below every limiter: nothing, and one compare-and-swap.
+//! Lower bounds: no limiter, and one compare-and-swap.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

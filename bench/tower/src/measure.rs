@@ -6,11 +6,11 @@ use crate::report::{Measured, Row};
 use crate::shared::harness::{self, Plan};
 use crate::subject::{self, BARE, GOVERNOR, Situation};
 
-/// Every situation: in each, all subjects in turns, whose name contains `only`, and those that they are compared with.
+/// Measures every situation with the subjects whose name contains `only`, and their baselines.
 ///
 /// # Errors
 ///
-/// A message if the thread cannot be pinned.
+/// Returns a message if the thread cannot be pinned.
 pub fn all(quick: bool, only: Option<&str>) -> Result<Vec<Row>, String> {
     let cores = harness::pinned_cores()?;
     let (rounds, window_ms) = if quick { (5, 1) } else { (31, 4) };

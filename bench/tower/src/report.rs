@@ -31,7 +31,7 @@ pub struct Measured {
 pub struct Row {
     pub subject: &'static str,
     pub situation: Situation,
-    /// What it adds to the bare service of the same round, over what tower_governor adds; none for the bare service.
+    /// Ratio of the added time to that of tower_governor; `None` for the bare service.
     pub ratio: Option<Spread>,
     /// What it adds to the bare service of the same round.
     pub added_ns: Spread,
@@ -43,7 +43,9 @@ pub struct Row {
 }
 
 impl Row {
-    /// The rows of one situation, in the order of `measured`, in which the bare service and tower_governor are.
+    /// Returns the rows of one situation, in the order of `measured`.
+    ///
+    /// `measured` includes the bare service and tower_governor.
     pub fn of(situation: Situation, measured: &[Measured]) -> Vec<Row> {
         let find = |subject| measured.iter().find(|measured| measured.subject == subject);
         let (Some(bare), Some(governor)) = (find(BARE), find(GOVERNOR)) else {

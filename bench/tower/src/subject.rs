@@ -1,4 +1,4 @@
-//! What is measured: layers around one service, and what they are asked.
+//! The subjects: layers around one service, and their requests.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -23,7 +23,7 @@ use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 use tower_governor::key_extractor::{GlobalKeyExtractor, KeyExtractor, PeerIpKeyExtractor};
 
-/// What the others' time is counted from: the service when it is called, the request alone when it is not.
+/// Baseline without a layer: the service if it is called, else the request alone.
 pub const BARE: &str = "nobody";
 /// What the others' overhead is divided by.
 pub const GOVERNOR: &str = "tower_governor 0.8.0";
@@ -49,7 +49,7 @@ pub const NAMES: [&str; 6] = [
 pub enum Whose {
     /// One limit for all.
     Everybodys,
-    /// One for each of so many addresses.
+    /// One limit for each of this many addresses.
     Addresses(u32),
 }
 
@@ -122,7 +122,7 @@ impl Situation {
     }
 }
 
-/// One token per `period`, at most `burst` at once.
+/// One token per `period` with a burst of `burst`.
 #[derive(Clone, Copy)]
 struct Limit {
     period: Duration,
@@ -300,7 +300,7 @@ fn request_from(number: u32) -> Request<Body> {
     request
 }
 
-/// What all layers are around: it answers at once.
+/// The service inside all layers: it responds immediately.
 #[derive(Clone, Copy)]
 struct Bare;
 
@@ -322,7 +322,7 @@ impl Service<Request<Body>> for Bare {
     }
 }
 
-/// What two fields cost that somebody else has worked out: values of the draft's length, into the response.
+/// The cost of two prepared headers of the draft's length.
 struct FieldsAlone;
 
 impl Service<Request<Body>> for FieldsAlone {

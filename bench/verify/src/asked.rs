@@ -22,18 +22,18 @@ pub struct Outcome {
     /// Per second.
     pub rate: Option<f64>,
     pub burst: Option<f64>,
-    /// What is said to be wrong: each a map with one entry, its name.
+    /// Reported defects: each a map with one entry, its name.
     pub faults: Vec<Value>,
     pub requests: u64,
     pub seconds: f64,
 }
 
 impl Outcome {
-    /// Asks once, for no longer than `time`, which is a minute by default; otherwise with the defaults.
+    /// Runs `flowgate verify` once, for at most `time` (its default is 60 s).
     ///
     /// # Errors
     ///
-    /// A message if flowgate could not ask, or does not say what it found.
+    /// Returns a message if flowgate fails or its report cannot be read.
     pub fn of(programs: &Programs, url: &str, time: Duration) -> Result<Outcome, String> {
         let path = programs.path(Program::Flowgate);
         let path = path.ok_or("flowgate is missing")?;
@@ -52,23 +52,23 @@ impl Outcome {
     }
 
     /// Whether anything but this is said to be wrong.
-    pub fn accuses_beyond(&self, fault: Option<&str>) -> bool {
+    pub fn reports_beyond(&self, fault: Option<&str>) -> bool {
         let is_known = |found: &Value| fault.is_some_and(|fault| !found[fault].is_null());
         !self.faults.iter().all(is_known)
     }
 
     fn read(found: &Value) -> Option<Outcome> {
-        let likeness = &found["likeness"];
+        let detected = &found["detected"];
         Some(Outcome {
-            kind: kind(&likeness["kind"])?,
-            or: likeness["or"]
+            kind: kind(&detected["kind"])?,
+            or: detected["alternatives"]
                 .as_array()?
                 .iter()
                 .map(kind)
                 .collect::<Option<_>>()?,
-            rate: likeness["rate"]["value"].as_f64(),
-            burst: likeness["burst"]["value"].as_f64(),
-            faults: found["faults"].as_array()?.clone(),
+            rate: detected["rate"]["value"].as_f64(),
+            burst: detected["burst"]["value"].as_f64(),
+            faults: found["defects"].as_array()?.clone(),
             requests: found["requests"].as_u64()?,
             seconds: found["seconds"].as_f64()?,
         })
@@ -116,13 +116,13 @@ mod tests {
     #[test]
     fn a_report_is_read() {
         let found = json!({
-            "likeness": {
+            "detected": {
                 "kind": { "fixed-window": "clock" },
-                "or": ["sliding-log"],
+                "alternatives": ["sliding-log"],
                 "rate": { "value": 99.5, "plus_minus": 0.5 },
                 "burst": null,
             },
-            "faults": [],
+            "defects": [],
             "requests": 900,
             "seconds": 12.5,
         });

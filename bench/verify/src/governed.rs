@@ -11,8 +11,9 @@ use tokio::sync::oneshot;
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 
-/// 100 per second, and 20 at once: by the peer's address, with fields. On a free port of 127.0.0.1, in a thread of its
-/// own, ended when this is dropped.
+/// A server with 100/s and a burst of 20 per peer address, with headers.
+///
+/// It runs in a separate thread on a free port of 127.0.0.1, and ends when this value is dropped.
 pub struct Governed {
     address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,

@@ -1,5 +1,5 @@
-//! Counts how often `flowgate verify` recognises the limiter of a real server: axum behind tower_governor, nginx, and
-//! `flowgate serve` with each of ours. See ../README.md.
+//! Counts how often `flowgate verify` detects the limiter of a real server. The servers are axum with tower_governor,
+//! nginx, and `flowgate serve` with each limiter. See ../README.md.
 
 mod asked;
 #[path = "../../clients/src/client.rs"]
@@ -53,7 +53,7 @@ struct Arguments {
     /// Ask each server so often [default: 3, or 1 if quick]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repetitions: Option<u32>,
-    /// Ask so many servers at a time; each wants a processor at the instant at which it is asked
+    /// Test this many servers concurrently; each needs a CPU whenever it receives a request
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=64))]
     together: u32,
     /// Measure this flowgate, instead of building it
@@ -144,7 +144,7 @@ fn run(arguments: Arguments) -> Result<(), String> {
     }
 }
 
-/// Each of `subjects`, so many at a time, in their order.
+/// Tests `subjects`, up to `together` concurrently, in their order.
 fn ask_all(
     subjects: &[&'static Subject],
     plan: Plan,

@@ -22,7 +22,7 @@ const BURST_OFF: f64 = 0.02;
 pub struct Row {
     pub subject: &'static str,
     pub kind_right: usize,
-    /// As parts of what is right; none where nothing was found, or there is no such number.
+    /// Largest relative error of the rate; `None` if none was detected, or there is none.
     pub worst_rate_error: Option<f64>,
     /// In requests.
     pub worst_burst_error: Option<f64>,
@@ -76,7 +76,7 @@ impl Row {
             burst_right: count(&bursts, burst_off),
             accused: outcomes
                 .iter()
-                .filter(|outcome| outcome.accuses_beyond(subject.fault))
+                .filter(|outcome| outcome.reports_beyond(subject.fault))
                 .count(),
             median_seconds: seconds.get(seconds.len() / 2).copied().unwrap_or(0.0),
             outcomes: outcomes.to_vec(),

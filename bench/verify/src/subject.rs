@@ -1,4 +1,4 @@
-//! Who is asked, and what should be found.
+//! The servers, and the expected results.
 
 use crate::client::{Program, Programs};
 use crate::governed::Governed;
@@ -10,7 +10,7 @@ pub struct Subject {
     pub name: &'static str,
     pub server: Server,
     pub expected: Expected,
-    /// What is wrong with it, as verify's JSON names it.
+    /// The expected defect, as in verify's JSON.
     pub fault: Option<&'static str>,
     /// Whether it is asked in a quick run, too.
     pub is_quick: bool,
@@ -21,7 +21,7 @@ pub struct Subject {
 pub struct Expected {
     /// As verify's JSON names it.
     pub kind: &'static str,
-    /// Per second, and at once; none where there is no limit of that sort.
+    /// Rate per second, and burst; `None` without such a limit.
     pub numbers: Option<(f64, f64)>,
 }
 
@@ -41,7 +41,7 @@ pub enum Started {
     Nginx(Nginx),
 }
 
-/// 100 per second and so many at once.
+/// Expects 100 per second with this burst.
 const fn per_second_100(kind: &'static str, burst: u32) -> Expected {
     Expected {
         kind,

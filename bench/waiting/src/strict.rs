@@ -97,11 +97,13 @@ pub fn subjects() -> Vec<&'static str> {
     all().iter().map(|subject| subject.name).collect()
 }
 
-/// Measures every subject for `span` at every rate, on a thread of its own, pinned to the last core.
+/// Measures every subject for `span` at every rate.
+///
+/// Each runs on a separate thread, pinned to the last core.
 ///
 /// # Errors
 ///
-/// A message if the thread cannot be pinned: unpinned numbers are not worth printing.
+/// Returns a message if the thread cannot be pinned: unpinned numbers are not useful.
 pub fn measure(span: Duration, only: Option<&str>) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for rate in RATES {
@@ -254,8 +256,7 @@ pub fn verdicts(rows: &[Row]) -> Vec<Verdict> {
     ]
 }
 
-/// What shows that the machine was doing something else: the thread that only spins was not let go to
-/// the microsecond.
+/// Returns a message if the run was noisy: even the spinning thread was late.
 pub fn disturbance(rows: &[Row]) -> Option<String> {
     let mut spinning = rows.iter().filter(|row| row.subject == SPIN);
     let late = spinning.find(|row| row.error_us.p99 > 1.0 || row.kept < 0.999)?;

@@ -1,16 +1,15 @@
-//! How many files this process may have open: each connection is one.
+//! The limit of open files: each connection needs one.
 
-/// What the process needs beside its connections: its streams, its reports, and what timers and signals take.
+/// Files besides the connections: standard streams, reports, timers and signals.
 const BESIDE: u64 = 24;
-/// What each sending thread needs for itself.
+/// Files per sending thread.
 const PER_THREAD: u64 = 6;
 
-/// Makes sure that so many connections may be open concurrently, each of which has so many ends in this process: raises the
-/// soft limit as far as is needed and the hard limit lets it.
+/// Raises the soft limit for `connections` connections with `ends` ends each in this process.
 ///
 /// # Errors
 ///
-/// When the hard limit is too low: what to do about it.
+/// Returns what to type if the hard limit is too low.
 pub(crate) fn provide(connections: u64, ends: u64, threads: u64) -> Result<(), String> {
     let besides = besides(threads);
     let needed = connections.saturating_mul(ends).saturating_add(besides);
@@ -20,24 +19,23 @@ pub(crate) fn provide(connections: u64, ends: u64, threads: u64) -> Result<(), S
     }
     let smaller = match allowed.saturating_sub(besides) / ends.max(1) {
         0 => String::new(),
-        fitting => format!("-c {fitting}, or "),
+        fitting => format!("type -c {fitting}, or "),
     };
     let connections = match connections {
-        1 => "1 connection takes".to_owned(),
-        several => format!("{several} connections take"),
+        1 => "1 connection needs".to_owned(),
+        several => format!("{several} connections need"),
     };
     Err(format!(
-        "{connections} about {needed} open files, and {allowed} are allowed: \
-         type {smaller}before it ulimit -n {needed}"
+        "{connections} about {needed} open files, but {allowed} are allowed: \
+         {smaller}run ulimit -n {needed} first"
     ))
 }
 
-/// Raises the soft limit for so many connections, on one thread and with one end in this process, as far as the hard
-/// limit lets it; says how many of them may be open concurrently.
+/// Raises the soft limit for `connections` connections, or as far as the hard limit allows. Returns the possible number.
 ///
 /// # Errors
 ///
-/// When not even one may be: what to do about it.
+/// Returns what to type if not even one connection is possible.
 pub(crate) fn provide_up_to(connections: u64) -> Result<u64, String> {
     let besides = besides(1);
     let allowed = raise(connections.saturating_add(besides));
@@ -47,12 +45,12 @@ pub(crate) fn provide_up_to(connections: u64) -> Result<u64, String> {
     }
 }
 
-/// What is needed beside the connections.
+/// Returns the number of files besides the connections.
 fn besides(threads: u64) -> u64 {
     BESIDE.saturating_add(threads.saturating_mul(PER_THREAD))
 }
 
-/// Raises the limit to this, or as far as may be; says what is allowed then, and no more than was asked for.
+/// Raises the limit to `needed`, or as far as allowed. Returns the limit, at most `needed`.
 #[cfg(unix)]
 fn raise(needed: u64) -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -72,7 +70,7 @@ fn raise(needed: u64) -> u64 {
     }
 }
 
-/// Elsewhere a connection is no file.
+/// On other systems, a connection is not a file.
 #[cfg(not(unix))]
 fn raise(needed: u64) -> u64 {
     needed

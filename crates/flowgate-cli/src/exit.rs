@@ -1,25 +1,43 @@
-//! What the command's exit codes mean, and its two streams.
+//! Exit codes, and the two output streams.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write, stderr, stdout};
 use std::process::ExitCode;
 
+/// The exit codes of all subcommands: the end of every help text.
+macro_rules! exit_codes {
+    () => {
+        "\
+Exit codes of all subcommands:
+  0    success: load held the rate or kept the limit, or had none; verify found
+       the expected limit, or had none
+  1    could not run: no connection, no free port, a file that cannot be opened
+  2    bad arguments
+  3    load: a condition of --fail-if is true
+       verify: the limiter does not match --expect
+  4    load: rate not held, or rate limit not kept
+       verify: too few responses to decide about --expect
+  130  stopped by Ctrl-C or SIGTERM; serve then exits with 0"
+    };
+}
+pub(crate) use exit_codes;
+
 /// How the command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// It did what it was asked to do.
+    /// The command did what it was asked to do.
     Success,
-    /// It could not begin, or not write what it found out: refused port, unknown host, …
+    /// The command could not start, or could not write its results: refused port, unknown host, …
     CouldNotRun,
-    /// The arguments make no sense.
+    /// The arguments are invalid.
     Usage,
-    /// It ran, and what `--fail-if` names was so, or what `--expect` names was not.
+    /// A condition of `--fail-if` is true, or the limiter does not match `--expect`.
     GateFailed,
-    /// It ran, but the rate was not held, or the rate limit not kept.
+    /// The rate was not held, or the rate limit not kept.
     RateMissed,
-    /// It ran, but whether `--expect` is so could not be told.
+    /// There were too few responses to decide about `--expect`.
     Undecided,
-    /// It was stopped by Ctrl-C, or asked to end in another way.
+    /// Ctrl-C or SIGTERM stopped the command.
     Interrupted,
 }
 
@@ -37,7 +55,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why the command ends before its work is done: one line, and the exit code that goes with it.
+/// Why the command ends early: one line of text, and the exit code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     message: String,
@@ -45,7 +63,7 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    /// An argument makes no sense.
+    /// Creates a refusal of invalid arguments.
     pub(crate) fn usage(message: impl Into<String>) -> Refusal {
         Refusal {
             message: message.into(),
@@ -53,7 +71,7 @@ impl Refusal {
         }
     }
 
-    /// Nothing is wrong with the arguments, but it cannot be done.
+    /// Creates a refusal of valid arguments that cannot be carried out.
     pub(crate) fn could_not_run(message: impl Into<String>) -> Refusal {
         Refusal {
             message: message.into(),
@@ -61,14 +79,14 @@ impl Refusal {
         }
     }
 
-    /// Says the line, and gives the exit code.
+    /// Prints the line, and returns the exit code.
     pub(crate) fn say(self) -> Exit {
         complain(&self.message);
         self.exit
     }
 }
 
-/// Writes to standard output. A reader that has gone away (`… | head -1`) is no failure.
+/// Writes to standard output. A reader that has exited (`… | head -1`) is not an error.
 pub(crate) fn print(text: &dyn Display) -> Result<(), Refusal> {
     let write = |text: &dyn Display| -> io::Result<()> {
         let mut stdout = stdout().lock();
@@ -83,8 +101,8 @@ pub(crate) fn print(text: &dyn Display) -> Result<(), Refusal> {
     }
 }
 
-/// Says in one line on standard error what is wrong.
+/// Prints one line on standard error.
 pub(crate) fn complain(message: &dyn Display) {
-    // In one write, so that what others write does not come in between.
+    // One write, so that the output of other processes does not split the line.
     let _ = stderr().write_all(format!("flowgate: {message}\n").as_bytes());
 }

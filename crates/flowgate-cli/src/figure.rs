@@ -1,11 +1,11 @@
-//! Numbers for people.
+//! Formats numbers.
 
 use std::time::Duration;
 
-/// A duration to three digits, in the unit that suits it: `6.12 µs`, `41 ms`, `5 s`.
+/// Formats a duration with three digits: `6.12 µs`, `41 ms`, `5 s`.
 pub(crate) fn time(duration: Duration) -> String {
     let nanos = duration.as_nanos() as f64;
-    // Each limit is where three digits would round up to the next unit's 1.00.
+    // Above each limit, three digits would round up to 1.00 of the next unit.
     let (value, unit) = match nanos {
         n if n < 999.5 => (n, "ns"),
         n if n < 999.5e3 => (n / 1e3, "µs"),
@@ -15,17 +15,17 @@ pub(crate) fn time(duration: Duration) -> String {
     format!("{} {unit}", digits(value))
 }
 
-/// A rate per second to three digits, but no fewer than before the point: `0.5/s`, `1234/s`.
+/// Formats a rate per second with three digits, or all digits before the point: `0.5/s`, `1234/s`.
 pub(crate) fn rate(per_second: f64) -> String {
     format!("{}/s", digits(per_second))
 }
 
-/// A share as a percentage: `0.125 %`.
+/// Formats a fraction as a percentage: `0.125 %`.
 pub(crate) fn percent(share: f64) -> String {
     format!("{} %", digits(share * 100.0))
 }
 
-/// Three digits, or all those before the point, without zeros at the end.
+/// Formats with three digits, or all digits before the point, without trailing zeros.
 fn digits(value: f64) -> String {
     let whole_digits = match value.abs() {
         below_one if below_one < 1.0 => 0,
@@ -38,7 +38,7 @@ fn digits(value: f64) -> String {
     }
 }
 
-/// How long something lasts, to the nearest second, or millisecond where it is short: `1m 30s`, `250ms`.
+/// Formats a duration to the nearest second, or millisecond if it is short: `1m 30s`, `250ms`.
 pub(crate) fn span(duration: Duration) -> String {
     let to_nearest = |unit: Duration| {
         let units = duration.saturating_add(unit / 2).as_nanos() / unit.as_nanos();

@@ -1,4 +1,4 @@
-//! Being asked to end: Ctrl-C, and SIGTERM where there is one.
+//! Requests to end: Ctrl-C, and SIGTERM on Unix.
 
 use std::future::poll_fn;
 use std::io;
@@ -12,8 +12,7 @@ use tokio::signal;
 
 use crate::exit::complain;
 
-/// Requests to end, one after the other. From the moment in which this exists none is missed, and none ends the process
-/// by itself.
+/// Requests to end, in sequence. While this value exists, none is missed, and none ends the process by itself.
 #[derive(Debug)]
 pub(crate) struct Interrupts {
     runtime: Runtime,
@@ -21,14 +20,14 @@ pub(crate) struct Interrupts {
 }
 
 impl Interrupts {
-    /// Puts the handlers in place.
+    /// Installs the signal handlers.
     pub(crate) fn new() -> io::Result<Interrupts> {
         let runtime = Builder::new_current_thread().enable_io().build()?;
         let sources = runtime.block_on(async { Sources::new() })?;
         Ok(Interrupts { runtime, sources })
     }
 
-    /// Waits for the next.
+    /// Waits for the next request to end.
     pub(crate) fn wait(&mut self) {
         let sources = &mut self.sources;
         self.runtime
@@ -54,7 +53,7 @@ impl Sources {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        // Both are asked, so that both wake.
+        // Poll both, so that both wake the task.
         let interrupt = self.interrupt.poll_recv(context);
         let terminate = self.terminate.poll_recv(context);
         match interrupt.is_ready() || terminate.is_ready() {
@@ -79,17 +78,17 @@ impl Sources {
     }
 }
 
-/// What a run says to those who asked it to end, and who do not see it in the live view.
+/// Message after the first request to end, if there is no live view.
 pub(crate) const STOPPING: &str =
-    "stopping; waiting up to 1 s for answers (Ctrl-C again quits immediately)";
+    "stopping; waiting up to 1 s for responses (Ctrl-C again quits immediately)";
 
-/// From now on the first request to end stops the run, and the second ends the process with exit code 130. When this
-/// returns, none can be missed.
+/// Makes the first request to end stop the run, and the second end the process with exit code 130. When this returns, no
+/// request can be missed.
 pub(crate) fn listen(stop: Stop, is_said: bool) -> io::Result<()> {
     let mut interrupts = Interrupts::new()?;
     let ending = move || {
         interrupts.wait();
-        // Before the run ends, and the process with it.
+        // Print before the run, and with it the process, ends.
         if is_said {
             complain(&STOPPING);
         }

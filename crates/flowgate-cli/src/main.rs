@@ -1,4 +1,4 @@
-//! The `flowgate` command. Each verb is a file in [`verb`].
+//! The `flowgate` command. Each subcommand is a file in [`subcommand`].
 
 mod argument;
 mod descriptors;
@@ -7,8 +7,8 @@ mod figure;
 mod interrupt;
 mod reports;
 mod serve;
+mod subcommand;
 mod usage;
-mod verb;
 mod watch;
 
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 
 use crate::exit::Exit;
-use crate::verb::{Command, Verb};
+use crate::subcommand::{Command, Subcommand};
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
@@ -27,15 +27,15 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(error) => return usage::explain(&error, &arguments).into(),
     };
-    match command.verb {
-        Some(Verb::Load(load)) => verb::load::run(*load),
-        Some(Verb::Pace(pace)) => verb::pace::run(pace),
-        Some(Verb::Report(report)) => verb::report::run(report),
-        Some(Verb::Verify(verify)) => verb::verify::run(*verify),
-        Some(Verb::Serve(serve)) => verb::serve::run(serve),
-        Some(Verb::Completions(completions)) => verb::completions::run(completions),
-        Some(Verb::Man(man)) => verb::man::run(man),
-        // Who types the name alone wants to know what it can do.
+    match command.subcommand {
+        Some(Subcommand::Load(load)) => subcommand::load::run(*load),
+        Some(Subcommand::Pace(pace)) => subcommand::pace::run(pace),
+        Some(Subcommand::Report(report)) => subcommand::report::run(report),
+        Some(Subcommand::Verify(verify)) => subcommand::verify::run(*verify),
+        Some(Subcommand::Serve(serve)) => subcommand::serve::run(serve),
+        Some(Subcommand::Completions(completions)) => subcommand::completions::run(completions),
+        Some(Subcommand::Man(man)) => subcommand::man::run(man),
+        // Without arguments, show the help.
         None => {
             let _ = Command::command().print_help();
             Exit::Success

@@ -1,4 +1,4 @@
-//! Reports as files: opened before anything is sent, written when all is known.
+//! Report files: opened before the run, written after it.
 
 use std::fs::{self, File};
 use std::io::{self, Seek, Write};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::{Refusal, print};
 
-/// Where reports are to go; `-` is standard output.
+/// Destinations of reports; `-` is standard output.
 #[derive(Debug)]
 pub(crate) struct Destinations {
     pub(crate) json: Option<PathBuf>,
@@ -14,7 +14,7 @@ pub(crate) struct Destinations {
     pub(crate) html: Option<PathBuf>,
 }
 
-/// Open files, to be written once.
+/// Open destinations, each written once.
 #[derive(Debug)]
 pub(crate) struct Reports {
     pub(crate) json: Option<Sink>,
@@ -22,15 +22,14 @@ pub(crate) struct Reports {
     pub(crate) html: Option<Sink>,
 }
 
-/// Somewhere that one report goes.
+/// Destination of one report.
 #[derive(Debug)]
 pub(crate) enum Sink {
     Stdout,
     File(Opened),
 }
 
-/// A file that can be written. Until it is, it keeps what was in it; if it was not there before, and never is written,
-/// it goes away again.
+/// An open file. It keeps its contents until it is written. A new file that is never written is deleted.
 #[derive(Debug)]
 pub(crate) struct Opened {
     path: PathBuf,
@@ -39,11 +38,11 @@ pub(crate) struct Opened {
 }
 
 impl Destinations {
-    /// Opens all of them. `inputs` are files that are read, and must not be written over.
+    /// Opens all of them. `inputs` are files that the run reads, and that must not be overwritten.
     ///
     /// # Errors
     ///
-    /// When one cannot be opened for writing, two are the same, or one is an input.
+    /// Returns an error if one cannot be opened for writing, two are the same, or one is an input.
     pub(crate) fn open(self, inputs: &[PathBuf]) -> Result<Reports, Refusal> {
         let all = [
             ("--json", &self.json),
@@ -57,13 +56,13 @@ impl Destinations {
         for (index, (flag, path)) in given.iter().enumerate() {
             if let Some((other, _)) = given[..index].iter().find(|(_, other)| other == path) {
                 return Err(Refusal::usage(format!(
-                    "{other} and {flag} both go to {}: type another path",
+                    "{other} and {flag} both write to {}: type another path",
                     path.display()
                 )));
             }
             if inputs.iter().any(|input| is_same_file(input, path)) {
                 return Err(Refusal::usage(format!(
-                    "{flag} would write over {}, which is read: type another path",
+                    "{flag} would overwrite the input {}: type another path",
                     path.display()
                 )));
             }
@@ -78,7 +77,7 @@ impl Destinations {
     }
 }
 
-/// Whether both lead to the same file, which is there.
+/// Returns whether both paths lead to the same existing file.
 fn is_same_file(one: &Path, other: &Path) -> bool {
     let [one, other] =
         [one, other].map(|path| path.canonicalize().ok().filter(|path| path.is_file()));
@@ -86,7 +85,7 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
 }
 
 impl Reports {
-    /// Whether one of them takes standard output, so that nothing else may go there.
+    /// Returns whether one of them uses standard output, which excludes other output there.
     pub(crate) fn take_stdout(&self) -> bool {
         [&self.json, &self.csv, &self.html]
             .into_iter()
@@ -100,7 +99,7 @@ impl Sink {
             return Ok(Sink::Stdout);
         }
         let is_new = !path.exists();
-        // What is in it stays until there is something to replace it.
+        // Keep the contents until there is something to replace them.
         let file = File::options()
             .write(true)
             .create(true)
@@ -112,7 +111,7 @@ impl Sink {
         Ok(Sink::File(Opened { path, file, is_new }))
     }
 
-    /// Writes all of it.
+    /// Writes the report.
     pub(crate) fn write(self, text: &str) -> Result<(), Refusal> {
         match self {
             Sink::Stdout => print(&text),
@@ -127,7 +126,7 @@ impl Sink {
 impl Opened {
     fn write(&mut self, text: &str) -> io::Result<()> {
         self.is_new = false;
-        // A pipe or a terminal has no length and no place.
+        // A pipe or a terminal has no length and no position.
         if self.file.metadata()?.is_file() {
             self.file.set_len(0)?;
             self.file.rewind()?;
@@ -140,7 +139,7 @@ impl Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         if self.is_new {
-            // It is empty, and ours.
+            // The file is empty, and this process created it.
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -1,4 +1,4 @@
-//! Wrong arguments, answered in one line.
+//! One-line messages for invalid arguments.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -8,16 +8,16 @@ use clap::{Command, CommandFactory};
 
 use crate::argument::{habit, rate, url};
 use crate::exit::{Exit, Refusal, complain};
-use crate::verb;
+use crate::subcommand;
 
-/// The names of two verbs.
+/// Names of two subcommands.
 const LOAD: &str = "load";
 const PACE: &str = "pace";
 
-/// As many wrong letters as a slip of the finger makes.
+/// Maximum edit distance of a suggested word.
 const NEAR: usize = 2;
 
-/// What `load` or `pace` would take for something else than was surely meant.
+/// Returns a message for arguments that `load` or `pace` would accept but misinterpret.
 pub(crate) fn misread(arguments: &[OsString]) -> Option<Refusal> {
     let answer = match () {
         () if is(LOAD, arguments) => habit::misread(&behind(arguments)),
@@ -27,15 +27,15 @@ pub(crate) fn misread(arguments: &[OsString]) -> Option<Refusal> {
     answer.map(Refusal::usage)
 }
 
-/// Prints the help or version that was asked for, or else says in one line what is wrong.
+/// Prints the requested help or version, or else an error in one line.
 pub(crate) fn explain(error: &Error, arguments: &[OsString]) -> Exit {
     if matches!(
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
     ) {
-        // In colour only on a terminal. A reader that has gone away is no failure.
+        // In color only on a terminal. A reader that has exited is not an error.
         let _ = match whole_help(error, arguments) {
-            Some(mut verb) => verb.print_help(),
+            Some(mut subcommand) => subcommand.print_help(),
             None => error.print(),
         };
         return Exit::Success;
@@ -45,7 +45,7 @@ pub(crate) fn explain(error: &Error, arguments: &[OsString]) -> Exit {
     Exit::Usage
 }
 
-/// The message without the passwords that arguments hold.
+/// Removes the passwords in arguments from the message.
 fn without_credentials(message: String, arguments: &[OsString]) -> String {
     let texts = arguments.iter().filter_map(|argument| argument.to_str());
     let values = texts.map(|text| match text.split_once('=') {
@@ -62,28 +62,28 @@ fn without_credentials(message: String, arguments: &[OsString]) -> String {
         })
 }
 
-/// For `--help` behind a verb: the table that `-h` prints, a line for each flag, and then all explanations. clap would
-/// take three lines for each flag.
+/// Returns the help of a subcommand: the compact table of `-h`, and then all explanations. clap's long help would print
+/// three lines per flag.
 fn whole_help(error: &Error, arguments: &[OsString]) -> Option<Command> {
     let is_whole = error.kind() == ErrorKind::DisplayHelp
         && arguments.iter().any(|argument| argument == "--help");
     let word = arguments.get(1)?.to_str().filter(|_| is_whole)?;
-    let mut command = verb::Command::command();
+    let mut command = subcommand::Command::command();
     command.build();
-    let mut verbs = command.get_subcommands();
-    let verb = verbs
-        .find(|verb| verb.get_name().starts_with(word))?
+    let mut subcommands = command.get_subcommands();
+    let subcommand = subcommands
+        .find(|subcommand| subcommand.get_name().starts_with(word))?
         .clone();
-    let about = verb.get_long_about().cloned();
-    let explanation = verb.get_after_long_help().cloned();
+    let about = subcommand.get_long_about().cloned();
+    let explanation = subcommand.get_after_long_help().cloned();
     Some(match (about, explanation) {
-        (Some(about), Some(explanation)) => verb.about(about).after_help(explanation),
-        (None, Some(explanation)) => verb.after_help(explanation),
-        _ => verb,
+        (Some(about), Some(explanation)) => subcommand.about(about).after_help(explanation),
+        (None, Some(explanation)) => subcommand.after_help(explanation),
+        _ => subcommand,
     })
 }
 
-/// What is better said than clap can.
+/// Returns a better message than that of clap, for known mistakes.
 fn known(error: &Error, arguments: &[OsString]) -> Option<String> {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -92,16 +92,16 @@ fn known(error: &Error, arguments: &[OsString]) -> Option<String> {
     match error.kind() {
         ErrorKind::InvalidSubcommand => {
             let word = text(ContextKind::InvalidSubcommand)?;
-            let is_verb = |verb: &&OsString| verb.to_str().is_some_and(is_verb);
+            let is_known = |word: &&OsString| word.to_str().is_some_and(is_subcommand);
             match word {
-                "help" => match arguments.get(2).filter(is_verb) {
-                    Some(verb) => Some(format!("type flowgate {} --help", verb.to_string_lossy())),
+                "help" => match arguments.get(2).filter(is_known) {
+                    Some(word) => Some(format!("type flowgate {} --help", word.to_string_lossy())),
                     None => Some("type flowgate --help".to_owned()),
                 },
                 "version" => Some("type flowgate --version".to_owned()),
-                url if url.contains("://") => {
-                    Some(format!("what with {word}? type flowgate load {word}"))
-                }
+                url if url.contains("://") => Some(format!(
+                    "{word} needs a subcommand: type flowgate load {word}"
+                )),
                 _ => None,
             }
         }
@@ -128,14 +128,14 @@ fn known(error: &Error, arguments: &[OsString]) -> Option<String> {
             })
         }
         ErrorKind::MissingRequiredArgument if is(PACE, arguments) => {
-            Some("how often? type flowgate pace 2/s".to_owned())
+            Some("no rate: type flowgate pace 2/s".to_owned())
         }
         ErrorKind::UnknownArgument => {
             let word = text(ContextKind::InvalidArg)?;
             if is(LOAD, arguments) {
                 if word.contains("://") {
                     return Some(format!(
-                        "one URL more than can be: {word}; several go into a file, --urls FILE"
+                        "more than one URL: {word}; write several into a file and type --urls FILE"
                     ));
                 }
                 let behind = behind(arguments);
@@ -150,13 +150,13 @@ fn known(error: &Error, arguments: &[OsString]) -> Option<String> {
             let first = arguments.get(1)?.to_string_lossy();
             first
                 .starts_with('-')
-                .then(|| format!("{word} belongs behind a verb: type flowgate load {word} …"))
+                .then(|| format!("{word} needs a subcommand: type flowgate load {word} …"))
         }
         _ => None,
     }
 }
 
-/// What to type instead of a rate and a file, in either order, or with a flag that `pace` does not have.
+/// Returns what to type instead of a rate and a file, in either order, or of a flag that `pace` does not have.
 fn rate_and_more(last: &str, behind: &[String]) -> String {
     let is_unknown = |word: &&String| {
         let is_flag = word.starts_with('-') && !word[1..].starts_with(|c: char| c.is_ascii_digit());
@@ -174,25 +174,25 @@ fn rate_and_more(last: &str, behind: &[String]) -> String {
         .partition(|word| rate::parse(word).is_ok());
     let file = others.first().unwrap_or(&last);
     let rate = rates.first().unwrap_or(&"2/s");
-    format!("{file}: lines come from standard input: type flowgate pace {rate} < {file}")
+    format!("{file}: pace reads standard input: type flowgate pace {rate} < {file}")
 }
 
-/// Whether it is the name of a verb, or the beginning of one.
-fn is_verb(word: &str) -> bool {
-    let command = verb::Command::command();
-    let mut verbs = command.get_subcommands();
-    !word.is_empty() && verbs.any(|verb| verb.get_name().starts_with(word))
+/// Returns whether this is the name of a subcommand, or its beginning.
+fn is_subcommand(word: &str) -> bool {
+    let command = subcommand::Command::command();
+    let mut subcommands = command.get_subcommands();
+    !word.is_empty() && subcommands.any(|subcommand| subcommand.get_name().starts_with(word))
 }
 
-/// Whether this is the verb, or the beginning of it.
+/// Returns whether the subcommand is `name`, or its beginning.
 fn is(name: &str, arguments: &[OsString]) -> bool {
     arguments
         .get(1)
-        .and_then(|verb| verb.to_str())
-        .is_some_and(|verb| !verb.is_empty() && name.starts_with(verb))
+        .and_then(|subcommand| subcommand.to_str())
+        .is_some_and(|subcommand| !subcommand.is_empty() && name.starts_with(subcommand))
 }
 
-/// What is behind the verb.
+/// Returns the arguments after the subcommand.
 fn behind(arguments: &[OsString]) -> Vec<String> {
     let behind = arguments.iter().skip(2);
     behind
@@ -200,8 +200,8 @@ fn behind(arguments: &[OsString]) -> Vec<String> {
         .collect()
 }
 
-/// clap's message without its first word, its usage and its pointer to the help. Of its tips those stay that are about
-/// a word that was nearly typed: others are mostly not about what was meant.
+/// Shortens clap's message to one line. Keeps only tips about a word within [`NEAR`], because others are usually
+/// misleading.
 fn one_line(message: &str) -> String {
     let message = message.strip_prefix("error: ").unwrap_or(message);
     let lines = message
@@ -224,15 +224,15 @@ fn one_line(message: &str) -> String {
     }
 }
 
-/// What is between single quotes.
+/// Returns the texts between single quotes.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('\'').skip(1).step_by(2)
 }
 
-/// How many letters must be put in, taken out, or exchanged for another, to make one word of the other.
+/// Returns the edit distance (Levenshtein) of two words.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<_> = other.chars().collect();
-    // Of what was read of the one, to each beginning of the other.
+    // Distances from the read part of `one` to each beginning of `other`.
     let mut distances: Vec<_> = (0..=other.len()).collect();
     for (row, letter) in one.chars().enumerate() {
         let mut diagonal = row;

@@ -1,4 +1,4 @@
-//! How many requests went how far.
+//! Counts of requests by outcome.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 
-/// How many requests went how far.
+/// Counts of requests by outcome.
 ///
-/// Of a schedule, `sent` + `unsent` + `skipped` is never more than `scheduled`; what is missing was given up when the run
+/// With a schedule, `sent` + `unsent` + `skipped` never exceeds `scheduled`. The difference was abandoned when the run
 /// ended.
 ///
 /// # Examples
@@ -30,33 +30,37 @@ use crate::failure::Failure;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Requests in the schedule; none when there is no schedule, and as many are sent as can be.
+    /// Requests in the schedule; `None` without a schedule.
     pub scheduled: Option<u64>,
     /// Requests whose first byte was written.
     pub sent: u64,
-    /// Requests that were tried but of which no byte could be written.
+    /// Requests that failed before a byte could be written.
     pub unsent: u64,
-    /// Requests that were skipped because they would have been later than they may be ([`Late`](crate::Late)).
+    /// Requests skipped because they were too late ([`Late`](crate::Late)).
     pub skipped: u64,
-    /// Requests that were sent and neither answered nor failed when the run ended.
+    /// Requests that were sent, but neither answered nor failed when the run ended.
     pub unanswered: u64,
-    /// Requests that were sent once more, on another connection, because the server said that it had not looked at them
-    /// (HTTP/2 `GOAWAY`). Each counts once in `sent`, and was sent when its first byte was first written.
+    /// Requests that were resent on another connection.
+    ///
+    /// That happens when the server reports that it has not processed them (HTTP/2 `GOAWAY`). Each counts once in
+    /// `sent`, at the time of its first write.
     pub resent: u64,
-    /// Requests that had to wait because every connection was busy.
+    /// Requests that waited because every connection was busy.
     pub queued: u64,
-    /// Bytes of the answers' bodies.
+    /// Total bytes of response bodies.
     pub body_bytes: u64,
-    /// Answers by class of status.
+    /// Responses by class of status.
     pub statuses: Statuses,
-    /// Answers by status.
+    /// Responses by status.
     pub codes: BTreeMap<u16, u64>,
-    /// Requests that got no usable answer, sent or not, by kind.
+    /// Requests without a usable response, by kind of failure. They may or may not have been sent.
     pub failures: BTreeMap<Failure, u64>,
 }
 
-/// Answers by status class. A server that limits the load says so with 429 or 503: these are
-/// counted apart, as `limited`, and not in their class, because being refused is not an error here.
+/// Responses by class of status.
+///
+/// Responses with 429 or 503 count as `limited` and not in their class: the server limits the load, which is not an
+/// error here.
 ///
 /// # Examples
 ///
@@ -71,19 +75,19 @@ pub struct Counts {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statuses {
-    /// 101, the only one of its class that ends an exchange.
+    /// 101, the only status of its class that ends an exchange.
     pub informational: u64,
     /// 200 to 299.
     pub success: u64,
     /// 300 to 399; redirects are not followed.
     pub redirection: u64,
-    /// 400 to 499 but 429.
+    /// 400 to 499 except 429.
     pub client_error: u64,
-    /// 500 to 599 but 503.
+    /// 500 to 599 except 503.
     pub server_error: u64,
     /// 429 Too Many Requests, and 503 Service Unavailable.
     pub limited: u64,
-    /// 600 and above, which no standard describes.
+    /// 600 and above, which are not standardized.
     pub other: u64,
 }
 
@@ -101,25 +105,26 @@ impl Statuses {
         *class += 1;
     }
 
-    /// All answers.
+    /// Returns the number of all responses.
     pub fn total(&self) -> u64 {
         self.admitted() + self.errors() + self.limited
     }
 
-    /// Answers to requests that the server let through, and that are no errors: 1xx, 2xx and 3xx.
+    /// Returns the number of responses to admitted requests without errors: 1xx, 2xx and 3xx.
     pub fn admitted(&self) -> u64 {
         self.informational + self.success + self.redirection
     }
 
-    /// Answers that are errors: 4xx and 5xx but for 429 and 503, and those that no standard describes.
+    /// Returns the number of errors: 4xx and 5xx except 429 and 503, and nonstandard statuses.
     pub fn errors(&self) -> u64 {
         self.client_error + self.server_error + self.other
     }
 }
 
 impl Counts {
-    /// Requests that ended badly: answered with an error, failed, or never answered. Those that the server limited, and
-    /// those that were skipped, are not among them.
+    /// Returns the number of requests with an error response, a failure, or no response.
+    ///
+    /// Limited and skipped requests are not errors.
     pub fn errors(&self) -> u64 {
         self.statuses.errors() + self.failures.values().sum::<u64>() + self.unanswered
     }

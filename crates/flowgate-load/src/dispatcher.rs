@@ -1,8 +1,8 @@
-//! When each request is sent: by a schedule, by a limiter, or whenever a slot is free.
+//! When each request is sent: by a schedule, by a limiter, or whenever a place is free.
 //!
-//! The dispatcher sleeps until the scheduled time of the next request and hands it to a free slot, whose own task then writes it. When
-//! all are busy, the request waits, and with it those after it; each keeps its own scheduled time, so that the wait shows as
-//! lag and in the response times.
+//! The dispatcher sleeps until the scheduled time of the next request and hands it to a free place, whose task then
+//! writes it. If all are busy, the request waits, and so do later ones. Each keeps its scheduled time, so the wait is
+//! visible as lag and in the response times.
 
 use std::cell::Cell;
 use std::future::pending;
@@ -25,9 +25,8 @@ use crate::schedule::{Extent, Schedule};
 use crate::stop::Stop;
 use crate::worker::Shared;
 
-/// How long after the end of the schedule late requests may still be sent. Without an end, a server
-/// that never answers would keep the run going for as long as all requests together take to time
-/// out.
+/// How long after the end of the schedule late requests may still be sent. Without this bound, a server that never
+/// responds would keep the run going until all requests have timed out.
 const LATE_SENDS: Duration = Duration::from_secs(1);
 
 /// The last write, for a dispatcher that waits for it.
@@ -43,7 +42,7 @@ impl Writes {
         self.changed.notify_one();
     }
 
-    /// When the next write happens. Cancel safe.
+    /// Returns the time of the next write. Cancel safe.
     async fn next(&self) -> u64 {
         loop {
             if let Some(at_ns) = self.last_ns.take() {
@@ -54,7 +53,7 @@ impl Writes {
     }
 }
 
-/// Hands every request to a slot at its scheduled time, or as soon after as one is free.
+/// Hands every request to a place at its scheduled time, or as soon as one is free afterwards.
 pub(crate) struct Dispatcher {
     pub(crate) plan: Arc<Plan>,
     pub(crate) shard: usize,
@@ -64,11 +63,11 @@ pub(crate) struct Dispatcher {
     pub(crate) pacer: Pacer,
     pub(crate) writes: Rc<Writes>,
     pub(crate) stop: Stop,
-    /// From when to when requests last waited for slots, one after the other.
+    /// Start and end of the last continuous wait for a free place.
     pub(crate) busy: Cell<(Instant, Instant)>,
 }
 
-/// Why nothing more is sent.
+/// The run has ended; nothing more is sent.
 struct Ended;
 
 impl Dispatcher {
@@ -130,7 +129,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Sends when a limiter says, by when requests were really written.
+    /// Sends when a limiter allows it, by the times at which requests were really written.
     async fn stay_under(
         &mut self,
         limiter: &PacingLimiter,
@@ -178,8 +177,9 @@ impl Dispatcher {
                     from_ns = sent_ns;
                     before = Some(id);
                 }
-                // It could not be sent. Trying costs as much, or a server that is gone would be tried without a pause.
-                () = self.shared.pool.slot(id).over() => {
+                // The request could not be sent. It still counts, or a server that is gone would be tried without a
+                // pause.
+                () = self.shared.pool.place(id).over() => {
                     from_ns = from_ns.max(self.now_ns());
                     limiter.sent(from_ns);
                     before = None;
@@ -190,7 +190,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// What is added to a distance from a request on slot `id` that was sent at `sent_ns`, once that is known.
+    /// Returns the margin after a request on place `id` that was sent at `sent_ns`, once it is known.
     async fn margin(
         &mut self,
         margin: Margin,
@@ -199,9 +199,9 @@ impl Dispatcher {
         sent_ns: u64,
     ) -> Duration {
         let shared = self.shared.clone();
-        let answered = shared.pool.slot(id).over();
+        let answered = shared.pool.place(id).over();
         if let Some(longest) = margin.longest(distance) {
-            // If there is no answer by then, it takes as long as matters.
+            // Without a response by then, the margin has its maximum.
             let end = self.at(Some(Duration::from_nanos(sent_ns) + longest));
             tokio::select! {
                 biased;
@@ -215,7 +215,7 @@ impl Dispatcher {
         margin.after(distance, took)
     }
 
-    /// Sends whenever a slot is free.
+    /// Sends whenever a place is free.
     async fn hurry(
         &mut self,
         extent: Extent,
@@ -258,7 +258,7 @@ impl Dispatcher {
             .is_ok()
     }
 
-    /// To which slot the job was handed over, if one was free by `end`; if it had to wait, that is noted.
+    /// Hands the job to a place that is free by `end`, and returns the place. Records a wait.
     async fn hand_over(
         &self,
         job: Job,
@@ -270,7 +270,7 @@ impl Dispatcher {
         let was_scheduled_before = job.scheduled < ended;
         if let Some(id) = pool.hand_over(job) {
             if was_scheduled_before {
-                // Those before it waited, and it behind them.
+                // Earlier requests waited, and this one behind them.
                 self.note_wait(job.scheduled.max(began), ended);
             }
             return Ok(Some(id));
@@ -299,13 +299,13 @@ impl Dispatcher {
         handed_over
     }
 
-    /// A client that is late by itself has not waited for a slot meanwhile.
+    /// Records a wait for a place. A delay of the client itself is not such a wait.
     fn note_wait(&self, from: Instant, to: Instant) {
         let wait_ns = nanos::of(to.saturating_duration_since(from));
         self.note(Event::Queued { wait_ns });
     }
 
-    /// The request of this index in the whole run.
+    /// Returns the request with this index in the whole run.
     fn job(&self, index: usize, scheduled: Instant) -> Job {
         Job {
             scheduled,
@@ -326,7 +326,7 @@ impl Dispatcher {
     }
 }
 
-/// How many requests at most, and when none is sent any longer.
+/// Returns the maximum number of requests, and the end of sending.
 fn ends(extent: Extent) -> (usize, u64) {
     match extent {
         Extent::Lasting(span) => (usize::MAX, nanos::of(span)),
@@ -337,7 +337,7 @@ fn ends(extent: Extent) -> (usize, u64) {
     }
 }
 
-/// Sleeps until the instant, or for ever when there is none.
+/// Sleeps until the instant, or forever if there is none.
 async fn sleep_past(instant: Option<Instant>) {
     match instant {
         Some(instant) => sleep_until(instant.into()).await,

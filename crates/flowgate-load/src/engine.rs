@@ -1,4 +1,4 @@
-//! A run as a whole: sending threads that share nothing, and one that reads what they note.
+//! A run as a whole: sending threads that share nothing, and one thread that reads their events.
 //!
 //! ```text
 //!   run ──▶ shard 0: requests 0, 2, 4, …  ──╮ events, in batches
@@ -33,19 +33,19 @@ use crate::plan::{MAX_CONNECTIONS, Pace, Plan};
 use crate::progress::Progress;
 use crate::report::{Connections, Report};
 use crate::schedule::Times;
-use crate::shard::{Line, Part, Start, Warmth};
+use crate::shard::{Link, Part, Start, Warmth};
 use crate::stop::Stop;
 use crate::target::Target;
 
-/// From the end of warming up to the first request: time for every task to be at its place.
+/// Time between the end of warming up and the first request, in which every task gets ready.
 const LEAD_IN: Duration = Duration::from_millis(5);
-/// What one thread paces with ease.
+/// Rate that one thread paces easily.
 const REQUESTS_A_THREAD: f64 = 20_000.0;
-/// How often a run says how far it is.
+/// Interval of progress reports.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 const LOOKS_A_SECOND: usize = 10;
 
-/// Why a run could not begin.
+/// Error that prevents a run from starting.
 ///
 /// # Examples
 ///
@@ -65,39 +65,38 @@ const LOOKS_A_SECOND: usize = 10;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The host's name has no address, or asking for it failed.
+    /// The host name has no address, or the lookup failed.
     Resolve {
         /// The host.
         host: String,
-        /// What the resolver said.
+        /// Message of the resolver.
         reason: String,
     },
     /// No connection could be opened.
     Connect {
-        /// The address that was tried last.
+        /// Last address that was tried.
         address: SocketAddr,
-        /// How it failed.
+        /// How the connection failed.
         failure: Failure,
     },
-    /// What is needed for TLS could not be read.
+    /// TLS could not be set up.
     Tls(TlsError),
-    /// There is no target, or two of them are not of one host.
+    /// There is no target, or two targets differ in host or port.
     Targets(String),
-    /// The operating system granted no thread or timer.
+    /// The operating system refused a thread or a timer.
     System(io::Error),
     /// The run was stopped before the scheduled time of the first request.
     Stopped,
 }
 
-/// Carries out a plan and returns when its last request is answered or given up. Blocks.
+/// Runs a plan, and returns the report when its last request is complete or abandoned. Blocks.
 ///
-/// Sending ends with the schedule; requests that are late by then are still sent for up to one
-/// second. After that the run waits for answers for at most [`Plan::timeout`]. Once begun, a run
-/// always ends with a report, whatever the server does.
+/// Sending ends with the schedule. Late requests are still sent for up to one second. The run then waits for responses
+/// for at most [`Plan::timeout`]. A run that has started always ends with a report, whatever the server does.
 ///
 /// # Errors
 ///
-/// When the run could not begin: see [`RunError`].
+/// Returns a [`RunError`] if the run could not start.
 ///
 /// # Examples
 ///
@@ -114,12 +113,14 @@ pub fn run(plan: Plan, stop: &Stop) -> Result<Report, RunError> {
     run_watched(plan, stop, |_| {})
 }
 
-/// [`run`], and says about ten times a second how far it is. `watch` is called on the calling thread, which neither sends
-/// nor counts: however long it takes, requests are sent at their scheduled times, and it misses some of what there was to see.
+/// Runs a plan like [`run`], and calls `watch` about ten times per second.
+///
+/// `watch` runs on the calling thread, which neither sends nor counts. If `watch` is slow, requests are still sent on
+/// time, but `watch` misses some progress reports.
 ///
 /// # Errors
 ///
-/// As for [`run`].
+/// Returns a [`RunError`] if the run could not start.
 ///
 /// # Examples
 ///
@@ -177,7 +178,7 @@ pub fn run_watched(
         timeline: measurement.timeline(),
         connections: Connections {
             connections: count(warmth.connections),
-            allowed: count(warmth.slots),
+            allowed: count(warmth.places),
             most_busy: count(most_busy),
             longest_wait: measurement.longest_queued,
             missing: warmth.missing,
@@ -195,7 +196,7 @@ struct Launched {
     warmth: Warmth,
 }
 
-/// Starts the sending threads, which open their connections, and waits for that.
+/// Starts the sending threads, and waits until they have opened their connections.
 fn launch(
     plan: &Arc<Plan>,
     connector: &Connector,
@@ -214,7 +215,7 @@ fn launch(
     };
     for shard in 0..threads {
         let (start, starting) = oneshot::channel();
-        // Those before it have one more each where it does not come out even.
+        // If the division leaves a rest, the first threads have one more each.
         let share_of = |whole: usize| whole.saturating_sub(shard).div_ceil(threads);
         let part = Part {
             plan: plan.clone(),
@@ -228,7 +229,7 @@ fn launch(
             left: left.clone(),
             stop: stop.clone(),
         };
-        let line = Line {
+        let line = Link {
             ready: ready.clone(),
             start: starting,
         };
@@ -239,18 +240,18 @@ fn launch(
     }
     drop(ready);
     for outcome in is_ready {
-        // Those that wait to start learn of an error as their starters are dropped.
+        // Dropping the starters ends the threads that wait for the start.
         let warmth = outcome?;
         launched.warmth.connections += warmth.connections;
-        launched.warmth.slots += warmth.slots;
+        launched.warmth.places += warmth.places;
         launched.warmth.missing += warmth.missing;
         launched.warmth.why_missing = warmth.why_missing.or(launched.warmth.why_missing);
     }
     Ok(launched)
 }
 
-/// Starts the run, and takes down what happens, on a thread of its own: whoever watches may stand still, as a terminal does
-/// that is told to.
+/// Starts the run, and reads its events on a separate thread. So a caller that blocks, such as a stopped terminal,
+/// delays nothing.
 fn count_while_sending(
     pace: &Pace,
     starts: Vec<oneshot::Sender<Start>>,
@@ -261,7 +262,7 @@ fn count_while_sending(
     let at = Instant::now() + LEAD_IN;
     for start in starts {
         let reader = reader.clone();
-        // A thread that is gone has panicked, which is found out when it is joined.
+        // A thread that is gone has panicked, which `join` reports.
         let _ = start.send(Start { at, reader });
     }
     drop(reader);
@@ -274,7 +275,7 @@ fn count_while_sending(
                 let elapsed = at.elapsed();
                 scheduled.look(elapsed);
                 let progress = measurement.progress(elapsed, pace.span(), scheduled.by_ticks());
-                // Nobody has to see each of them, but everybody the last.
+                // The watcher may miss some progress reports, but not the last.
                 match is_last {
                     true => drop(teller.send(progress)),
                     false => drop(teller.try_send(progress)),
@@ -288,7 +289,7 @@ fn count_while_sending(
     })
 }
 
-/// Takes down what the threads hand over until all have ended.
+/// Reads the events of the threads until all have ended.
 fn read(
     batches: &mpsc::Receiver<Batch>,
     measurement: &mut Measurement,
@@ -310,10 +311,10 @@ fn read(
     tell(measurement, true);
 }
 
-/// How many requests are scheduled until now: a sender reports each only when it is about to send it.
+/// Number of requests scheduled until now. A sender reports each only when it is about to send it.
 struct ScheduledByNow<'a> {
     times: Option<Peekable<Times<'a>>>,
-    /// How many were scheduled until each of the last looks, the newest last.
+    /// Numbers at the last readings, the newest last.
     seen: VecDeque<u64>,
 }
 
@@ -343,7 +344,7 @@ impl<'a> ScheduledByNow<'a> {
         }
     }
 
-    /// How many are scheduled until now, and how many of these since a second ago; none without a schedule.
+    /// Returns the number scheduled until now, and the rate over the last second; `None` without a schedule.
     fn by_ticks(&self) -> Option<(u64, f64)> {
         self.times.as_ref()?;
         let (first, last) = (*self.seen.front()?, *self.seen.back()?);
@@ -355,15 +356,15 @@ impl<'a> ScheduledByNow<'a> {
     }
 }
 
-/// The first target, if all are of one host and port.
+/// Returns the first target, if all have the same host and port.
 fn one_host(plan: &Plan) -> Result<&Target, RunError> {
     let [first, others @ ..] = &plan.targets[..] else {
-        return Err(RunError::Targets("there is no URL".to_owned()));
+        return Err(RunError::Targets("no URL is given".to_owned()));
     };
     match others.iter().find(|other| !other.is_at(first)) {
         None => Ok(first),
         Some(other) => Err(RunError::Targets(format!(
-            "{first} and {other} are not of one host and port: load one after the other, or run two commands concurrently"
+            "{first} and {other} differ in host or port: run one command per server"
         ))),
     }
 }
@@ -377,7 +378,7 @@ fn in_words(targets: &[Target]) -> String {
     }
 }
 
-/// The addresses of the target's host; at least one.
+/// Resolves the target's host to at least one address.
 pub(crate) fn resolve(
     target: &Target,
     limit: Duration,
@@ -399,24 +400,24 @@ pub(crate) fn resolve(
             found = timeout(limit, looking_up) => Some(found.map(|found| found.map(Vec::from_iter))),
         }
     });
-    // A resolver that does not answer is not waited for.
+    // Do not wait for a resolver that does not respond.
     runtime.shutdown_background();
     let addresses: Vec<SocketAddr> = looked_up
         .ok_or(RunError::Stopped)?
-        .map_err(|_| unresolved(format!("no answer within {limit:?}")))?
+        .map_err(|_| unresolved(format!("no response within {limit:?}")))?
         .map_err(|error| unresolved(error.to_string()))?;
     match addresses.is_empty() {
-        true => Err(unresolved("it has no address".to_owned())),
+        true => Err(unresolved("the name has no address".to_owned())),
         false => Ok(addresses),
     }
 }
 
-/// The most connections that are opened.
+/// Returns the maximum number of connections.
 fn connections(plan: &Plan) -> usize {
     plan.connections.get().min(MAX_CONNECTIONS)
 }
 
-/// On how many threads requests are sent: on no more than there are connections that a request could use.
+/// Returns the number of sending threads: at most one per usable connection.
 fn threads(plan: &Plan) -> usize {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     let wanted = match &plan.pace {

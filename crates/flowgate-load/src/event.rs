@@ -1,7 +1,7 @@
-//! What the sending threads say about each request, and how it gets to whoever counts.
+//! Events of each request, and how they get from the sending threads to the counting thread.
 //!
-//! A sending thread writes events into a list of its own and hands the list over when it is long enough or old enough:
-//! it takes no lock, and shares nothing with whoever counts but a channel.
+//! A sending thread writes events into its own list, and hands the list over when it is long enough or old enough. It
+//! takes no lock, and shares only a channel with the counting thread.
 
 use std::cell::RefCell;
 use std::sync::mpsc::Sender;
@@ -12,20 +12,20 @@ use hyper::StatusCode;
 use crate::failure::Failure;
 use crate::report::nanos;
 
-/// All instants are nanoseconds since the start of the run.
+/// All times are nanoseconds since the start of the run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    /// A request's scheduled time has come, and it will be sent as soon as there is a connection.
+    /// The scheduled time of a request has come. It is sent when a connection is free.
     Scheduled { scheduled_ns: u64 },
-    /// A request's scheduled time has passed, and it is too late.
+    /// The scheduled time of a request has passed, and it is too late.
     Skipped { scheduled_ns: u64 },
-    /// A request has waited so long for a connection.
+    /// A request has waited this long for a connection.
     Queued { wait_ns: u64 },
     /// The first byte of a request is about to be written.
     Sent { scheduled_ns: u64, sent_ns: u64 },
-    /// A request is sent once more.
+    /// A request is resent.
     Resent,
-    /// A request is over.
+    /// A request is complete.
     Over {
         scheduled_ns: u64,
         sent_ns: Option<u64>,
@@ -34,7 +34,7 @@ pub(crate) enum Event {
     },
 }
 
-/// How a request ended.
+/// Outcome of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Outcome {
     Answered {
@@ -51,11 +51,11 @@ pub(crate) enum Outcome {
 pub(crate) struct Batch {
     pub(crate) shard: usize,
     pub(crate) events: Vec<Event>,
-    /// Whatever this thread sends later, it sends no earlier than this.
+    /// The thread sends nothing before this time from now on.
     pub(crate) until_ns: u64,
 }
 
-/// Where a sending thread notes what happens.
+/// Where a sending thread records its events.
 #[derive(Debug)]
 pub(crate) struct Journal {
     shard: usize,
@@ -64,7 +64,7 @@ pub(crate) struct Journal {
     reader: Sender<Batch>,
 }
 
-/// Events that are handed over together.
+/// Number of events that are handed over together.
 const BATCH: usize = 4096;
 
 impl Journal {
@@ -81,7 +81,7 @@ impl Journal {
         self.start
     }
 
-    /// Nanoseconds from the start of the run.
+    /// Returns the nanoseconds from the start of the run.
     pub(crate) fn offset_ns(&self, instant: Instant) -> u64 {
         nanos::of(instant.saturating_duration_since(self.start))
     }
@@ -95,7 +95,7 @@ impl Journal {
         }
     }
 
-    /// Hands over what there is.
+    /// Hands over the recorded events.
     pub(crate) fn hand_over(&self) {
         let events = self.events.replace(Vec::with_capacity(BATCH));
         // The reader stays until all have finished.

@@ -7,9 +7,9 @@ use h2::Reason;
 use tokio_rustls::rustls;
 use tokio_rustls::rustls::{AlertDescription, CertificateError};
 
-/// Why a request got no usable answer.
+/// Reason why a request has no usable response.
 ///
-/// A status such as 404 or 500 is an answer, not a failure.
+/// A response with a status such as 404 or 500 is not a failure.
 ///
 /// # Examples
 ///
@@ -31,31 +31,31 @@ pub enum Failure {
     Refused,
     /// The network or the host cannot be reached.
     Unreachable,
-    /// The operating system allows this process no further open files or local ports.
+    /// The process has too many open files or local ports.
     Exhausted,
     /// Connecting failed in another way.
     Connect,
-    /// No encrypted connection came about, or it ended.
+    /// TLS failed to connect, or ended.
     Tls(TlsFault),
-    /// No complete answer within the time limit.
+    /// No complete response within the timeout.
     Timeout,
-    /// The server closed the connection before its answer was complete.
+    /// The server closed the connection before its response was complete.
     Closed,
     /// The server reset the connection.
     Reset,
-    /// The server reset this request's stream, and no other: HTTP/2 only.
+    /// The server reset this request's stream and no other: HTTP/2 only.
     StreamReset,
-    /// The server announced that it takes no more requests on the connection: HTTP/2 only.
+    /// The server accepts no more requests on the connection: HTTP/2 only.
     GoAway,
-    /// What came back is not HTTP/1.1.
+    /// The response is not HTTP/1.1.
     NotHttp,
-    /// The server does not speak HTTP/2, or not for this request.
+    /// The server does not support HTTP/2, or not for this request.
     NotHttp2,
-    /// Anything else that ended the exchange.
+    /// Any other end of the exchange.
     Broken,
 }
 
-/// What was wrong with TLS.
+/// Reason why TLS failed.
 ///
 /// # Examples
 ///
@@ -69,7 +69,7 @@ pub enum Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum TlsFault {
-    /// No trusted authority issued the server's certificate, whatever it says itself.
+    /// No trusted authority issued the server's certificate.
     UnknownIssuer,
     /// The server's certificate is no longer valid.
     Expired,
@@ -77,24 +77,24 @@ pub enum TlsFault {
     NotYetValid,
     /// The server's certificate is for other hosts.
     WrongName,
-    /// The server's certificate says that it is an authority's, which is for issuing others.
+    /// The server's certificate is that of an authority, which may only issue others.
     Authority,
     /// The server's certificate is unacceptable in another way.
     Certificate,
-    /// What came back is not TLS.
+    /// The response is not TLS.
     NotTls,
-    /// The server does not offer the version of HTTP that is asked for.
+    /// The server does not offer the required HTTP version.
     NoCommonProtocol,
-    /// The server wants to see a certificate of the client.
+    /// The server requires a client certificate.
     WantsCertificate,
-    /// The server refused to talk, or only talks in ways that are not safe.
+    /// The server refused the handshake, or offers only insecure options.
     Refused,
-    /// Anything else that ended it.
+    /// Any other TLS failure.
     Broken,
 }
 
 impl Failure {
-    /// Every kind, in the order in which a report lists them.
+    /// Every kind, in the order of a report.
     pub(crate) const ALL: [Failure; 23] = [
         Failure::Refused,
         Failure::Unreachable,
@@ -121,26 +121,27 @@ impl Failure {
         Failure::Broken,
     ];
 
-    /// What may help, to be put behind the text of the failure, in terms of the command's options;
-    /// `None` where there is no more to say.
+    /// Returns advice for users of the command, if there is any.
+    ///
+    /// The advice is meant to follow the text of the failure.
     ///
     /// # Examples
     ///
     /// ```
     /// use flowgate_load::Failure;
     ///
-    /// assert_eq!(Failure::NotHttp2.advice(), Some("leave out --http2"));
+    /// assert_eq!(Failure::NotHttp2.advice(), Some("remove --http2"));
     /// assert_eq!(Failure::Refused.advice(), None);
     /// ```
     pub fn advice(&self) -> Option<&'static str> {
         match self {
             Failure::Tls(fault) => fault.advice(),
-            Failure::NotHttp2 => Some("leave out --http2"),
+            Failure::NotHttp2 => Some("remove --http2"),
             _ => None,
         }
     }
 
-    /// The kind of an error from connecting.
+    /// Returns the kind of a connection error.
     pub(crate) fn of_connecting(error: &io::Error) -> Failure {
         use io::ErrorKind as Kind;
         match error.kind() {
@@ -151,14 +152,13 @@ impl Failure {
             Kind::TimedOut => Failure::Timeout,
             Kind::ConnectionReset => Failure::Reset,
             Kind::AddrNotAvailable => Failure::Exhausted,
-            // No stable kind exists for EMFILE (24) and ENFILE (23), which every Unix numbers
-            // alike.
+            // EMFILE (24) and ENFILE (23) have no stable `ErrorKind`; all Unix systems use these numbers.
             _ if matches!(error.raw_os_error(), Some(23 | 24)) && cfg!(unix) => Failure::Exhausted,
             _ => Failure::Connect,
         }
     }
 
-    /// The kind of an error from a TLS handshake.
+    /// Returns the kind of a TLS handshake error.
     pub(crate) fn of_handshake(error: &io::Error) -> Failure {
         use io::ErrorKind as Kind;
         match (TlsFault::beneath(error), error.kind()) {
@@ -169,15 +169,15 @@ impl Failure {
         }
     }
 
-    /// The kind of an error on an HTTP/2 connection, or of one of its streams.
+    /// Returns the kind of an error on an HTTP/2 connection or stream.
     pub(crate) fn of_http2(error: &h2::Error) -> Failure {
         use io::ErrorKind as Kind;
         if let Some(error) = error.get_io() {
             return match error.kind() {
                 Kind::ConnectionReset => Failure::Reset,
-                // So says the library when it reads the end of the stream.
+                // The library returns this when it reads the end of the stream.
                 Kind::BrokenPipe | Kind::UnexpectedEof => Failure::Closed,
-                // Only TLS says so; h2 keeps no more than the text of it.
+                // Only TLS returns this; h2 keeps just the text of the error.
                 Kind::InvalidData => {
                     Failure::Tls(TlsFault::beneath(error).unwrap_or(TlsFault::Refused))
                 }
@@ -188,7 +188,7 @@ impl Failure {
             Some(Reason::HTTP_1_1_REQUIRED) => Failure::NotHttp2,
             Some(_) if error.is_remote() && error.is_go_away() => Failure::GoAway,
             Some(_) if error.is_remote() => Failure::StreamReset,
-            // We complained, of what the server had sent.
+            // This side reported an error in what the server had sent.
             Some(Reason::PROTOCOL_ERROR | Reason::FRAME_SIZE_ERROR | Reason::COMPRESSION_ERROR) => {
                 Failure::NotHttp2
             }
@@ -196,7 +196,7 @@ impl Failure {
         }
     }
 
-    /// The kind of an error from reading or writing on an open connection.
+    /// Returns the kind of an error from reading or writing on an open connection.
     pub(crate) fn of_exchange(error: &io::Error) -> Failure {
         use io::ErrorKind as Kind;
         if let Some(fault) = TlsFault::beneath(error) {
@@ -211,7 +211,7 @@ impl Failure {
 }
 
 impl TlsFault {
-    /// The kind of the TLS error that lies beneath an I/O error, if one does.
+    /// Returns the kind of the TLS error that caused an I/O error, if one did.
     fn beneath(error: &io::Error) -> Option<TlsFault> {
         use rustls::Error as Tls;
         let error = error.get_ref()?.downcast_ref::<Tls>()?;
@@ -231,12 +231,12 @@ impl TlsFault {
     fn of_certificate(error: &CertificateError) -> TlsFault {
         use CertificateError as Fault;
         match error {
-            // It may bear the name of an issuer that is trusted, who has not signed it though.
+            // The certificate may name a trusted issuer that has not signed it.
             Fault::UnknownIssuer | Fault::BadSignature => TlsFault::UnknownIssuer,
             Fault::Expired | Fault::ExpiredContext { .. } => TlsFault::Expired,
             Fault::NotValidYet | Fault::NotValidYetContext { .. } => TlsFault::NotYetValid,
             Fault::NotValidForName | Fault::NotValidForNameContext { .. } => TlsFault::WrongName,
-            // What `openssl req -x509` makes. rustls has no name of its own for it.
+            // This is a certificate from `openssl req -x509`. rustls has no error kind for it.
             Fault::Other(error) if error.to_string().contains("CaUsedAsEndEntity") => {
                 TlsFault::Authority
             }
@@ -254,7 +254,7 @@ impl TlsFault {
             | TlsFault::WrongName
             | TlsFault::Authority
             | TlsFault::Certificate => Some("--insecure accepts any certificate"),
-            TlsFault::NotTls => Some("should the URL begin with http://?"),
+            TlsFault::NotTls => Some("check whether the URL should begin with http://"),
             _ => None,
         }
     }

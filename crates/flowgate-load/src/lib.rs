@@ -1,24 +1,23 @@
-//! Sends HTTP requests at an exact rate or under one, and proves that the rate was held or the rate limit kept.
+//! Sends HTTP requests at an exact rate, or never above a rate, and proves it.
 //!
-//! *Rate held* means: every scheduled request was sent, on time, and the mean rate was the one asked for. *Rate limit kept*
-//! means: the sends never exceeded the rate, in any interval.
+//! - *Rate held*: every scheduled request was sent on time, and the mean rate matches the target.
+//! - *Rate limit kept*: the sends never exceeded the rate in any interval.
 //!
-//! The load is **open loop**: when a request is sent depends only on its index, never on how fast
-//! the server answers, so a slow server cannot slow the measurement down and hide itself. When
-//! every allowed connection is busy, requests wait for one, and that wait is measured and shown as
-//! *lag*.
+//! The load is **open loop**: the time of a request depends only on its index, never on how fast the server responds. A
+//! slow server therefore cannot slow the measurement down, and response times are corrected for coordinated omission.
+//! If every connection is busy, requests wait for one, and that wait counts as *lag*.
 //!
-//! Three times are taken for every request, and three durations follow from them:
+//! Each request has three timestamps, which give three durations:
 //!
-//! | duration | from | to | says |
+//! | duration | from | to | meaning |
 //! |---|---|---|---|
-//! | lag | its scheduled time | when its first byte was written | how late the client was |
-//! | service | when its first byte was written | its answer is complete | how slow the server was |
-//! | response | its scheduled time | its answer is complete | what a user would have felt |
+//! | lag | scheduled time | first byte written | how late the client was |
+//! | service | first byte written | response complete | how slow the server was |
+//! | response | scheduled time | response complete | what a user would have felt |
 //!
 //! # Examples
 //!
-//! Load the crate's own server for a moment:
+//! Send requests to the built-in test server for 100 ms:
 //!
 //! ```
 //! use std::time::Duration;
@@ -87,7 +86,7 @@ pub use target::{Target, TargetError};
 pub use timeline::{Slot, Timeline};
 pub use verdict::{Cause, Thresholds, Verdict};
 
-/// The examples of the README are tested, too.
+/// Tests the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -1,4 +1,4 @@
-//! What a run counts and times, in bounded memory.
+//! What a run counts and measures, in bounded memory.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use crate::report::{Curves, nanos};
 use crate::spread::Durations;
 use crate::timeline::{Slot, Timeline};
 
-/// The most seconds that are planned before slots become longer than one.
+/// Number of planned seconds beyond which slots become longer than one second.
 const MAX_PLANNED: u64 = 3600;
-/// The most slots. Twice as many as planned: answers may come long after the last scheduled time.
+/// Maximum number of slots: twice the planned ones, because responses may arrive long after the last scheduled time.
 const MAX_SLOTS: u64 = 2 * MAX_PLANNED;
 const SECOND_NS: u64 = 1_000_000_000;
-/// How finely recent sends are counted, and for how long.
+/// Resolution and duration of the recent counts.
 const TICK_NS: u64 = 100_000_000;
 const RECENT_TICKS: usize = 600;
 const TICKS_A_SECOND: usize = (SECOND_NS / TICK_NS) as usize;
 
-/// Everything that is taken down while a run lasts.
+/// Everything recorded during a run.
 #[derive(Debug)]
 pub(crate) struct Measurement {
     pub(crate) counts: Counts,
@@ -33,17 +33,17 @@ pub(crate) struct Measurement {
     service: Durations,
     /// The earliest and the latest send.
     ends_ns: Option<(u64, u64)>,
-    /// Sends of each thread that others may yet come before.
+    /// Sends of each thread that may still be preceded by others.
     ahead: Vec<(u64, VecDeque<(u64, u64)>)>,
     slots: Slots,
-    /// Sends by ticks, since the start or the last [`RECENT_TICKS`].
+    /// Sends per tick, since the start or the last [`RECENT_TICKS`].
     recent: VecDeque<u64>,
-    /// The number of the first of these.
+    /// Index of the first of these ticks.
     first_tick: u64,
-    /// Of the second that is being watched, and of the one before.
+    /// The current second, and the previous one.
     last_second: [Second; 2],
     in_flight: u64,
-    /// Since when there has been a request in flight.
+    /// Since when a request has been in flight.
     busy_since_ns: u64,
     last_done_ns: u64,
 }
@@ -56,19 +56,19 @@ struct Second {
     lag: Durations,
 }
 
-/// The timeline as far as it goes.
+/// The timeline so far.
 #[derive(Debug)]
 struct Slots {
     width_ns: u64,
     slots: Vec<Slot>,
-    /// The one in which answers and sends are being timed.
+    /// The slot that currently collects times.
     open: usize,
     response: Durations,
     lag: Durations,
 }
 
 impl Measurement {
-    /// Of a run on so many threads that takes about `planned`.
+    /// Creates a measurement for `threads` threads and a run of about `planned`.
     pub(crate) fn new(
         scheduled: Option<u64>,
         planned: Option<Duration>,
@@ -112,7 +112,7 @@ impl Measurement {
         self.settle();
     }
 
-    /// All threads have ended.
+    /// Completes the measurement after all threads have ended.
     pub(crate) fn end(&mut self) {
         self.ahead.iter_mut().for_each(|ahead| ahead.0 = u64::MAX);
         self.settle();
@@ -184,8 +184,7 @@ impl Measurement {
             Outcome::Failed(failure) => {
                 *self.counts.failures.entry(failure).or_default() += 1;
                 self.slots.at(done_ns).failed += 1;
-                // A request that timed out took at least this long; leaving it out would cut the
-                // tail off.
+                // A timed-out request took at least this long. Omitting it would cut the tail off.
                 failure == Failure::Timeout
             }
             Outcome::Abandoned => {
@@ -194,7 +193,7 @@ impl Measurement {
             }
         };
         if is_timed {
-            // One that ran out of time before it could be sent was waited for as well.
+            // A request that timed out before it could be sent was waited for as well.
             let response_ns = done_ns.saturating_sub(scheduled_ns);
             self.response.record_ns(response_ns);
             if let Some(sent_ns) = sent_ns {
@@ -205,7 +204,7 @@ impl Measurement {
         }
     }
 
-    /// Looks at the sends that no thread can send anything before any longer, in order.
+    /// Processes, in order, the sends that no thread can precede any more.
     fn settle(&mut self) {
         let until_ns = self.ahead.iter().map(|(until, _)| *until).min();
         let until_ns = until_ns.unwrap_or(u64::MAX);
@@ -224,7 +223,7 @@ impl Measurement {
         }
     }
 
-    /// The tick of `at_ns`; one that is long past counts in the oldest that is known.
+    /// Returns the tick of `at_ns`, or the oldest known one.
     fn tick(&mut self, at_ns: u64) -> &mut u64 {
         let tick = at_ns / TICK_NS;
         let mut index = usize::try_from(tick.saturating_sub(self.first_tick)).unwrap_or(usize::MAX);
@@ -242,7 +241,7 @@ impl Measurement {
         &mut self.recent[index]
     }
 
-    /// The second of `at_ns`, or of now if that is past.
+    /// Returns the second of `at_ns`, or the current one if it has passed.
     fn second(&mut self, at_ns: u64) -> &mut Second {
         let number = at_ns / SECOND_NS;
         if number > self.last_second[0].number {
@@ -255,7 +254,7 @@ impl Measurement {
         &mut self.last_second[0]
     }
 
-    /// `scheduled`: how many requests are scheduled until now, and at which rate, if that is known.
+    /// Returns the progress. `scheduled`: number of requests scheduled until now and their rate, if known.
     pub(crate) fn progress(
         &mut self,
         elapsed: Duration,
@@ -263,9 +262,9 @@ impl Measurement {
         scheduled: Option<(u64, f64)>,
     ) -> Progress {
         let now_ns = nanos::of(elapsed);
-        // What is quiet goes on, too.
+        // Intervals without events advance, too.
         self.tick(now_ns);
-        // The tick that is under way is not yet told.
+        // The current tick is not complete yet.
         let now_tick = now_ns / TICK_NS;
         let told = usize::try_from(now_tick.saturating_sub(self.first_tick)).unwrap_or(usize::MAX);
         let told = told.min(self.recent.len());
@@ -274,7 +273,7 @@ impl Measurement {
         let in_last_second: u64 = ticks().skip(last_second.start).sum();
         let per_second =
             in_last_second as f64 * TICKS_A_SECOND as f64 / last_second.len().max(1) as f64;
-        // What is of this second is little when it has just begun.
+        // At its start, the current second has few events.
         let second = now_ns / SECOND_NS;
         let recent = self
             .last_second
@@ -310,13 +309,13 @@ impl Measurement {
         }
     }
 
-    /// From the first send to the last.
+    /// Returns the time from the first send to the last.
     pub(crate) fn span(&self) -> Duration {
         let (first, last) = self.ends_ns.unwrap_or_default();
         Duration::from_nanos(last - first)
     }
 
-    /// Lag, response and service.
+    /// Returns lag, response and service.
     pub(crate) fn durations(&self) -> [&Durations; 3] {
         [&self.lag, &self.response, &self.service]
     }
@@ -346,7 +345,7 @@ impl Slots {
         }
     }
 
-    /// The slot of `at_ns`. Where there would be too many, all become longer.
+    /// Returns the slot of `at_ns`. If there would be too many, all become longer.
     fn at(&mut self, at_ns: u64) -> &mut Slot {
         while at_ns / self.width_ns >= MAX_SLOTS {
             self.join();
@@ -358,7 +357,7 @@ impl Slots {
         &mut self.slots[index]
     }
 
-    /// Makes one slot of every two.
+    /// Joins every two slots into one.
     fn join(&mut self) {
         let pairs = self.slots.chunks(2);
         let joined = pairs.map(|pair| {
@@ -367,11 +366,11 @@ impl Slots {
         });
         self.slots = joined.collect();
         self.width_ns *= 2;
-        // It goes on being timed, as a part of a longer one.
+        // The times continue in the joined slot.
         self.open /= 2;
     }
 
-    /// Where the slot of `at_ns` is, once [`at`](Slots::at) has made room for it.
+    /// Returns the index of the slot of `at_ns`, after [`at`](Slots::at) has created it.
     fn index(&self, at_ns: u64) -> usize {
         (at_ns / self.width_ns) as usize
     }
@@ -388,7 +387,7 @@ impl Slots {
         self.response.record_ns(response_ns);
     }
 
-    /// Goes on to the slot of `at_ns`, unless that is past: what a thread says late is timed with what is said now.
+    /// Advances to the slot of `at_ns`, unless it has passed: late events count in the current slot.
     fn open(&mut self, at_ns: u64) {
         let index = self.index(at_ns);
         if index > self.open {
@@ -424,7 +423,7 @@ impl Slots {
 mod tests {
     use super::*;
 
-    /// One request every half second, answered after as many microseconds as its scheduled time has seconds.
+    /// One request every half second. Its response takes as many microseconds as its scheduled time has seconds.
     fn timeline(planned: Duration, seconds: u64) -> Timeline {
         let mut slots = Slots::new(planned);
         for half in 0..2 * seconds {
@@ -445,7 +444,7 @@ mod tests {
             (7_200, 1, 7_200),
             (40_001, 8, 5_001),
         ];
-        // The last two take half a minute where nothing is optimized: only in the long run.
+        // The last two take half a minute without optimization: only in the long run.
         let tried = match std::env::var_os("FLOWGATE_LONG") {
             Some(_) => 4,
             None => 2,
@@ -464,7 +463,7 @@ mod tests {
                     "{start} s of {seconds}"
                 );
                 let longest = Duration::from_micros(end - 1);
-                // Durations are known to a thousandth or so.
+                // Durations have three significant digits.
                 let is_near = |found: Duration| {
                     found.abs_diff(longest) <= longest.max(Duration::from_micros(1)) / 100
                 };

@@ -1,4 +1,4 @@
-//! A small server of one's own, for when there is no other to send to.
+//! A small built-in test server.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,8 +15,10 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
-/// An HTTP/1.1 server on a free port of 127.0.0.1, in its own thread, that answers everything with
-/// `200 OK`. Dropping it closes its connections and ends the thread.
+/// Built-in HTTP/1.1 test server on a free port of 127.0.0.1.
+///
+/// It runs in a separate thread and responds to every request with `200 OK`. Dropping it closes its connections and
+/// ends the thread.
 ///
 /// # Examples
 ///
@@ -36,11 +38,11 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Starts the server; it answers as soon as this returns.
+    /// Starts the server. It accepts requests when this returns.
     ///
     /// # Errors
     ///
-    /// When the operating system grants no port or no thread.
+    /// Returns an error if the operating system refuses a port or a thread.
     pub fn start() -> io::Result<Origin> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
@@ -56,7 +58,7 @@ impl Origin {
         })
     }
 
-    /// Where it listens, such as `http://127.0.0.1:41233/`.
+    /// Returns the URL, such as `http://127.0.0.1:41233/`.
     pub fn url(&self) -> String {
         format!("http://{}/", self.address)
     }
@@ -66,13 +68,13 @@ impl Drop for Origin {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A server that panicked has no result to hand on, and drop no way to do so.
+            // Drop cannot return the panic of the server.
             let _ = thread.join();
         }
     }
 }
 
-/// Accepts connections until told to stop, or until the handle is gone.
+/// Accepts connections until it is stopped, or the handle is dropped.
 fn serve(runtime: &Runtime, listener: TcpListener, stopped: oneshot::Receiver<()>) {
     runtime.block_on(async {
         tokio::select! {
@@ -85,7 +87,7 @@ fn serve(runtime: &Runtime, listener: TcpListener, stopped: oneshot::Receiver<()
 async fn accept(listener: TcpListener) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of descriptors, most likely: some will be closed soon.
+            // Probably too many open files; some will be closed soon.
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
@@ -95,13 +97,13 @@ async fn accept(listener: TcpListener) {
         tokio::spawn(async move {
             let connection =
                 http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer));
-            // A client that hangs up midway is no concern of the server's.
+            // A client that closes the connection midway is not an error of the server.
             let _ = connection.await;
         });
     }
 }
 
-/// Reads the request to its end, so that the connection can be used again, and answers it.
+/// Reads the request to its end, so that the connection can be reused, and responds.
 async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, hyper::Error> {
     let mut body = request.into_body();
     while let Some(frame) = body.frame().await {

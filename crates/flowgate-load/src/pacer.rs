@@ -1,20 +1,20 @@
-//! Sleeping until an instant, to within microseconds.
+//! Sleeps until an instant, to within microseconds.
 
 use std::io;
 use std::time::{Duration, Instant};
 
 use tokio::task::yield_now;
 
-/// Sleeps until absolute instants, inside a tokio runtime that has its I/O and time drivers
-/// enabled.
+/// Sleeps until absolute instants.
 ///
-/// On Linux it is a `timerfd` on the monotonic clock: tokio's own timer counts in milliseconds, and
-/// other kernel waits are held back by timer slack (50 µs by default), but a `timerfd` is not.
-/// Elsewhere it is tokio's timer, which is about 1 ms late.
+/// It needs a tokio runtime with I/O and time drivers.
 ///
-/// Wake-ups are late by what it takes this machine to get going, from 5 µs to 100 µs. The pacer learns how much that is
-/// here, sets the timer so much earlier, and spends what is left, mostly little, yielding to other tasks. It never
-/// returns early.
+/// On Linux it uses a `timerfd` on the monotonic clock. Tokio's own timer counts in milliseconds, and timer slack
+/// delays other kernel waits by 50 µs by default; a `timerfd` has neither limit. On other systems it uses tokio's
+/// timer, which is about 1 ms late.
+///
+/// Wake-ups are 5 to 100 µs late, depending on the machine. The pacer measures that delay, sets the timer earlier by
+/// it, and yields to other tasks for the rest of the time. It never returns early.
 ///
 /// # Examples
 ///
@@ -35,26 +35,26 @@ use tokio::task::yield_now;
 #[derive(Debug)]
 pub struct Pacer {
     timer: timer::Timer,
-    /// How late three of four wake-ups are, or less.
+    /// Three of four wake-ups are at most this late.
     lead_ns: u64,
 }
 
-/// The longest that it may yield for instead of sleeping.
+/// Maximum time that it yields instead of sleeping.
 const MOST_LEAD_NS: u64 = 200_000;
-/// How much a wake-up teaches. Steps up are three times as long as steps down, which leads to where three of four wake-ups
-/// are below.
+/// Change of the estimate per wake-up. Steps up are three times as long as steps down, so the estimate converges to the
+/// 75th percentile.
 const STEP_NS: u64 = 500;
 
 impl Pacer {
-    /// A pacer on the current runtime.
+    /// Creates a pacer on the current runtime.
     ///
     /// # Errors
     ///
-    /// When the operating system grants no timer (too many open files).
+    /// Returns an error if the operating system refuses a timer (too many open files).
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime, or in one without an I/O driver.
+    /// Panics outside a tokio runtime, or in one without an I/O driver.
     pub fn new() -> io::Result<Pacer> {
         Ok(Pacer {
             timer: timer::Timer::new()?,
@@ -62,10 +62,13 @@ impl Pacer {
         })
     }
 
-    /// Completes at `deadline` or just after it; immediately, without yielding, when it has passed.
-    /// Cancel safe: dropping the future forgets the deadline and nothing else.
+    /// Completes at `deadline` or just after it; immediately, without yielding, if it has passed.
     ///
-    /// Should the operating system refuse to set the timer, tokio's takes its place.
+    /// If the operating system refuses to set the timer, tokio's timer is used.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future only forgets the deadline.
     pub async fn sleep_until(&mut self, deadline: Instant) {
         let lead = Duration::from_nanos(self.lead_ns);
         if let Some(wake) = deadline.checked_sub(lead)
@@ -76,7 +79,7 @@ impl Pacer {
             }
             self.learn(Instant::now().saturating_duration_since(wake));
         }
-        // Others have work to do meanwhile: earlier requests are written, and answers are read.
+        // Other tasks work meanwhile: they write requests and read responses.
         while Instant::now() < deadline {
             yield_now().await;
         }
@@ -104,8 +107,7 @@ mod timer {
     use tokio::io::Interest;
     use tokio::io::unix::AsyncFd;
 
-    /// A timer descriptor, and one instant known on both the standard library's and the kernel's
-    /// scale.
+    /// A timer descriptor, and one instant that is known both to the standard library's and the kernel's clock.
     #[derive(Debug)]
     pub(super) struct Timer {
         descriptor: AsyncFd<OwnedFd>,

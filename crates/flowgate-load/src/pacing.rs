@@ -1,4 +1,4 @@
-//! How exactly requests were paced, from the times of the sends alone.
+//! Accuracy of the pacing, from the times of the sends alone.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::report::{Window, nanos};
 use crate::spread::{Durations, Spread};
 
-/// How exactly requests were paced.
+/// Accuracy of the pacing.
 ///
 /// # Examples
 ///
@@ -28,21 +28,21 @@ use crate::spread::{Durations, Spread};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pacing {
-    /// By how much the gap between one send and the next differed from the gap between their scheduled
-    /// times, either way.
+    /// Absolute difference between the gap of two sends and the gap of their scheduled times.
     pub gap_error: Spread,
-    /// The shortest time between one send and the next; none for fewer than two.
+    /// Shortest gap between two sends; `None` for fewer than two.
     #[serde(rename = "smallest_gap_ns", with = "nanos::option")]
     pub smallest_gap: Option<Duration>,
-    /// The most sends in any 100 ms and in any second.
+    /// Most sends in any 100 ms and in any second.
     pub busiest: Vec<Busiest>,
-    /// The shortest times in which so many sends happened, from two on: what is called the *envelope* of the sends.
-    /// One of them is of one send more than a window may hold, if the run has such a limit. Empty for a run without a
+    /// Shortest time that contains a number of sends, from 2 on: the *envelope*.
+    ///
+    /// If the run has a window limit, one entry is for one send more than the window allows. Empty for a run without a
     /// rate.
     pub envelope: Vec<Cluster>,
 }
 
-/// The most sends in any span of a length, both ends included.
+/// Most sends in any interval of a length, both ends included.
 ///
 /// # Examples
 ///
@@ -62,14 +62,14 @@ pub struct Pacing {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Busiest {
-    /// The length.
+    /// Length of the interval.
     #[serde(rename = "window_ns", with = "nanos")]
     pub window: Duration,
-    /// How many were sent in it.
+    /// Number of sends in it.
     pub sent: u64,
 }
 
-/// The shortest time in which so many sends happened.
+/// Shortest time that contains a number of sends.
 ///
 /// # Examples
 ///
@@ -83,7 +83,7 @@ pub struct Busiest {
 /// let pace = Pace::Under(PacingLimiter::at_most(Quota::per_second(1000)), Extent::Requests(5));
 /// let plan = Plan::new(Target::parse(&origin.url())?, pace);
 /// let pacing = flowgate_load::run(plan, &Stop::new())?.pacing;
-/// // Never more than one in a millisecond: n requests take n - 1 of them at the least.
+/// // At most one per millisecond: n requests take at least n - 1 ms.
 /// for Cluster { sends, within } in pacing.envelope {
 ///     assert!(within >= Duration::from_millis(sends - 1));
 /// }
@@ -91,44 +91,44 @@ pub struct Busiest {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cluster {
-    /// How many.
+    /// Number of sends.
     pub sends: u64,
-    /// From the first of them to the last.
+    /// Time from the first of them to the last.
     #[serde(rename = "within_ns", with = "nanos")]
     pub within: Duration,
 }
 
-/// The spans in which the most sends are looked for.
+/// Lengths of the intervals.
 const WINDOWS_NS: [u64; 2] = [100_000_000, 1_000_000_000];
-/// Instants that are remembered in any case, and at most, where a second has so many.
+/// Minimum number of remembered sends; more are remembered if a second has more.
 const REMEMBERED: usize = 1 << 17;
 const MOST_REMEMBERED: usize = 1 << 20;
 
-/// Watches sends, in order, in bounded memory: at most 8 MiB.
+/// Observes sends in order, in bounded memory: at most 8 MiB.
 #[derive(Debug)]
 pub(crate) struct Sends {
-    /// The last instants, the one of send `i` at `i` modulo its length, a power of two.
+    /// Times of the last sends; that of send `i` is at `i` modulo the length, a power of two.
     instants: Vec<u64>,
-    /// How many are needed in any case.
+    /// Number of sends that are always remembered.
     remembered: usize,
     count: u64,
     last_scheduled_ns: u64,
     gap_error: Durations,
     smallest_gap_ns: u64,
     busiest: [u64; WINDOWS_NS.len()],
-    /// The first send in the span that ends with the last.
+    /// The first send in the interval that ends with the last.
     firsts: [u64; WINDOWS_NS.len()],
-    /// The shortest time of so many sends, by how many they are.
+    /// Shortest time by number of sends.
     envelope: Vec<(u64, u64)>,
 }
 
-/// Whether it can be found out how long one send more than a window may hold takes at the least.
+/// Returns whether the time of one send more than the window allows can be measured.
 pub(crate) fn can_watch(window: &Window) -> bool {
     window.sends < MOST_REMEMBERED as u64
 }
 
 impl Sends {
-    /// With an envelope, or without; with one that holds what a window is judged by, if there is one.
+    /// Creates it with or without an envelope, and with the entry that a window limit needs.
     pub(crate) fn new(has_envelope: bool, window: Option<Window>) -> Sends {
         let sizes = |decade: u64| [1, 2, 3, 5, 7].map(|digit| digit * 10_u64.pow(decade as u32));
         let sizes = (0..6).flat_map(sizes).filter(|_| has_envelope);
@@ -147,7 +147,7 @@ impl Sends {
         }
     }
 
-    /// The next send; one that is earlier than the one before counts as happening with it.
+    /// Records the next send. One that is earlier than the previous send counts at the same time.
     pub(crate) fn push(&mut self, scheduled_ns: u64, sent_ns: u64) {
         let index = self.count;
         self.count += 1;
@@ -156,7 +156,7 @@ impl Sends {
             let before_ns = self.instant(index - 1);
             sent_ns = sent_ns.max(before_ns);
             let gap_ns = sent_ns - before_ns;
-            // Those whose order changed on the way are scheduled in the order in which they were sent.
+            // Requests that were reordered are matched with scheduled times in the order of sending.
             let scheduled_gap_ns = scheduled_ns.saturating_sub(self.last_scheduled_ns);
             self.gap_error.record_ns(gap_ns.abs_diff(scheduled_gap_ns));
             self.smallest_gap_ns = self.smallest_gap_ns.min(gap_ns);
@@ -193,7 +193,7 @@ impl Sends {
         self.instants[self.slot(index)]
     }
 
-    /// Grows before what is still needed would be overwritten.
+    /// Grows before needed entries would be overwritten.
     fn make_room(&mut self, index: u64) {
         let len = self.instants.len();
         let is_needed = len < self.remembered || self.firsts[1] + len as u64 <= index;
@@ -234,7 +234,7 @@ impl Sends {
 mod tests {
     use super::*;
 
-    /// The most in any span, and the shortest spans, by looking at all of them.
+    /// Computes the most sends and the shortest intervals from all sends.
     fn by_hand(sent: &[u64]) -> (Vec<u64>, Vec<(u64, u64)>) {
         let most = |window| {
             let within = |&last: &u64| {
@@ -291,7 +291,7 @@ mod tests {
             let span = Duration::from_secs(60);
             let window = Window { sends, span };
             let mut watched = Sends::new(true, Some(window));
-            // The window is full again and again, and once a nanosecond too early.
+            // The window is full repeatedly, and once a nanosecond too early.
             let mut at = 0;
             for round in 0..3 {
                 at += if round == 2 {
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(pacing.gap_error.max, Duration::ZERO);
     }
 
-    /// What two streams write concurrently can be cut in two by a batch that is full.
+    /// A full batch can split what two streams write concurrently.
     #[test]
     fn sends_that_come_in_the_wrong_order_happen_at_once() {
         let mut sends = Sends::new(true, None);

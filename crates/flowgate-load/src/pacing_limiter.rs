@@ -1,8 +1,8 @@
 //! A limiter that decides when requests are sent, from the times at which earlier ones were written.
 //!
-//! A schedule holds a rate: it catches up with late requests, and two requests can then be closer together than the rate
-//! allows. A pacing limiter never exceeds a rate: it learns when each write has happened, and computes the earliest time
-//! for the next one. What is written is therefore exactly what the limiter admits.
+//! A schedule holds a rate: it catches up with late requests, and two requests can then be closer together than the
+//! rate allows. A pacing limiter never exceeds a rate: it learns when each write has happened, and computes the
+//! earliest time for the next one. The writes are therefore exactly what the limiter admits.
 //!
 //! ```text
 //!   write ──▶ acquire, timestamped at the write ──▶ earliest time of the next ──▶ sleep ──▶ write ──▶ …
@@ -47,10 +47,10 @@ pub struct PacingLimiter {
 
 /// The extra gap after each request, added to the gap that the limiter requires.
 ///
-/// A server sees a request some time between its being sent and being answered. Where one is held up on the way and the
-/// next is not, the server sees them closer together than they were sent.
+/// A server receives a request at some time between its sending and its response. If one request is delayed in transit
+/// and the next is not, the server receives them closer together than they were sent.
 ///
-/// After a burst it is added once: what flows in meanwhile is not lost.
+/// After a burst the margin is added once: tokens that refill meanwhile are not lost.
 ///
 /// # Examples
 ///
@@ -63,23 +63,24 @@ pub struct PacingLimiter {
 /// let limiter = PacingLimiter::at_most(Quota::per_second(2));
 /// assert_eq!(limiter.to_string(), "at most 2/s"); // and a margin of up to a tenth: Margin::Auto
 /// let limiter = limiter.margin(Margin::Time(Duration::from_millis(1)));
-/// assert_eq!(limiter.to_string(), "at most 2/s, 1 ms more apart");
+/// assert_eq!(limiter.to_string(), "at most 2/s, margin 1 ms");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Margin {
-    /// As long as the answer to the request before took, but at most a tenth of the distance: where the server is quick,
-    /// nothing on the way can bring two requests closer together, and where it is slow, the rate is a tenth lower at
-    /// the most.
+    /// The response time of the previous request, but at most 10 % of the gap.
+    ///
+    /// With a fast server, transit delays cannot bring two requests closer together. With a slow server, the rate is at
+    /// most 10 % lower.
     #[default]
     Auto,
-    /// As long as the answer to the request before took, however long that was.
+    /// The response time of the previous request, without a bound.
     Answer,
-    /// Always so much; zero for none.
+    /// A fixed time; zero for none.
     Time(Duration),
 }
 
 impl Margin {
-    /// What it adds to a distance, if it is not known yet whether there is an answer: none if it has to be waited for.
+    /// Returns the margin, if it does not depend on a response that is still missing.
     pub(crate) fn longest(self, distance: Duration) -> Option<Duration> {
         match self {
             Margin::Auto => Some(distance / 10),
@@ -88,7 +89,7 @@ impl Margin {
         }
     }
 
-    /// What it adds to a distance, if the answer took so long.
+    /// Returns the margin after a response time of `answer`.
     pub(crate) fn after(self, distance: Duration, answer: Duration) -> Duration {
         match self {
             Margin::Auto => answer.min(distance / 10),
@@ -114,18 +115,20 @@ impl Margin {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PacingLimiterError {
-    /// It is no limiter and its quota.
+    /// The text is not the name of a limiter with a quota.
     Text(LimiterConfigError),
-    /// The limiter cannot have this quota.
+    /// The limiter does not support this quota.
     Quota(QuotaError),
-    /// It has no quota, and a run is paced by one.
+    /// The text has no quota, but a run has one.
     NoQuota,
-    /// It has two quotas, and a run is paced by one.
+    /// The text has two quotas, but a run has one.
     TwoQuotas,
 }
 
 impl PacingLimiter {
-    /// Creates a limiter that keeps the gap of the rate of `quota` between any two requests. The burst is ignored.
+    /// Creates a limiter that keeps a constant minimum gap between requests.
+    ///
+    /// The gap is that of the rate of `quota`; the burst is ignored.
     ///
     /// # Examples
     ///
@@ -156,19 +159,21 @@ impl PacingLimiter {
         }
     }
 
-    /// Parses a limiter's name and quota: `token 100/s burst 20`, `leaky 100/s`, and the windows `sliding 100/min`, `segmented
-    /// 100/min`, `fixed 100/min`, `aligned 100/min`, `approximate 100/min`. It begins full.
+    /// Parses a limiter such as `token 100/s burst 20` or `sliding 100/min`.
+    ///
+    /// The names are `token`, `leaky`, `sliding`, `segmented`, `fixed`, `aligned` and `approximate`. The limiter starts full.
     ///
     /// # Errors
     ///
-    /// If it begins with none of these names, or what follows is not a quota that this limiter can have.
+    /// Returns an error if the text does not start with one of these names, or if the limiter does not support the
+    /// quota.
     ///
     /// # Examples
     ///
     /// ```
     /// use flowgate_load::PacingLimiter;
     ///
-    /// // As a server does that has 100 in every minute.
+    /// // At most 100 in every minute.
     /// let limiter = PacingLimiter::parse("sliding 100/min")?;
     /// assert_eq!(limiter.to_string(), "sliding 100/min");
     /// assert!(PacingLimiter::parse("strict 100/min").is_err());
@@ -211,7 +216,7 @@ impl PacingLimiter {
     /// use flowgate_load::{Margin, PacingLimiter};
     ///
     /// let limiter = PacingLimiter::at_most(Quota::per_second(2)).margin(Margin::Answer);
-    /// assert_eq!(limiter.to_string(), "at most 2/s, counted from answers");
+    /// assert_eq!(limiter.to_string(), "at most 2/s, margin: response time");
     /// ```
     #[must_use]
     pub fn margin(self, margin: Margin) -> PacingLimiter {
@@ -247,8 +252,8 @@ impl PacingLimiter {
         self.window
     }
 
-    /// The earliest instant at which the next request may be sent, `from_ns` or later and without a margin; none if
-    /// there is none. All instants count from the start of the run.
+    /// Returns the earliest time at which the next request may be sent, without the margin and not before `from_ns`.
+    /// `None` if there is none. Times count from the start of the run.
     pub(crate) fn next_ns(&self, from_ns: u64) -> Option<u64> {
         let mut at_ns = from_ns;
         while let Err(denied) = self.peek(at_ns) {
@@ -257,9 +262,9 @@ impl PacingLimiter {
         Some(at_ns)
     }
 
-    /// A request was sent.
+    /// Records that a request was sent.
     pub(crate) fn sent(&self, at_ns: u64) {
-        // It was allowed at an instant before this, and nobody else takes anything.
+        // The limiter allowed it before, and has no other user.
         let taken = self
             .limiter
             .try_acquire_n_at(Timestamp::from_nanos(at_ns), self.quota.scale());
@@ -283,15 +288,15 @@ fn per_second(quota: Quota) -> f64 {
     quota.count() as f64 / quota.period().as_secs_f64()
 }
 
-/// As it is asked for: `at most 2/s`, `token 100/s burst 20`.
+/// Writes it as it is typed: `at most 2/s`, `token 100/s burst 20`.
 impl fmt::Display for PacingLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)?;
         match self.margin {
             Margin::Time(time) if !time.is_zero() => {
-                write!(f, ", {} more apart", crate::report::text::brief(time))?;
+                write!(f, ", margin {}", crate::report::text::brief(time))?;
             }
-            Margin::Answer => f.write_str(", counted from answers")?,
+            Margin::Answer => f.write_str(", margin: response time")?,
             Margin::Auto | Margin::Time(_) => {}
         }
         Ok(())
@@ -310,10 +315,10 @@ impl fmt::Display for PacingLimiterError {
             PacingLimiterError::Text(error) => error.fmt(f),
             PacingLimiterError::Quota(error) => error.fmt(f),
             PacingLimiterError::NoQuota => {
-                f.write_str("no quota; a run is paced by one: type 'token 100/s'")
+                f.write_str("has no quota, but a run has one: type 'token 100/s'")
             }
             PacingLimiterError::TwoQuotas => {
-                f.write_str("two quotas; a run is paced by one: type the slower of them")
+                f.write_str("has two quotas, but a run has one: type the slower one")
             }
         }
     }
@@ -325,7 +330,7 @@ impl Error for PacingLimiterError {}
 mod tests {
     use super::*;
 
-    /// When requests are sent that are each late by what `late` says.
+    /// Returns the sending times of requests that are each delayed by `late`.
     fn sends(limiter: &PacingLimiter, count: usize, late: impl Fn(usize) -> u64) -> Vec<u64> {
         let mut from_ns = 0;
         (0..count)
@@ -363,8 +368,8 @@ mod tests {
             limiter.to_string()
         };
         assert_eq!(text(Margin::Auto), "at most 2/s");
-        assert_eq!(text(Margin::Time(ms(1))), "at most 2/s, 1 ms more apart");
-        assert_eq!(text(Margin::Answer), "at most 2/s, counted from answers");
+        assert_eq!(text(Margin::Time(ms(1))), "at most 2/s, margin 1 ms");
+        assert_eq!(text(Margin::Answer), "at most 2/s, margin: response time");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a run is asked to do.
+//! The plan of a run.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -14,7 +14,7 @@ use crate::report::{Asked, Guarantee, Mode};
 use crate::schedule::{Extent, Schedule};
 use crate::target::Target;
 
-/// The most connections that one run may hold open.
+/// Maximum number of connections of one run.
 ///
 /// # Examples
 ///
@@ -32,7 +32,7 @@ use crate::target::Target;
 /// ```
 pub const MAX_CONNECTIONS: usize = 20_000;
 
-/// Everything that [`run`](crate::run) needs to know.
+/// Everything that [`run`](crate::run) needs.
 ///
 /// # Examples
 ///
@@ -54,32 +54,29 @@ pub const MAX_CONNECTIONS: usize = 20_000;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where requests go: one after the other, and again from the first. All of one host and port, or the run does not
-    /// begin.
+    /// Targets of the requests, used in turn. All must have the same host and port.
     pub targets: Vec<Target>,
-    /// Whether `targets` is this process's own [`Origin`](crate::Origin); only the report mentions
-    /// it.
+    /// Whether `targets` is this process's own [`Origin`](crate::Origin). Only the report mentions it.
     pub own_origin: bool,
     /// When requests are sent.
     pub pace: Pace,
-    /// What becomes of requests that cannot be sent at their scheduled times.
+    /// What to do with requests that cannot be sent on time.
     pub late: Late,
-    /// What each request says.
+    /// Method, headers and body of each request.
     pub template: Template,
-    /// The most connections held open concurrently; all are opened before the scheduled time of the first request, but
-    /// never more than there are requests. Default 50; more than [`MAX_CONNECTIONS`] means that
-    /// many.
+    /// Maximum number of open connections (default: 50; at most [`MAX_CONNECTIONS`]).
+    ///
+    /// All are opened before the scheduled time of the first request, but never more than there are requests.
     pub connections: NonZeroUsize,
-    /// The most requests in flight on an HTTP/2 connection; of no meaning to HTTP/1.1. Default 1.
+    /// Maximum number of requests in flight on an HTTP/2 connection (default: 1). Ignored with HTTP/1.1.
     pub streams: NonZeroUsize,
-    /// Whether connections are used again. Default true.
+    /// Whether connections are reused (default: true).
     pub keep_alive: bool,
-    /// How connections are made. [`timeout`](ConnectOptions::timeout) is also the limit for resolving the host.
+    /// Options for opening connections. Its [`timeout`](ConnectOptions::timeout) also bounds the host lookup.
     pub connect: ConnectOptions,
-    /// How long a request may take, from being handed to a connection to the last byte of its
-    /// answer. Default 10 s.
+    /// Maximum time of a request, until its response is complete (default: 10 s).
     pub timeout: Duration,
-    /// On how many threads requests are sent. By default one, or as many as the rate asks for and there are processors.
+    /// Number of sending threads. The default depends on the rate, with at most one per CPU.
     pub threads: Option<NonZeroUsize>,
 }
 
@@ -107,15 +104,15 @@ pub struct Plan {
 /// ```
 #[derive(Clone, Debug)]
 pub enum Pace {
-    /// By a schedule, and late ones as soon as possible: the rate is held.
+    /// By a schedule; late requests are sent as soon as possible, so the rate is held.
     Hold(Schedule),
-    /// By a limiter, for so long: the rate is never exceeded. On one thread.
+    /// By a limiter; the rate is never exceeded. Uses one thread.
     Under(PacingLimiter, Extent),
-    /// As fast as answers come: each connection sends its next request when it has its answer.
+    /// As fast as possible: each connection sends its next request when it has received a response.
     Unpaced(Extent),
 }
 
-/// What becomes of requests that cannot be sent at their scheduled times, as every connection is busy.
+/// What to do with requests that are late because every connection is busy.
 ///
 /// # Examples
 ///
@@ -128,22 +125,21 @@ pub enum Pace {
 /// let schedule = Schedule::of(Quota::per_second(100), 1000)?;
 /// let mut plan = Plan::new(Target::parse("http://localhost:8080/")?, schedule);
 /// assert_eq!(plan.late, Late::Queue);
-/// // As users who go away after a second: what is later is counted as skipped.
+/// // Like users who leave after one second: later requests count as skipped.
 /// plan.late = Late::Within(Duration::from_secs(1));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Late {
-    /// They are sent as soon as possible.
+    /// Sends them as soon as possible.
     #[default]
     Queue,
-    /// They are sent up to so much later, and then skipped, and counted.
+    /// Sends them up to this much later, then skips and counts them.
     Within(Duration),
 }
 
 impl Plan {
-    /// How many requests can be in flight on one connection, if the server speaks HTTP/2 where that is to be
-    /// found out.
+    /// Returns the number of requests in flight on one connection. Assumes HTTP/2 if the version is negotiated.
     pub(crate) fn streams(&self) -> usize {
         match self.connect.version {
             HttpVersion::Http1 => 1,
@@ -151,7 +147,7 @@ impl Plan {
         }
     }
 
-    /// A plan with the defaults: `GET`, 50 connections, a time limit of 10 s.
+    /// Creates a plan with the defaults: `GET`, 50 connections, a timeout of 10 s.
     ///
     /// # Examples
     ///
@@ -189,7 +185,7 @@ impl From<Schedule> for Pace {
 }
 
 impl Pace {
-    /// How many requests there are, if that is known.
+    /// Returns the number of requests, if it is known.
     pub fn requests(&self) -> Option<u64> {
         match self {
             Pace::Hold(schedule) => Some(schedule.len()),
@@ -199,7 +195,7 @@ impl Pace {
         }
     }
 
-    /// How long it takes to send them, if that is known.
+    /// Returns the duration of sending, if it is known.
     pub fn span(&self) -> Option<Duration> {
         match self {
             Pace::Hold(schedule) => Some(schedule.span()),
@@ -214,7 +210,7 @@ impl Pace {
         }
     }
 
-    /// What a report says of it.
+    /// Returns the description for the report.
     pub(crate) fn asked(&self) -> Asked {
         let text = self.to_string();
         match self {
@@ -278,7 +274,7 @@ impl fmt::Display for Pace {
     }
 }
 
-/// The request that is sent over and over.
+/// The request that is sent repeatedly.
 ///
 /// # Examples
 ///
@@ -300,12 +296,11 @@ impl fmt::Display for Pace {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Template {
-    /// The method; `GET` by default.
+    /// Method (default: `GET`).
     pub method: Method,
-    /// Further headers. One that is named here replaces the default of the same name (`host`,
-    /// `user-agent`, `accept`).
+    /// Additional headers. A header replaces the default of the same name (`host`, `user-agent`, `accept`).
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// The body; its length is sent along when it is not empty.
+    /// Body. Its length is sent in a header if it is not empty.
     pub body: Bytes,
 }
 
@@ -320,7 +315,7 @@ impl Default for Template {
 }
 
 impl Template {
-    /// The request in the form in which every connection takes it.
+    /// Returns the request in the form that every connection needs.
     pub(crate) fn message(&self, target: &Target, keep_alive: bool) -> Message {
         let mut request = Request::new(self.body.clone());
         *request.method_mut() = self.method.clone();
@@ -335,7 +330,7 @@ impl Template {
 
     fn headers(&self, target: &Target) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        // An authority is made of characters that a header may hold.
+        // An authority only contains characters that a header may hold.
         if let Ok(host) = HeaderValue::from_str(target.authority()) {
             headers.insert(HOST, host);
         }

@@ -1,4 +1,4 @@
-//! Which connections are free, and handing requests to them.
+//! Free connections, and how requests are handed to them.
 
 use std::cell::{Cell, RefCell};
 use std::time::Instant;
@@ -10,31 +10,31 @@ use tokio::sync::Notify;
 pub(crate) struct Job {
     /// Its scheduled time.
     pub(crate) scheduled: Instant,
-    /// Which of the run's requests it is.
+    /// Index of the message.
     pub(crate) message: usize,
 }
 
-/// One place for a request in flight: a connection, or one of the streams of one. Its worker takes jobs from it.
+/// A place for one request in flight: a connection, or a stream of one. Its worker takes jobs from it.
 #[derive(Debug, Default)]
-pub(crate) struct Slot {
-    /// Handed over and not yet taken up.
+pub(crate) struct Place {
+    /// Handed over, but not yet started.
     waiting: Cell<Option<Job>>,
     handed: Notify,
-    /// Taken up and not yet answered.
+    /// Started, but not yet complete.
     current: Cell<Option<Job>>,
     over: Notify,
 }
 
-/// All slots of a thread, and the stacks of those that are free.
+/// All places of a thread, and stacks of the free ones.
 ///
-/// Stacks, not queues: the connection used last is used next, so that a server sees as few busy
-/// connections as the load needs.
+/// Stacks, not queues: the connection used last is used next, so that a server has as few busy connections as the load
+/// needs.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    slots: Vec<Slot>,
+    places: Vec<Place>,
     /// Free, with an open connection.
     warm: RefCell<Vec<usize>>,
-    /// Free, but a connection has to be opened first.
+    /// Free, without an open connection.
     cold: RefCell<Vec<usize>>,
     freed: Notify,
     busy: Cell<usize>,
@@ -42,8 +42,8 @@ pub(crate) struct Pool {
     idle: Notify,
 }
 
-impl Slot {
-    /// The next request for this slot. Cancel safe.
+impl Place {
+    /// Returns the next request for this place. Cancel safe.
     pub(crate) async fn next(&self) -> Job {
         loop {
             if let Some(job) = self.waiting.take() {
@@ -54,30 +54,30 @@ impl Slot {
         }
     }
 
-    /// The request that has been taken up and not answered.
+    /// Returns the request that has been started and is not complete.
     pub(crate) fn current(&self) -> Option<Job> {
         self.current.get()
     }
 
-    /// Completes when nothing is left of the request that was handed over last. Cancel safe.
+    /// Completes when the request that was handed over last is complete. Cancel safe.
     pub(crate) async fn over(&self) {
         while self.waiting.get().or(self.current.get()).is_some() {
             self.over.notified().await;
         }
     }
 
-    /// Takes back a request that is not finished.
+    /// Takes back a request that is not complete.
     pub(crate) fn abandon(&self) -> Option<Job> {
         self.waiting.take().or(self.current.take())
     }
 }
 
 impl Pool {
-    pub(crate) fn new(slots: usize) -> Pool {
+    pub(crate) fn new(places: usize) -> Pool {
         Pool {
-            slots: (0..slots).map(|_| Slot::default()).collect(),
-            warm: RefCell::new(Vec::with_capacity(slots)),
-            cold: RefCell::new(Vec::with_capacity(slots)),
+            places: (0..places).map(|_| Place::default()).collect(),
+            warm: RefCell::new(Vec::with_capacity(places)),
+            cold: RefCell::new(Vec::with_capacity(places)),
             freed: Notify::new(),
             busy: Cell::new(0),
             peak_busy: Cell::new(0),
@@ -85,51 +85,50 @@ impl Pool {
         }
     }
 
-    pub(crate) fn slot(&self, id: usize) -> &Slot {
-        &self.slots[id]
+    pub(crate) fn place(&self, id: usize) -> &Place {
+        &self.places[id]
     }
 
-    pub(crate) fn slots(&self) -> &[Slot] {
-        &self.slots
+    pub(crate) fn places(&self) -> &[Place] {
+        &self.places
     }
 
-    /// Hands the job to a free slot, one with an open connection if there is one, and says to which; none when all
-    /// are busy.
+    /// Hands the job to a free place, preferably with an open connection, and returns the place. `None` if all are
+    /// busy.
     pub(crate) fn hand_over(&self, job: Job) -> Option<usize> {
         let free = self.warm.borrow_mut().pop();
         let id = free.or_else(|| self.cold.borrow_mut().pop())?;
         self.busy.set(self.busy.get() + 1);
         self.peak_busy
             .set(self.peak_busy.get().max(self.busy.get()));
-        self.slots[id].waiting.set(Some(job));
-        self.slots[id].handed.notify_one();
+        self.places[id].waiting.set(Some(job));
+        self.places[id].handed.notify_one();
         Some(id)
     }
 
-    /// Completes when a slot may be free. Cancel safe.
+    /// Completes when a place may be free. Cancel safe.
     pub(crate) async fn freed(&self) {
         self.freed.notified().await;
     }
 
-    /// The slot is free; its connection is open (`warm`) or not.
+    /// Marks the place as free, with an open connection (`warm`) or without.
     pub(crate) fn free(&self, id: usize, warm: bool) {
         let stack = if warm { &self.warm } else { &self.cold };
         stack.borrow_mut().push(id);
         self.freed.notify_one();
     }
 
-    /// Takes a warm slot off its stack because its connection has closed; `false` when it was not
-    /// there: a job had been handed to it.
+    /// Removes a warm place because its connection has closed. Returns `false` if a job had already been handed to it.
     pub(crate) fn withdraw(&self, id: usize) -> bool {
         let mut warm = self.warm.borrow_mut();
         let place = warm.iter().rposition(|&other| other == id);
         place.map(|place| warm.remove(place)).is_some()
     }
 
-    /// The slot's job is over.
+    /// Marks the place's job as complete.
     pub(crate) fn finish(&self, id: usize) {
-        self.slots[id].current.set(None);
-        self.slots[id].over.notify_one();
+        self.places[id].current.set(None);
+        self.places[id].over.notify_one();
         self.busy.set(self.busy.get() - 1);
         if self.busy.get() == 0 {
             self.idle.notify_one();
@@ -143,7 +142,7 @@ impl Pool {
         }
     }
 
-    /// The most requests that were in flight concurrently.
+    /// Returns the maximum number of requests that were in flight.
     pub(crate) fn peak_busy(&self) -> usize {
         self.peak_busy.get()
     }

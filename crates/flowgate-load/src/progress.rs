@@ -1,15 +1,15 @@
-//! How far a run is, for those who watch.
+//! Progress of a run.
 
 use std::time::Duration;
 
-/// How far a run is: about ten times a second, and at its end.
+/// Progress of a run, reported about ten times per second and at the end.
 ///
 /// # Examples
 ///
 /// ```
 /// use flowgate_load::{Extent, Origin, Pace, Plan, Progress, Stop, Target};
 ///
-/// /// A line that is drawn again and again.
+/// /// A line that is redrawn.
 /// fn line(progress: &Progress) -> String {
 ///     let Progress { sent, failed, in_flight, .. } = progress;
 ///     format!("{sent} sent, {failed} failed, {in_flight} in flight")
@@ -25,38 +25,38 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Since the start of the run.
+    /// Time since the start of the run.
     pub elapsed: Duration,
-    /// How long it takes, if that is known.
+    /// Planned duration, if it is known.
     pub planned: Option<Duration>,
-    /// How many requests there are, if that is known.
+    /// Planned number of requests, if it is known.
     pub scheduled: Option<u64>,
-    /// The rate that is asked for now, in requests per second: of those scheduled in the last second.
+    /// Rate of the schedule over the last second, in requests per second.
     pub scheduled_per_second: f64,
-    /// Requests sent in the last second.
+    /// Rate of sending over the last second, in requests per second.
     pub sent_per_second: f64,
-    /// Requests sent.
+    /// Number of requests sent.
     pub sent: u64,
-    /// Answers to requests that were let through: 1xx, 2xx and 3xx.
+    /// Number of responses to admitted requests: 1xx, 2xx and 3xx.
     pub admitted: u64,
-    /// Answers 429 and 503.
+    /// Number of responses with 429 or 503.
     pub limited: u64,
-    /// Answers that are errors, and requests without one.
+    /// Number of error responses, and of requests without a response.
     pub failed: u64,
-    /// Requests skipped.
+    /// Number of requests skipped.
     pub skipped: u64,
-    /// Requests in flight.
+    /// Number of requests in flight.
     pub in_flight: u64,
-    /// Requests whose scheduled time has passed and that have not been sent; not known of a run without a schedule, and then 0.
+    /// Number of late requests that have not been sent yet; 0 without a schedule.
     pub waiting: u64,
-    /// For how long nothing has been answered, while requests were in flight.
+    /// How long no response has arrived while requests were in flight.
     pub stalled: Duration,
-    /// Requests sent in each of the last tenths of a second, the newest last, however little was sent; at most 600.
+    /// Number of requests sent per tenth of a second, the newest last; at most 600.
     pub recent: Vec<u64>,
-    /// The median of response times in the last second; zero if there were none.
+    /// Median response time of the last second; zero without responses.
     pub response_p50: Duration,
-    /// Their 99th percentile.
+    /// 99th percentile of the response time of the last second.
     pub response_p99: Duration,
-    /// The 99th percentile of lag in the last second.
+    /// 99th percentile of the lag of the last second.
     pub lag_p99: Duration,
 }

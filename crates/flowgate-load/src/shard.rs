@@ -1,4 +1,4 @@
-//! One sending thread: it warms up its connections, has its part of the requests sent, and waits for the rest.
+//! One sending thread: opens its connections, sends its share of the requests, and waits for the responses.
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -26,150 +26,149 @@ use crate::pool::Pool;
 use crate::stop::Stop;
 use crate::worker::{Shared, Worker};
 
-/// Connections opened at the same time while warming up; more could overflow a server's accept
-/// queue.
+/// Maximum number of connections that open concurrently while warming up. More could overflow a server's accept queue.
 const OPENED_AT_ONCE: usize = 32;
-/// How long a stopped run waits for answers.
+/// How long a stopped run waits for responses.
 const STOPPED_DRAIN: Duration = Duration::from_secs(1);
-/// How old an event can get before it is handed over.
+/// Maximum age of an event before it is handed over.
 const HAND_OVER_EVERY: Duration = Duration::from_millis(50);
 
-/// Where a slot gets connections, and the one that it has.
-type Place = (Rc<Trunk>, Option<Connection>);
+/// Where a place gets its connections, and its current one.
+type Supply = (Rc<Trunk>, Option<Connection>);
 
-/// What a thread needs to know.
+/// The share of one thread.
 pub(crate) struct Part {
     pub(crate) plan: Arc<Plan>,
     pub(crate) connector: Connector,
     pub(crate) addresses: Vec<SocketAddr>,
-    /// This thread is the `shard`-th of `shards`.
+    /// This thread is number `shard` of `shards`.
     pub(crate) shard: usize,
     pub(crate) shards: usize,
-    /// The most connections that it opens.
+    /// Maximum number of connections that it opens.
     pub(crate) connections: usize,
-    /// Its part of the requests, or more than can be: so many may be in flight concurrently.
+    /// Its number of requests, or a larger number: a bound on the requests in flight.
     pub(crate) requests: usize,
-    /// Requests that are left, of an unpaced run.
+    /// Remaining requests of an unpaced run.
     pub(crate) left: Arc<AtomicU64>,
     pub(crate) stop: Stop,
 }
 
-/// How warming up went.
+/// Result of warming up.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Warmth {
-    /// Connections, open or yet to be opened.
+    /// Connections, open or to be opened later.
     pub(crate) connections: usize,
-    /// Requests that may be in flight on these concurrently.
-    pub(crate) slots: usize,
-    /// Connections that did not open.
+    /// Maximum number of requests in flight on these connections.
+    pub(crate) places: usize,
+    /// Connections that could not be opened.
     pub(crate) missing: u64,
     pub(crate) why_missing: Option<Failure>,
 }
 
-/// Where to say that it is warm, and where to learn when the run starts.
-pub(crate) struct Line {
+/// Channels for reporting that the thread is warm, and for receiving the start of the run.
+pub(crate) struct Link {
     pub(crate) ready: mpsc::Sender<Result<Warmth, RunError>>,
     pub(crate) start: oneshot::Receiver<Start>,
 }
 
-/// When the run starts, and who reads what happens.
+/// The start of the run, and the receiver of its events.
 pub(crate) struct Start {
     pub(crate) at: Instant,
     pub(crate) reader: mpsc::Sender<Batch>,
 }
 
 impl Part {
-    /// Does it all, on the calling thread. Returns the most requests that were in flight concurrently; none if the run did
-    /// not start.
-    pub(crate) fn run(self, line: Line) -> Option<usize> {
+    /// Runs the whole share on the calling thread. Returns the maximum number of requests that were in flight; `None`
+    /// if the run did not start.
+    pub(crate) fn run(self, link: Link) -> Option<usize> {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build_local(LocalOptions::default());
         match runtime {
-            Ok(runtime) => runtime.block_on(self.drive(line)),
+            Ok(runtime) => runtime.block_on(self.drive(link)),
             Err(error) => {
-                let _ = line.ready.send(Err(RunError::System(error)));
+                let _ = link.ready.send(Err(RunError::System(error)));
                 None
             }
         }
     }
 
-    async fn drive(self, line: Line) -> Option<usize> {
+    async fn drive(self, link: Link) -> Option<usize> {
         let stop = self.stop.clone();
         let warm = async {
             let pacer = Pacer::new().map_err(RunError::System)?;
-            let (places, warmth) = self.warm_up().await?;
-            Ok((pacer, places, warmth))
+            let (supplies, warmth) = self.warm_up().await?;
+            Ok((pacer, supplies, warmth))
         };
         let warm = tokio::select! {
             biased;
             () = stop.stopped() => Err(RunError::Stopped),
             warm = warm => warm,
         };
-        let (pacer, places, warmth) = match warm {
+        let (pacer, supplies, warmth) = match warm {
             Ok(warm) => warm,
             Err(error) => {
-                let _ = line.ready.send(Err(error));
+                let _ = link.ready.send(Err(error));
                 return None;
             }
         };
-        let Line { ready, start } = line;
+        let Link { ready, start } = link;
         let _ = ready.send(Ok(warmth));
         // It is waited for until all are dropped.
         drop(ready);
-        // Whoever starts the run may have given up.
+        // The starter of the run may have given up.
         let start = start.await.ok()?;
         let journal = Rc::new(Journal::new(self.shard, start.at, start.reader));
-        Some(self.send(pacer, places, journal).await)
+        Some(self.send(pacer, supplies, journal).await)
     }
 
-    /// Opens the connections, and gives every slot its own or a share in one. At least one must open.
-    async fn warm_up(&self) -> Result<(Vec<Place>, Warmth), RunError> {
+    /// Opens the connections, and assigns one or a share of one to each place. At least one must open.
+    async fn warm_up(&self) -> Result<(Vec<Supply>, Warmth), RunError> {
         let (address, first) = self.reach().await?;
-        // What a server agreed to once, it is taken to agree to again.
+        // A protocol that a server negotiated once is assumed for later connections.
         let streams = match first.version() {
             Version::HTTP_2 => self.plan.streams(),
             _ => 1,
         };
-        let slots = self.connections.saturating_mul(streams).min(self.requests);
+        let places = self.connections.saturating_mul(streams).min(self.requests);
         let turns = Rc::new(Semaphore::new(OPENED_AT_ONCE));
         let mut opening = JoinSet::new();
-        // Those that take longer are opened when a request needs them.
+        // Slower connections are opened when a request needs them.
         let deadline = tokio::time::Instant::now() + self.plan.connect.timeout;
         let mut first = Some(first);
-        for bunch in 0..slots.div_ceil(streams) {
+        for bunch in 0..places.div_ceil(streams) {
             let (turns, connector) = (turns.clone(), self.connector.clone());
             let trunk = Rc::new(match first.take() {
                 Some(first) => Trunk::beginning_with(first, connector, address),
                 None => Trunk::new(connector, address),
             });
-            let slots = streams.min(slots - bunch * streams);
+            let places = streams.min(places - bunch * streams);
             opening.spawn_local(async move {
-                // Nobody closes the semaphore.
+                // The semaphore is never closed.
                 let turn = timeout_at(deadline, turns.acquire()).await;
-                let mut places = Vec::with_capacity(slots);
-                for _ in 0..slots {
+                let mut supplies = Vec::with_capacity(places);
+                for _ in 0..places {
                     let connection = match &turn {
                         Ok(_) => timeout_at(deadline, trunk.connect()).await,
                         Err(_) => Ok(Err(Failure::Timeout)),
                     };
                     let connection = connection.unwrap_or(Err(Failure::Timeout));
-                    places.push((trunk.clone(), connection));
+                    supplies.push((trunk.clone(), connection));
                 }
-                places
+                supplies
             });
         }
         let bunches = opening.join_all().await;
         let mut warmth = Warmth {
             connections: bunches.len(),
-            slots,
+            places,
             ..Warmth::default()
         };
         for bunch in &bunches {
             let mut failures = bunch
                 .iter()
                 .map(|(_, connection)| connection.as_ref().err());
-            // It is open if any of its slots got a share in it.
+            // The connection is open if any of its places got a share in it.
             if let Some(&failure) = failures.next().flatten()
                 && failures.all(|failure| failure.is_some())
             {
@@ -177,16 +176,16 @@ impl Part {
                 warmth.why_missing = Some(failure);
             }
         }
-        let mut places: Vec<_> = bunches.into_iter().flatten().collect();
-        // Those that did not open are used last.
-        places.sort_by_key(|(_, connection)| connection.is_err());
-        let places = places
+        let mut supplies: Vec<_> = bunches.into_iter().flatten().collect();
+        // Places without an open connection are used last.
+        supplies.sort_by_key(|(_, connection)| connection.is_err());
+        let supplies = supplies
             .into_iter()
             .map(|(trunk, connection)| (trunk, connection.ok()));
-        Ok((places.collect(), warmth))
+        Ok((supplies.collect(), warmth))
     }
 
-    /// The target's first address that accepts a connection, and the connection.
+    /// Connects to the target's first address that accepts a connection.
     async fn reach(&self) -> Result<(SocketAddr, Connection), RunError> {
         let mut refusal = RunError::Stopped;
         for &address in &self.addresses {
@@ -198,9 +197,9 @@ impl Part {
         Err(refusal)
     }
 
-    async fn send(self, pacer: Pacer, places: Vec<Place>, journal: Rc<Journal>) -> usize {
+    async fn send(self, pacer: Pacer, supplies: Vec<Supply>, journal: Rc<Journal>) -> usize {
         let plan = &self.plan;
-        let pool = Rc::new(Pool::new(places.len()));
+        let pool = Rc::new(Pool::new(supplies.len()));
         let shared = Rc::new(Shared {
             messages: plan
                 .targets
@@ -214,11 +213,11 @@ impl Part {
             journal: journal.clone(),
         });
         let writes = Rc::new(Writes::default());
-        let stamps: Vec<_> = (0..places.len())
+        let stamps: Vec<_> = (0..supplies.len())
             .map(|id| stamp(id, &pool, &journal, &writes))
             .collect();
-        let workers = places.into_iter().zip(&stamps).enumerate();
-        // The stack of free slots then begins with the first.
+        let workers = supplies.into_iter().zip(&stamps).enumerate();
+        // The stack of free places then begins with the first.
         for (id, ((trunk, connection), stamp)) in workers.rev() {
             let worker = Worker {
                 shared: shared.clone(),
@@ -240,8 +239,8 @@ impl Part {
             stop: self.stop.clone(),
             busy: Cell::new((journal.start(), journal.start())),
         };
-        // A task of its own, as waking the runtime's root future takes a system call and waking a task
-        // none.
+        // A separate task, because waking the root future of the runtime needs a system call, and waking a task does
+        // not.
         let dispatching = tokio::task::spawn_local(dispatcher.run());
         let bearer = journal.clone();
         tokio::task::spawn_local(async move {
@@ -257,8 +256,8 @@ impl Part {
         }
         drain(&pool, &self.stop).await;
 
-        for (slot, stamp) in pool.slots().iter().zip(&stamps) {
-            if let Some(job) = slot.abandon() {
+        for (place, stamp) in pool.places().iter().zip(&stamps) {
+            if let Some(job) = place.abandon() {
                 journal.note(Event::Over {
                     scheduled_ns: journal.offset_ns(job.scheduled),
                     sent_ns: stamp.sent().map(|sent| journal.offset_ns(sent)),
@@ -272,11 +271,11 @@ impl Part {
     }
 }
 
-/// Notes each write, and tells the dispatcher.
+/// Records each write, and informs the dispatcher.
 fn stamp(id: usize, pool: &Rc<Pool>, journal: &Rc<Journal>, writes: &Rc<Writes>) -> Stamp {
     let (pool, journal, writes) = (pool.clone(), journal.clone(), writes.clone());
     Stamp::new(move |sent| {
-        let Some(job) = pool.slot(id).current() else {
+        let Some(job) = pool.place(id).current() else {
             return;
         };
         let sent_ns = journal.offset_ns(sent);
@@ -284,13 +283,14 @@ fn stamp(id: usize, pool: &Rc<Pool>, journal: &Rc<Journal>, writes: &Rc<Writes>)
             scheduled_ns: journal.offset_ns(job.scheduled),
             sent_ns,
         });
-        // A limiter counts from the end of the write: what holds this thread up within it would bring the next closer.
+        // A limiter counts from the end of the write. A delay of this thread during the write would otherwise shorten
+        // the next gap.
         writes.happened(journal.offset_ns(Instant::now()));
     })
 }
 
-/// Waits for the requests that are still in flight: each has a time limit of its own, a stopped
-/// run less.
+/// Waits for the requests that are still in flight. Each has its own timeout; a stopped run waits at most
+/// [`STOPPED_DRAIN`].
 async fn drain(pool: &Pool, stop: &Stop) {
     tokio::select! {
         () = pool.idle() => {}

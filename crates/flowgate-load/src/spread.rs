@@ -1,4 +1,4 @@
-//! The spread of many durations, in bounded memory.
+//! Distribution of many durations, in bounded memory.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::nanos;
 
-/// The spread of a set of durations: quantiles to three significant digits.
+/// Distribution of durations: quantiles with three significant digits.
 ///
 /// # Examples
 ///
@@ -25,33 +25,34 @@ use crate::report::nanos;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spread {
-    /// How many durations there are; when it is zero, so is everything else.
+    /// Number of durations; if it is zero, all other fields are zero.
     pub samples: u64,
-    /// The arithmetic mean.
+    /// Arithmetic mean.
     #[serde(rename = "mean_ns", with = "nanos")]
     pub mean: Duration,
-    /// Half of them are at most this long.
+    /// Median: 50 % of the durations are at most this long.
     #[serde(rename = "p50_ns", with = "nanos")]
     pub p50: Duration,
-    /// 90 % of them are at most this long.
+    /// 90 % of the durations are at most this long.
     #[serde(rename = "p90_ns", with = "nanos")]
     pub p90: Duration,
-    /// 99 % of them are at most this long.
+    /// 99 % of the durations are at most this long.
     #[serde(rename = "p99_ns", with = "nanos")]
     pub p99: Duration,
-    /// 99.9 % of them are at most this long.
+    /// 99.9 % of the durations are at most this long.
     #[serde(rename = "p999_ns", with = "nanos")]
     pub p999: Duration,
-    /// 99.99 % of them are at most this long.
+    /// 99.99 % of the durations are at most this long.
     #[serde(rename = "p9999_ns", with = "nanos")]
     pub p9999: Duration,
-    /// The longest.
+    /// Longest duration.
     #[serde(rename = "max_ns", with = "nanos")]
     pub max: Duration,
 }
 
 impl Spread {
-    /// The quantiles and the longest, by name; none where there are too few samples for it to be another than the longest.
+    /// Returns the quantiles and the maximum by name. A quantile is `None` if too few samples distinguish it from the
+    /// maximum.
     pub(crate) fn columns(&self) -> [(&'static str, Option<Duration>); 6] {
         let columns = [
             ("p50", self.p50, 1),
@@ -78,7 +79,7 @@ impl Spread {
 /// # let schedule = Schedule::of(Quota::per_second(1000), 5)?;
 /// # let plan = Plan::new(Target::parse(&origin.url())?, schedule);
 /// let report = flowgate_load::run(plan, &Stop::new())?; // five requests, at 1000/s
-/// // As a table: half of the answers took at most so long, and so forth.
+/// // Prints a table of shares and durations.
 /// for Quantile { share, value } in &report.curves.service {
 ///     println!("{share:.4} {value:?}");
 /// }
@@ -87,17 +88,16 @@ impl Spread {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quantile {
-    /// The share, from 0 to 1, …
+    /// Share of durations, from 0 to 1, that are at most `value`.
     pub share: f64,
-    /// … that is at most this long.
+    /// Duration that is not exceeded by this share.
     #[serde(rename = "ns", with = "nanos")]
     pub value: Duration,
 }
 
-/// Durations as they come, counted.
+/// Histogram of durations.
 ///
-/// Nanoseconds up to one hour, to three significant digits; what is longer counts as one hour.
-/// About 270 KB, however many there are.
+/// Up to one hour, with three significant digits; longer durations count as one hour. It takes about 270 KB.
 #[derive(Debug)]
 pub(crate) struct Durations(Histogram<u64>);
 
@@ -121,7 +121,7 @@ impl Durations {
     }
 
     pub(crate) fn at(&self, share: f64) -> Duration {
-        // A quantile is the upper end of its bucket, which may lie above the largest value in it.
+        // A quantile is the upper end of its bucket, which may exceed the largest value in it.
         Duration::from_nanos(self.0.value_at_quantile(share).min(self.0.max()))
     }
 
@@ -141,7 +141,8 @@ impl Durations {
         }
     }
 
-    /// From the shortest to the longest: evenly, then ever closer to 1, as far as there are samples to tell apart.
+    /// Returns the curve from the shortest to the longest duration. The shares are first at constant intervals, then
+    /// closer to 1.
     pub(crate) fn curve(&self) -> Vec<Quantile> {
         let mut curve = Vec::new();
         if self.0.is_empty() {

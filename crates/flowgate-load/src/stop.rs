@@ -1,13 +1,13 @@
-//! Asking a run to end early.
+//! Ends a run early.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// A handle that asks a [run](crate::run) to end early: it sends nothing more, waits at most one
-/// second for answers to requests in flight, and reports what it measured.
+/// Handle that ends a [run](crate::run) early.
 ///
-/// Clones share one state; once stopped it stays so.
+/// A stopped run sends nothing more, waits at most one second for responses to requests in flight, and reports what it
+/// measured. Clones share one state. A stopped handle stays stopped.
 ///
 /// # Examples
 ///
@@ -20,7 +20,7 @@ use tokio::sync::watch;
 /// let plan = Plan::new(Target::parse(&origin.url())?, schedule);
 ///
 /// let stop = Stop::new();
-/// stop.clone().stop(); // as somebody does who presses Ctrl-C
+/// stop.clone().stop(); // for example, when the user presses Ctrl-C
 /// assert!(stop.is_stopped());
 /// assert!(matches!(flowgate_load::run(plan, &stop), Err(RunError::Stopped)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -29,25 +29,24 @@ use tokio::sync::watch;
 pub struct Stop(Arc<watch::Sender<bool>>);
 
 impl Stop {
-    /// A handle that nobody has used yet.
+    /// Creates a handle that is not stopped.
     pub fn new() -> Stop {
         Stop(Arc::new(watch::Sender::new(false)))
     }
 
-    /// Asks the run to end. May be called from any thread, before or during the run, and more than
-    /// once.
+    /// Stops the run. It may be called from any thread, before or during the run, and more than once.
     pub fn stop(&self) {
         self.0.send_replace(true);
     }
 
-    /// Whether [`stop`](Stop::stop) was called.
+    /// Returns whether [`stop`](Stop::stop) was called.
     pub fn is_stopped(&self) -> bool {
         *self.0.borrow()
     }
 
     /// Completes when [`stop`](Stop::stop) has been called.
     pub(crate) async fn stopped(&self) {
-        // The sender is alive for as long as `self` is, so the only way out is the value.
+        // The sender lives as long as `self`, so this returns only when the value is set.
         let _ = self.0.subscribe().wait_for(|stopped| *stopped).await;
     }
 }

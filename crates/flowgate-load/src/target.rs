@@ -1,4 +1,4 @@
-//! Where requests go.
+//! Target of the requests.
 
 use std::error::Error;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use hyper::Uri;
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 
-/// An `http://` or `https://` URL, taken apart into what connecting and asking need.
+/// An `http://` or `https://` URL, parsed for connecting and sending.
 ///
 /// # Examples
 ///
@@ -30,7 +30,7 @@ pub struct Target {
     path: PathAndQuery,
 }
 
-/// Why a text is not a URL that can be loaded.
+/// Error of parsing a URL.
 ///
 /// # Examples
 ///
@@ -60,13 +60,17 @@ enum Reason {
 }
 
 impl Target {
-    /// Reads a URL such as `http://127.0.0.1:8080/path?query`. A fragment (`#…`) is dropped, as it
-    /// is never sent.
+    /// Parses a URL such as `http://127.0.0.1:8080/path?query`.
+    ///
+    /// A fragment (`#…`) is dropped, because it is never sent.
     ///
     /// # Errors
     ///
-    /// When the text is not a URL, its scheme is neither `http` nor `https`, it has no host, its port
-    /// is 0 or no number, or it holds a user name.
+    /// Returns an error in these cases:
+    ///
+    /// - the text is not a URL, or its scheme is neither `http` nor `https`
+    /// - the URL has no host, or its port is not a number from 1 to 65535
+    /// - the URL contains a user name
     ///
     /// # Examples
     ///
@@ -118,7 +122,7 @@ impl Target {
         })
     }
 
-    /// Whether connections to it are encrypted.
+    /// Returns whether connections to the target are encrypted.
     ///
     /// # Examples
     ///
@@ -133,17 +137,17 @@ impl Target {
         self.is_tls
     }
 
-    /// Host and port, as they go into the `Host` header.
+    /// Returns host and port, as in the `Host` header.
     pub(crate) fn authority(&self) -> &str {
         self.authority.as_str()
     }
 
-    /// The same, as a part of a URI.
+    /// Returns host and port as a part of a URI.
     pub(crate) fn as_authority(&self) -> &Authority {
         &self.authority
     }
 
-    /// The host as a resolver wants it: an IPv6 address loses its brackets.
+    /// Returns the host without the brackets of an IPv6 address.
     ///
     /// # Examples
     ///
@@ -160,18 +164,18 @@ impl Target {
             .trim_end_matches(']')
     }
 
-    /// Whether it is of the same host and port, in the same way.
+    /// Returns whether scheme, host and port are equal.
     pub(crate) fn is_at(&self, other: &Target) -> bool {
         (self.is_tls, self.host(), self.port()) == (other.is_tls, other.host(), other.port())
     }
 
-    /// The port; when none is written, 443 with TLS and 80 without.
+    /// Returns the port (default: 443 with TLS, 80 without).
     pub(crate) fn port(&self) -> u16 {
         let usual = if self.is_tls { 443 } else { 80 };
         self.authority.port_u16().unwrap_or(usual)
     }
 
-    /// What the request line asks for.
+    /// Returns the path and query of the request line.
     pub(crate) fn path(&self) -> &PathAndQuery {
         &self.path
     }
@@ -209,11 +213,11 @@ impl fmt::Display for TargetError {
             ),
             Reason::Credentials => write!(
                 f,
-                "{text:?} holds a user name: leave it out and type -H 'Authorization: Basic …'"
+                "{text:?} contains a user name: remove it and type -H 'Authorization: Basic …'"
             ),
             Reason::NoHost => write!(
                 f,
-                "{text:?} names no host: type one such as http://127.0.0.1:8080/"
+                "{text:?} has no host: type one such as http://127.0.0.1:8080/"
             ),
             Reason::Port => write!(f, "{text:?} has a bad port: type one from 1 to 65535"),
         }
@@ -222,7 +226,7 @@ impl fmt::Display for TargetError {
 
 impl Error for TargetError {}
 
-/// Whether putting `http://` in front is likely to be what was meant.
+/// Returns whether `http://` is probably missing.
 fn looks_like_a_host(text: &str) -> bool {
     !text.contains("://") && Target::parse(&format!("http://{text}")).is_ok()
 }

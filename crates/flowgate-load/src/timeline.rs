@@ -1,4 +1,4 @@
-//! What happened when, by the second.
+//! Counts and times per second.
 
 use std::time::Duration;
 
@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::nanos;
 
-/// What happened in each second of a run.
+/// Counts and times in each second of a run.
 ///
-/// Runs of more than an hour have longer slots. One whose length is not known beforehand makes one slot of every two
-/// when there would be more than 7200, and so again; a percentile of these is then the larger of the two.
+/// Runs of more than one hour have longer slots. A run of unknown length joins every two slots into one when there
+/// would be more than
+/// 7200. A percentile of a joined slot is the larger of both.
 ///
 /// # Examples
 ///
@@ -26,14 +27,14 @@ use crate::report::nanos;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timeline {
-    /// The length of a slot: whole seconds.
+    /// Length of a slot, in whole seconds.
     #[serde(rename = "width_ns", with = "nanos")]
     pub width: Duration,
-    /// From the start of the run to the last in which anything happened.
+    /// Slots from the start of the run to the last one with an event.
     pub slots: Vec<Slot>,
 }
 
-/// A slot of a [`Timeline`].
+/// Slot of a [`Timeline`].
 ///
 /// # Examples
 ///
@@ -51,32 +52,32 @@ pub struct Timeline {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slot {
-    /// Requests by their scheduled time. Requests that the run ended before are missing.
+    /// Requests scheduled in this slot. Requests after the end of the run are not counted.
     pub scheduled: u64,
-    /// Requests by when their first byte was written.
+    /// Requests sent in this slot.
     pub sent: u64,
-    /// Answers to requests that were let through, by when they were complete: 1xx, 2xx and 3xx.
+    /// Responses to admitted requests that were complete in this slot: 1xx, 2xx, 3xx.
     pub admitted: u64,
-    /// Answers 429 and 503.
+    /// Responses with 429 or 503.
     pub limited: u64,
-    /// Answers that are errors, and requests without one.
+    /// Error responses, and requests without a response.
     pub failed: u64,
-    /// The median of the response times of those answered.
+    /// Median response time.
     #[serde(rename = "response_p50_ns", with = "nanos")]
     pub response_p50: Duration,
-    /// Their 99th percentile.
+    /// 99th percentile of the response time.
     #[serde(rename = "response_p99_ns", with = "nanos")]
     pub response_p99: Duration,
-    /// The longest.
+    /// Longest response time.
     #[serde(rename = "response_max_ns", with = "nanos")]
     pub response_max: Duration,
-    /// The 99th percentile of the lag of those sent.
+    /// 99th percentile of the lag.
     #[serde(rename = "lag_p99_ns", with = "nanos")]
     pub lag_p99: Duration,
 }
 
 impl Timeline {
-    /// The slots, each with the time at which it begins.
+    /// Returns the slots with their start times.
     ///
     /// # Examples
     ///
@@ -97,7 +98,7 @@ impl Timeline {
 }
 
 impl Slot {
-    /// By how many requests it is off.
+    /// Returns the absolute difference between the scheduled and the sent requests.
     ///
     /// # Examples
     ///
@@ -111,7 +112,7 @@ impl Slot {
         self.scheduled.abs_diff(self.sent)
     }
 
-    /// Both as one: no percentile of all their times is larger than the larger of theirs.
+    /// Joins two slots. The larger percentile of both is an upper bound of the joint percentile.
     pub(crate) fn with(&self, other: &Slot) -> Slot {
         Slot {
             scheduled: self.scheduled + other.scheduled,

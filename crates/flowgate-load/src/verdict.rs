@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::failure::Failure;
 use crate::report::{Asked, Mode, Report, text};
 
-/// Whether a run did what it was asked to, judged by [`Thresholds`].
+/// Verdict about a run, judged by [`Thresholds`].
 ///
-/// - *Rate held*: every scheduled request was sent, on time, and the mean rate was the one asked for.
+/// - *Rate held*: every scheduled request was sent on time, and the mean rate matches the target.
 /// - *Rate limit kept*: the sends never exceeded the rate.
 ///
 /// `Display` writes the words alone: `RATE HELD`, `RATE NOT HELD`, `RATE LIMIT KEPT`, `RATE LIMIT NOT KEPT`, `UNPACED`.
@@ -32,22 +32,25 @@ use crate::report::{Asked, Mode, Report, text};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// Every scheduled request was sent, at the rate asked for, and on time.
+    /// Every scheduled request was sent on time, and the mean rate matches the target.
     RateHeld,
-    /// The mode was [`Mode::Hold`](crate::Mode::Hold), and the rate was not held. The first cause is the most important.
+    /// The mode was [`Mode::Hold`](crate::Mode::Hold), and the rate was not held. The first cause is the most
+    /// important.
     RateNotHeld(Vec<Cause>),
-    /// No more was sent than the limiter allows, in any interval; see [`Mode::Under`](crate::Mode::Under). The verdict
-    /// checks the sends against [`Asked::guarantee`](crate::Asked::guarantee) or [`Asked::window`](crate::Asked::window).
-    /// Fixed and approximate windows, and windows of more than 1,000,000 requests, have neither. There, only this is
-    /// known: the limiter had allowed each request before it was sent.
+    /// No interval contains more sends than the limiter allows; see [`Mode::Under`](crate::Mode::Under).
+    ///
+    /// The verdict checks the sends against [`Asked::guarantee`](crate::Asked::guarantee) or
+    /// [`Asked::window`](crate::Asked::window). Fixed and approximate windows, and windows of more than 1,000,000
+    /// requests, have neither. For these, the verdict only means that the limiter allowed each request before it was
+    /// sent.
     RateLimitKept,
-    /// More was sent in some interval than the limiter allows.
+    /// An interval contains more sends than the limiter allows.
     RateLimitNotKept(Vec<Cause>),
     /// The run had no rate.
     Unpaced,
 }
 
-/// The limits inside which a rate counts as held.
+/// Thresholds within which a rate counts as held.
 ///
 /// # Examples
 ///
@@ -67,15 +70,17 @@ pub enum Verdict {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
-    /// How far the achieved rate may be from the target, as a fraction of it: 0.001. Only a constant
-    /// rate is judged by it; others are held when every request was sent on time.
+    /// Maximum relative difference between the achieved rate and the target: 0.001.
+    ///
+    /// Only a constant rate is judged by it. Other rates are held if every request was sent on time.
     pub rate_error: f64,
-    /// The 99th percentile that lag may have: one [interval](crate::Schedule::interval), but at
-    /// least 1 ms.
+    /// Maximum 99th percentile of the lag.
+    ///
+    /// It is one [interval](crate::Schedule::interval), but at least 1 ms.
     pub lag_p99: Duration,
 }
 
-/// One reason why a rate was not held, or a rate limit not kept.
+/// Reason why a rate was not held, or a rate limit not kept.
 ///
 /// # Examples
 ///
@@ -102,65 +107,65 @@ pub struct Thresholds {
 pub enum Cause {
     /// The run was stopped before its end.
     Interrupted,
-    /// Requests waited for a connection: at this rate and service time more connections are needed
-    /// (highest rate · mean service time, by Little's law) than are allowed.
+    /// Requests waited for a connection, because the load needs more connections than are allowed.
+    ///
+    /// The number is highest rate × mean service time, by Little's law.
     Busy {
-        /// How many connections the load takes.
+        /// Number of connections that the load needs.
         needed: u64,
-        /// How many it may use.
+        /// Number of connections that the run may use.
         allowed: u64,
     },
-    /// Requests waited for a connection although there are enough on average: the server stood
-    /// still for a while.
+    /// Requests waited for a connection although there are enough on average: the server stalled.
     Stalled {
-        /// The longest that a request waited.
+        /// Longest time that a request waited.
         longest: Duration,
-        /// How many connections were all busy.
+        /// Number of connections, all of which were busy.
         allowed: u64,
     },
     /// Not every scheduled request was sent.
     Unsent {
-        /// How many were.
+        /// Number of requests sent.
         sent: u64,
-        /// How many should have been.
+        /// Number of requests scheduled.
         scheduled: u64,
-        /// Why most of the others were not, when trying them failed.
+        /// Most frequent failure of the unsent requests, if they failed.
         failure: Option<Failure>,
     },
     /// Requests were skipped because they were late.
     Skipped {
-        /// How many were.
+        /// Number of requests skipped.
         skipped: u64,
-        /// Of so many.
+        /// Number of requests scheduled.
         scheduled: u64,
     },
-    /// More was sent in a short time than may be.
+    /// A short interval contains more sends than the limiter allows.
     Over {
-        /// How much was sent, …
+        /// Number of sends in the interval.
         sends: u64,
-        /// … in this time.
+        /// Length of the interval.
         within: Duration,
-        /// How much may be sent in that.
+        /// Number of sends that the limiter allows in it.
         allowed: u64,
     },
     /// Requests were sent too late.
     Lag {
-        /// How late, as the 99th percentile.
+        /// 99th percentile of the lag.
         p99: Duration,
-        /// How late they may be.
+        /// Maximum 99th percentile of the lag.
         limit: Duration,
     },
-    /// The mean rate was off.
+    /// The mean rate differs from the target.
     Rate {
-        /// By how much, as a fraction of the target.
+        /// Relative difference to the target.
         error: f64,
-        /// How much it may be off.
+        /// Maximum relative difference.
         limit: f64,
     },
 }
 
 impl Verdict {
-    /// Returns why the rate was not held or the rate limit not kept, the most important cause first.
+    /// Returns the causes of a failed verdict, the most important first.
     ///
     /// ```
     /// use flowgate_load::{Cause, Verdict};
@@ -221,7 +226,7 @@ fn held(report: &Report) -> Verdict {
     if causes.is_empty() {
         return Verdict::RateHeld;
     }
-    // What follows explains the causes found so far; by itself it would break nothing.
+    // Busy connections explain the causes so far; they are not a cause by themselves.
     if report.connections.longest_wait > thresholds.lag_p99 {
         causes.insert(0, busy(report));
     }
@@ -231,7 +236,7 @@ fn held(report: &Report) -> Verdict {
     Verdict::RateNotHeld(causes)
 }
 
-/// Looks at what was sent, and does not trust the limiter that decided it.
+/// Checks the sends themselves, independently of the limiter that decided them.
 fn under(report: &Report) -> Verdict {
     let over = report.pacing.envelope.iter().find_map(|cluster| {
         let allowed = allowed(&report.asked, cluster.within)?;
@@ -247,10 +252,10 @@ fn under(report: &Report) -> Verdict {
     }
 }
 
-/// The most sends from one to another that comes so much later, if that is known.
+/// Returns the maximum number of sends in an interval of `within`, both ends included, if it is known.
 fn allowed(asked: &Asked, within: Duration) -> Option<u64> {
     if let Some(guarantee) = asked.guarantee {
-        // An instant is known to a nanosecond.
+        // Times are exact to one nanosecond.
         let within = within + Duration::from_nanos(1);
         return Some(guarantee.burst + (guarantee.per_second * within.as_secs_f64()) as u64);
     }
@@ -263,7 +268,7 @@ fn allowed(asked: &Asked, within: Duration) -> Option<u64> {
     )
 }
 
-/// Whether the connections are too few, or the server stood still.
+/// Returns whether there are too few connections, or the server stalled.
 fn busy(report: &Report) -> Cause {
     let allowed = report.connections.allowed;
     let needed = report.asked.in_flight(report.service.mean);
@@ -316,7 +321,7 @@ impl fmt::Display for Cause {
                 }
             }
             Cause::Skipped { skipped, scheduled } => {
-                write!(f, "skipped {skipped} of {scheduled} that were late")
+                write!(f, "skipped {skipped} late requests of {scheduled}")
             }
             Cause::Over {
                 sends,
@@ -324,7 +329,7 @@ impl fmt::Display for Cause {
                 allowed,
             } => write!(
                 f,
-                "sent {sends} in {}, of {allowed} that may be",
+                "sent {sends} in {}, {allowed} allowed",
                 text::brief(within)
             ),
             Cause::Lag { p99, limit } => write!(

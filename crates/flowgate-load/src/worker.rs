@@ -1,4 +1,4 @@
-//! The task behind each slot: wait for a request, exchange it, say that the slot is free.
+//! The task of each place: waits for a request, exchanges it, and marks the place as free.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -8,33 +8,33 @@ use crate::event::{Event, Journal, Outcome};
 use crate::failure::Failure;
 use crate::pool::{Job, Pool};
 
-/// What all workers of a thread share.
+/// State shared by all workers of a thread.
 pub(crate) struct Shared {
-    /// Sent in turn.
+    /// Used in turn.
     pub(crate) messages: Vec<Message>,
     pub(crate) timeout: Duration,
     pub(crate) keep_alive: bool,
-    /// Whether a request may be sent once more if the server has not looked at it.
+    /// Whether a request may be resent if the server has not processed it.
     pub(crate) may_resend: bool,
     pub(crate) pool: Rc<Pool>,
     pub(crate) journal: Rc<Journal>,
 }
 
-/// One worker: its slot, and how it gets a connection.
+/// One worker: its place, and its source of connections.
 pub(crate) struct Worker {
     pub(crate) shared: Rc<Shared>,
     pub(crate) id: usize,
     pub(crate) stamp: Stamp,
-    /// Where it gets connections.
+    /// The source of its connections.
     pub(crate) trunk: Rc<Trunk>,
 }
 
 impl Worker {
-    /// Serves the slot for as long as the run lasts, from `connection` on if it is already open.
+    /// Serves the place until the run ends, starting with `connection` if it is already open.
     pub(crate) async fn serve(self, mut connection: Option<Connection>) {
-        let (shared, slot) = (&self.shared, self.shared.pool.slot(self.id));
-        // A server that hangs up on connections that have not served anything is left alone until a
-        // request needs one: otherwise this would be a loop of connecting and being refused.
+        let (shared, place) = (&self.shared, self.shared.pool.place(self.id));
+        // If a server closes unused connections, reconnect only when a request needs one. Otherwise this would be a
+        // loop of connecting and being refused.
         let mut has_served = false;
         loop {
             if connection.is_none() && has_served {
@@ -43,16 +43,16 @@ impl Worker {
             }
             shared.pool.free(self.id, connection.is_some());
             let job = match &mut connection {
-                None => slot.next().await,
+                None => place.next().await,
                 Some(open) => tokio::select! {
                     biased;
-                    job = slot.next() => job,
+                    job = place.next() => job,
                     () = open.closed() => {
                         connection = None;
                         if shared.pool.withdraw(self.id) {
                             continue;
                         }
-                        slot.next().await
+                        place.next().await
                     }
                 },
             };
@@ -68,7 +68,7 @@ impl Worker {
         }
     }
 
-    /// Notes that a request is over.
+    /// Records that a request is complete.
     fn take_down(&self, job: Job, outcome: Result<Answer, Failure>) {
         let journal = &self.shared.journal;
         journal.note(Event::Over {
@@ -82,7 +82,7 @@ impl Worker {
         });
     }
 
-    /// Sends the request and waits for its answer; leaves the connection only if it can be used again.
+    /// Sends the request and waits for its response. Keeps the connection only if it can be reused.
     async fn answer(
         &self,
         job: Job,
@@ -99,14 +99,13 @@ impl Worker {
                     None => connection.insert(self.trunk.connect().await?),
                 };
                 match open.round_trip(message, &self.stamp).await {
-                    // The server had closed the connection while it was idle, before a byte of this was
-                    // written.
+                    // The server closed the idle connection before a byte of this request was written.
                     Err(_) if is_reused && self.stamp.sent().is_none() => *connection = None,
-                    // It came after the last that the server will look at (RFC 9113, section 6.8).
+                    // The request came after the last one that the server will process (RFC 9113, section 6.8).
                     Err(Failure::GoAway) if may_resend => {
                         may_resend = false;
                         *connection = None;
-                        // While it waits for a stream, there is nothing yet to be sent once more.
+                        // While the request waits for a stream, there is nothing to resend.
                         if self.stamp.sent().is_some() {
                             self.stamp.again();
                             self.shared.journal.note(Event::Resent);
@@ -125,7 +124,7 @@ impl Worker {
         outcome
     }
 
-    /// Opens the connection again, ahead of need; gives up at the first failure.
+    /// Opens the connection again in advance; gives up at the first failure.
     async fn reopen(&self) -> Option<Connection> {
         self.trunk.connect().await.ok()
     }

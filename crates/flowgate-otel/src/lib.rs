@@ -1,13 +1,14 @@
-//! Rates for [OpenTelemetry](https://docs.rs/opentelemetry_sdk) traces: so many a second, however busy the service is.
+//! Samplers and span limits with a rate for [OpenTelemetry](https://docs.rs/opentelemetry_sdk) traces.
 //!
-//! For `opentelemetry` and `opentelemetry_sdk` **0.33**.
+//! This crate is for services that send traces, and must not send more than N per second. For `opentelemetry` and
+//! `opentelemetry_sdk` **0.33**.
 //!
 //! ```
 //! use flowgate_otel::RateLimitingSampler;
 //! use opentelemetry::trace::{Tracer, TracerProvider};
 //! use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
 //!
-//! // At most 10 traces a second; what belongs to a trace that was begun elsewhere follows the decision made there.
+//! // At most 10 traces per second. Spans of a trace that began elsewhere follow the decision made there.
 //! let sampler = RateLimitingSampler::new("10/s".parse()?);
 //! let provider = SdkTracerProvider::builder()
 //!     .with_sampler(Sampler::parent_based(sampler))
@@ -19,19 +20,23 @@
 //! # Ok::<(), flowgate::QuotaError>(())
 //! ```
 //!
-//! # Which one
+//! # Limit the number of traces
 //!
-//! | | decides | promises |
+//! | type | decides | result |
 //! |---|---|---|
-//! | [`RateLimitingSampler`] | when a trace begins | **never more** than burst + rate · t traces, on any load: the first that come |
-//! | [`TargetRateSampler`] | when a trace begins | **about** the rate, soon after the load has changed: a fair share of all that come, with its probability |
-//! | [`RateLimitedProcessor`] | when a span ends | never more than burst + rate · t spans go on to a processor; the others are counted |
-//! | [`RateLimitedExporter`] | when a batch is sent | never more than burst + rate · t spans go on to an exporter; the others are counted |
+//! | [`RateLimitingSampler`] | when a trace begins | never more than the limit |
+//! | [`TargetRateSampler`] | when a trace begins | about the rate, by probability |
+//! | [`RateLimitedProcessor`] | when a span ends | never more than the limit |
+//! | [`RateLimitedExporter`] | when a batch is sent | never more than the limit |
 //!
-//! The first takes whatever comes when there is a token, so a service that is asked evenly for 100 pages and once for
-//! the hundred-and-first sees the latter rarely. It bounds cost. The second picks by the trace's id, so numbers that
-//! are computed from what was picked can be scaled up, and services agree on what they pick. A limit on reporting is
-//! the safety net under either: it cuts through traces, and says how much.
+//! - *Never more than the limit*: in any interval of length *t*, at most `burst + rate × t` traces or spans
+//!   ([never over-admits](https://docs.rs/flowgate/latest/flowgate/guide/guarantees/#never-over-admits-c1)).
+//! - `RateLimitingSampler` limits cost. It takes the first traces that come, so it rarely sees a rare kind of request.
+//! - `TargetRateSampler` chooses by the trace's id. Numbers computed from its traces can be scaled up, and services agree on
+//!   the traces that they choose.
+//! - The limits on spans are a safety net behind a sampler. They cut through traces, and count the spans that they drop.
+//!
+//! # Limit the number of spans
 //!
 //! ```
 //! use flowgate_otel::{RateLimitedProcessor, TargetRateSampler};
@@ -59,30 +64,30 @@
 //!
 //! # Metrics of limiters
 //!
-//! - [`register_metrics`]: what a [`flowgate::Observed`] limiter counts, as observable instruments of a meter: what was
-//!   admitted, what was refused and why, who waits and how long they had to.
+//! [`register_metrics`] publishes what a [`flowgate::Observed`] limiter counts, as observable instruments of a meter: admitted
+//! and refused operations with the reasons, waiters, and how long they waited.
 //!
 //! # `Sampler::parent_based`, not `Sampler::ParentBased`
 //!
-//! A sampler of this crate decides for every span that it is asked about. So that a trace is whole, it is asked only
-//! for those that begin one: wrap it. `Sampler::ParentBased(Box::new(sampler))` works as well, but that one throws away
-//! the attributes and the trace state of the sampler in it, and so what says why a trace was sampled.
+//! A sampler of this crate decides for every span. To keep traces complete, wrap it in `Sampler::parent_based`, so that it
+//! decides only for spans that begin a trace. `Sampler::ParentBased(Box::new(sampler))` works as well, but it discards the
+//! attributes and the trace state that explain why a trace was sampled.
 //!
 //! # Defaults
 //!
-//! | setting | default | says |
+//! | setting | default | set by |
 //! |---|---|---|
-//! | traces at once | those of one second, rounded down, and at least 1 | [`RateLimitingSampler::new`] |
-//! | load is remembered | 500 ms, by half | [`TargetRateSampler::half_life`] |
-//! | probability to begin with | 1, until as many have come as the rate allows in that time | [`TargetRateSampler`] |
-//! | picked as | `Sampler::TraceIdRatioBased` does | [`TargetRateSampler::consistent`] |
-//! | attributes | `sampler.type` and `sampler.param`, as Jaeger's clients set them | |
-//! | spans reported at once | the quota's burst, or its count | [`RateLimitedProcessor::new`] |
-//! | reported beyond the limit | nothing | [`RateLimitedProcessor::exempt`] |
-//! | spans say how many were dropped | no | [`RateLimitedProcessor::annotate`] |
+//! | burst of traces | the traces of one second, rounded down, at least 1 | [`RateLimitingSampler::new`] |
+//! | half-life of the measured load | 500 ms | [`TargetRateSampler::half_life`] |
+//! | first probability | 1, until the rate for one half-life is used | [`TargetRateSampler`] |
+//! | choice of traces | as `Sampler::TraceIdRatioBased` | [`TargetRateSampler::consistent`] |
+//! | attributes | `sampler.type`, `sampler.param`, as in Jaeger's clients | |
+//! | burst of spans | the quota's burst, or its count | [`RateLimitedProcessor::new`] |
+//! | spans exempt from the limit | none | [`RateLimitedProcessor::exempt`] |
+//! | spans carry the number of dropped spans | no | [`RateLimitedProcessor::annotate`] |
 //! | clock | [`flowgate::Clock::system`] | |
 //!
-//! No part has a thread, and the limits are [`flowgate::TokenBucket`]s: none of this crate's own.
+//! No part starts a thread. Every limit is a [`flowgate::TokenBucket`].
 //!
 //! # Features
 //!

@@ -1,14 +1,14 @@
-//! What each limiter looks like from outside, at several rates, and what is found in the museum's specimens.
+//! What each limiter looks like from outside, at several rates, and the findings about the known-broken limiters.
 //!
-//! `cargo run --release -p flowgate-testkit --example confusion`, and with more seeds than one, and only for types whose
-//! names contain a text: `… --example confusion 20 approximate`. What several seeds lead to alike is said once.
+//! `cargo run --release -p flowgate-testkit --example confusion` uses one seed. `… --example confusion 20 approximate` uses 20 seeds,
+//! and only the types whose names contain a text. Equal results of several seeds are printed once.
 
 use std::collections::BTreeMap;
 use std::error::Error;
 
 use flowgate::Quota;
 use flowgate_testkit::verify::Findings;
-use flowgate_testkit::verify::matrix::{QUOTAS, limiters, look, specimens};
+use flowgate_testkit::verify::matrix::{QUOTAS, broken, limiters, look};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -28,11 +28,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     if named.is_empty() {
-        println!("\nspecimens, against the claim that they keep 5/s burst 3");
-        for (name, findings) in specimens("5/s burst 3".parse()?) {
-            println!("{name:<20} {}", findings.likeness);
-            for fault in &findings.faults {
-                println!("{:<20}   {fault:?}", "");
+        println!("\nbroken limiters, with the expected limit 5/s burst 3");
+        for (name, findings) in broken("5/s burst 3".parse()?) {
+            println!("{name:<20} {}", findings.detected);
+            for defect in &findings.defects {
+                println!("{:<20}   {defect:?}", "");
             }
         }
     }
@@ -43,14 +43,18 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn summary(all: impl Iterator<Item = Findings>) -> BTreeMap<String, (u32, String)> {
     let mut summary: BTreeMap<String, (u32, String)> = BTreeMap::new();
     for findings in all {
-        let likeness = &findings.likeness;
-        let doubts = if likeness.or.is_empty() { "" } else { "?" };
-        let name = format!("{}{doubts}", likeness.kind);
+        let detected = &findings.detected;
+        let doubts = if detected.alternatives.is_empty() {
+            ""
+        } else {
+            "?"
+        };
+        let name = format!("{}{doubts}", detected.kind);
         let entry = summary.entry(name).or_default();
         entry.0 += 1;
-        entry.1 = format!("{likeness} [{} s]", findings.seconds as u64);
-        for fault in &findings.faults {
-            entry.1 += &format!("; {fault}");
+        entry.1 = format!("{detected} [{} s]", findings.seconds as u64);
+        for defect in &findings.defects {
+            entry.1 += &format!("; {defect}");
         }
     }
     summary

@@ -8,10 +8,10 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use flowgate_testkit::broken::Builder;
 use flowgate_testkit::conformance::{self, Contract};
 use flowgate_testkit::promise::{Anchor, Kind};
 use flowgate_testkit::script::Setup;
-use flowgate_testkit::specimens::Builder;
 use flowgate_testkit::subject;
 
 /// How often progress is shown.

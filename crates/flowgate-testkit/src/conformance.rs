@@ -1,17 +1,17 @@
-//! One suite for every limiter.
+//! One test suite for every limiter.
 //!
-//! A subject declares what [kind](Kind) of promise it makes and what it can do; random histories
-//! are drawn from that, and the answers are judged contract by contract. A finding names the
-//! contract, and shows the shortest history that breaks it.
+//! A subject declares its [kind](Kind) of bound and its operations. The suite draws random histories of these
+//! operations, and judges the answers by each contract. A finding names the contract, and shows the shortest history
+//! that violates it.
 //!
 //! | contract | judged by |
 //! |---|---|
-//! | C1 safety | the list of grants, every interval or window; changes of quota, resets and handovers (export and import) included |
-//! | C2 no waste | the same list, with what was refused added to it ([`Promise::must_grant`]); a look at the end of time, a change to the same quota and a handover cost nothing |
-//! | C3 honest waiting | the same request, 1 ns before it is due and when it is due, at times before a change or a handover as well; the longest wait is kept |
-//! | C4 any clock | stalls, jumps to the end of time, and runs backward: C1 still, and no panic; at times before a change of quota or a handover, C1 by the limiter's own time |
-//! | C5 refunds | C1 with what was cancelled and refunded taken off the list, and without waits that were given up unseen |
-//! | C8 exact rates | at both ends of the range, what is due comes through, to the unit |
+//! | C1 never over-admits | the list of grants in every interval or window, including changes of quota, resets and handovers (export and import) |
+//! | C2 never refuses needlessly | the same list with each refusal added ([`Promise::must_grant`]); reads, changes to the same quota and handovers cost nothing |
+//! | C3 exact retry-after | the same request at that time, and 1 ns earlier; also at times before a change or a handover; the maximum wait is respected |
+//! | C4 safe under clock anomalies | stalls, jumps to the end of time, and backward clocks: C1 holds, and nothing panics |
+//! | C5 sound refunds | C1 without what was cancelled or refunded, and without waits that were dropped |
+//! | C8 exact rates | at both ends of the range, exactly the scheduled units are admitted |
 //!
 //! ```
 //! use flowgate_testkit::promise::Kind;
@@ -39,13 +39,13 @@ use crate::script::{self, Op, Outcome, Retry, Setup, Step, Trace, write_trace};
 use crate::shrink;
 use crate::subject::{Build, Capabilities, Subject};
 
-/// Steps in a drawn history.
+/// Steps in a random history.
 const HISTORY_LEN: usize = 40;
 
-/// Once a history fails, so many more are drawn in search of a shorter one.
+/// Number of additional histories after a failure, in search of a shorter one.
 const SEARCH: u64 = 100;
 
-/// A contract that [`check_contract`] can judge.
+/// Contract that [`check_contract`] can judge.
 ///
 /// ```
 /// use flowgate_testkit::conformance::{Contract, check_contract};
@@ -56,64 +56,64 @@ const SEARCH: u64 = 100;
 ///     let judged = check_contract(Kind::Bucket, &subject::token_bucket, contract, 20);
 ///     assert!(judged.is_ok(), "{}", contract.title());
 /// }
-/// assert_eq!(Contract::C3.title(), "honest waiting");
+/// assert_eq!(Contract::C3.title(), "exact retry-after");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Contract {
-    /// Never over-admit.
+    /// Never over-admits.
     C1,
-    /// Refuse only what would break C1.
+    /// Never refuses needlessly: a refusal would have violated C1.
     C2,
-    /// `retry_after` is the least wait.
+    /// Exact retry-after: the reported wait is the shortest one.
     C3,
-    /// A stale or backward clock adds no credit.
+    /// Safe under clock anomalies: a stale or backward clock adds no credit.
     C4,
-    /// Refunds give back, and never break C1.
+    /// Sound refunds: a refund returns units, and never violates C1.
     C5,
-    /// Rates do not drift.
+    /// Exact rates: no drift.
     C8,
 }
 
 impl Contract {
-    /// All of them, in order.
+    /// All contracts in order.
     pub const ALL: [Self; 6] = [Self::C1, Self::C2, Self::C3, Self::C4, Self::C5, Self::C8];
 
-    /// What it says, in three words.
+    /// Returns a title of a few words.
     pub fn title(self) -> &'static str {
         match self {
-            Self::C1 => "never over-admit",
-            Self::C2 => "no waste",
-            Self::C3 => "honest waiting",
-            Self::C4 => "any clock",
-            Self::C5 => "refunds",
+            Self::C1 => "never over-admits",
+            Self::C2 => "never refuses needlessly",
+            Self::C3 => "exact retry-after",
+            Self::C4 => "safe under clock anomalies",
+            Self::C5 => "sound refunds",
             Self::C8 => "exact rates",
         }
     }
 }
 
-/// A contract that a subject breaks.
+/// Violation of a contract.
 ///
 /// ```
 /// use flowgate_testkit::conformance::{self, Contract};
 /// use flowgate_testkit::promise::Kind;
-/// use flowgate_testkit::specimens::minting_clock::MintingClock;
+/// use flowgate_testkit::broken::minting_clock::MintingClock;
 /// use flowgate_testkit::subject::Build;
 ///
 /// let build: Build<'_> = &|setup, test| test(&mut MintingClock::new(setup.quota));
 /// let found = conformance::check_contract(Kind::Bucket, build, Contract::C4, 100);
 /// let finding = found.unwrap_err();
-/// assert_eq!(finding.contract.title(), "any clock");
-/// println!("{finding}"); // the contract, what is wrong, and the shortest history that shows it
+/// assert_eq!(finding.contract.title(), "safe under clock anomalies");
+/// println!("{finding}"); // the contract, the violation, and the shortest history
 /// ```
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// Which.
+    /// The violated contract.
     pub contract: Contract,
-    /// What is wrong, in one line.
+    /// The violation, in one line.
     pub what: String,
     /// How the limiter was built.
     pub setup: Setup,
-    /// The shortest history that shows it.
+    /// The shortest history that shows the violation.
     pub trace: Trace,
 }
 
@@ -130,27 +130,27 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What was found.
+/// Findings of a check.
 ///
 /// ```
 /// use flowgate_testkit::conformance::{Contract, check};
 /// use flowgate_testkit::promise::Kind;
-/// use flowgate_testkit::specimens::late_retry::LateRetry;
+/// use flowgate_testkit::broken::late_retry::LateRetry;
 /// use flowgate_testkit::subject::Build;
 ///
 /// let build: Build<'_> = &|setup, test| test(&mut LateRetry::new(setup.quota));
 /// let report = check(Kind::Bucket, build, 100);
 /// assert_eq!(report.broken(), [Contract::C3]);
-/// println!("{report}"); // with the shortest history that shows it
+/// println!("{report}"); // with the shortest history of each finding
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// At most one for each contract.
+    /// At most one finding per contract.
     pub findings: Vec<Finding>,
 }
 
 impl Report {
-    /// The contracts that are broken, in order.
+    /// Returns the violated contracts in order.
     pub fn broken(&self) -> Vec<Contract> {
         self.findings
             .iter()
@@ -186,12 +186,12 @@ pub fn check(kind: Kind, build: Build<'_>, histories: u64) -> Report {
     }
 }
 
-/// Judges one contract by `histories` random histories, the same at each call.
+/// Judges one contract by `histories` random histories, which are the same in each call.
 ///
 /// ```
 /// use flowgate_testkit::conformance::{Contract, check_contract};
 /// use flowgate_testkit::promise::Kind;
-/// use flowgate_testkit::specimens::starts_empty::StartsEmpty;
+/// use flowgate_testkit::broken::starts_empty::StartsEmpty;
 /// use flowgate_testkit::subject::Build;
 ///
 /// let build: Build<'_> = &|setup, test| test(&mut StartsEmpty::new(setup.quota));
@@ -202,7 +202,7 @@ pub fn check(kind: Kind, build: Build<'_>, histories: u64) -> Report {
 ///
 /// # Errors
 ///
-/// A finding, with its history shortened.
+/// Returns a finding with a shortened history.
 pub fn check_contract(
     kind: Kind,
     build: Build<'_>,
@@ -233,7 +233,7 @@ pub fn check_contract(
     Ok(())
 }
 
-/// Judges one contract by the history of one number; how many operations it had.
+/// Judges one contract by the history with this number. Returns its number of operations.
 ///
 /// ```
 /// use flowgate_testkit::conformance::{Contract, history};
@@ -246,7 +246,7 @@ pub fn check_contract(
 ///
 /// # Errors
 ///
-/// A finding, with its history shortened.
+/// Returns a finding with a shortened history.
 pub fn history(
     kind: Kind,
     build: Build<'_>,
@@ -335,7 +335,7 @@ pub fn history(
     }
 }
 
-/// What the oracle has to do to stay in the same state.
+/// Returns what the oracle has to do to stay in the same state.
 fn as_a_bucket(kind: Kind, op: Op) -> Op {
     match op {
         Op::Try { n } if kind == Kind::PayAfter => Op::Overdraw { n },
@@ -343,7 +343,7 @@ fn as_a_bucket(kind: Kind, op: Op) -> Op {
     }
 }
 
-/// What is asked of a subject where a contract is judged, and at which times.
+/// What a contract's histories ask of a subject, and at which times.
 struct Plan {
     capabilities: Capabilities,
     time: Time,
@@ -439,7 +439,7 @@ impl Plan {
     }
 }
 
-/// Builds a subject and acts on it; a panic is a failure.
+/// Builds a subject and runs the steps; a panic is a failure.
 fn run(
     build: Build<'_>,
     setup: &Setup,
@@ -454,7 +454,7 @@ fn run(
     (trace, acted.unwrap_or_else(|_| Err("it panics".into())))
 }
 
-/// C3: whatever was told about waiting is tried out.
+/// C3: tries every reported wait.
 fn probe(contract: Contract, subject: &mut dyn Subject, trace: &mut Trace) -> Result<(), String> {
     let (Contract::C3, Some((step, outcome))) = (contract, trace.last().copied()) else {
         return Ok(());
@@ -491,7 +491,7 @@ fn probe(contract: Contract, subject: &mut dyn Subject, trace: &mut Trace) -> Re
     }
 }
 
-/// After a refusal, comes back 1 ns early and then in time.
+/// After a refusal, retries 1 ns too early and then in time.
 fn comes_back(
     subject: &mut dyn Subject,
     trace: &mut Trace,
@@ -525,7 +525,7 @@ fn comes_back(
     Ok(())
 }
 
-/// Who is refused because of the longest wait has to be told a longer one if there is no limit.
+/// A refusal because of the maximum wait requires a longer wait without that maximum.
 fn waits_too_long(
     subject: &mut dyn Subject,
     trace: &mut Trace,
@@ -608,7 +608,7 @@ fn judge(
     }
 }
 
-/// C4 where the quota changes: C1 by the time at which a type's documentation counts a stale call.
+/// C4 with changes of quota: C1 by the time at which a limiter's documentation counts a stale call.
 fn behind_a_change(
     setup: &Setup,
     most_undated: u64,
@@ -634,8 +634,7 @@ fn behind_a_change(
     }
 }
 
-/// C1 by the times of the callers, except for those for whom the clock may not have been read: these count at the newest time
-/// of anybody, or of anybody who was granted something.
+/// C1 by the times of the callers. Calls that may not have read the clock count at the newest time so far.
 fn by_own_times(setup: &Setup, most_undated: u64, trace: &[(Step, Outcome)]) -> Result<(), String> {
     let safe =
         |trace: &[_]| promise::check_trace(setup, trace).map_err(|broken| broken.to_string());
@@ -647,7 +646,7 @@ fn by_own_times(setup: &Setup, most_undated: u64, trace: &[(Step, Outcome)]) -> 
     })
 }
 
-/// The history with each time raised to the newest of those before it that `counts`.
+/// Returns the history with each time raised to the newest of those before it that `counts`.
 fn brought_up_to_date(
     trace: &[(Step, Outcome)],
     counts: impl Fn(&(Step, Outcome)) -> bool,
@@ -669,7 +668,7 @@ fn brought_up_to_date(
     up_to_date.collect()
 }
 
-/// The history with each time raised to that of the newest grant or handover before it, except those after the next change
+/// Returns the history with each time raised to that of the newest grant or handover before it, until the next change
 /// of quota.
 fn brought_up_in_its_era(trace: &[(Step, Outcome)]) -> Trace {
     let mut newest_ns = 0;
@@ -692,8 +691,8 @@ fn brought_up_in_its_era(trace: &[(Step, Outcome)]) -> Trace {
     brought_up.collect()
 }
 
-/// The history with the times of grants of up to `most` units before the first change of quota raised to the newest of
-/// those before them that `counts`: the clock may not have been read for these.
+/// Returns the history with raised times of grants of up to `most` units before the first change of quota. These grants
+/// may not have read the clock.
 fn undated_brought_up(
     trace: &[(Step, Outcome)],
     most: u64,
@@ -728,7 +727,7 @@ fn changes((step, outcome): &(Step, Outcome)) -> bool {
     }
 }
 
-/// Whether the limiter remembers the time of the step. An import carries windows to its own time.
+/// Returns whether the limiter remembers the time of the step. An import carries windows to its own time.
 fn is_remembered(did: &(Step, Outcome)) -> bool {
     takes(did) || did.1 == Outcome::HandedOver
 }
@@ -741,7 +740,7 @@ fn takes((step, outcome): &(Step, Outcome)) -> bool {
     }
 }
 
-/// C2: what was refused would not have fitted, nor would it with what the subject may withhold.
+/// C2: the refused units would not have fitted, even with what the subject may withhold.
 fn nothing_wasted(
     setup: &Setup,
     may_withhold: u64,
@@ -802,7 +801,7 @@ mod tests {
         ]
     }
 
-    /// A grant from a stripe counts at the latest time of the clock; a grant for which the clock was read does not.
+    /// A grant from a stripe counts at the latest time of the clock; a grant that reads the clock does not.
     #[test]
     fn c4_a_grant_from_a_stripe_counts_at_the_latest_time_of_the_clock() {
         let setup = Setup::new(Quota::per_hour(8_000_000).burst(8_000_000));

@@ -1,4 +1,4 @@
-//! A bucket against the [oracle](crate::oracle), answer by answer: flowgate's, or any other.
+//! Compares a bucket with the [oracle](crate::oracle), answer by answer.
 
 use core::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,15 +15,15 @@ use crate::subject::{BucketSubject, Build, Capabilities};
 /// Steps in one history; then a new bucket is drawn.
 const HISTORY_LEN: usize = 100;
 
-/// Once another bucket deviates, so many more deviations are looked at in search of a shorter one.
+/// Number of additional deviations that are examined in search of a shorter history.
 const SEARCH: usize = 50;
 
-/// Two answers that differ, in the shortest history that shows it.
+/// Two different answers, with the shortest history that shows them.
 ///
 /// ```
 /// use flowgate_testkit::differential::{Disagreement, history};
 ///
-/// /// What to say where a run fails.
+/// /// Text for a failed run.
 /// fn report(disagreement: &Disagreement) -> String {
 ///     let Disagreement { seed, steps, .. } = disagreement;
 ///     format!("history {seed}, in {} steps:\n{disagreement}", steps.len())
@@ -37,9 +37,9 @@ const SEARCH: usize = 50;
 pub struct Disagreement {
     /// The bucket.
     pub setup: Setup,
-    /// What was done. The last step is the one that was answered differently.
+    /// The steps. Only the answers to the last one differ.
     pub steps: Vec<Step>,
-    /// What to give to [`history`] to see the whole history again.
+    /// Seed of the whole history, for [`history`].
     pub seed: u64,
 }
 
@@ -67,10 +67,9 @@ impl fmt::Display for Disagreement {
     }
 }
 
-/// Runs random histories until `ops` operations are done or two answers differ; how many were done.
+/// Runs random histories until `ops` operations are done or two answers differ. Returns the number of operations.
 ///
-/// The histories are numbered from `seed` on, and each is drawn from its own number, so a run is
-/// the same wherever it is repeated.
+/// The histories are numbered from `seed`, and each is drawn from its number, so a run is reproducible.
 ///
 /// ```
 /// use flowgate_testkit::differential::run;
@@ -83,7 +82,7 @@ impl fmt::Display for Disagreement {
 ///
 /// # Errors
 ///
-/// The first disagreement, shortened.
+/// Returns the first disagreement, with a shortened history.
 pub fn run(seed: u64, ops: u64) -> Result<u64, Box<Disagreement>> {
     let mut done = 0;
     let mut number = seed;
@@ -94,18 +93,18 @@ pub fn run(seed: u64, ops: u64) -> Result<u64, Box<Disagreement>> {
     Ok(done)
 }
 
-/// Runs the history of one number; how many operations it had.
+/// Runs the history with this number. Returns its number of operations.
 ///
 /// ```
 /// use flowgate_testkit::differential::history;
 ///
-/// // As many operations as each history has; with the seed of a disagreement it is seen again.
+/// // Each history has the same number of operations. The seed of a disagreement reproduces it.
 /// assert!(history(17).is_ok_and(|ops| ops == 100));
 /// ```
 ///
 /// # Errors
 ///
-/// The disagreement, shortened.
+/// Returns the disagreement, with a shortened history.
 pub fn history(seed: u64) -> Result<u64, Box<Disagreement>> {
     let mut rng = Rng::with_seed(seed);
     let setup = draw::setup(&mut rng);
@@ -142,7 +141,7 @@ pub fn history(seed: u64) -> Result<u64, Box<Disagreement>> {
     Err(Box::new(Disagreement { setup, steps, seed }))
 }
 
-/// Whether the *last* of these steps, and no earlier one, is answered differently.
+/// Returns whether only the answers to the *last* step differ.
 fn differs(setup: &Setup, steps: &[Step]) -> bool {
     let answers = catch_unwind(AssertUnwindSafe(|| {
         let bucket = setup.token_bucket().ok()?;
@@ -159,12 +158,12 @@ fn differs(setup: &Setup, steps: &[Step]) -> bool {
     }
 }
 
-/// Another bucket's answer that is not the oracle's, in the shortest history that shows it.
+/// Answer of another bucket that differs from the oracle's, with the shortest history.
 ///
 /// ```
 /// use flowgate::Refill;
 /// use flowgate_testkit::differential::against_oracle;
-/// use flowgate_testkit::specimens::rising_remaining::RisingRemaining;
+/// use flowgate_testkit::broken::rising_remaining::RisingRemaining;
 /// use flowgate_testkit::subject::{self, Build};
 ///
 /// assert!(against_oracle(&subject::token_bucket, Refill::Continuous, 100).is_ok());
@@ -175,9 +174,9 @@ fn differs(setup: &Setup, steps: &[Step]) -> bool {
 pub struct Deviation {
     /// The bucket.
     pub setup: Setup,
-    /// What was done and answered; the last answer is wrong.
+    /// Steps and answers; the last answer is wrong.
     pub trace: Trace,
-    /// What the last answer should be.
+    /// The correct last answer.
     pub right: Outcome,
 }
 
@@ -188,14 +187,15 @@ impl fmt::Display for Deviation {
     }
 }
 
-/// Runs random histories on small buckets with this refill, by a clock that goes forward, doing what
-/// the subject is able to do but for changes of quota and cancellations, where there is more than
-/// one right answer.
+/// Runs random histories on small buckets with this refill, with a clock that goes forward.
+///
+/// The histories contain what the subject can do, except changes of quota and cancellations. These have more than one
+/// correct answer.
 ///
 /// ```
 /// use flowgate::Refill;
 /// use flowgate_testkit::differential::against_oracle;
-/// use flowgate_testkit::specimens::timeout_keeps_slot::TimeoutKeepsSlot;
+/// use flowgate_testkit::broken::timeout_keeps_slot::TimeoutKeepsSlot;
 /// use flowgate_testkit::subject::Build;
 ///
 /// let build: Build<'_> = &|setup, test| test(&mut TimeoutKeepsSlot::new(setup.quota));
@@ -206,7 +206,7 @@ impl fmt::Display for Deviation {
 ///
 /// # Errors
 ///
-/// A deviation, shortened.
+/// Returns a deviation, with a shortened history.
 pub fn against_oracle(
     build: Build<'_>,
     refill: Refill,
@@ -221,7 +221,7 @@ pub fn against_oracle(
     least.map_or(Ok(()), |deviation| Err(Box::new(deviation)))
 }
 
-/// A deviation in the history of one number, shortened.
+/// Returns a deviation in the history with this number, shortened.
 fn small_history(build: Build<'_>, refill: Refill, seed: u64) -> Option<Deviation> {
     let mut rng = Rng::with_seed(seed);
     let setup = Setup {
@@ -252,7 +252,7 @@ fn small_history(build: Build<'_>, refill: Refill, seed: u64) -> Option<Deviatio
     deviates(&steps)
 }
 
-/// The first answer of these that is not the oracle's. A wait that is not told cannot be wrong.
+/// Returns the first answer that differs from the oracle's. An unreported wait cannot be wrong.
 fn deviation(build: Build<'_>, setup: &Setup, steps: &[Step]) -> Option<Deviation> {
     let mut found = None;
     build(setup, &mut |subject| {

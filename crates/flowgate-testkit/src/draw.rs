@@ -1,5 +1,4 @@
-//! Random quotas, costs and times, drawn where limiters break: at both ends of every range, on the
-//! instants at which something is due, and one beside them.
+//! Random quotas, costs and times where limiters fail: at both ends of every range, and at and next to scheduled times.
 
 use core::time::Duration;
 
@@ -13,11 +12,11 @@ use crate::script::{Op, Outcome, Retry, Setup, Step};
 use crate::subject::Capabilities;
 
 const SECOND: u64 = 1_000_000_000;
-/// The largest count and burst of a small quota, and of a changed one.
+/// Maximum count and burst of a small quota, and of a changed one.
 pub(crate) const LARGEST_CHANGED: u64 = 10;
 /// s, min, h, day.
 const PERIODS: [u64; 4] = [SECOND, 60 * SECOND, 3_600 * SECOND, 86_400 * SECOND];
-/// The range that every quota may use, and the numbers in it that have broken limiters.
+/// The range of every quota, and numbers in it that have broken limiters.
 const MOST: u64 = 1_000_000_000;
 const NOTED_COUNTS: [u64; 10] = [
     1,
@@ -32,7 +31,7 @@ const NOTED_COUNTS: [u64; 10] = [
     MOST,
 ];
 
-/// Of every size between 1 and `most`, each number of digits as likely as any other.
+/// Returns a number from 1 to `most`. Each number of digits is equally likely.
 pub(crate) fn any_size(rng: &mut Rng, most: u64) -> u64 {
     let bits = rng.u32(1..=64 - most.leading_zeros());
     let below = if bits == 64 {
@@ -43,7 +42,7 @@ pub(crate) fn any_size(rng: &mut Rng, most: u64) -> u64 {
     rng.u64(1 << (bits - 1)..=below).min(most)
 }
 
-/// A quota of the whole accepted range.
+/// Draws a quota from the whole accepted range.
 ///
 /// ```
 /// use fastrand::Rng;
@@ -91,7 +90,7 @@ fn perhaps_quota(rng: &mut Rng) -> Option<Quota> {
     }
 }
 
-/// A small quota, for histories that people will read.
+/// Draws a small quota, for readable histories.
 ///
 /// ```
 /// use fastrand::Rng;
@@ -104,7 +103,7 @@ pub fn small_quota(rng: &mut Rng) -> Quota {
     Quota::per_second(rng.u64(1..=10)).burst(rng.u64(1..=10))
 }
 
-/// A bucket of any kind.
+/// Draws a bucket of any kind.
 ///
 /// ```
 /// use fastrand::Rng;
@@ -154,7 +153,7 @@ fn any_refill(rng: &mut Rng) -> Refill {
     }
 }
 
-/// A quota for a limiter of this kind: small, for histories that people will read, or not.
+/// Draws a quota for a limiter of this kind: small and readable, or any.
 ///
 /// ```
 /// use fastrand::Rng;
@@ -179,7 +178,7 @@ pub fn quota_for(kind: Kind, rng: &mut Rng, small: bool) -> Quota {
     }
 }
 
-/// Limits that a window which keeps every grant has the memory for.
+/// Maximum limit of a window that stores every grant.
 const MOST_IN_WINDOW: u64 = 1 << 12;
 
 fn perhaps_window(rng: &mut Rng) -> Option<Quota> {
@@ -196,12 +195,12 @@ fn perhaps_window(rng: &mut Rng) -> Option<Quota> {
     }
 }
 
-/// What a limiter would have room for, so that costs and times are drawn near where it matters.
+/// Estimate of a limiter's capacity, so that costs and times are drawn near its bounds.
 ///
 /// ```
 /// use flowgate_testkit::draw::Guide;
 ///
-/// /// A limiter that has three each second, and never more.
+/// /// A limiter that always has three units, with one per second.
 /// struct Three;
 ///
 /// impl Guide for Three {
@@ -228,13 +227,13 @@ fn perhaps_window(rng: &mut Rng) -> Option<Quota> {
 /// assert!(first.at_ns <= second.at_ns);
 /// ```
 pub trait Guide {
-    /// The most at once, in units.
+    /// Returns the maximum burst, in units.
     fn most(&self) -> u64;
 
-    /// About the time in which something comes back.
+    /// Returns the approximate time in which something refills, in nanoseconds.
     fn pace_ns(&self) -> u64;
 
-    /// About what is there at `at_ns`, in units.
+    /// Returns the approximate number of available units at `at_ns`.
     fn there(&self, at_ns: u64) -> u64;
 }
 
@@ -253,7 +252,7 @@ impl Guide for Oracle {
     }
 }
 
-/// A [`Guide`] for windows: what was granted in the last one is gone.
+/// [`Guide`] for windows: grants of the last window are unavailable.
 ///
 /// ```
 /// use flowgate::Quota;
@@ -273,7 +272,7 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// Nothing has been granted yet.
+    /// Creates a guide without grants.
     pub fn new(quota: Quota) -> Self {
         Self {
             rate: Rate::of(quota),
@@ -281,7 +280,7 @@ impl Recent {
         }
     }
 
-    /// Takes notice of what has been granted.
+    /// Records grants.
     pub fn note(&mut self, trace: &[(Step, Outcome)]) {
         self.grants = promise::grants(trace);
     }
@@ -305,7 +304,7 @@ impl Guide for Recent {
     }
 }
 
-/// How the clock of a history behaves.
+/// Behavior of the clock in a history.
 ///
 /// ```
 /// use fastrand::Rng;
@@ -325,14 +324,13 @@ impl Guide for Recent {
 pub enum Time {
     /// Stands still or goes forward.
     Forward,
-    /// Stalls, jumps as far as there is, and runs backward.
+    /// Stalls, jumps as far as possible, and runs backward.
     Any,
-    /// Stands still or goes forward; a third of the operations ask at an earlier time. A change of
-    /// quota never does.
+    /// Stands still or goes forward. A third of the operations, but no change of quota, use an earlier time.
     Behind,
 }
 
-/// What a history is about: what [`Steps`] draws more often than usual.
+/// Theme of a history: what [`Steps`] draws more often.
 ///
 /// ```
 /// use fastrand::Rng;
@@ -353,22 +351,21 @@ pub enum Time {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Theme {
-    /// Nothing in particular.
+    /// No theme.
     Usual,
     /// Changes of quota.
     Changes,
-    /// Overdrafts, and changes that forgive them, most of them to this quota.
+    /// Overdrafts, and changes that cancel debt, most of them to this quota.
     Debts(Quota),
-    /// Waits that are given up unseen.
+    /// Waits that are dropped.
     Waits,
-    /// Reads and refused operations at the end of time, and changes to this quota, which is the
-    /// current one.
+    /// Reads and refused operations at the end of time, and changes to this quota, which is the current one.
     FarAhead(Quota),
     /// Changes of quota, and exports that a new limiter imports.
     Handovers,
 }
 
-/// Draws the steps of one history, each knowing what was answered so far.
+/// Draws the steps of one history, given the answers so far.
 ///
 /// ```
 /// use fastrand::Rng;
@@ -395,29 +392,29 @@ pub enum Theme {
 /// ```
 #[derive(Debug)]
 pub struct Steps<'a> {
-    /// The source of randomness.
+    /// Source of randomness.
     pub rng: &'a mut Rng,
-    /// What may be drawn.
+    /// Operations that may be drawn.
     pub capabilities: Capabilities,
-    /// How the clock behaves.
+    /// Behavior of the clock.
     pub time: Time,
-    /// Whether a changed quota comes from the whole range, or stays small.
+    /// Whether changed quotas stay small.
     pub small: bool,
-    /// What every change of quota does with the tokens; any where it is not said.
+    /// What changes of quota do with the tokens; `None` draws it.
     pub carry: Option<Carry>,
-    /// What kind of limiter a changed quota is for.
+    /// Kind of limiter for changed quotas.
     pub kind: Kind,
-    /// What is drawn more often.
+    /// Theme of the history.
     pub theme: Theme,
     now_ns: u64,
-    /// The times of the steps so far.
+    /// Times of the steps so far.
     asked_ns: Vec<u64>,
-    /// An instant at which something is due.
+    /// A scheduled time.
     due_ns: Option<u64>,
 }
 
 impl<'a> Steps<'a> {
-    /// Steps for a limiter that was built at `built_ns`.
+    /// Creates the steps for a limiter that was built at `built_ns`.
     pub fn new(
         rng: &'a mut Rng,
         capabilities: Capabilities,
@@ -439,7 +436,7 @@ impl<'a> Steps<'a> {
         }
     }
 
-    /// The next step, for a limiter in the state of `guide`.
+    /// Draws the next step for a limiter in the state of `guide`.
     pub fn next(&mut self, guide: &dyn Guide) -> Step {
         self.move_clock(guide.pace_ns());
         let stale_ns = match self.time {
@@ -462,7 +459,7 @@ impl<'a> Steps<'a> {
         }
     }
 
-    /// A time that is not after the newest: near an earlier step's, or any.
+    /// Draws a time that is not after the newest: near an earlier step, or any.
     fn stale_ns(&mut self, pace_ns: u64) -> u64 {
         let rng = &mut *self.rng;
         let before = match rng.u8(..4) {
@@ -479,7 +476,7 @@ impl<'a> Steps<'a> {
         before.min(self.now_ns)
     }
 
-    /// What belongs to the theme, if it is drawn now.
+    /// Draws a step of the theme, or `None`.
     fn themed(&mut self, guide: &dyn Guide, at_ns: u64) -> Option<Step> {
         let here = |op| Some(Step { at_ns, op });
         match self.theme {
@@ -546,7 +543,7 @@ impl<'a> Steps<'a> {
         }
     }
 
-    /// Half of the time with other numbers only, and the same period.
+    /// Draws a changed quota; half of them have the same period.
     fn changed_quota(&mut self) -> Quota {
         const SECONDS: [u64; 4] = [1, 1, 2, 3_600];
         let rng = &mut *self.rng;
@@ -560,7 +557,7 @@ impl<'a> Steps<'a> {
         }
     }
 
-    /// Takes notice of what was answered.
+    /// Records an answer.
     pub fn note(&mut self, outcome: &Outcome) {
         let asked_ns = self.asked_ns.last().copied().unwrap_or(self.now_ns);
         self.due_ns = match outcome {
@@ -681,7 +678,7 @@ impl<'a> Steps<'a> {
 mod tests {
     use super::*;
 
-    /// A bucket whose next caller pays admits up to twice its burst. What is admitted at the end of time counts forever.
+    /// A bucket in pay-after mode admits up to twice its burst. Grants at the end of time count forever.
     #[test]
     fn c2_a_request_at_the_end_of_time_is_more_than_a_burst_and_a_debt() {
         for (most, is_drawn) in [(1 << 62, true), (1 << 63, false), (u64::MAX, false)] {

@@ -1,10 +1,9 @@
-//! Every short history of reservations and cancellations.
+//! Tries every short history of reservations and cancellations.
 //!
-//! How much a cancelled reservation may give back while later ones stand is the one place where a
-//! token bucket needs an argument and not only arithmetic. So every history within small bounds is
-//! tried: some reservations and cancellations at some times, then nobody until some time, and from
-//! then on a newcomer who takes whatever there is. All grants that stand, each at its time, must
-//! keep the promise.
+//! How much a cancelled reservation may return while later ones exist is the one part of a token bucket that needs an
+//! argument besides arithmetic. So this module tries every history within small bounds: some reservations and
+//! cancellations, then a pause, and then a new caller that takes all available tokens. All remaining grants, each at
+//! its time, must keep the bound.
 
 use core::fmt;
 
@@ -12,7 +11,7 @@ use crate::promise::{self, Broken};
 use crate::script::{Op, Outcome, Setup, Step, Trace, write_trace};
 use crate::subject::{Build, Subject};
 
-/// How far to go.
+/// Bounds of the histories.
 ///
 /// ```
 /// use flowgate::Quota;
@@ -27,17 +26,17 @@ use crate::subject::{Build, Subject};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Reservations and cancellations, together.
+    /// Number of reservations and cancellations together.
     pub steps: usize,
     /// They happen at 0 to this many nanoseconds. Choose a rate of about 1 per ns.
     pub last_ns: u64,
-    /// The newcomer takes until this time.
+    /// The new caller takes tokens until this time, in nanoseconds.
     pub end_ns: u64,
     /// Whether times may also run backward.
     pub backward: bool,
 }
 
-/// A history that breaks the promise.
+/// History that violates the bound.
 ///
 /// ```
 /// use flowgate::Quota;
@@ -45,7 +44,7 @@ pub struct Bounds {
 /// use flowgate_testkit::script::{Op, Outcome, Setup, Step};
 /// use flowgate_testkit::subject::{BucketSubject, Build, Capabilities, Subject};
 ///
-/// /// Gives one more back than it says.
+/// /// Returns one unit more than it reports.
 /// struct Generous<'a>(BucketSubject<'a>);
 ///
 /// impl Subject for Generous<'_> {
@@ -69,15 +68,15 @@ pub struct Bounds {
 /// let bounds = Bounds { steps: 3, last_ns: 2, end_ns: 10, backward: false };
 /// let found = cancellations(build, &setup, &bounds).unwrap_err();
 /// assert!(found.broken.admitted > found.broken.allowed);
-/// println!("{found}"); // what happened, and where the promise is broken
+/// println!("{found}"); // the history, and the violation
 /// ```
 #[derive(Clone, Debug)]
 pub struct Counterexample {
     /// The bucket.
     pub setup: Setup,
-    /// What happened.
+    /// The history.
     pub trace: Trace,
-    /// Where the promise is broken.
+    /// The violated interval.
     pub broken: Broken,
 }
 
@@ -88,7 +87,7 @@ impl fmt::Display for Counterexample {
     }
 }
 
-/// Tries every history within `bounds`, shorter ones first; how many there were.
+/// Tries every history within `bounds`, shorter ones first. Returns their number.
 ///
 /// ```
 /// use flowgate::Quota;
@@ -104,7 +103,7 @@ impl fmt::Display for Counterexample {
 ///
 /// # Errors
 ///
-/// A shortest history that breaks the promise.
+/// Returns a shortest history that violates the bound.
 pub fn cancellations(
     build: Build<'_>,
     setup: &Setup,
@@ -177,7 +176,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Lets a newcomer take everything from each possible time on.
+    /// Lets a new caller take everything from each possible time on.
     fn finish(&mut self) -> Result<(), Box<Counterexample>> {
         let now_ns = self.steps.iter().map(|step| step.at_ns).max().unwrap_or(0);
         for from_ns in now_ns..=self.bounds.end_ns {

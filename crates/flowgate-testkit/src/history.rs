@@ -1,9 +1,9 @@
-//! Real threads, judged afterwards.
+//! Judges what real threads observed.
 //!
-//! A thread knows when it called and when the answer came, not when the limiter decided. So a
-//! history is a list of intervals, and it is condemned only if *no* choice of instants within them
-//! would keep the promise: a finding is a proof. (The other way round it is exact for one unit at a
-//! time at a whole burst; where costs differ, a history may be let off that has no valid choice.)
+//! A thread knows when it called and when the call returned, not when the limiter decided. So a history is a list of
+//! intervals. The check reports a violation only if *no* choice of decision times keeps the bound: a finding is a
+//! proof. The converse is exact for single units of a whole burst. With different costs, the check may accept a history
+//! without a valid choice.
 //!
 //! ```
 //! use flowgate::Quota;
@@ -11,9 +11,9 @@
 //!
 //! let quota = Quota::per_second(1_000_000_000).burst(2); // one per ns
 //! let event = |invoked_ns, returned_ns| Event { invoked_ns, returned_ns, n: 1, admitted: true };
-//! // Three within [5, 6]: room for 2 + 1.
+//! // Three within [5, 6]: allowed are 2 + 1.
 //! assert!(check(quota, &[event(5, 6), event(5, 6), event(5, 6)]).is_ok());
-//! // A fourth cannot be explained, whenever within those intervals each was decided.
+//! // With a fourth, no choice of decision times is valid.
 //! assert!(check(quota, &[event(5, 6), event(5, 6), event(5, 6), event(6, 6)]).is_err());
 //! ```
 
@@ -22,7 +22,7 @@ use flowgate::Quota;
 use crate::promise::Broken;
 use crate::rate::{Rate, greatest_common_divisor};
 
-/// One call as its thread saw it.
+/// One call, as its thread observed it.
 ///
 /// ```
 /// use flowgate::{Clock, Quota, TokenBucket};
@@ -45,17 +45,17 @@ use crate::rate::{Rate, greatest_common_divisor};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The limiter's clock, read before the call.
+    /// Limiter's clock before the call, in nanoseconds.
     pub invoked_ns: u64,
-    /// The same clock, read after it.
+    /// Limiter's clock after the call, in nanoseconds.
     pub returned_ns: u64,
-    /// The cost, in units.
+    /// Cost, in units.
     pub n: u64,
-    /// Whether it was granted.
+    /// Whether the call was granted.
     pub admitted: bool,
 }
 
-/// A change of quota as its thread saw it.
+/// Change of quota, as its thread observed it.
 ///
 /// ```
 /// use flowgate::{Clock, Quota, TokenBucket};
@@ -71,15 +71,15 @@ pub struct Event {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
-    /// The limiter's clock, read before the call.
+    /// Limiter's clock before the call, in nanoseconds.
     pub invoked_ns: u64,
-    /// The same clock, read after it.
+    /// Limiter's clock after the call, in nanoseconds.
     pub returned_ns: u64,
     /// The new quota. All quotas of a history count the same units.
     pub quota: Quota,
 }
 
-/// Whether the admissions of `events`, in any order, can have kept burst + rate · t; O(n log n).
+/// Checks whether some order of the admissions keeps burst + rate × t, in O(n log n).
 ///
 /// ```
 /// use flowgate::Quota;
@@ -96,17 +96,16 @@ pub struct Change {
 ///
 /// # Errors
 ///
-/// The interval in which more calls began *and* ended than the promise has room for, by the widest
-/// margin.
+/// Returns the interval with the largest excess: more calls began *and* ended in it than the bound allows.
 pub fn check(quota: Quota, events: &[Event]) -> Result<(), Broken> {
     check_changing(quota, &[], events)
 }
 
-/// The same where the quota changes: the largest burst of all + ∫ rate.
+/// Checks a history with changes of quota: at most the largest burst + ∫ rate.
 ///
-/// `changes` are in order, each made after the one before has returned; while one is under way, the faster rate counts. A
-/// call at an explicit time has that time at both ends of its event, so a thread that read its time before a change is
-/// judged by the limiter's own time.
+/// `changes` are in order, and do not overlap. During a change, the faster rate counts. A call at an explicit time has
+/// that time at both ends of its event. So a thread that read the clock before a change is judged by the limiter's own
+/// time.
 ///
 /// ```
 /// use flowgate::Quota;
@@ -115,15 +114,15 @@ pub fn check(quota: Quota, events: &[Event]) -> Result<(), Broken> {
 /// let (fast, slow) = (Quota::per_second(1_000_000_000).burst(5), Quota::per_hour(1).burst(5));
 /// let change = Change { invoked_ns: 10, returned_ns: 12, quota: slow };
 /// let took = |at_ns, n| Event { invoked_ns: at_ns, returned_ns: at_ns, n, admitted: true };
-/// // All at 2, and what has flowed in at 1 per ns until 10, or 12.
+/// // A burst at 2, and the refill at 1 per ns until 10, or 12.
 /// assert!(check_changing(fast, &[change], &[took(2, 5), took(20, 5)]).is_ok());
-/// // Not again at 2, by somebody who read the clock then and calls after the change.
+/// // Not again at 2, by a caller that read the clock then and calls after the change.
 /// assert!(check_changing(fast, &[change], &[took(2, 5), took(2, 4)]).is_err());
 /// ```
 ///
 /// # Errors
 ///
-/// As [`check`].
+/// Returns the interval with the largest excess, as [`check`] does.
 pub fn check_changing(quota: Quota, changes: &[Change], events: &[Event]) -> Result<(), Broken> {
     let rate = Inflow::new(quota, changes);
     let mut admitted: Vec<&Event> = events.iter().filter(|event| event.admitted).collect();
@@ -167,9 +166,9 @@ pub fn check_changing(quota: Quota, changes: &[Change], events: &[Event]) -> Res
     })
 }
 
-/// What may flow in, in the grains that all quotas of a history have in common.
+/// Refill in the grains that all quotas of a history share.
 struct Inflow {
-    /// Since when, how much before that, and how much in each nanosecond from then on.
+    /// Start of a piece, refill before it, and refill per nanosecond in it.
     pieces: Vec<(u64, i128, i128)>,
     /// A unit.
     price: i128,
@@ -211,7 +210,7 @@ impl Inflow {
         }
     }
 
-    /// What flows in from the clock's origin until `at_ns`.
+    /// Returns the refill from the clock's origin until `at_ns`.
     fn until(&self, at_ns: u64) -> i128 {
         let piece = self.pieces.partition_point(|piece| piece.0 <= at_ns);
         let (since_ns, before, per_ns) = self.pieces[piece.saturating_sub(1)];
@@ -223,9 +222,9 @@ fn least_common_multiple(a: i128, b: i128) -> i128 {
     a / greatest_common_divisor(a, b) * b
 }
 
-/// Numbers of which a prefix can be raised, and the greatest found, in O(log n).
+/// Numbers with prefix increments and maximum queries in O(log n).
 struct Maxima {
-    /// A heap-shaped tree: the greatest below a node, without what was added above it.
+    /// A heap-shaped tree: the maximum below a node, without what was added above it.
     greatest: Vec<i128>,
     added: Vec<i128>,
     leaves: usize,
@@ -245,7 +244,7 @@ impl Maxima {
         }
     }
 
-    /// Lets the number at `index` take part, at `base` plus what was added to it before.
+    /// Activates the number at `index`: `base` plus what was added to it before.
     fn open(&mut self, index: usize, base: i128) {
         if !core::mem::replace(&mut self.open[index], true) {
             let mut node = index + self.leaves;
@@ -343,7 +342,7 @@ mod tests {
         );
     }
 
-    /// The quick check and the suite's slow one, on changes that take no time.
+    /// The fast check and the slow one of the suite agree on changes that take no time.
     #[test]
     fn c1_c4_the_quick_check_agrees_with_the_suite_across_changes() {
         use crate::promise::check_trace;

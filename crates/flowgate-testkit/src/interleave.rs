@@ -1,20 +1,19 @@
-//! Every order in which threads can take turns.
+//! Tries every order in which threads can run.
 //!
-//! A race is written as a machine whose steps are single atomic accesses. Then each schedule is a
-//! list of thread numbers, all of them are tried, shortest first, and the race is no longer a
-//! matter of luck. For protocols of your own that use real atomics take loom; this is for telling a
-//! story.
+//! A race is written as a machine whose steps are single atomic accesses. Each schedule is a list of thread numbers.
+//! The module tries all of them, shortest first, so finding a race does not depend on luck. For code with real atomics,
+//! use loom; this module illustrates known races.
 
 use crate::promise::{Grant, Promise};
 
-/// Some threads at work on shared state, one atomic access a step.
+/// Threads that work on shared state, with one atomic access per step.
 ///
 /// ```
 /// use flowgate::Quota;
 /// use flowgate_testkit::interleave::{Machine, explore};
 /// use flowgate_testkit::promise::{Grant, Kind, Promise};
 ///
-/// /// One an hour: two threads that look first and count afterwards.
+/// /// A limit of one per hour: two threads that first check and then count.
 /// #[derive(Clone, Default)]
 /// struct LookThenCount {
 ///     count: u64,
@@ -54,36 +53,35 @@ use crate::promise::{Grant, Promise};
 /// assert_eq!(race.steps.len(), 4); // both look before either counts
 /// ```
 pub trait Machine: Clone {
-    /// How many threads there are; the clock may be one of them.
+    /// Returns the number of threads; the clock may be one of them.
     fn threads(&self) -> usize;
 
-    /// Lets `thread` do its next access. `None` if it has nothing left to do; otherwise what it
-    /// did, in words.
+    /// Performs the next access of `thread`, and describes it. `None` if the thread is done.
     fn step(&mut self, thread: usize) -> Option<String>;
 
-    /// What has been granted so far.
+    /// Returns the grants so far.
     fn grants(&self) -> &[Grant];
 }
 
-/// A schedule that goes wrong.
+/// Schedule that leads to a violation.
 ///
 /// ```
 /// use flowgate::Quota;
 /// use flowgate_testkit::interleave::explore;
 /// use flowgate_testkit::promise::Promise;
-/// use flowgate_testkit::specimens::subtract_below_zero::SubtractBelowZero;
+/// use flowgate_testkit::broken::subtract_below_zero::SubtractBelowZero;
 ///
 /// let quota = Quota::per_second(1);
 /// let bucket = SubtractBelowZero::new(quota, 2);
 /// let race = explore(&bucket, &Promise::bucket(quota), 8).unwrap_err();
 /// assert_eq!(race.what, "at 0s 2 were admitted, 1 allowed");
-/// println!("{race}"); // that, and who did what before
+/// println!("{race}"); // the violation, and the steps that lead to it
 /// ```
 #[derive(Clone, Debug)]
 pub struct Race {
-    /// What was done, one line an access.
+    /// The steps, one line per access.
     pub steps: Vec<String>,
-    /// What is wrong then.
+    /// The violation.
     pub what: String,
 }
 
@@ -96,24 +94,24 @@ impl core::fmt::Display for Race {
     }
 }
 
-/// Tries every schedule of up to `most` steps against a promise; how many there were.
+/// Tries every schedule of up to `most` steps. Returns their number.
 ///
 /// ```
 /// use flowgate::Quota;
 /// use flowgate_testkit::interleave::explore;
 /// use flowgate_testkit::promise::Promise;
-/// use flowgate_testkit::specimens::subtract_below_zero::SubtractBelowZero;
+/// use flowgate_testkit::broken::subtract_below_zero::SubtractBelowZero;
 ///
 /// let quota = Quota::per_second(1);
 /// let promise = Promise::bucket(quota);
-/// // By one thread there is only one schedule, and nothing is wrong with it.
+/// // One thread has only one schedule, and it is correct.
 /// assert!(explore(&SubtractBelowZero::new(quota, 1), &promise, 8).is_ok_and(|tried| tried > 0));
 /// assert!(explore(&SubtractBelowZero::new(quota, 2), &promise, 8).is_err());
 /// ```
 ///
 /// # Errors
 ///
-/// A shortest schedule that breaks the promise.
+/// Returns a shortest schedule that violates the bound.
 pub fn explore<M: Machine>(machine: &M, promise: &Promise, most: usize) -> Result<u64, Box<Race>> {
     explore_for(machine, most, |machine| {
         let broken = promise.check(machine.grants()).err();
@@ -121,21 +119,20 @@ pub fn explore<M: Machine>(machine: &M, promise: &Promise, most: usize) -> Resul
     })
 }
 
-/// Tries every schedule of up to `most` steps in search of a state that is `wrong`; how many there
-/// were.
+/// Tries every schedule of up to `most` steps in search of a `wrong` state. Returns their number.
 ///
 /// ```
 /// use flowgate_testkit::interleave::explore_for;
-/// use flowgate_testkit::specimens::double_clamp::DoubleClamp;
+/// use flowgate_testkit::broken::double_clamp::DoubleClamp;
 ///
-/// // Two threads that each look and subtract: after that, what one of them has taken off is lost.
+/// // Two threads that each check and subtract lose one of the subtractions.
 /// let race = explore_for(&DoubleClamp::new(2, 1, 2), 8, DoubleClamp::lost).unwrap_err();
 /// assert_eq!(race.steps.len(), 4);
 /// ```
 ///
 /// # Errors
 ///
-/// A shortest schedule that leads to one.
+/// Returns a shortest schedule that leads to a wrong state.
 pub fn explore_for<M: Machine>(
     machine: &M,
     most: usize,

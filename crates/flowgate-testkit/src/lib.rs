@@ -1,25 +1,24 @@
-//! What it takes to trust a rate limiter.
+//! Tests rate limiters: exact oracles, a conformance suite, a history checker, and known-broken limiters.
 //!
-//! | module | what it answers |
+//! | module | question |
 //! |---|---|
-//! | [`oracle`] | what would an exact token bucket say? |
-//! | [`differential`] | do flowgate (or another bucket) and the oracle ever differ? |
-//! | [`conformance`] | does it keep each contract, and if not, what shows it most briefly? |
-//! | [`promise`] | what is promised, and in which interval was more granted? |
-//! | [`history`] | can what real threads saw be explained by a right limiter at all? |
-//! | [`interleave`] | is there a schedule of threads that breaks it? |
-//! | [`exhaustive`] | does giving back ever break the promise, in any short history? |
-//! | [`task`] | what happens if this one is polled now, and that one later? |
-//! | [`verify`] | what does a limiter look like from outside, and what does it really admit? |
-//! | [`specimens`] | how do limiters go wrong? `cargo run -p flowgate-testkit --example museum` |
+//! | [`oracle`] | What does an exact token bucket answer? |
+//! | [`differential`] | Does a bucket ever differ from the oracle? |
+//! | [`conformance`] | Does a limiter keep each contract? If not, what is the shortest history that shows it? |
+//! | [`promise`] | What is the bound, and in which interval was it exceeded? |
+//! | [`history`] | Can a correct limiter explain what real threads observed? |
+//! | [`interleave`] | Is there a schedule of threads that violates the bound? |
+//! | [`exhaustive`] | Do refunds ever violate the bound in a short history? |
+//! | [`task`] | What happens if futures are polled in a given order? |
+//! | [`verify`] | Which algorithm does a limiter appear to use, and what does it really admit? |
+//! | [`broken`] | How do limiters fail? `cargo run -p flowgate-testkit --example broken_limiters` |
 //!
-//! To test a limiter of your own, implement [`subject::Subject`] for it and hand it to
-//! [`conformance::check`]:
+//! To test your own limiter, implement [`subject::Subject`] for it and pass it to [`conformance::check`]:
 //!
 //! ```
 //! use flowgate_testkit::conformance::{self, Contract};
 //! use flowgate_testkit::promise::Kind;
-//! use flowgate_testkit::specimens::starts_empty::StartsEmpty;
+//! use flowgate_testkit::broken::starts_empty::StartsEmpty;
 //! use flowgate_testkit::subject::Build;
 //!
 //! let build: Build<'_> = &|setup, test| test(&mut StartsEmpty::new(setup.quota));
@@ -28,7 +27,7 @@
 //! println!("{report}");
 //! ```
 //!
-//! All times are explicit, all randomness is seeded, nothing sleeps.
+//! All times are explicit, all randomness is seeded, and nothing sleeps.
 //!
 //! # Features
 //!
@@ -36,6 +35,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
+pub mod broken;
 pub mod conformance;
 pub mod differential;
 pub mod draw;
@@ -47,14 +47,13 @@ pub mod promise;
 mod rate;
 pub mod script;
 pub mod shrink;
-pub mod specimens;
 pub mod subject;
 pub mod task;
 pub mod verify;
 
 pub use rate::Rate;
 
-/// The examples of the README are tested, too.
+/// Tests the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -1,9 +1,8 @@
-//! The exact token bucket, in its textbook form.
+//! The exact token bucket in its textbook form.
 //!
-//! A level and the time at which it was taken; tokens flow in between, and what would flow over is
-//! lost. That is what everybody draws on the board, and it is written here with integers so fine
-//! that nothing is rounded. flowgate keeps one arrival time instead: the two share no formula for a
-//! decision, which is why one can check the other.
+//! The state is a level and its time. Tokens flow in between, and an overflow is lost. Integers of sufficient
+//! resolution make it exact. flowgate stores one arrival time instead. The two share no formula for a decision, so one
+//! can check the other.
 //!
 //! ```text
 //!   level, in grains
@@ -14,8 +13,7 @@
 //!        │  accrual per ns   ╲ a reservation or an overdraft goes below zero
 //! ```
 //!
-//! What comes back from a cancelled reservation is a rule, not a law of nature: see
-//! `giving_back` beside it.
+//! What a cancelled reservation returns is defined in `giving_back`.
 
 mod dual;
 mod giving_back;
@@ -31,19 +29,18 @@ use self::giving_back::{GivenBack, Held};
 use crate::rate::Rate;
 use crate::script::{Op, Outcome, Retry, Setup, Step};
 
-/// No grain lies later than this many after the clock's origin; a debt that would is cut.
+/// No grain lies later than this many grains after the clock's origin; a larger debt is cut.
 const END_OF_TIME: i128 = (1 << 96) + (1 << 94);
 
-/// A bucket or a debt that can be kept exactly has fewer grains than this.
+/// Maximum number of grains of a bucket or a debt that can be represented exactly.
 const MOST_GRAINS: i128 = 1 << 93;
 
 /// The exact token bucket.
 ///
-/// Feed it the same [`Step`]s as the limiter under test and compare the answers.
+/// Pass it the same [`Step`]s as the limiter under test, and compare the answers.
 ///
-/// A `now` that is earlier than the level's own time is answered by running the same line backward:
-/// a stale caller sees less, never more, and adds no credit. Before a change of quota the line is that of the
-/// old rate; before the change before that one, nothing is known to be there.
+/// For a `now` before the level's time, the oracle runs the same line backward: a stale caller sees less, and adds no
+/// credit. Before a change of quota, the line has the old rate. Before the previous change, the level counts as zero.
 ///
 /// ```
 /// use flowgate::Quota;
@@ -63,39 +60,38 @@ pub struct Oracle {
     refill: Refill,
     /// A period of an interval refill ends here.
     anchor_ns: u64,
-    /// Whether that stays so, whatever changes.
+    /// Whether changes keep the end of the periods.
     is_aligned: bool,
-    /// The first period of an interval refill is what is left of it after this. When the limiter was built, it was a
-    /// whole one, which may have begun before the clock's origin.
+    /// Start of the first period of an interval refill. It may lie before the clock's origin.
     begun_ns: i128,
-    /// Grains; negative while tokens are owed.
+    /// Grains; negative while there is debt.
     level: i128,
-    /// The time, in nanoseconds, at which `level` was the level.
+    /// Time of `level`, in nanoseconds.
     since_ns: i128,
-    /// As it was set, in units.
+    /// Configured maximum debt, in units.
     max_debt: Option<u64>,
-    /// The latest time that any caller has supplied to decide by; see [`newest_decided_ns`](Self::newest_decided_ns).
+    /// The latest time that a caller has supplied; see [`newest_decided_ns`](Self::newest_decided_ns).
     newest_ns: u64,
-    /// The time before the last change of quota.
+    /// The interval before the last change of quota.
     past: Option<Past>,
     held: Vec<Held>,
     given_back: GivenBack,
 }
 
-/// What was in force before the last change of quota.
+/// State before the last change of quota.
 #[derive(Clone, Debug)]
 struct Past {
-    /// When the change was.
+    /// Time of the change.
     until_ns: u64,
-    /// When the change before it was; of earlier times no more is known.
+    /// Time of the previous change; earlier times are unknown.
     since_ns: u64,
     flow: Flow,
-    /// When tokens flowed in last: at the change, or when the bucket was full before; in grains of that rate.
+    /// When tokens flowed in last: at the change, or when the bucket was full before it; in grains of that rate.
     filled: i128,
 }
 
 impl Oracle {
-    /// A bucket as `setup` says.
+    /// Creates a bucket by `setup`.
     ///
     /// ```
     /// use flowgate::Quota;
@@ -136,7 +132,7 @@ impl Oracle {
         oracle
     }
 
-    /// The rate in force, in the oracle's own units.
+    /// Returns the current rate in the oracle's own units.
     ///
     /// ```
     /// use flowgate::Quota;
@@ -150,7 +146,7 @@ impl Oracle {
         &self.rate
     }
 
-    /// How many reservations are held, that is: made and not cancelled.
+    /// Returns the number of reservations that were made and not cancelled.
     ///
     /// ```
     /// use flowgate::Quota;
@@ -168,7 +164,7 @@ impl Oracle {
         self.held.len()
     }
 
-    /// What is available at `at_ns`, in units.
+    /// Returns the available units at `at_ns`.
     ///
     /// ```
     /// use flowgate::Quota;
@@ -183,7 +179,7 @@ impl Oracle {
         self.units_at(self.seen_at(at_ns))
     }
 
-    /// Does `step` and says what a right limiter answers.
+    /// Performs `step`, and returns the correct answer.
     ///
     /// ```
     /// use flowgate::Quota;
@@ -237,13 +233,13 @@ impl Oracle {
         }
     }
 
-    /// The time by which tokens have flowed in: all of it, or up to the last end of a period, but no less than when the first
-    /// period began.
+    /// Returns the time by which tokens have flowed in: all of it, or up to the last end of a period, but not before
+    /// the first period.
     fn limiter_time(&self, at_ns: u64) -> i128 {
         self.flow().limiter_time(at_ns)
     }
 
-    /// What tokens flow in by.
+    /// Returns how tokens flow in.
     fn flow(&self) -> Flow {
         Flow {
             refill: self.refill,
@@ -253,7 +249,8 @@ impl Oracle {
         }
     }
 
-    /// What a caller at `at_ns` goes by: before the last change, that instant, less what flowed in between.
+    /// Returns the time of a caller at `at_ns`. Before the last change, that is the change, minus what flowed in
+    /// between.
     fn seen_at(&self, at_ns: u64) -> Seen {
         let since_ns = self.past.as_ref().map_or(0, |past| past.until_ns);
         Seen {
@@ -262,7 +259,7 @@ impl Oracle {
         }
     }
 
-    /// What flowed in from `at_ns` until the last change, if it is before that.
+    /// Returns what flowed in from `at_ns` until the last change, if it is before that.
     fn missing_at(&self, at_ns: u64) -> i128 {
         let Some(past) = self.past.as_ref().filter(|past| at_ns < past.until_ns) else {
             return 0;
@@ -281,7 +278,7 @@ impl Oracle {
         }
     }
 
-    /// The level at `time`. Before `since_ns` the line runs on backward.
+    /// Returns the level at `time`. Before `since_ns` the line runs backward.
     fn level_at(&self, time: i128) -> i128 {
         (self.level + self.rate.accrual * (time - self.since_ns)).min(self.rate.full)
     }
@@ -308,7 +305,7 @@ impl Oracle {
         self.level -= self.rate.cost(n);
     }
 
-    /// The least wait from `at_ns` until the level is `wanted` grains, if nobody takes any.
+    /// Returns the shortest wait from `at_ns` until the level is `wanted` grains, without other callers.
     fn wait_until(&self, at_ns: u64, now: Seen, wanted: i128) -> i128 {
         if self.level_seen(now) >= wanted {
             return 0;
@@ -361,8 +358,7 @@ impl Oracle {
         Outcome::Admitted
     }
 
-    /// The deepest debt, in units: as it was set, or the burst; never so deep that it cannot be
-    /// kept.
+    /// Returns the maximum debt in units: the configured one, or the burst, but at most what can be represented.
     fn debt_units(&self) -> u64 {
         let most = u64::try_from((MOST_GRAINS - 1) / self.rate.price).unwrap_or(u64::MAX);
         self.max_debt.unwrap_or(self.rate.burst_units).min(most)
@@ -412,14 +408,13 @@ impl Oracle {
         Outcome::Promised { at_ns: told_ns }
     }
 
-    /// When the bucket will be full again if nobody takes anything, in grains since the clock's
-    /// origin.
+    /// Returns when the bucket is full again without other callers, in grains since the clock's origin.
     fn full_at(&self) -> i128 {
         self.since_ns * self.rate.accrual + self.rate.full - self.level
     }
 
-    /// The latest time at which anything was decided that has not flowed in again by then: nothing is given back and no
-    /// change of quota is settled before it. Of time that flows, a later one was only looked at.
+    /// Returns the latest time of a decision whose tokens have not flowed in again by then. Nothing is returned, and no
+    /// change of quota is applied, before that time.
     fn newest_decided_ns(&self, at_ns: u64) -> u64 {
         let full_ns = -(-self.full_at()).div_euclid(self.rate.accrual);
         let decided_ns = match self.refill {
@@ -430,7 +425,7 @@ impl Oracle {
         self.newest_ns.min(decided_ns).max(at_ns).max(since_ns)
     }
 
-    /// Settles at the old rate, then goes on at the new one.
+    /// Applies the old rate until now, then continues with the new one.
     fn change(&mut self, at_ns: u64, quota: Quota, refill: Refill, carry: Carry) {
         let old = self.rate;
         let new = Rate::of(quota);
@@ -484,7 +479,7 @@ impl Oracle {
     }
 }
 
-/// A caller's time, as the level knows it.
+/// A caller's time, as seen by the level.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     /// Limiter time.
@@ -503,7 +498,7 @@ struct Flow {
 }
 
 impl Flow {
-    /// The last end of a period, of which one is at the anchor.
+    /// Returns the last end of a period; one is at the anchor.
     fn ended(&self, at_ns: u64) -> i128 {
         let since = i128::from(at_ns) - i128::from(self.anchor_ns);
         i128::from(at_ns) - since.rem_euclid(i128::from(self.rate.period_ns))
@@ -521,7 +516,7 @@ impl Flow {
     }
 }
 
-/// `grains` · `by` / `per`, rounded down.
+/// Returns `grains` · `by` / `per`, rounded down.
 fn scaled_down(grains: i128, by: i128, per: i128) -> i128 {
     let exact = BigRational::from_integer(grains.into()) * BigRational::new(by.into(), per.into());
     // More than any bucket or debt holds, where it does not fit.
@@ -529,7 +524,7 @@ fn scaled_down(grains: i128, by: i128, per: i128) -> i128 {
     i128::try_from(exact.floor().to_integer()).unwrap_or(beyond)
 }
 
-/// `grains` · `by` / `per`, rounded up.
+/// Returns `grains` · `by` / `per`, rounded up.
 fn scaled_up(grains: i128, by: i128, per: i128) -> i128 {
     -scaled_down(-grains, by, per)
 }

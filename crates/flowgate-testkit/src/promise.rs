@@ -1,6 +1,6 @@
-//! The promise itself (contract C1): what may have been admitted in every interval.
+//! Bounds (C1, never over-admits): how many units may be admitted in every interval.
 //!
-//! This knows no algorithm. It looks at a finished list of grants and counts.
+//! This module knows no algorithm. It counts in a finished list of grants.
 
 mod changing;
 mod decaying;
@@ -17,13 +17,13 @@ use flowgate::{Carry, Quota};
 use crate::rate::Rate;
 use crate::script::{Op, Outcome, Setup, Step, Time};
 
-/// So many units, to be used at this time.
+/// Units granted at a time.
 ///
 /// ```
 /// use flowgate::Quota;
 /// use flowgate_testkit::promise::{Grant, Promise};
 ///
-/// // Three per microsecond, one at a time: each is due a third of a nanosecond before its own.
+/// // Three per microsecond, one at a time: each exact time is a third of a nanosecond before the rounded one.
 /// let promise = Promise::bucket(Quota::per_second(3_000_000).burst(1));
 /// let told = |at_ns| Grant { rounded: true, ..Grant::new(at_ns, 1) };
 /// assert!(promise.check(&[told(334), told(667), told(1000)]).is_ok());
@@ -31,17 +31,18 @@ use crate::script::{Op, Outcome, Setup, Step, Time};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// When.
+    /// Time of the grant, in nanoseconds.
     pub at_ns: u64,
-    /// How many.
+    /// Number of units.
     pub n: u64,
-    /// Whether the time was rounded up to a whole nanosecond: the grant counts from an instant less
-    /// than a nanosecond earlier, because rates would drift if it did not.
+    /// Whether the time was rounded up to a whole nanosecond.
+    ///
+    /// The grant then counts less than a nanosecond earlier, because rates would drift otherwise.
     pub rounded: bool,
 }
 
 impl Grant {
-    /// `n` units at exactly `at_ns`.
+    /// Creates a grant of `n` units at exactly `at_ns`.
     pub fn new(at_ns: u64, n: u64) -> Self {
         Self {
             at_ns,
@@ -51,16 +52,16 @@ impl Grant {
     }
 }
 
-/// What a limiter of some type promises, whatever its quota.
+/// Kind of bound of a limiter, for any quota.
 ///
-/// In the terms of a window, the quota's count (in units) is its *limit* and the quota's period its
-/// length; windows are half-open, \[t, t + length).
+/// For windows, the quota's count (in units) is the *limit*, and its period the length. Windows are half-open, \[t, t +
+/// length).
 ///
 /// ```
 /// use flowgate::Quota;
 /// use flowgate_testkit::promise::{Anchor, Grant, Kind, Promise};
 ///
-/// // Two at the end of a second, and two at the beginning of the next one.
+/// // Two at the end of a second, and two at the start of the next one.
 /// let second = 1_000_000_000;
 /// let grants = [Grant::new(second - 1, 2), Grant::new(second, 2)];
 /// let is_kept = |kind| Promise::new(kind, Quota::per_second(2)).check(&grants).is_ok();
@@ -70,33 +71,30 @@ impl Grant {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// At most burst + rate · t in every interval of length t: token and leaky buckets.
+    /// At most burst + rate × *t* in every interval of length *t*: token and leaky buckets.
     Bucket,
     /// At most the limit in each of a chain of windows: fixed windows.
     Window(Anchor),
     /// At most the limit in *every* window.
     Sliding,
-    /// The same, but a unit may take up to one of so many segments of a window longer to come back.
+    /// Like `Sliding`, but a unit may take up to one segment longer to return.
     Segmented {
-        /// Into how many segments a window is divided.
+        /// Number of segments of a window.
         segments: u64,
     },
-    /// At most 2 · limit − 1 in every window: interpolated windows.
+    /// At most 2 × limit − 1 in every window: interpolated windows.
     Approximate,
-    /// What was granted is paid for, at the rate or more slowly, before the next grant: whoever
-    /// comes next pays.
+    /// The cost of a grant flows in, at the rate or more slowly, before the next grant.
     NextPays,
-    /// A level that halves in each period, and that each unit raises by one, never exceeds the
-    /// limit.
+    /// A level never exceeds the limit. It halves in each period, and each unit raises it by one.
     Decaying,
-    /// A bucket that lets a request go into debt: at most burst + the largest request + rate · t.
+    /// At most burst + the largest request + rate × *t*: a bucket with debt.
     PayAfter,
-    /// At most the limit in flight: what is granted is held until it is given back. The quota's
-    /// period means nothing.
+    /// At most the limit in flight: a grant is held until it is released. The quota's period is ignored.
     InFlight,
 }
 
-/// Where the windows of a [`Kind::Window`] begin.
+/// Start of the windows of a [`Kind::Window`].
 ///
 /// ```
 /// use flowgate::Quota;
@@ -112,14 +110,14 @@ pub enum Kind {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
-    /// With the first grant after the window before it is over.
+    /// With the first grant after the previous window has ended.
     FirstGrant,
-    /// At this time, in nanoseconds, and a whole number of windows before and after it.
+    /// At this time, in nanoseconds, and any whole number of windows before or after it.
     Aligned(u64),
 }
 
 impl Kind {
-    /// Whether a quota for it may set a burst.
+    /// Returns whether its quota may have a burst.
     ///
     /// ```
     /// # use flowgate_testkit::promise::Kind;
@@ -150,7 +148,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What a limiter promises about its grants.
+/// Bound on the grants of a limiter.
 ///
 /// ```
 /// use flowgate::Quota;
@@ -164,15 +162,15 @@ impl fmt::Display for Kind {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Promise {
-    /// The inequality.
+    /// The kind of bound.
     pub kind: Kind,
-    /// Its numbers.
+    /// The numbers of the bound.
     pub quota: Quota,
-    /// Units that a bucket may admit beyond that: the largest amount overdrawn.
+    /// Additional units that a bucket may admit: the largest overdraft.
     pub overdrawn: u64,
 }
 
-/// An interval in which more was admitted than promised.
+/// Interval in which more was admitted than the bound allows.
 ///
 /// ```
 /// use flowgate::Quota;
@@ -185,13 +183,13 @@ pub struct Promise {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// The first grant in the interval, in nanoseconds.
+    /// Time of the first grant in the interval, in nanoseconds.
     pub from_ns: u64,
-    /// The last one.
+    /// Time of the last grant in the interval, in nanoseconds.
     pub to_ns: u64,
-    /// Units admitted in it.
+    /// Units admitted in the interval.
     pub admitted: u128,
-    /// Units that it has room for, rounded down.
+    /// Units allowed in the interval, rounded down.
     pub allowed: u128,
 }
 
@@ -213,7 +211,7 @@ impl fmt::Display for Broken {
 }
 
 impl Promise {
-    /// A promise of some kind.
+    /// Creates a bound of this kind.
     ///
     /// ```
     /// use flowgate::Quota;
@@ -231,7 +229,7 @@ impl Promise {
         }
     }
 
-    /// A token bucket's.
+    /// Creates the bound of a token bucket.
     ///
     /// ```
     /// use flowgate::Quota;
@@ -244,7 +242,7 @@ impl Promise {
         Self::new(Kind::Bucket, quota)
     }
 
-    /// Looks at every interval; O(n log n).
+    /// Checks every interval, in O(n log n).
     ///
     /// ```
     /// use flowgate::Quota;
@@ -258,7 +256,7 @@ impl Promise {
     ///
     /// # Errors
     ///
-    /// An interval that exceeds the promise, by most where that means something.
+    /// Returns an interval that exceeds the bound, the one with the largest excess if that is defined.
     pub fn check(&self, grants: &[Grant]) -> Result<(), Broken> {
         let mut grants = grants.to_vec();
         grants.sort_by_key(|grant| (grant.at_ns, !grant.rounded));
@@ -285,12 +283,11 @@ impl Promise {
         }
     }
 
-    /// Whether a limiter that wastes nothing had to grant the last of `grants`, after the others
-    /// (contract C2).
+    /// Returns whether never refusing needlessly (C2) requires the last of `grants`.
     ///
-    /// That is so where the promise is still kept with it. A type that may be stricter than it
-    /// promises is held to what it says of that: a segment more, the window before this one in full,
-    /// or a millionth of the limit. `None` where it does not say.
+    /// That is so if the bound holds with that grant. A type that may be stricter than its bound is judged by its
+    /// documentation: one more segment, the previous window in full, or a millionth of the limit. `None` if its
+    /// documentation does not decide.
     ///
     /// ```
     /// use flowgate::Quota;
@@ -300,7 +297,7 @@ impl Promise {
     /// let second = 1_000_000_000;
     /// assert_eq!(promise.must_grant(&[Grant::new(0, 2), Grant::new(second, 1)]), Some(true));
     /// assert_eq!(promise.must_grant(&[Grant::new(0, 2), Grant::new(second - 1, 1)]), Some(false));
-    /// // Interpolated, it may still count what came a whole window before.
+    /// // An interpolated window may still count what came a whole window before.
     /// let promise = Promise::new(Kind::Approximate, Quota::per_second(2));
     /// assert_eq!(promise.must_grant(&[Grant::new(0, 2), Grant::new(second, 1)]), Some(false));
     /// ```
@@ -335,7 +332,7 @@ impl Promise {
     }
 }
 
-/// The greatest sum of consecutive costs less what flows in meanwhile, in one pass.
+/// Finds the largest sum of consecutive costs minus the refill in between, in one pass.
 fn check_bucket(rate: &Rate, overdrawn: u64, grants: &[Grant]) -> Result<(), Broken> {
     let at_once = rate.full + rate.cost(overdrawn);
     let (mut used, mut from_ns, mut admitted, mut last_ns) = (0_i128, 0, 0_u128, 0_u64);
@@ -367,9 +364,10 @@ fn check_bucket(rate: &Rate, overdrawn: u64, grants: &[Grant]) -> Result<(), Bro
     worst.map_or(Ok(()), |(_, broken)| Err(broken))
 }
 
-/// The grants of a history: reservations count at the time they were told, and not at all once they
-/// are cancelled; what came back by a refund is taken off the newest grants that had had their
-/// time.
+/// Returns the grants of a history.
+///
+/// A reservation counts at its granted time, and not at all once it is cancelled. A refund is subtracted from the
+/// newest grants whose time has come.
 ///
 /// ```
 /// use flowgate_testkit::promise::{Grant, grants};
@@ -391,8 +389,9 @@ pub fn grants(trace: &[(Step, Outcome)]) -> Vec<Grant> {
     grants
 }
 
-/// How much can honestly be refunded at `at_ns` after `trace`: what had its time by then, and was
-/// not given back yet.
+/// Returns how much can be refunded at `at_ns` after `trace`.
+///
+/// That is what had its time by then, and was not returned yet.
 ///
 /// ```
 /// use flowgate_testkit::promise::refundable;
@@ -410,7 +409,7 @@ pub fn refundable(trace: &[(Step, Outcome)], at_ns: u64) -> u64 {
     used.fold(0, |sum: u64, grant| sum.saturating_add(grant.n))
 }
 
-/// Whether every refund of a history was of what had been taken, and nothing was given back twice.
+/// Returns whether every refund was covered by a grant, and nothing was returned twice.
 ///
 /// ```
 /// use flowgate_testkit::promise::refunds_are_honest;
@@ -425,10 +424,10 @@ pub fn refunds_are_honest(trace: &[(Step, Outcome)]) -> bool {
     Standing::after(trace).honest
 }
 
-/// All grants, with what is left of each.
+/// All grants, with the remaining units of each.
 struct Standing {
     grants: Vec<Grant>,
-    /// How many changes of quota came before each grant, and before the limiter was built that decided it.
+    /// Number of changes of quota before each grant, and before the deciding limiter was built.
     changes: Vec<(usize, usize)>,
     honest: bool,
 }
@@ -487,21 +486,21 @@ impl Standing {
     }
 }
 
-/// Checks a history, changes of quota included, by the limiter's own time: a grant counts at the time
-/// that it was asked for, and a quota is in force from the time of its change, or from the newest time
-/// asked before, if that is later.
+/// Checks a history, including changes of quota, by the limiter's own time.
 ///
-/// What is promised across changes, by kind:
+/// A grant counts at the time of its request. A quota is current from the time of its change, or from the newest time
+/// requested before, if that is later. The bound across changes depends on the kind:
 ///
-/// - buckets: in every interval, the largest burst in force + ∫ rate, and one burst of the new quota for each
-///   [`Carry::Reset`] in it, or the growth of the burst for each [`Carry::Additive`] or [`Carry::Proportional`];
-/// - windows: in every span of the shortest window in force at its times, the largest limit (fixed windows that begin with their first
-///   grant, and interpolated ones: 2 · limit − 1; aligned ones: 2 · limit, and the limit in each window);
-/// - the next one pays: a grant costs the rate at which it was taken;
-/// - a level that halves: by the half-life in force, up to the larger limit.
+/// - Buckets: in every interval, the largest current burst + ∫ rate. Each [`Carry::Reset`] adds one burst of the new
+///   quota; each [`Carry::Additive`] or [`Carry::Proportional`] adds the growth of the burst.
+/// - Sliding windows: the largest limit, in every interval of the shortest current window.
+/// - Fixed windows from the first grant, and interpolated windows: 2 × limit − 1 in such an interval.
+/// - Aligned windows: 2 × limit in such an interval, and the limit in each window.
+/// - `NextPays`: a grant costs the rate at which it was taken.
+/// - `Decaying`: by the current half-life, up to the larger limit.
 ///
-/// A limiter that counts a stale time as a later one is given its history with the times raised. No
-/// reservation may lie after a change, as its time does not move with the rate.
+/// If a limiter counts a stale time as a later one, pass a history with raised times. No reservation may lie after a
+/// change, because its time does not move with the rate.
 ///
 /// ```
 /// use flowgate::{Carry, Quota};
@@ -522,7 +521,7 @@ impl Standing {
 ///
 /// # Errors
 ///
-/// What was admitted, and where.
+/// Returns the interval with the violation.
 pub fn check_trace(setup: &Setup, trace: &[(Step, Outcome)]) -> Result<(), Broken> {
     if setup.kind == Kind::InFlight {
         return in_flight::check(setup, trace);
@@ -556,7 +555,7 @@ pub fn check_trace(setup: &Setup, trace: &[(Step, Outcome)]) -> Result<(), Broke
     changing::check(setup.kind, &eras, overdrawn, &decided)
 }
 
-/// The quotas of a history, and when each came into force.
+/// Returns the quotas of a history, and when each became current.
 fn eras(setup: &Setup, trace: &[(Step, Outcome)]) -> Vec<Era> {
     let mut current = Era {
         since_ns: 0,

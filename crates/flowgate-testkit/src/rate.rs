@@ -1,4 +1,4 @@
-//! A quota's rate and burst, worked out here and not taken from the library under test.
+//! Rate and burst of a quota, computed independently of the library under test.
 
 use flowgate::Quota;
 
@@ -12,7 +12,7 @@ use flowgate::Quota;
 /// use flowgate::Quota;
 /// use flowgate_testkit::Rate;
 ///
-/// // 3 units flow in every 5 ns: with a unit of 5 grains, that is 3 of them in each.
+/// // 3 units flow in every 5 ns: with 5 grains per unit, that is 3 grains per nanosecond.
 /// let rate = Rate::of(Quota::per_second(600_000_000).burst(5));
 /// assert_eq!((rate.accrual, rate.price, rate.full), (3, 5, 25));
 /// assert_eq!(rate.wait_ns(rate.cost(2)), 4); // 10 grains, rounded up
@@ -21,22 +21,22 @@ use flowgate::Quota;
 pub struct Rate {
     /// Grains that flow in per nanosecond.
     pub accrual: i128,
-    /// Grains in one unit.
+    /// Grains per unit.
     pub price: i128,
     /// Grains in a full bucket.
     pub full: i128,
     /// Units in a full bucket.
     pub burst_units: u64,
-    /// Units that the quota counts in one period: a window's limit.
+    /// Units per period: the limit of a window.
     pub limit_units: u128,
-    /// Units in a token.
+    /// Units per token.
     pub scale: u64,
-    /// Nanoseconds in the quota's period, as it was written.
+    /// Period of the quota, in nanoseconds.
     pub period_ns: u64,
 }
 
 impl Rate {
-    /// The rate and burst of `quota`.
+    /// Returns the rate and burst of `quota`.
     ///
     /// ```
     /// use flowgate::Quota;
@@ -63,7 +63,7 @@ impl Rate {
         }
     }
 
-    /// What `n` units cost, in grains.
+    /// Returns the cost of `n` units, in grains.
     ///
     /// ```
     /// # use flowgate::Quota;
@@ -75,7 +75,7 @@ impl Rate {
         i128::from(n).saturating_mul(self.price)
     }
 
-    /// What a whole token costs, in grains.
+    /// Returns the cost of a token, in grains.
     ///
     /// ```
     /// # use flowgate::Quota;
@@ -88,7 +88,7 @@ impl Rate {
         i128::from(self.scale) * self.price
     }
 
-    /// Nanoseconds until `grains` have flowed in, rounded up; 0 if they are not missing.
+    /// Returns the nanoseconds until `grains` have flowed in, rounded up; 0 if none are missing.
     ///
     /// ```
     /// # use flowgate::Quota;

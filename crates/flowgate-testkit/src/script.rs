@@ -1,5 +1,4 @@
-//! What is done to a limiter, and what it answers: the common language of oracle, subjects and
-//! checks.
+//! Operations on a limiter, and its answers: the common language of oracles, subjects and checks.
 
 use core::fmt;
 use core::time::Duration;
@@ -8,7 +7,7 @@ use flowgate::{Carry, ManualClock, Quota, QuotaError, Refill, Timestamp, TokenBu
 
 use crate::promise::{Kind, Promise};
 
-/// How a limiter is built, and what it then promises.
+/// How a limiter is built, and the kind of its bound.
 ///
 /// ```
 /// use flowgate::{Quota, Refill};
@@ -23,25 +22,26 @@ use crate::promise::{Kind, Promise};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setup {
-    /// What sort of promise it makes.
+    /// Kind of the bound.
     pub kind: Kind,
     /// Rate and burst.
     pub quota: Quota,
-    /// What it holds at the start, in units; full where it is not said.
+    /// Initial units (default: full).
     pub initial_tokens: Option<u64>,
-    /// How tokens come back.
+    /// How tokens refill.
     pub refill: Refill,
-    /// An instant at which a period of an interval refill ends, in nanoseconds of its clock. By default, periods count
-    /// from when it is built.
+    /// Time at which a period of an interval refill ends, in nanoseconds.
+    ///
+    /// By default, periods start when the limiter is built.
     pub aligned_ns: Option<u64>,
-    /// The deepest debt that [`Op::Overdraw`] may leave, in units; the burst where it is not said.
+    /// Maximum debt after [`Op::Overdraw`], in units (default: the burst).
     pub max_debt: Option<u64>,
-    /// When it is built, in nanoseconds of its clock.
+    /// Time of building, in nanoseconds of its clock.
     pub built_ns: u64,
 }
 
 impl Setup {
-    /// A full, continuously refilled bucket, built at the clock's origin.
+    /// Creates the setup of a full, continuously refilled bucket, built at the clock's origin.
     ///
     /// ```
     /// use flowgate::{Quota, Refill};
@@ -54,7 +54,7 @@ impl Setup {
         Self::of(Kind::Bucket, quota)
     }
 
-    /// A limiter of some kind, otherwise as [`Setup::new`] has it.
+    /// Creates the setup of a limiter of some kind, otherwise like [`Setup::new`].
     ///
     /// ```
     /// use flowgate::Quota;
@@ -76,7 +76,7 @@ impl Setup {
         }
     }
 
-    /// What it promises.
+    /// Returns its bound.
     ///
     /// ```
     /// use flowgate::Quota;
@@ -91,10 +91,10 @@ impl Setup {
         Promise::new(self.kind, self.quota)
     }
 
-    /// Whether a [`Keyed`](flowgate::Keyed) limiter keeps the quota without rounding.
+    /// Returns whether a [`Keyed`](flowgate::Keyed) limiter represents the quota without rounding.
     ///
-    /// What a unit costs in a keyed bucket is rounded up to 1/4096 ns, and the end of a keyed fixed window to
-    /// limit / 4096 ns. Where something is rounded, C2 and C8 do not hold to the nanosecond.
+    /// A keyed bucket rounds the price of a unit up to 1/4096 ns. A keyed fixed window rounds its end up to limit /
+    /// 4096 ns. With rounding, C2 (never refuses needlessly) and C8 (exact rates) do not hold to the nanosecond.
     ///
     /// ```
     /// use flowgate::Quota;
@@ -111,7 +111,7 @@ impl Setup {
         }
     }
 
-    /// A flowgate bucket that is built so.
+    /// Builds this flowgate bucket.
     ///
     /// ```
     /// use flowgate::Quota;
@@ -124,7 +124,7 @@ impl Setup {
     ///
     /// # Errors
     ///
-    /// Where flowgate refuses the initial tokens, the alignment or the debt.
+    /// Returns an error if flowgate refuses the initial tokens, the alignment or the debt.
     pub fn token_bucket(&self) -> Result<TokenBucket, QuotaError> {
         let clock = ManualClock::new();
         clock.set(Timestamp::from_nanos(self.built_ns));
@@ -169,7 +169,7 @@ impl fmt::Display for Setup {
     }
 }
 
-/// One operation. Costs are in units, as they are given to the limiter.
+/// One operation. Costs are in units.
 ///
 /// ```
 /// use flowgate::{Carry, Quota};
@@ -182,46 +182,45 @@ impl fmt::Display for Setup {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Op {
-    /// Take `n` now or not at all.
+    /// Acquire `n` now or not at all.
     Try {
         /// The cost.
         n: u64,
     },
-    /// Take what there is, up to `n`.
+    /// Acquire the available units, up to `n`.
     TakeUpTo {
-        /// The most to take.
+        /// The maximum to acquire.
         n: u64,
     },
-    /// Take `n` now and let the next caller pay.
+    /// Acquire `n` now, as debt if necessary.
     Overdraw {
         /// The cost.
         n: u64,
     },
-    /// Take `n` as soon as it is there.
+    /// Reserve `n` for the earliest possible time.
     Reserve {
         /// The cost.
         n: u64,
-        /// The longest wait that is accepted, in nanoseconds.
+        /// Maximum wait, in nanoseconds.
         within_ns: Option<u64>,
     },
-    /// Cancel one of the reservations still held: this one, counted from the oldest, modulo how
-    /// many there are. Skipped if none is held.
+    /// Cancel a reservation. Skipped if there is none.
     Cancel {
-        /// Which.
+        /// Index from the oldest, modulo the number of reservations.
         pick: usize,
     },
-    /// Give `n` back.
+    /// Refund `n`.
     Refund {
         /// The cost that was not used.
         n: u64,
     },
-    /// Ask what there is.
+    /// Read the available units.
     Available,
     /// Change the quota.
     SetQuota {
-        /// The new one.
+        /// The new quota.
         quota: Quota,
-        /// What becomes of the tokens.
+        /// What happens to the tokens.
         carry: Carry,
     },
     /// Wait in the queue for `n`; the wait stays open until [`Op::GiveUp`].
@@ -229,27 +228,26 @@ pub enum Op {
         /// The cost.
         n: u64,
     },
-    /// Drop one of the open waits without looking whether it has been granted: this one, counted
-    /// from the oldest, modulo their number. Skipped if none is open.
+    /// Drop an open wait, whether or not it has been granted. Skipped if there is none.
     GiveUp {
-        /// Which.
+        /// Index from the oldest, modulo the number of open waits.
         pick: usize,
     },
-    /// Change how tokens come back.
+    /// Change how tokens refill.
     SetRefill {
-        /// The new way.
+        /// The new refill.
         refill: Refill,
     },
-    /// Export what the limiter has recorded, and import it into a new limiter, which does all later operations. Everything
-    /// that was admitted still counts.
+    /// Export the state, and import it into a new limiter, which performs all later operations. Earlier grants still
+    /// count.
     HandOver {
-        /// The quota of the new limiter; by default, the current one.
+        /// Quota of the new limiter (default: the current one).
         quota: Option<Quota>,
     },
 }
 
 impl Op {
-    /// The quota that it changes to.
+    /// Returns the quota that the operation changes to.
     pub(crate) fn new_quota(&self) -> Option<Quota> {
         match *self {
             Self::SetQuota { quota, .. } => Some(quota),
@@ -283,7 +281,7 @@ impl fmt::Display for Op {
     }
 }
 
-/// An operation and the time at which it is done.
+/// An operation with its time.
 ///
 /// ```
 /// use flowgate_testkit::script::{Op, Step};
@@ -293,9 +291,9 @@ impl fmt::Display for Op {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// Nanoseconds of the limiter's clock. It may be earlier than the step before.
+    /// Time in nanoseconds of the limiter's clock. It may be earlier than that of the previous step.
     pub at_ns: u64,
-    /// What is done.
+    /// The operation.
     pub op: Op,
 }
 
@@ -305,7 +303,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// When a refused operation could be tried again.
+/// When a refused operation can be retried.
 ///
 /// ```
 /// use flowgate::Quota;
@@ -321,15 +319,15 @@ impl fmt::Display for Step {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// After so long.
+    /// After this time.
     After(Duration),
     /// Never: the cost can never fit.
     Never,
-    /// The limiter does not say.
+    /// The limiter does not report it.
     Untold,
 }
 
-/// What a limiter answered.
+/// Answer of a limiter.
 ///
 /// ```
 /// use flowgate_testkit::script::{Outcome, Retry};
@@ -344,26 +342,26 @@ pub enum Outcome {
     Admitted,
     /// Nothing was granted.
     Refused(Retry),
-    /// So much was granted, now.
+    /// This many units were granted, now.
     Took(u64),
-    /// All of it was granted, for a time, in nanoseconds.
+    /// All of it was granted for a time.
     Promised {
-        /// The time that was told.
+        /// The granted time, in nanoseconds.
         at_ns: u64,
     },
-    /// So much came back.
+    /// This many units were returned.
     Back(u64),
-    /// So much is there.
+    /// This many units are available.
     Holds(u64),
-    /// The quota, or the way of refilling, was changed.
+    /// The quota or the refill was changed.
     Changed,
     /// The caller waits in the queue.
     Waits,
     /// An open wait was dropped.
     GaveUp,
-    /// A new limiter has taken over.
+    /// A new limiter has replaced the old one.
     HandedOver,
-    /// There was nothing to do it to.
+    /// The operation did not apply.
     Skipped,
 }
 
@@ -389,7 +387,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// A number of nanoseconds, written for people and to the nanosecond: `1.5s`, `20ms`.
+/// Nanoseconds that are displayed exactly and readably: `1.5s`, `20ms`.
 ///
 /// ```
 /// use flowgate_testkit::script::Time;
@@ -409,7 +407,7 @@ impl fmt::Display for Time {
     }
 }
 
-/// Everything that was done and answered, in order.
+/// All steps with their answers, in order.
 ///
 /// ```
 /// use flowgate::Quota;
@@ -427,13 +425,13 @@ impl fmt::Display for Time {
 /// ```
 pub type Trace = Vec<(Step, Outcome)>;
 
-/// Writes a trace one step a line, for people.
+/// Writes a trace with one step per line.
 ///
 /// ```
 /// use flowgate_testkit::script::{Op, Outcome, Step, Trace, write_trace};
 /// use std::fmt;
 ///
-/// /// What somebody who reads a failed test wants to see.
+/// /// Text for the reader of a failed test.
 /// struct Shown(Trace);
 ///
 /// impl fmt::Display for Shown {

@@ -1,18 +1,18 @@
-//! The shortest history that still fails.
+//! Finds the shortest history that still fails.
 
 use crate::script::{Op, Step};
 
-/// Leaves out steps for as long as `fails` still says yes, first many at a time, then each.
+/// Removes steps while `fails` still returns true: first many steps together, then each.
 ///
-/// `fails` is asked about histories that are parts of `steps`, in order, at the same times. It must
-/// be repeatable, and say yes to `steps` itself.
+/// `fails` gets histories that are parts of `steps`, in order, at the same times. It must be deterministic, and return
+/// true for `steps` itself.
 ///
 /// ```
 /// use flowgate_testkit::script::{Op, Step};
 /// use flowgate_testkit::shrink::shortest;
 ///
 /// let steps: Vec<Step> = (0..100).map(|n| Step { at_ns: n, op: Op::Try { n } }).collect();
-/// // Whatever fails, it takes these two.
+/// // The failure needs these two steps.
 /// let fails = |steps: &[Step]| [17, 83].iter().all(|n| steps.iter().any(|step| step.at_ns == *n));
 /// let left: Vec<u64> = shortest(&steps, fails).iter().map(|step| step.at_ns).collect();
 /// assert_eq!(left, [17, 83]);
@@ -41,9 +41,9 @@ pub fn shortest(steps: &[Step], mut fails: impl FnMut(&[Step]) -> bool) -> Vec<S
     }
 }
 
-/// Replaces times and amounts by rounder and smaller ones for as long as `fails` still says yes.
+/// Replaces times and amounts by rounder and smaller ones while `fails` still returns true.
 ///
-/// Who acts before whom stays as it is, and who at the same instant.
+/// The order of the steps stays the same, and so do equal times.
 ///
 /// ```
 /// use flowgate_testkit::script::{Op, Step};
@@ -72,7 +72,7 @@ pub fn simplest(steps: &[Step], mut fails: impl FnMut(&[Step]) -> bool) -> Vec<S
     kept
 }
 
-/// The histories in which one step is simpler, the simplest first.
+/// Returns the histories in which one step is simpler, the simplest first.
 fn simpler(steps: &[Step], index: usize) -> Vec<Vec<Step>> {
     let Step { at_ns, op } = steps[index];
     // What is asked at the end of time is refused or only read; simpler, it would be another history.
@@ -107,7 +107,7 @@ fn simpler(steps: &[Step], index: usize) -> Vec<Vec<Step>> {
     times.chain(amounts).collect()
 }
 
-/// Numbers near `n` that have fewer digits but for the zeros at the end, the fewest first.
+/// Returns numbers near `n` with fewer significant digits, the fewest first.
 fn rounder(n: u64) -> impl Iterator<Item = u64> {
     let grains = (0..20).rev().map(|digits| 10_u64.pow(digits));
     let near = grains
@@ -127,7 +127,7 @@ fn significant(mut n: u64) -> u32 {
     n.checked_ilog10().map_or(0, |log| log + 1)
 }
 
-/// The same operation with a rounder amount, or with a small one.
+/// Returns the same operation with a rounder or smaller amount.
 fn smaller(op: Op) -> Vec<Op> {
     let less = |n: u64| {
         let small = (1..n.min(10)).chain(rounder(n).filter(|m| *m > 0));

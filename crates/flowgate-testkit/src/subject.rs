@@ -1,4 +1,4 @@
-//! Whatever is put to the test: flowgate's limiters, the [specimens](crate::specimens), and yours.
+//! Limiters under test: flowgate's, the [broken](crate::broken), and yours.
 
 mod in_flight;
 mod keyed;
@@ -17,9 +17,9 @@ use flowgate::{Denied, Limiter, RateLimiter, Reservation, Timestamp};
 use crate::oracle::Oracle;
 use crate::script::{Op, Outcome, Retry, Setup, Step};
 
-/// What a subject can do beyond taking one at a time.
+/// Operations that a subject supports, beyond acquiring one unit.
 ///
-/// A check skips the operations that a subject does not declare.
+/// A check skips operations that a subject does not support.
 ///
 /// ```
 /// use flowgate_testkit::script::Op;
@@ -47,21 +47,20 @@ pub struct Capabilities {
     pub set_quota: bool,
     /// [`Op::SetRefill`].
     pub set_refill: bool,
-    /// Refusals tell when to come back.
+    /// Refusals report when to retry.
     pub retry_after: bool,
     /// [`Op::Wait`] and [`Op::GiveUp`].
     pub wait: bool,
-    /// What [`Op::Try`] takes is held until [`Op::Cancel`].
+    /// What [`Op::Try`] acquires is held until [`Op::Cancel`].
     pub hold: bool,
-    /// Steps at the end of time are asked at that explicit time, and all other steps by the
-    /// subject's own clock.
+    /// Steps at the end of time use that explicit time. All other steps use the subject's own clock.
     pub own_clock: bool,
-    /// [`Op::HandOver`]; with another quota, if also [`set_quota`](Self::set_quota).
+    /// [`Op::HandOver`]; with another quota only if [`set_quota`](Self::set_quota) is supported.
     pub hand_over: bool,
 }
 
 impl Capabilities {
-    /// None of them: a limiter that can only try 1. The same as [`Default`], in constants.
+    /// Only trying 1. Equal to [`Default`], as a constant.
     pub const NONE: Self = Self {
         costs: false,
         take_up_to: false,
@@ -78,7 +77,7 @@ impl Capabilities {
         hand_over: false,
     };
 
-    /// All of them.
+    /// Everything.
     pub const ALL: Self = Self {
         costs: true,
         take_up_to: true,
@@ -95,7 +94,7 @@ impl Capabilities {
         hand_over: true,
     };
 
-    /// All that a token bucket can do at explicit times.
+    /// Everything that a token bucket supports at explicit times.
     pub const BUCKET: Self = Self {
         wait: false,
         hold: false,
@@ -104,7 +103,7 @@ impl Capabilities {
         ..Self::ALL
     };
 
-    /// Whether `op` is among them.
+    /// Returns whether `op` is supported.
     ///
     /// ```
     /// # use flowgate_testkit::script::Op;
@@ -138,7 +137,7 @@ impl Capabilities {
 /// use flowgate_testkit::script::{Op, Outcome, Retry, Step};
 /// use flowgate_testkit::subject::{Build, Capabilities, Subject};
 ///
-/// /// Counts, and never looks at a clock.
+/// /// Counts, and never reads a clock.
 /// struct Once {
 ///     left: u64,
 /// }
@@ -167,29 +166,29 @@ impl Capabilities {
 /// assert!(report.broken().contains(&Contract::C2)); // what has left the window never comes back
 /// ```
 pub trait Subject {
-    /// What it can do. The checks do nothing else to it.
+    /// Returns the supported operations. The checks perform no others.
     fn capabilities(&self) -> Capabilities;
 
-    /// Does one step and reports the answer; [`Outcome::Skipped`] for what it cannot do.
+    /// Performs one step and returns the answer, or [`Outcome::Skipped`] if it is not supported.
     fn step(&mut self, step: &Step) -> Outcome;
 
-    /// How many units it may refuse that would fit, by its own documentation (contract C2).
+    /// Returns how many units it may refuse needlessly, by its documentation (C2).
     fn may_withhold(&self) -> u64 {
         0
     }
 
-    /// The most units that one operation may take without reading the clock, until the first change of quota.
+    /// Returns the maximum cost of an operation that may not read the clock.
     ///
-    /// Such an operation counts at the latest time that the clock has shown. Quotas that are drawn for a change leave
-    /// too few tokens for that.
+    /// Until the first change of quota, such an operation counts at the latest time that the clock has shown. Quotas
+    /// that are drawn for a change leave too few tokens for that.
     fn most_undated(&self) -> u64 {
         0
     }
 }
 
-/// Builds a fresh subject as the setup says and hands it over.
+/// Builds a fresh subject by the setup, and passes it to a test.
 ///
-/// The subject is lent, not given, so that it may borrow from the limiter that the builder owns.
+/// The test borrows the subject, because the subject may borrow the limiter that the builder owns.
 ///
 /// ```
 /// use flowgate::{ManualClock, SlidingWindow};
@@ -218,7 +217,7 @@ pub type Build<'a> = &'a (dyn Fn(&Setup, &mut dyn FnMut(&mut dyn Subject)) + 'a)
 ///
 /// # Panics
 ///
-/// If the bucket cannot be built as `setup` says.
+/// Panics if the bucket cannot be built by `setup`.
 pub fn token_bucket(setup: &Setup, test: &mut dyn FnMut(&mut dyn Subject)) {
     let bucket = setup
         .token_bucket()
@@ -226,7 +225,7 @@ pub fn token_bucket(setup: &Setup, test: &mut dyn FnMut(&mut dyn Subject)) {
     test(&mut BucketSubject::new(&bucket));
 }
 
-/// Builds an [`Oracle`], to put the model itself to the test: a [`Build`].
+/// Builds an [`Oracle`], to test the model itself: a [`Build`].
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -249,7 +248,7 @@ impl Subject for Oracle {
     }
 }
 
-/// Any flowgate limiter under test, by what they all can do.
+/// Any flowgate limiter under test, with the operations that all of them support.
 ///
 /// ```
 /// use flowgate::{ManualClock, WarmUp};
@@ -291,7 +290,7 @@ impl Subject for Any<'_> {
     }
 }
 
-/// A flowgate [`TokenBucket`](flowgate::TokenBucket) or [`LeakyBucket`](flowgate::LeakyBucket) under test, with the reservations that were made and not cancelled.
+/// A flowgate token or leaky bucket under test, with its reservations.
 ///
 /// ```
 /// use flowgate::{ManualClock, TokenBucket};
@@ -314,7 +313,7 @@ pub struct BucketSubject<'a, M: PaysBefore = Tokens> {
 }
 
 impl<'a, M: PaysBefore> BucketSubject<'a, M> {
-    /// Puts `bucket` to the test.
+    /// Creates a subject for `bucket`.
     pub fn new(bucket: &'a RateLimiter<Bucket<M>>) -> Self {
         Self {
             bucket,
@@ -322,7 +321,7 @@ impl<'a, M: PaysBefore> BucketSubject<'a, M> {
         }
     }
 
-    /// [`Subject::step`], without the trait.
+    /// Performs [`Subject::step`], without the trait.
     #[inline]
     pub fn step(&mut self, step: &Step) -> Outcome {
         let now = Timestamp::from_nanos(step.at_ns);

@@ -1,4 +1,4 @@
-//! Futures that a test polls by hand, so that it decides what happens in which order.
+//! Futures that a test polls by hand, in a chosen order.
 
 use core::fmt;
 use core::pin::Pin;
@@ -9,7 +9,7 @@ use std::task::Wake;
 
 use flowgate::{Denied, Grant};
 
-/// A future that is polled by hand, and knows whether it was woken.
+/// A future that is polled by hand and records wake-ups.
 ///
 /// ```
 /// use flowgate::{LeakyBucket, ManualClock};
@@ -26,10 +26,10 @@ use flowgate::{Denied, Grant};
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
 pub struct Task<F: Future> {
-    /// None once it is ready, or cancelled.
+    /// `None` once it is ready or cancelled.
     future: Option<Pin<Box<F>>>,
     woken: Arc<Woken>,
-    /// What it gave, once it is ready.
+    /// Its output, once it is ready.
     pub output: Option<F::Output>,
 }
 
@@ -43,7 +43,7 @@ impl Wake for Woken {
 }
 
 impl<F: Future> Task<F> {
-    /// Polled once.
+    /// Creates a task and polls it once.
     ///
     /// ```
     /// use flowgate_testkit::task::Task;
@@ -62,7 +62,7 @@ impl<F: Future> Task<F> {
         task
     }
 
-    /// Polls it, and says whether it is ready.
+    /// Polls the future. Returns whether it is ready.
     ///
     /// ```
     /// use flowgate::{ConcurrencyLimit, Denied};
@@ -88,7 +88,7 @@ impl<F: Future> Task<F> {
         self.output.is_some()
     }
 
-    /// Whether it was woken since it was polled last.
+    /// Returns whether it was woken since the last poll.
     ///
     /// ```
     /// use flowgate::{ConcurrencyLimit, Denied};
@@ -106,7 +106,7 @@ impl<F: Future> Task<F> {
         self.woken.0.load(Ordering::SeqCst)
     }
 
-    /// Whether it waits: not ready, nor [cancelled](Self::cancel).
+    /// Returns whether it waits: not ready, and not [cancelled](Self::cancel).
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;
@@ -120,7 +120,7 @@ impl<F: Future> Task<F> {
         self.future.is_some()
     }
 
-    /// Drops the future, as somebody does who gives up.
+    /// Drops the future, like a caller that gives up.
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;
@@ -137,7 +137,7 @@ impl<F: Future> Task<F> {
         self.future = None;
     }
 
-    /// As a runtime would: polls it if it was woken. Whether it is ready.
+    /// Polls the future if it was woken, like a runtime. Returns whether it is ready.
     ///
     /// ```
     /// use flowgate::{ConcurrencyLimit, Denied};
@@ -159,7 +159,7 @@ impl<F: Future> Task<F> {
 }
 
 impl<T, F: Future<Output = Result<T, Denied>>> Task<F> {
-    /// What was granted; none if it waits, or was refused.
+    /// Returns the grant; `None` if it waits or was refused.
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;
@@ -173,7 +173,7 @@ impl<T, F: Future<Output = Result<T, Denied>>> Task<F> {
         self.output.as_ref()?.as_ref().ok()
     }
 
-    /// Why it was refused; none if it waits, or was granted.
+    /// Returns the refusal; `None` if it waits or was granted.
     ///
     /// ```
     /// use flowgate::{LeakyBucket, ManualClock};
@@ -191,7 +191,7 @@ impl<T, F: Future<Output = Result<T, Denied>>> Task<F> {
         self.output.as_ref()?.as_ref().err().copied()
     }
 
-    /// What was granted, to have it.
+    /// Returns the grant by value.
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;
@@ -206,7 +206,7 @@ impl<T, F: Future<Output = Result<T, Denied>>> Task<F> {
     ///
     /// # Panics
     ///
-    /// If it waits, or was refused.
+    /// Panics if it waits or was refused.
     #[track_caller]
     pub fn into_granted(self) -> T {
         let output = self.output.expect("it is ready");
@@ -215,7 +215,7 @@ impl<T, F: Future<Output = Result<T, Denied>>> Task<F> {
 }
 
 impl<F: Future<Output = Result<Grant, Denied>>> Task<F> {
-    /// The date of the grant, in nanoseconds; none if it waits, or was refused.
+    /// Returns the time of the grant in nanoseconds; `None` if it waits or was refused.
     ///
     /// ```
     /// use flowgate::{LeakyBucket, ManualClock};
@@ -235,7 +235,7 @@ impl<F: Future<Output = Result<Grant, Denied>>> Task<F> {
         Some(self.granted()?.at().as_nanos())
     }
 
-    /// The same in milliseconds.
+    /// Returns the time of the grant in milliseconds.
     ///
     /// ```
     /// use flowgate::{LeakyBucket, ManualClock};

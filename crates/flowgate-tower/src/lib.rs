@@ -1,5 +1,5 @@
 //! flowgate's limits as a [tower](https://docs.rs/tower) layer, for axum, tonic, and whatever else speaks
-//! `Service<Request<_>>`.
+//! `Service<Request<_>>`. The [`guide`] shows them task by task.
 //!
 //! ```no_run
 //! use axum::{Router, routing::get};
@@ -156,6 +156,7 @@ mod counts;
 mod decision;
 mod future;
 mod grpc;
+pub mod guide;
 mod head;
 mod headers;
 mod layer;
@@ -190,7 +191,11 @@ pub use rejection::Rejection;
 pub use rules::{Outcome, WouldReject};
 pub use service::Limited;
 
-/// The examples of the README are tested, too.
+/// The examples of both READMEs are tested, too: this crate's, and the repository's.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-mod readme {}
+mod readme {
+    #[doc = include_str!("../README.md")]
+    mod of_the_crate {}
+    #[doc = include_str!("repository.md")]
+    mod of_the_repository {}
+}

@@ -1,11 +1,13 @@
-//! Keeps a log readable: each callsite of [`tracing`](https://docs.rs/tracing) speaks at most so often, and when it
-//! speaks again it **says how many times it did not**.
+//! Limits how often each line of code logs, for [`tracing`](https://docs.rs/tracing).
+//!
+//! This crate is for services whose logs must stay readable when something fails a million times. Each callsite logs at most N
+//! events per period. Its next event reports **how many were suppressed**.
 //!
 //! ```
 //! use flowgate_tracing::RateLimitFilter;
 //! use tracing_subscriber::prelude::*;
 //!
-//! // Each line of code that logs: 10 times at once, and then 5 times a minute.
+//! // Each line of code that logs: 10 events in one burst, and then 5 per minute.
 //! let limit = RateLimitFilter::new("5/min burst 10".parse()?);
 //!
 //! tracing_subscriber::registry()
@@ -18,7 +20,7 @@
 //! # Ok::<(), flowgate::QuotaError>(())
 //! ```
 //!
-//! Twelve seconds later the same line of code is heard again:
+//! Twelve seconds later, the same line of code logs again:
 //!
 //! ```text
 //! WARN shop::db: similar events were suppressed suppressed=990
@@ -49,9 +51,8 @@
 //!
 //! # By a field's value
 //!
-//! Where a callsite speaks of many, a chatty one should not silence the others.
-//! [`by_field`](RateLimitFilterBuilder::by_field) gives each value of a field a limit of its own, in memory of a
-//! fixed size:
+//! If one line of code logs for many peers, a noisy peer should not suppress the others.
+//! [`by_field`](RateLimitFilterBuilder::by_field) gives each value of a field its own limit, in memory of a fixed size:
 //!
 //! ```
 //! use flowgate_tracing::RateLimitFilter;
@@ -66,9 +67,9 @@
 //!
 //! # Together with other filters
 //!
-//! [`RateLimitFilter`] is a [`Filter`](tracing_subscriber::layer::Filter): it can be combined with others. It should
-//! come last, so that it counts only what the others let through. [`telling`](RateLimitFilter::telling) is then
-//! what says how many were suppressed:
+//! [`RateLimitFilter`] is a [`Filter`](tracing_subscriber::layer::Filter), so it can be combined with others. Put it last, so
+//! that it counts only events that the others let through. [`telling`](RateLimitFilter::telling) then reports how many events
+//! were suppressed:
 //!
 //! ```
 //! use flowgate_tracing::RateLimitFilter;
@@ -86,10 +87,10 @@
 //!
 //! # Defaults
 //!
-//! | setting | default | says |
+//! | setting | default | set by |
 //! |---|---|---|
 //! | limit for | each callsite | [`by_field`](RateLimitFilterBuilder::by_field) |
-//! | at once | the quota's burst, or its count | |
+//! | burst | the quota's burst, or its count | |
 //! | exempt | no level | [`exempt`](RateLimitFilterBuilder::exempt) |
 //! | silence is told after | 1 min | [`silence`](RateLimitFilterBuilder::silence) |
 //! | clock | [`flowgate::Clock::system`] | [`clock`](RateLimitFilterBuilder::clock) |

@@ -1,42 +1,42 @@
-//! What is allowed in a span of so long, and where most was admitted beyond it.
+//! How many requests a limit allows in an interval, and the interval with the largest excess.
 
 use crate::evidence::Evidence;
 use crate::fit::Fit;
 use crate::models::Model;
-use crate::{Claim, ClaimedKind, Point, Worst};
+use crate::{ExpectedKind, ExpectedLimit, Point, Worst};
 
-/// Spans of so many windows and less are looked at.
+/// Intervals of up to this many windows are examined.
 const WINDOWS: u32 = 8;
 
-/// The most that may be admitted, by the length of a span. Times are in nanoseconds.
+/// Most requests that a limit allows, by the length of the interval. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Allowance {
-    /// burst + rate · span.
+    /// burst + rate × length.
     Bucket { burst: f64, rate: f64 },
     /// The limit in every window.
     Every { limit: f64, window: f64 },
-    /// The limit in each window, of which a span shorter than one touches two; and `less`.
+    /// The limit in each window. An interval shorter than one window touches two: twice the limit, minus `less`.
     Each { limit: f64, window: f64, less: f64 },
 }
 
 impl Allowance {
-    pub(crate) fn of_claim(claim: Claim) -> Self {
-        let quota = claim.quota;
+    pub(crate) fn of_expected(expected: ExpectedLimit) -> Self {
+        let quota = expected.quota;
         let window = quota.period().as_nanos() as f64;
-        // A request is a token, in however many units.
+        // A request costs one token, whatever its number of units.
         let limit = quota.count() as f64;
-        match claim.kind {
-            None | Some(ClaimedKind::Token | ClaimedKind::Queue) => Self::Bucket {
+        match expected.kind {
+            None | Some(ExpectedKind::Token | ExpectedKind::Queue) => Self::Bucket {
                 burst: quota.max_burst() as f64,
                 rate: limit / window,
             },
-            Some(ClaimedKind::Sliding) => Self::Every { limit, window },
-            Some(ClaimedKind::Fixed) => Self::Each {
+            Some(ExpectedKind::Sliding) => Self::Every { limit, window },
+            Some(ExpectedKind::Fixed) => Self::Each {
                 limit,
                 window,
                 less: 0.0,
             },
-            Some(ClaimedKind::Approximate) => Self::Each {
+            Some(ExpectedKind::Approximate) => Self::Each {
                 limit,
                 window,
                 less: 1.0,
@@ -44,7 +44,7 @@ impl Allowance {
         }
     }
 
-    /// What is allowed if it is what it looks like.
+    /// Returns what the detected limit allows.
     pub(crate) fn of_fit(fit: &Fit) -> Self {
         match fit.model {
             Model::Bucket(bucket) | Model::Queue(bucket) => Self::Bucket {
@@ -78,7 +78,7 @@ impl Allowance {
         }
     }
 
-    /// The span in which most was surely admitted beyond what is allowed, or nearest to it.
+    /// Returns the interval with the largest certain excess or, if there is none, the one closest to the limit.
     pub(crate) fn worst(&self, evidence: &Evidence) -> Option<Worst> {
         match *self {
             Self::Bucket { burst, rate } => worst_of_bucket(evidence, burst, rate),
@@ -101,7 +101,7 @@ impl Allowance {
     }
 }
 
-/// For each admission, the beginning that puts most into the span up to it.
+/// For each admission, considers the start that maximizes the admissions up to it.
 fn worst_of_bucket(evidence: &Evidence, burst: f64, rate: f64) -> Option<Worst> {
     let surely = &evidence.surely;
     let mut first = 0;
@@ -122,7 +122,7 @@ fn worst_of_bucket(evidence: &Evidence, burst: f64, rate: f64) -> Option<Worst> 
     worst.map(|(_, worst)| worst)
 }
 
-/// The most in any span shorter than each of `spans`, against what is allowed there.
+/// Returns the most admissions in any interval shorter than each of `spans`, with what is allowed there.
 fn worst_of_windows(evidence: &Evidence, spans: impl Iterator<Item = (f64, f64)>) -> Option<Worst> {
     let all = spans.filter_map(|(length, allowed)| {
         let (admitted, at) = most_within(evidence, |span| span < length)?;
@@ -136,14 +136,14 @@ fn worst_of_windows(evidence: &Evidence, spans: impl Iterator<Item = (f64, f64)>
 
 fn found(span: f64, admitted: usize, allowed: f64, at: f64) -> Worst {
     Worst {
-        span: span / 1e9,
+        interval: span / 1e9,
         admitted: admitted as u64,
         allowed,
         at: at / 1e9,
     }
 }
 
-/// The most that was surely admitted within a span that `fits`, and when that began.
+/// Returns the most certain admissions within an interval that `fits`, and the start of the interval.
 fn most_within(evidence: &Evidence, fits: impl Fn(f64) -> bool) -> Option<(usize, f64)> {
     let surely = &evidence.surely;
     let mut first = 0;
@@ -160,7 +160,7 @@ fn most_within(evidence: &Evidence, fits: impl Fn(f64) -> bool) -> Option<(usize
     most
 }
 
-/// The most that was surely admitted in spans of 1, 2, 5, 10, … ms, as far as the record is long.
+/// Returns the most certain admissions in intervals of 1, 2, 5, 10, … ms, up to the length of the record.
 pub(crate) fn envelope(evidence: &Evidence) -> Vec<Point> {
     let (Some(first), Some(last)) = (evidence.surely.first(), evidence.surely.last()) else {
         return Vec::new();
@@ -172,7 +172,7 @@ pub(crate) fn envelope(evidence: &Evidence) -> Vec<Point> {
     let points = spans.filter_map(|length| {
         let (admitted, _) = most_within(evidence, |span| span <= length)?;
         Some(Point {
-            span: length / 1e9,
+            interval: length / 1e9,
             admitted: admitted as u64,
         })
     });
@@ -184,10 +184,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn c1_a_claim_in_units_allows_as_many_requests_as_one_without() {
+    fn c1_an_expected_limit_in_units_allows_as_many_requests_as_one_without() {
         for kind in ["", "token", "queue", "fixed", "sliding", "approximate"] {
-            let claim = |quota: &str| format!("{kind} {quota}").parse::<Claim>();
-            let allowed = |quota: &str| Allowance::of_claim(claim(quota).unwrap());
+            let expected = |quota: &str| format!("{kind} {quota}").parse::<ExpectedLimit>();
+            let allowed = |quota: &str| Allowance::of_expected(expected(quota).unwrap());
             assert_eq!(allowed("10/s units 10"), allowed("10/s"), "{kind}");
         }
     }

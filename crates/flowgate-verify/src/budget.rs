@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// What an investigation may cost. Never exceeded.
+/// Upper bounds on the cost of an investigation. They are never exceeded.
 ///
 /// ```
 /// use flowgate_verify::{Budget, Investigation, Simulated};
@@ -12,14 +12,14 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// How many requests.
+    /// Maximum number of requests.
     pub requests: u64,
-    /// How long, up to the sending of the last of them.
+    /// Maximum duration until the last request is sent.
     pub time: Duration,
 }
 
 impl Default for Budget {
-    /// 20,000 requests, 60 s.
+    /// Returns 20,000 requests and 60 s.
     fn default() -> Self {
         Self {
             requests: 20_000,

@@ -1,60 +1,59 @@
-//! The clock that a limiter reads: many stand still from tick to tick, and only the answers show when they tick.
+//! The clock that a limiter reads. Many clocks advance in ticks, and only the responses show when they tick.
 
 use crate::Observation;
 use crate::evidence::Evidence;
 use crate::fit::{Fit, Hints};
 use crate::search::{Reach, SEARCHES};
 
-/// How long clocks are known to stand still, in nanoseconds: those of whole milliseconds, and the cheap ones of kernels
-/// that tick 250 or 100 times a second.
+/// Known tick lengths, in nanoseconds: whole milliseconds, and kernel clocks that tick 250 or 100 times per second.
 const TICKS: [f64; 3] = [1e6, 4e6, 1e7];
 
-/// Beginnings of ticks that are tried. One of them is off by less than a tick may be late.
+/// Number of tick phases that are tried. A phase that is off by less than a tick may be late.
 const PHASES: u32 = 32;
 
-/// The part of a tick by which it may come early or late.
+/// Jitter of a tick, as a share of its length.
 const OFF: f64 = 0.05;
 
-/// A tick is too short to matter if one more comes back only after so many.
+/// A tick is too short to matter if one token takes more than this many ticks.
 const TOO_SHORT: f64 = 40.0;
 
-/// No more than so many ticks are too few to see how a limit works.
+/// With at most this many ticks per refill, the algorithm is not observable.
 const TOO_LONG: f64 = 2.0;
 
-/// Answers on which beginnings of ticks are tried, at most.
+/// Maximum number of responses on which tick phases are tried.
 const SAMPLE: usize = 2_000;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Clock {
-    /// From tick to tick, in nanoseconds; 0 if it does not stand still.
+    /// Length of a tick, in nanoseconds; 0 for an exact clock.
     tick: f64,
-    /// When one of the ticks is.
+    /// Time of one of the ticks.
     phase: f64,
 }
 
 impl Clock {
-    /// It does not stand still.
+    /// A clock without ticks.
     pub(crate) const EXACT: Self = Self {
         tick: 0.0,
         phase: 0.0,
     };
 
-    /// How long it stands still, in nanoseconds, if it does.
+    /// Returns the tick length in nanoseconds, if the clock ticks.
     pub(crate) fn tick(self) -> Option<f64> {
         (self.tick > 0.0).then_some(self.tick)
     }
 
-    /// Whether it ticks often enough to see how a limit works of which everything is back after `memory`.
+    /// Returns whether the clock ticks often enough to observe an algorithm that forgets everything after `memory`.
     pub(crate) fn can_see(self, memory: f64) -> bool {
         memory > TOO_LONG * self.tick
     }
 
-    /// What it shows at the earliest at `at`.
+    /// Returns the earliest time that the clock can show at `at`.
     pub(crate) fn earliest(self, at: f64) -> f64 {
         self.shows(at - OFF * self.tick)
     }
 
-    /// What it shows at the latest at `at`.
+    /// Returns the latest time that the clock can show at `at`.
     pub(crate) fn latest(self, at: f64) -> f64 {
         self.shows(at + OFF * self.tick)
     }
@@ -67,8 +66,9 @@ impl Clock {
     }
 }
 
-/// Clocks that stand still and that may explain `record`, to which `exactly` are the best fits if it does not: of each tick the
-/// beginning that explains most. The shortest tick first.
+/// Returns clocks with ticks that may be consistent with `record`, the shortest tick first; each with its best phase.
+///
+/// `exactly` holds the best fits for an exact clock.
 pub(crate) fn clocks(record: &[Observation], hints: &Hints, exactly: &[Fit]) -> Vec<Clock> {
     let sample = &record[..record.len().min(SAMPLE)];
     let matters = |clock: &Clock| {
@@ -84,7 +84,7 @@ pub(crate) fn clocks(record: &[Observation], hints: &Hints, exactly: &[Fit]) -> 
         .collect()
 }
 
-/// The beginning of ticks that leaves least unexplained, and of those the one in the middle.
+/// Returns the phase with the fewest inconsistent responses; of several, the one in the middle.
 fn best_phase(tick: f64, sample: &[Observation], hints: &Hints, exactly: &[Fit]) -> Option<Clock> {
     let clocks = (0..PHASES).map(|index| Clock {
         tick,
@@ -109,8 +109,8 @@ fn best_phase(tick: f64, sample: &[Observation], hints: &Hints, exactly: &[Fit])
         .map(|index| clocks[index])
 }
 
-/// By the kind that explains most, of those whose windows are not on a clock of their own. Without ticks one more seems to fit at
-/// once.
+/// Returns the inconsistent responses of the best algorithm whose windows are not on the clock. Without ticks, one more
+/// request seems to fit immediately.
 fn unexplained(evidence: &Evidence, hints: &Hints, exactly: &[Fit]) -> u64 {
     let kinds = exactly.iter().filter(|fit| !fit.kind().is_on_clock());
     let found = kinds.flat_map(|fit| {

@@ -8,15 +8,18 @@ pub(crate) struct Span {
     pub(crate) to: f64,
 }
 
-/// Answers as bounds on what the limiter did, and when.
+/// Bounds on what the limiter decided, and when.
 ///
-/// A decision fell somewhere between question and answer, and those of questions that were under way together in any
-/// order. So admissions are kept twice. What they must have used up is bounded from below by `surely`, in the order
-/// of their ends, each from the earliest beginning of those that follow: any n consecutive ones did fall between the
-/// beginning of the first and the end of the last. What they can have used up is bounded from above by `possibly`,
-/// in the order of their beginnings, each to the latest end of those before.
+/// A limiter decides between request and response, and decides concurrent requests in any order. Admissions are
+/// therefore kept twice:
 ///
-/// All times are those that the limiter's clock showed.
+/// - `surely` bounds the usage from below. It is in the order of the ends, and each start is the earliest start of
+///   those that follow. Any n consecutive admissions certainly happened between the start of the first and the end of
+///   the last.
+/// - `possibly` bounds the usage from above. It is in the order of the starts, and each end is the latest end of those
+///   before.
+///
+/// All times are readings of the limiter's clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Evidence {
     pub(crate) surely: Vec<Span>,
@@ -33,12 +36,12 @@ fn median(mut took: Vec<f64>) -> f64 {
 }
 
 impl Evidence {
-    /// By a clock that does not stand still.
+    /// Collects the responses by an exact clock.
     pub(crate) fn of<'a>(seen: impl IntoIterator<Item = &'a Observation>) -> Self {
         Self::on(Clock::EXACT, seen)
     }
 
-    /// A failure may or may not have used something up; it counts as possible.
+    /// Collects the responses by `clock`. A failure may have used a token, so it counts as possible.
     pub(crate) fn on<'a>(clock: Clock, seen: impl IntoIterator<Item = &'a Observation>) -> Self {
         let mut evidence = Self {
             surely: Vec::new(),
@@ -96,23 +99,23 @@ impl Evidence {
             .fold(self.began(), f64::max)
     }
 
-    /// How long half of the refusals took, or half of what was admitted, whichever is longer, in nanoseconds.
+    /// Returns the median response time of refusals or of admissions, whichever is longer, in nanoseconds.
     pub(crate) fn blur(&self) -> f64 {
         self.blur
     }
 
-    /// The limiter's.
+    /// Returns the limiter's clock.
     pub(crate) fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// How many answers a model should explain.
+    /// Returns the number of conclusive responses.
     pub(crate) fn len(&self) -> u64 {
         (self.surely.len() + self.refused.len()) as u64
     }
 
-    /// How many refusals are not explained: `note` takes in what may have been admitted, in order, and `explains` says
-    /// whether a refusal that came after can be right.
+    /// Counts the refusals that are inconsistent. `note` receives the possible admissions in order, and `explains`
+    /// decides whether a later refusal can be right.
     pub(crate) fn wasted<M>(
         &self,
         model: &mut M,
@@ -134,16 +137,16 @@ impl Evidence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Told;
+    use crate::Advertised;
 
     fn admitted(sent_ns: u64, answered_ns: u64) -> Observation {
         Observation {
             sent_ns,
             answered_ns,
-            lane: 0,
+            connection: 0,
             key: 0,
             outcome: Outcome::Admitted,
-            told: Told::default(),
+            advertised: Advertised::default(),
         }
     }
 

@@ -1,8 +1,8 @@
 use serde::Serialize;
 
-use crate::Claim;
+use crate::ExpectedLimit;
 
-/// All that was found out.
+/// Results of an investigation.
 ///
 /// ```
 /// use flowgate_verify::{Investigation, Kind, Question, Simulated};
@@ -10,20 +10,20 @@ use crate::Claim;
 /// # let limiter = TokenBucket::new("100/s burst 20".parse()?);
 /// # let decide = |asked: Question| limiter.at(Timestamp::from_nanos(asked.at_ns)).try_acquire().is_ok();
 ///
-/// // A token bucket of 20, which 100 per second flow into.
+/// // A token bucket with a burst of 20 that refills at 100/s.
 /// let mut subject = Simulated::new(|asked| decide(asked).into());
 /// let Ok(findings) = Investigation::new().run(&mut subject, &mut |_| ());
 ///
-/// let likeness = &findings.likeness;
-/// assert_eq!((likeness.kind, likeness.explained), (Kind::TokenBucket, likeness.of));
-/// let (rate, burst) = (likeness.rate.ok_or("a rate")?, likeness.burst.ok_or("a burst")?);
+/// let detected = &findings.detected;
+/// assert_eq!((detected.kind, detected.consistent), (Kind::TokenBucket, detected.answers));
+/// let (rate, burst) = (detected.rate.ok_or("a rate")?, detected.burst.ok_or("a burst")?);
 /// assert!((rate.value - 100.0).abs() <= rate.plus_minus.max(0.5));
 /// assert_eq!(burst.value, 20.0);
-/// assert_eq!(findings.faults, []);
+/// assert_eq!(findings.defects, []);
 ///
-/// // In no span there was more than 20, and 100 for each second of it.
+/// // No interval admits more than 20 + 100 per second.
 /// for point in &findings.envelope {
-///     assert!(point.admitted as f64 <= 20.0 + 100.0 * point.span + 1e-6);
+///     assert!(point.admitted as f64 <= 20.0 + 100.0 * point.interval + 1e-6);
 /// }
 /// let even = findings.steady.iter().find(|steady| steady.offered < 95.0).ok_or("below the rate")?;
 /// assert!(even.admitted > 0.97 * even.offered);
@@ -32,66 +32,70 @@ use crate::Claim;
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Findings {
-    /// What it looks like.
-    pub likeness: Likeness,
-    /// The most that was admitted in any span: for some lengths, increasing.
+    /// Detected algorithm, with rate and burst.
+    pub detected: DetectedAlgorithm,
+    /// Most requests admitted in an interval, by its length, in increasing order.
     pub envelope: Vec<Point>,
-    /// Where most was admitted beyond what was allowed, by the claim or, without one, by what it looks like; of all
-    /// spans the one that is furthest over, and otherwise the one that is nearest to it. None if nothing is claimed and it is
-    /// of none of the kinds known.
+    /// Interval in which the most was admitted, relative to the limit.
+    ///
+    /// The limit is the expected limit or, without one, the detected limit. `None` if there is neither.
     pub worst: Option<Worst>,
-    /// What it admitted of even streams.
+    /// Admitted rates of steady streams.
     pub steady: Vec<Steady>,
-    /// Whether keys are apart, if several were given.
+    /// Whether keys have separate limits, if several keys were given.
     pub keys: Option<KeyIsolation>,
-    /// Whether what it said was true.
-    pub honesty: Honesty,
-    /// What is wrong with it.
-    pub faults: Vec<Fault>,
-    /// What was claimed, and whether that is so.
-    pub claim: Option<Judgement>,
-    /// How many were sent.
+    /// Accuracy of `Retry-After` and the `RateLimit` headers.
+    pub headers: HeaderAccuracy,
+    /// Defects of the limiter.
+    pub defects: Vec<Defect>,
+    /// Expected limit and whether the limiter matches it, if a limit was expected.
+    pub expected: Option<Judgement>,
+    /// Number of requests sent.
     pub requests: u64,
-    /// How many of them were admitted.
+    /// Number of requests admitted.
     pub admitted: u64,
-    /// How many of them got neither yes nor no.
+    /// Number of requests without a conclusive response.
     pub failed: u64,
-    /// How long it took, in seconds.
+    /// Duration of the investigation, in seconds.
     pub seconds: f64,
 }
 
-/// What a limiter looks like.
+/// Algorithm that a limiter appears to use, with its parameters.
 #[derive(Clone, Debug, Serialize)]
-pub struct Likeness {
-    /// The kind that explains the answers best.
+pub struct DetectedAlgorithm {
+    /// Algorithm that is consistent with the most responses.
     pub kind: Kind,
-    /// Others that explain them as well.
-    pub or: Vec<Kind>,
-    /// Tokens per second; none without a limit.
+    /// Other algorithms that are consistent with about as many responses.
+    ///
+    /// If `kind` is [`Kind::Unknown`], this is the closest match.
+    pub alternatives: Vec<Kind>,
+    /// Rate in requests per second; `None` if no limit was found.
     pub rate: Option<Estimate>,
-    /// The most at once: a bucket's size, a window's limit, a queue's length and one.
+    /// Burst: bucket size, limit of a window, or queue length + 1.
     pub burst: Option<Estimate>,
-    /// A window's length, in seconds.
+    /// Length of the window, in seconds; `None` for buckets and queues.
     pub window: Option<Estimate>,
-    /// How long its clock stands still between two ticks, in seconds; none if the answers do not ask for such a clock.
-    /// What lies between two ticks does not show, so of the rates that would explain the answers this is the lowest.
+    /// Resolution of the limiter's clock, in seconds; `None` if the clock appears to be exact.
+    ///
+    /// Responses do not show what happens between two clock ticks. Of the rates that are consistent with the responses,
+    /// `rate` is then the lowest.
     pub clock_tick: Option<f64>,
-    /// How many answers this kind explains.
-    pub explained: u64,
-    /// How many it should.
-    pub of: u64,
+    /// Number of responses that are consistent with `kind`.
+    pub consistent: u64,
+    /// Number of conclusive responses.
+    pub answers: u64,
 }
 
-/// A number and how far it may be off, either way.
+/// Number with an error bound.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// The best guess.
+    /// Best estimate.
     pub value: f64,
-    /// How far it may be off. Infinite if it may be any more.
+    /// Error bound in both directions. Infinite if the number has only a lower bound.
     pub plus_minus: f64,
 }
 
-/// Kinds of limiters, as far as they can be told apart from outside.
+/// Algorithm of a limiter, as far as responses distinguish algorithms.
 ///
 /// ```
 /// use flowgate_verify::{Alignment, Kind};
@@ -103,69 +107,70 @@ pub struct Estimate {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Kind {
-    /// Token bucket, GCRA, leaky bucket as a meter: one thing under three names.
+    /// Token bucket, GCRA, or leaky bucket as a meter. These three behave identically.
     TokenBucket,
-    /// Those over the rate wait.
+    /// Leaky bucket in which requests over the rate wait.
     LeakyQueue,
-    /// The count begins anew with each window.
+    /// Fixed window: the count restarts with each window.
     FixedWindow(Alignment),
-    /// At most the limit in every window.
+    /// Sliding window: at most the limit in every window.
     SlidingLog,
-    /// At most the limit in the segment that it is now and those before it, so many in all. Windows are as long as
-    /// these, or, as others see it, a segment shorter.
+    /// Sliding window in segments; the number is the number of segments that count.
+    ///
+    /// At most the limit is admitted in the current segment and those before it.
     SegmentedWindow(u32),
-    /// The window before counts with the share of it that is still in sight.
+    /// Sliding window of two counters: the previous window counts in proportion to its overlap.
     SlidingCounter,
-    /// Nobody is refused.
+    /// No request is refused.
     Unlimited,
-    /// There is a limit, and none of these explains it.
+    /// A limit, but no known algorithm is consistent with the responses.
     Unknown,
 }
 
-/// When a fixed window begins.
+/// Start of a fixed window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Alignment {
-    /// A window begins with the first request after the one before has ended.
+    /// A window starts with the first request after the previous window has ended.
     FirstRequest,
-    /// One window after the other, whether or not anybody asks.
+    /// Windows follow each other without gaps, whether or not requests arrive.
     Clock,
 }
 
-/// A point of an envelope.
+/// Point of an envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// The length of the span, in seconds.
-    pub span: f64,
-    /// The most that was surely admitted in such a span.
+    /// Length of the interval, in seconds.
+    pub interval: f64,
+    /// Most requests that were certainly admitted in an interval of this length.
     pub admitted: u64,
 }
 
-/// The span in which more was admitted than anywhere else, by what was allowed.
+/// Interval with the most admissions, relative to what is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Worst {
-    /// Its length, in seconds.
-    pub span: f64,
-    /// How many were surely admitted in it.
+    /// Length of the interval, in seconds.
+    pub interval: f64,
+    /// Number of requests that were certainly admitted in the interval.
     pub admitted: u64,
-    /// How many may be.
+    /// Number of requests that the limit allows in the interval.
     pub allowed: f64,
-    /// When it began, in seconds since the start.
+    /// Start of the interval, in seconds since the first request.
     pub at: f64,
 }
 
-/// An even stream, and what became of it.
+/// Steady stream of requests, and its admitted rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Steady {
-    /// Asked for, per second.
+    /// Offered rate, in requests per second.
     pub offered: f64,
-    /// Admitted, per second.
+    /// Admitted rate, in requests per second.
     pub admitted: f64,
-    /// How many were asked for.
+    /// Number of requests in the stream.
     pub requests: u64,
 }
 
-/// Whether keys have limits of their own.
+/// Whether keys have separate limits.
 ///
 /// ```
 /// use flowgate_verify::{Investigation, Question, Simulated};
@@ -173,161 +178,162 @@ pub struct Steady {
 /// # let limiter = TokenBucket::new("100/s burst 20".parse()?);
 /// # let decide = |asked: Question| limiter.at(Timestamp::from_nanos(asked.at_ns)).try_acquire().is_ok();
 ///
-/// // Both keys get what they get from one limiter.
+/// // Both keys share one limiter.
 /// let mut subject = Simulated::new(|asked| decide(asked).into());
 /// let Ok(findings) = Investigation::new().keys(2).run(&mut subject, &mut |_| ());
-/// let keys = findings.keys.ok_or("two were asked with")?;
+/// let keys = findings.keys.ok_or("only one key")?;
 /// assert!(keys.are_shared);
 /// assert_eq!(keys.keys, 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KeyIsolation {
-    /// How many keys asked.
+    /// Number of keys.
     pub keys: u32,
-    /// Whether what one key took another lost.
+    /// Whether requests of one key reduce what another key is admitted.
     pub are_shared: bool,
-    /// Jain's index of what the keys were admitted when all asked for too much; 1 if alike. None if the time or the requests
-    /// did not suffice for that.
+    /// Accuracy of the headers that describe a limit.
+    ///
+    /// `None` if the budget was too small to measure it.
     pub jain: Option<f64>,
 }
 
-/// What it said of its limit, and whether that was true.
+/// Accuracy of the headers in which a server describes its limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Honesty {
-    /// Refusals with `Retry-After`.
+pub struct HeaderAccuracy {
+    /// Number of refusals with `Retry-After`.
     pub refusals_with_retry_after: u64,
-    /// All refusals.
+    /// Number of refusals.
     pub refusals: u64,
-    /// How often it was kept to exactly.
+    /// Number of retries sent exactly when `Retry-After` allowed it.
     pub retries: u64,
-    /// How often that was too early.
+    /// Number of those retries that were refused again.
     pub too_early: u64,
-    /// By how many seconds at most.
+    /// Longest time by which `Retry-After` was too early, in seconds.
     pub too_early_by: f64,
-    /// Answers with fields of the kind `RateLimit`.
+    /// Number of responses with `RateLimit` or `X-RateLimit` headers.
     pub with_fields: u64,
-    /// How often "so many remain" was followed by a request with nothing in between.
+    /// Number of requests that directly followed a response with remaining requests.
     pub remaining_checked: u64,
-    /// How often that was refused.
-    pub remaining_untrue: u64,
-    /// What it said the limit is, if it did.
-    pub quota: Option<ToldQuota>,
+    /// Number of those requests that were refused.
+    pub remaining_wrong: u64,
+    /// Limit that the responses advertise, if they do.
+    pub advertised: Option<AdvertisedQuota>,
 }
 
-/// A limit as answers told it, and whether it is the one that was found.
+/// Limit that responses advertise, compared with the detected one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct ToldQuota {
-    /// The most at once: `RateLimit-Policy`'s `q`, or `X-RateLimit-Limit`.
+pub struct AdvertisedQuota {
+    /// Burst: `RateLimit-Policy`'s `q`, or `X-RateLimit-Limit`.
     pub limit: u64,
-    /// `RateLimit-Policy`'s `w`: the time in which as much can be had again, in seconds.
+    /// Window, in seconds: `RateLimit-Policy`'s `w`.
     pub window: Option<f64>,
-    /// How many answers said this. If some said something else, this is what most said.
+    /// Number of responses that advertise this limit. If they differ, this is the most frequent one.
     pub answers: u64,
-    /// Whether that was found. `None` if nothing was found that it could be compared with.
+    /// Whether the advertised limit matches the detected one; `None` if no comparable limit was detected.
     pub agrees: Option<bool>,
 }
 
-/// What can be wrong with a limiter.
+/// Defect of a limiter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Fault {
-    /// Those who ask at once get more than those who ask one after the other: a check and an act that are two steps.
+pub enum Defect {
+    /// Concurrent requests are admitted beyond the limit: the limiter checks and updates in two steps.
     Race {
-        /// Of one volley.
+        /// Number of requests of one batch that were admitted.
         admitted: u64,
-        /// At most.
+        /// Number of requests that the limit allows.
         allowed: f64,
     },
-    /// Each of so many connections or nodes has the limit for itself.
+    /// Each connection or node has a separate limit.
     Nodes {
-        /// So many were met.
+        /// Number of separate limits that were observed.
         at_least: u32,
     },
-    /// What it admits is so many times the claim in rate and burst, as if each of so many nodes kept it.
-    TimesTheClaim {
-        /// Two or more.
+    /// Rate and burst are a multiple of the expected limit, as if several nodes each enforced it.
+    MultipleOfExpected {
+        /// Factor, at least 2.
         times: u32,
     },
-    /// The window begins anew later than it should.
+    /// The window resets later than expected.
     LateReset {
-        /// So much longer is the window.
+        /// Additional length of the window, in seconds.
         by_seconds: f64,
     },
-    /// `Retry-After` was kept to, and refused again.
+    /// `Retry-After` is too early: a request sent at that time is refused again.
     EarlyRetryAfter {
-        /// Refused again.
+        /// Number of retries that were refused again.
         times: u64,
-        /// Kept to.
+        /// Number of retries.
         of: u64,
-        /// At most.
+        /// Longest time by which `Retry-After` was too early, in seconds.
         by_seconds: f64,
     },
-    /// "So many remain" was not so.
-    UntrueRemaining {
-        /// Refused.
+    /// A response reports remaining requests, but the next request is refused.
+    WrongRemaining {
+        /// Number of requests that were refused although some remained.
         times: u64,
-        /// Looked at.
+        /// Number of requests that were checked.
         of: u64,
     },
-    /// More was admitted than allowed.
+    /// More requests are admitted than the limit allows.
     OverAdmission {
-        /// Where it is over by most.
+        /// Interval with the largest excess.
         worst: Worst,
     },
-    /// Less is admitted than allowed.
+    /// Fewer requests are admitted than the limit allows.
     UnderAdmission {
-        /// Admitted.
+        /// Admitted rate, in requests per second.
         per_second: f64,
-        /// Claimed, per second.
+        /// Expected rate, in requests per second.
         allowed: f64,
     },
-    /// Asked for more than it has, it admits less.
+    /// Under overload, the limiter admits fewer requests than at its rate.
     Collapse {
-        /// Asked for, per second.
+        /// Offered rate, in requests per second.
         offered: f64,
-        /// Admitted of that, per second.
+        /// Admitted rate at that offered rate, in requests per second.
         admitted: f64,
-        /// Admitted at the rate itself, per second.
+        /// Admitted rate when the rate itself is offered, in requests per second.
         of: f64,
     },
-    /// After some refusals everything is refused.
+    /// After a number of refusals, everything is refused.
     Ban {
-        /// Before the last that was admitted.
+        /// Number of refusals before the last admission.
         after_refusals: u64,
     },
-    /// So many answers were neither yes nor no.
+    /// Requests without a conclusive response.
     Failures {
-        /// Failed.
+        /// Number of requests without a conclusive response.
         times: u64,
-        /// Sent.
+        /// Number of requests sent.
         of: u64,
     },
 }
 
-/// What was claimed, and whether it is so.
+/// Expected limit, and whether the limiter matches it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Judgement {
-    /// What was claimed.
-    pub claim: Claim,
-    /// Whether it is so.
+    /// Expected limit.
+    pub limit: ExpectedLimit,
+    /// Whether the limiter matches the expected limit.
     pub verdict: Verdict,
 }
 
-/// Whether a claim is right.
+/// Whether a limiter matches an expected limit.
 ///
 /// ```
 /// use flowgate::{Timestamp, TokenBucket};
-/// use flowgate_verify::{Claim, Investigation, Judgement, Question, Simulated, Verdict};
+/// use flowgate_verify::{ExpectedLimit, Investigation, Judgement, Question, Simulated, Verdict};
 ///
-/// let judge = |claim: &str| {
-///     let claim: Claim = claim.parse()?;
+/// let judge = |expected: &str| {
+///     let expected: ExpectedLimit = expected.parse()?;
 ///     let limiter = TokenBucket::new("100/s burst 20".parse()?);
 ///     let decide = |asked: Question| limiter.at(Timestamp::from_nanos(asked.at_ns)).try_acquire().is_ok();
 ///     let mut subject = Simulated::new(|asked| decide(asked).into());
-///     let Ok(findings) = Investigation::new().claim(claim).run(&mut subject, &mut |_| ());
-///     let Judgement { verdict, .. } = findings.claim.ok_or("it is judged")?;
+///     let Ok(findings) = Investigation::new().expected(expected).run(&mut subject, &mut |_| ());
+///     let Judgement { verdict, .. } = findings.expected.ok_or("no expected limit")?;
 ///     Ok::<Verdict, Box<dyn std::error::Error>>(verdict)
 /// };
 /// assert_eq!(judge("100/s burst 20")?, Verdict::Consistent);
@@ -337,10 +343,10 @@ pub struct Judgement {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It is.
+    /// The limiter matches.
     Consistent,
-    /// It is not, and why not.
+    /// The limiter does not match, for these reasons.
     Differs(Vec<String>),
-    /// Too little could be seen, and why.
+    /// The responses do not decide, for this reason.
     Undecided(String),
 }

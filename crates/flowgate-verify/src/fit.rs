@@ -1,4 +1,4 @@
-//! The numbers with which each kind explains most of what was seen.
+//! The parameters with which each algorithm is consistent with the most responses.
 
 use crate::evidence::Evidence;
 use crate::models::{Bucket, Counter, Log, Model, OnRequest, Segments};
@@ -6,27 +6,27 @@ use crate::plateau::Plateau;
 use crate::search::{Reach, SEARCHES, Search};
 use crate::{Estimate, Kind};
 
-/// A rate is taken to be higher by this much before anything is called too much.
+/// Tolerance of the rate, as a fraction, before an admission counts as over the limit.
 const FASTER: f64 = 0.01;
 
 /// Records of more answers than this are long.
 const LONG: u64 = 300;
 
-/// A limit has to take so many times as long to come back as an answer takes, to be seen by answers.
+/// A limit is observable only if it takes at least this many response times to recover.
 pub(crate) const BLUR: f64 = 4.0;
 
-/// Multiples of what was seen at once that are tried. Searches for what is on a clock are long, and try it as it is.
+/// Multiples of the observed burst that are tried. Searches on a clock are slow and try the burst as it is.
 const AROUND: [f64; 5] = [0.97, 0.99, 1.0, 1.01, 1.03];
 
-/// Bursts beside the best that are tried thoroughly.
+/// Number of bursts next to the best one that are tried thoroughly.
 const DOWNHILL: usize = 12;
 
-/// A kind with the numbers that suit it best.
+/// An algorithm with its best parameters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fit {
     pub(crate) model: Model,
     pub(crate) unexplained: u64,
-    /// Of so many answers.
+    /// Number of conclusive responses.
     pub(crate) of: u64,
     pub(crate) rate: Estimate,
     pub(crate) burst: Estimate,
@@ -35,7 +35,7 @@ pub(crate) struct Fit {
 
 #[cfg(test)]
 impl Fit {
-    /// This model, and nothing about it is uncertain.
+    /// This model, without uncertainty.
     pub(crate) fn exactly(model: Model) -> Self {
         let exactly = |value| Estimate {
             value,
@@ -52,21 +52,21 @@ impl Fit {
     }
 }
 
-/// What the search begins with.
+/// Starting point of the search.
 #[derive(Clone, Debug)]
 pub(crate) struct Hints {
-    /// Per nanosecond, in the long run.
+    /// Long-term rate per nanosecond.
     pub(crate) rate: f64,
-    /// The most at once, as far as it was seen: some candidates.
+    /// Candidates for the burst.
     pub(crate) bursts: Vec<f64>,
-    /// Burst, and rate per nanosecond, if somebody says so.
-    pub(crate) claimed: Option<(f64, f64)>,
-    /// Longer and longer parts, at least one, that begin after a rest, with as much asked for at once; in the end
+    /// Expected burst and rate per nanosecond.
+    pub(crate) numbers: Option<(f64, f64)>,
+    /// Prefixes of increasing length, at least one, that start with a full burst after a rest. The last one is
     /// everything.
     pub(crate) parts: Vec<Evidence>,
     /// The same from the first answer on.
     pub(crate) all_parts: Vec<Evidence>,
-    /// So many of them, at least one, are short enough to try a lot on.
+    /// Number of prefixes, at least one, that are short enough for an expensive search.
     pub(crate) short: usize,
 }
 
@@ -85,7 +85,7 @@ impl Fit {
         self.model.kind()
     }
 
-    /// The same with as much as it may be within what is uncertain, and a little more: what is over that is surely
+    /// The same model at the upper end of its uncertainty, plus a small tolerance. Admissions beyond it are certainly
     /// over.
     pub(crate) fn at_most(&self) -> Model {
         let burst = self.burst.value + self.burst.plus_minus;
@@ -121,19 +121,19 @@ impl Fit {
     }
 }
 
-/// A kind at a first look.
+/// An algorithm after a rough search.
 struct Rough {
     search: Search,
     burst: f64,
     plateau: Plateau,
 }
 
-/// The best of each kind that is `wanted`, best first; of those that explain as much, the simplest first.
+/// Returns the best fit of each `wanted` algorithm, best first; ties in order of simplicity.
 pub(crate) fn fits(evidence: &Evidence, hints: &Hints, wanted: impl Fn(Kind) -> bool) -> Vec<Fit> {
     let mut fits: Vec<Fit> = Vec::new();
     for (kind, search) in SEARCHES.iter().filter(|(kind, _)| wanted(*kind)) {
-        // The search for two counters and for segments is long. Of a long record that a simpler kind explains they would
-        // not leave a doubt.
+        // The searches for two counters and for segments are slow. They are skipped if a simpler algorithm is
+        // consistent with a long record.
         let is_clear = evidence.len() > LONG && fits.iter().any(Fit::explains_all);
         let is_long = matches!(kind, Kind::SegmentedWindow(_) | Kind::SlidingCounter);
         if !is_long || !is_clear {
@@ -142,7 +142,7 @@ pub(crate) fn fits(evidence: &Evidence, hints: &Hints, wanted: impl Fn(Kind) -> 
             fits.extend(rough.and_then(|rough| best_burst(evidence, hints, &rough)));
         }
     }
-    // What is over before an answer is there would explain any answer.
+    // An over-admission before the response would be consistent with any response.
     let least = BLUR * evidence.blur();
     fits.retain(|fit| {
         let memory = fit.burst.value * 1e9 / fit.rate.value;
@@ -165,7 +165,7 @@ fn rough(hints: &Hints, search: Search, candidates: &[f64]) -> Option<Rough> {
     roughs.min_by(|a, b| a.plateau.order(&b.plateau))
 }
 
-/// Looks closely at what was found roughly, and at the neighbours of the best burst, downhill.
+/// Refines the rough result: searches thoroughly around the best burst, downhill.
 fn best_burst(evidence: &Evidence, hints: &Hints, rough: &Rough) -> Option<Fit> {
     let mut burst = rough.burst;
     let thorough = |burst: f64| {
@@ -173,12 +173,12 @@ fn best_burst(evidence: &Evidence, hints: &Hints, rough: &Rough) -> Option<Fit> 
         Some((burst, plateau, model))
     };
     let mut tried: Vec<(f64, Plateau, Model)> = thorough(burst).into_iter().collect();
-    if let Some((burst, rate)) = hints.claimed {
-        let claimed = Hints {
+    if let Some((burst, rate)) = hints.numbers {
+        let numbers = Hints {
             rate,
             ..hints.clone()
         };
-        let found = (rough.search)(evidence, &claimed, Reach::near(burst));
+        let found = (rough.search)(evidence, &numbers, Reach::near(burst));
         tried.extend(found.map(|(plateau, model)| (burst, plateau, model)));
     }
     for _ in 0..DOWNHILL {
@@ -211,11 +211,10 @@ fn best_burst(evidence: &Evidence, hints: &Hints, rough: &Rough) -> Option<Fit> 
     })
 }
 
-/// The length of `model`, which is in the middle of `plateau`, as it comes out on a clock that stands still from tick to tick; and how
-/// far that may be off.
+/// Returns `model` with the length in the middle of `plateau` as a clock with ticks measures it, and its uncertainty.
 ///
-/// What takes longer than two ticks and up to three takes three: a window, and the time between tokens if there is never more
-/// than one.
+/// A length of more than two and up to three ticks takes three ticks. That holds for a window, and for the time between
+/// tokens if the burst is one.
 fn as_clocked(model: Model, plateau: Plateau, evidence: &Evidence) -> (Model, f64) {
     let takes_whole_ticks = model.window().is_some() || model.burst() == 1.0;
     let Some(tick) = evidence.clock().tick().filter(|_| takes_whole_ticks) else {
@@ -234,7 +233,7 @@ fn as_clocked(model: Model, plateau: Plateau, evidence: &Evidence) -> (Model, f6
     (longest, (length - shortest).max(0.0))
 }
 
-/// The same with another time between tokens, or another window; those on a clock of their own stay as they are.
+/// Returns the model with another time between tokens or window. Models with a window on the clock stay unchanged.
 fn lasting(model: Model, length: f64) -> Model {
     match model {
         Model::Bucket(bucket) => Model::Bucket(Bucket {
@@ -254,7 +253,7 @@ fn best_of(tried: &[(f64, Plateau, Model)]) -> Option<&(f64, Plateau, Model)> {
     tried.iter().min_by(|a, b| a.1.order(&b.1))
 }
 
-/// Whole numbers at these multiples of `bursts`.
+/// Returns the whole numbers at these multiples of `bursts`.
 fn candidates(bursts: &[f64], multiples: &[f64]) -> Vec<f64> {
     let all = bursts
         .iter()

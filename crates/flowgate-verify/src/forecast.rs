@@ -2,72 +2,76 @@ use std::time::Duration;
 
 use crate::models::{Bucket, Counter, Log, Model, OnRequest};
 use crate::{
-    Answer, Budget, Claim, ClaimedKind, Estimate, Findings, Investigation, Phase, Question,
-    Simulated, Verdict,
+    Answer, Budget, Estimate, ExpectedKind, ExpectedLimit, Findings, Investigation, Phase,
+    Question, Simulated, Verdict,
 };
 
-/// How long an answer is taken to need at most.
+/// Maximum response time that a forecast assumes.
 const SERVICE: Duration = Duration::from_micros(500);
 
-/// A rate that may be off by a larger part of it than this is not known.
+/// A rate with a larger relative uncertainty than this counts as unknown.
 const VAGUE: f64 = 0.05;
 
-/// A run that took less than this part of what it may is not short of it.
+/// A run that used less than this share (1/4) of its budget did not lack budget.
 const SHORT: u32 = 4;
 
-/// Who has so many answers knows as much as more time would tell.
+/// After this many responses, more time does not help.
 const ENOUGH: u64 = 1_000;
 
 /// Budgets beyond these are not tried.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 const MOST_REQUESTS: u64 = 100_000;
 
-/// What an investigation will take if the claim is right.
+/// Cost of an investigation if the limiter matches the expected limit.
 ///
 /// ```
-/// use flowgate_verify::{Claim, Investigation, Phase};
+/// use flowgate_verify::{ExpectedLimit, Investigation, Phase};
 /// use std::time::Duration;
 ///
-/// let forecast = |claim: &str| Some(Investigation::new().claim(claim.parse::<Claim>().ok()?).forecast()?);
+/// let forecast = |expected: &str| Some(Investigation::new().expected(expected.parse::<ExpectedLimit>().ok()?).forecast()?);
 ///
-/// let quick = forecast("100/s burst 20").ok_or("a claim")?;
+/// let quick = forecast("100/s burst 20").ok_or("no expected limit")?;
 /// assert_eq!(quick.needs, None);
 /// assert_eq!(quick.phases[0].0, Phase::Hello);
 /// assert_eq!(quick.phases.iter().map(|(_, requests, _)| requests).sum::<u64>(), quick.requests);
 ///
-/// // Five tokens take five minutes to come back; the default budget is one.
-/// let slow = forecast("1/min burst 5").ok_or("a claim")?;
+/// // Refilling five tokens takes five minutes; the default budget is one minute.
+/// let slow = forecast("1/min burst 5").ok_or("no expected limit")?;
 /// assert!(slow.needs.ok_or("more time")?.time > Duration::from_secs(300));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Forecast {
-    /// Each phase, in the order of their beginnings: how many requests, and how long.
+    /// Each phase in order of its start: number of requests, and duration.
     pub phases: Vec<(Phase, u64, Duration)>,
-    /// All of them.
+    /// Total number of requests.
     pub requests: u64,
-    /// All of it. A server that tells `Retry-After` is kept to it besides: for a quarter of the budget's time, or five
-    /// times.
+    /// Total duration.
+    ///
+    /// Retries at the time of `Retry-After` come in addition: at least five, then more for a quarter of the budget's
+    /// time.
     pub time: Duration,
-    /// What it would have to be allowed for a verdict, if the budget is too small for one, as it is for low rates: at most
-    /// twice the least, and never more than a century. `None` if the budget suffices, or if a larger one would not help.
+    /// Budget needed for a verdict, if the given budget is too small.
+    ///
+    /// It is at most twice the minimum, and at most 100 years. `None` if the budget suffices or a larger one would not
+    /// help.
     pub needs: Option<Budget>,
 }
 
-/// Investigates a simulated limiter of which the claim is true.
-pub(crate) fn forecast(investigation: &Investigation, claim: Claim) -> Forecast {
-    let mut volleys: Vec<(Phase, u64, Duration)> = Vec::new();
-    let findings = simulate(investigation, claim, |phase, requests, elapsed| {
-        volleys.push((phase, requests, elapsed));
+/// Investigates a simulated limiter that matches `expected`.
+pub(crate) fn forecast(investigation: &Investigation, expected: ExpectedLimit) -> Forecast {
+    let mut batches: Vec<(Phase, u64, Duration)> = Vec::new();
+    let findings = simulate(investigation, expected, |phase, requests, elapsed| {
+        batches.push((phase, requests, elapsed));
     });
     let time = Duration::from_secs_f64(findings.seconds);
     let mut phases: Vec<(Phase, u64, Duration)> = Vec::new();
-    let ends = volleys
+    let ends = batches
         .iter()
         .skip(1)
         .map(|(_, requests, at)| (*requests, *at));
     for ((phase, from, began), (until, ended)) in
-        volleys.iter().zip(ends.chain([(findings.requests, time)]))
+        batches.iter().zip(ends.chain([(findings.requests, time)]))
     {
         let (requests, took) = (until - from, ended.saturating_sub(*began));
         match phases.iter_mut().find(|(known, _, _)| known == phase) {
@@ -82,15 +86,19 @@ pub(crate) fn forecast(investigation: &Investigation, claim: Claim) -> Forecast 
         phases,
         requests: findings.requests,
         time,
-        needs: needs(investigation, claim, findings),
+        needs: needs(investigation, expected, findings),
     }
 }
 
-/// Doubles what a run is short of until there is a verdict; `first` is what was found within the budget.
-fn needs(investigation: &Investigation, claim: Claim, first: Findings) -> Option<Budget> {
+/// Doubles the part of the budget that a run lacked until there is a verdict. `first` is the result within the budget.
+fn needs(
+    investigation: &Investigation,
+    expected: ExpectedLimit,
+    first: Findings,
+) -> Option<Budget> {
     let allowed = investigation.budget_allowed();
     let (mut budget, mut findings) = (allowed, first);
-    while !is_told(claim, &findings) {
+    while !is_told(expected, &findings) {
         let is_short_of_time =
             findings.requests < ENOUGH && findings.seconds > (budget.time / SHORT).as_secs_f64();
         let is_short_of_requests = findings.requests > budget.requests / u64::from(SHORT);
@@ -108,29 +116,29 @@ fn needs(investigation: &Investigation, claim: Claim, first: Findings) -> Option
             budget.requests *= 2;
         }
         let longer = investigation.clone().budget(budget);
-        findings = simulate(&longer, claim, |_, _, _| ());
+        findings = simulate(&longer, expected, |_, _, _| ());
     }
     (budget != allowed).then_some(budget)
 }
 
-/// Whether what is so was found to be so, and not only by what is uncertain.
-fn is_told(claim: Claim, findings: &Findings) -> bool {
-    let likeness = &findings.likeness;
-    let is_of_its_kind = claim.kind.is_none_or(|kind| kind.is(likeness.kind));
+/// Returns whether the findings name the true algorithm and parameters with little uncertainty.
+fn is_told(expected: ExpectedLimit, findings: &Findings) -> bool {
+    let detected = &findings.detected;
+    let is_of_its_kind = expected.kind.is_none_or(|kind| kind.is(detected.kind));
     let is_known = |rate: Estimate| rate.plus_minus <= VAGUE * rate.value;
-    let judged = findings.claim.as_ref();
+    let judged = findings.expected.as_ref();
     is_of_its_kind
-        && likeness.rate.is_some_and(is_known)
+        && detected.rate.is_some_and(is_known)
         && judged.is_some_and(|judged| judged.verdict == Verdict::Consistent)
 }
 
 fn simulate(
     investigation: &Investigation,
-    claim: Claim,
+    expected: ExpectedLimit,
     mut at_volley: impl FnMut(Phase, u64, Duration),
 ) -> Findings {
     let mut deciders: Vec<_> = (0..investigation.keys_asked())
-        .map(|_| as_claimed(claim))
+        .map(|_| as_expected(expected))
         .collect();
     let keys = deciders.len();
     let decide = move |question: Question| {
@@ -147,20 +155,20 @@ fn simulate(
 /// Answers at times that do not go back.
 type Limiter = Box<dyn FnMut(f64) -> Answer>;
 
-fn as_claimed(claim: Claim) -> Limiter {
-    let quota = claim.quota;
+fn as_expected(expected: ExpectedLimit) -> Limiter {
+    let quota = expected.quota;
     let window = quota.period().as_nanos() as f64;
     let limit = quota.count() as f64;
     let bucket = Bucket {
         interval: window / limit,
         burst: quota.max_burst() as f64,
     };
-    let model = match claim.kind {
-        Some(ClaimedKind::Queue) => return queue(bucket),
-        None | Some(ClaimedKind::Token) => Model::Bucket(bucket),
-        Some(ClaimedKind::Fixed) => Model::OnRequest(OnRequest { limit, window }),
-        Some(ClaimedKind::Sliding) => Model::Log(Log::new(limit, window)),
-        Some(ClaimedKind::Approximate) => Model::Counter(Counter {
+    let model = match expected.kind {
+        Some(ExpectedKind::Queue) => return queue(bucket),
+        None | Some(ExpectedKind::Token) => Model::Bucket(bucket),
+        Some(ExpectedKind::Fixed) => Model::OnRequest(OnRequest { limit, window }),
+        Some(ExpectedKind::Sliding) => Model::Log(Log::new(limit, window)),
+        Some(ExpectedKind::Approximate) => Model::Counter(Counter {
             limit,
             window,
             phase: 0.0,
@@ -171,7 +179,7 @@ fn as_claimed(claim: Claim) -> Limiter {
     Box::new(move |now| decide(now).into())
 }
 
-/// Admits as `bucket` does, and answers when the turn comes.
+/// Admits as `bucket` does, and responds at the time of the grant.
 fn queue(bucket: Bucket) -> Limiter {
     let mut decide = bucket.start();
     let mut next = 0.0_f64;
@@ -192,9 +200,9 @@ fn queue(bucket: Bucket) -> Limiter {
 mod tests {
     use super::*;
 
-    fn forecast_of(claim: &str, budget: Budget) -> Forecast {
-        let claim: Claim = claim.parse().unwrap();
-        let investigation = Investigation::new().claim(claim).budget(budget);
+    fn forecast_of(expected: &str, budget: Budget) -> Forecast {
+        let expected: ExpectedLimit = expected.parse().unwrap();
+        let investigation = Investigation::new().expected(expected).budget(budget);
         investigation.forecast().unwrap()
     }
 
@@ -202,7 +210,7 @@ mod tests {
     fn a_rate_too_low_for_the_time_says_how_long_it_takes() {
         let forecast = forecast_of("1/min burst 5", Budget::default());
         let needs = forecast.needs.unwrap();
-        // Five tokens take five minutes to come back, once.
+        // Refilling five tokens takes five minutes, once.
         assert!(needs.time > Duration::from_secs(5 * 60), "{needs:?}");
         assert!(needs.time < Duration::from_secs(60 * 60), "{needs:?}");
         assert_eq!(needs.requests, Budget::default().requests);
@@ -225,23 +233,23 @@ mod tests {
 
     #[test]
     fn what_the_budget_suffices_for_or_no_other_would_needs_none() {
-        for claim in [
+        for expected in [
             "100/s burst 20",
             "token 5/s burst 3",
             "queue 100/s burst 20",
             "fixed 100/s",
             "sliding 100/s",
             "approximate 100/s",
-            // More at once than is ever asked.
+            // A burst larger than the largest batch.
             "100000/s burst 10000",
         ] {
-            let forecast = forecast_of(claim, Budget::default());
-            assert_eq!(forecast.needs, None, "{claim}: {forecast:?}");
+            let forecast = forecast_of(expected, Budget::default());
+            assert_eq!(forecast.needs, None, "{expected}: {forecast:?}");
         }
     }
 
     #[test]
-    fn a_claim_that_takes_a_century_is_not_waited_for() {
+    fn an_expected_limit_that_takes_a_century_has_no_forecast_of_it() {
         let needs = forecast_of("1/36500d burst 2", Budget::default()).needs;
         assert_eq!(needs.map(|needs| needs.time), Some(LONGEST));
     }

@@ -1,4 +1,4 @@
-//! First guesses at rate and burst, for the search to begin with.
+//! First estimates of rate and burst, from which the search starts.
 
 use crate::Observation;
 use crate::Outcome::{Admitted, Refused};
@@ -7,21 +7,22 @@ use crate::evidence::Evidence;
 use crate::fit::Hints;
 use crate::inquiry::count;
 
-/// If more comes back while all is asked for than this part of what there is, that is no clear number.
+/// If more than this share of the burst refills during the burst itself, the burst size is vague.
 pub(crate) const BLURRED: f64 = 0.1;
 
-/// Time in which so many bursts come back shows where windows begin.
+/// Number of burst refill times that the first part of a record spans: enough to show where windows begin.
 const FIRST_BURSTS: f64 = 4.0;
 
-/// Of at least so many answers.
+/// Minimum number of responses in a part.
 const LEAST: usize = 60;
 
-/// Parts of so many answers are short.
+/// Parts of up to this many responses are short.
 const SHORT: u64 = 1_500;
 
-/// From the volleys that asked how much there is at once, and a stream of more than the rate.
-/// `rest` is where in `all` of it there was a rest, after which much was asked for at once. `rough` is a rate per
-/// nanosecond for a stream too short to tell, and `clock` what the limiter reads.
+/// Derives estimates from the batches that measured the burst, and from a stream of more than the rate.
+///
+/// `rest` is the index in `all` of a burst after a rest. `rough` is a rate per nanosecond, used if the stream is too
+/// short to show a rate. `clock` is the clock that the limiter reads.
 pub(crate) fn hints(
     first: &[Observation],
     stream: &[Observation],
@@ -35,7 +36,7 @@ pub(crate) fn hints(
     let least = (at_once - rate * took).max(at_once / 4.0).max(1.0);
     let mut bursts = vec![at_once, least];
     if rate * took > BLURRED * at_once {
-        // Windows may have begun meanwhile.
+        // Windows may have started meanwhile.
         bursts.extend([0.5, 0.6, 0.7, 0.8, 0.9].map(|part| part * at_once));
     }
     bursts.extend(
@@ -43,7 +44,7 @@ pub(crate) fn hints(
             .into_iter()
             .filter(|clump| (0.5 * least..at_once).contains(clump)),
     );
-    // Two counters admit less at once if something of the window before still counts.
+    // Two counters admit a smaller burst if the previous window still counts.
     bursts.extend((rest > 0).then(|| self::at_once(&all[rest..]).0));
     let first_ns = FIRST_BURSTS * at_once / rate;
     let all_parts = parts(clock, all, first_ns);
@@ -55,14 +56,14 @@ pub(crate) fn hints(
     Hints {
         rate,
         bursts,
-        claimed: None,
+        numbers: None,
         parts,
         all_parts,
         short: short.max(1),
     }
 }
 
-/// Parts from the beginning, the first of about this length, and each of the next twice as long as the one before.
+/// Returns prefixes: the first of about this length, each next one twice as long.
 fn parts(clock: Clock, seen: &[Observation], first_ns: f64) -> Vec<Evidence> {
     let until = seen
         .first()
@@ -79,7 +80,7 @@ fn parts(clock: Clock, seen: &[Observation], first_ns: f64) -> Vec<Evidence> {
     parts
 }
 
-/// How many were admitted before the first refusal, and in what time.
+/// Returns the number of admissions before the first refusal, and how long they took.
 pub(crate) fn at_once(first: &[Observation]) -> (f64, f64) {
     let refused = first.iter().position(|seen| seen.outcome == Refused);
     let until = &first[..refused.unwrap_or(first.len())];
@@ -90,7 +91,7 @@ pub(crate) fn at_once(first: &[Observation]) -> (f64, f64) {
     (count(until, Admitted).max(1) as f64, took)
 }
 
-/// What was admitted from one opening to a later one, per nanosecond.
+/// Returns the admissions per nanosecond between two times at which the limiter began to admit again.
 fn rate_of(stream: &[Observation]) -> Option<f64> {
     let openings: Vec<usize> = (1..stream.len())
         .filter(|index| stream[index - 1].outcome == Refused && stream[*index].outcome == Admitted)
@@ -101,7 +102,7 @@ fn rate_of(stream: &[Observation]) -> Option<f64> {
     (admitted > 0 && took > 0).then(|| admitted as f64 / took as f64)
 }
 
-/// The median and the largest of the numbers of admissions in a row that refusals enclose.
+/// Returns the median and the maximum length of the runs of admissions between refusals.
 fn clumps(stream: &[Observation]) -> Vec<f64> {
     let runs = stream.split(|seen| seen.outcome == Refused).map(<[_]>::len);
     let mut runs: Vec<usize> = runs.filter(|run| *run > 0).collect();

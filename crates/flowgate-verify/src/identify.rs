@@ -1,60 +1,60 @@
-//! From the first question to a kind with its numbers.
+//! From the first request to an algorithm with its parameters.
 
 use std::ops::Range;
 
 use fastrand::Rng;
 
 use crate::clock::{Clock, clocks};
-use crate::conclusion::Claimed;
+use crate::conclusion::ExpectedNumbers;
+use crate::detect::{contenders, detect};
 use crate::evidence::Evidence;
 use crate::fit::{Fit, Hints, fits};
 use crate::hints::{BLURRED, at_once, hints};
 use crate::inquiry::{Inquiry, count};
-use crate::likeness::{contenders, likeness};
 use crate::phases::{
     Comeback, Found, burst, burst_again, comeback, queue, refill, rest, saturate, shape, steady,
 };
-use crate::{Claim, Fault, Kind, Observation, Outcome, Phase, Steady, Subject};
+use crate::{Defect, ExpectedLimit, Kind, Observation, Outcome, Phase, Steady, Subject};
 
-/// Probes that are sent at most to tell kinds apart.
-const PROBES: usize = 8;
+/// Maximum number of trials that distinguish algorithms.
+const TRIALS: usize = 8;
 
-/// If a clock stands still, that explains all answers that are unexplained otherwise, but for one in so many.
+/// A clock with ticks must reduce the inconsistent responses to at most one in this many.
 const BETTER: u64 = 4;
 
-/// Questions to one who does not answer them.
+/// Number of requests to a server that does not respond.
 const HELLOS: u64 = 3;
 
-/// What there is.
+/// Result of the identification.
 #[derive(Debug)]
 pub(crate) struct Identified {
-    /// The best of each kind that is left, best first.
+    /// Best fit of each remaining algorithm, best first.
     pub(crate) fits: Vec<Fit>,
-    /// The clock on which they are.
+    /// The clock of these fits.
     pub(crate) clock: Clock,
     pub(crate) steady: Vec<Steady>,
-    pub(crate) faults: Vec<Fault>,
-    /// Why there is nothing, if there is nothing.
+    pub(crate) defects: Vec<Defect>,
+    /// Why there is no result, if there is none.
     pub(crate) trouble: Option<String>,
 }
 
-/// Asks until the kinds that are left can no longer be told apart, or the budget is used up.
+/// Sends requests until the remaining algorithms cannot be distinguished further, or the budget is used up.
 ///
-/// What is claimed is one more guess to begin with, and says how long something should take to come back at most.
+/// The expected limit is an additional first estimate. It also bounds how long a refill may take.
 pub(crate) fn identify<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
-    claim: Option<Claim>,
+    expected: Option<ExpectedLimit>,
     rng: &mut Rng,
 ) -> Result<Identified, S::Error> {
     let mut found = Identified {
         fits: Vec::new(),
         clock: Clock::EXACT,
         steady: Vec::new(),
-        faults: Vec::new(),
+        defects: Vec::new(),
         trouble: None,
     };
     for _ in 0..HELLOS {
-        let answer = inquiry.ask_at_once(Phase::Hello, 1, 1, 0)?;
+        let answer = inquiry.ask_in_burst(Phase::Hello, 1, 1, 0)?;
         if count(answer, Outcome::Failed) == 0 {
             break;
         }
@@ -65,8 +65,8 @@ pub(crate) fn identify<S: Subject>(
     }
     match burst(inquiry)? {
         Found::NoLimit => return Ok(found),
-        Found::Queue(volley) => {
-            found.fits.extend(queue(inquiry, &volley)?);
+        Found::Queue(batch) => {
+            found.fits.extend(queue(inquiry, &batch)?);
             return Ok(found);
         }
         Found::Refusals => {}
@@ -77,9 +77,9 @@ pub(crate) fn identify<S: Subject>(
         Comeback::Nothing(waited_ns) => {
             let seconds = waited_ns as f64 / 1e9;
             found.trouble = Some(format!("nothing came back within {seconds:.1} s"));
-            let patience = claim.map(|claim| Claimed::of(claim).patience());
-            if patience.is_some_and(|patience| seconds > 3.0 * patience) {
-                found.faults.push(ban(inquiry.record()));
+            let recovery = expected.map(|expected| ExpectedNumbers::of(expected).recovery());
+            if recovery.is_some_and(|recovery| seconds > 3.0 * recovery) {
+                found.defects.push(ban(inquiry.record()));
             }
             return Ok(found);
         }
@@ -87,18 +87,18 @@ pub(crate) fn identify<S: Subject>(
     let (burst, took) = at_once(&inquiry.record()[first.clone()]);
     let stream = saturate(inquiry, rate, burst, rng)?;
     if stream.dried_up {
-        found.faults.extend(dried_up(inquiry, burst, rate)?);
+        found.defects.extend(dried_up(inquiry, burst, rate)?);
         found.trouble = Some("under load it stopped to admit anything".to_owned());
         return Ok(found);
     }
     let mut course = Course {
-        volleys: 0,
+        batches: 0,
         stream: stream.from..inquiry.record().len(),
         first,
         rough: rate,
-        claimed: claim.map(|claim| {
-            let claimed = Claimed::of(claim);
-            (claimed.burst, claimed.rate / 1e9)
+        numbers: expected.map(|expected| {
+            let numbers = ExpectedNumbers::of(expected);
+            (numbers.burst, numbers.rate / 1e9)
         }),
         clock: Clock::EXACT,
     };
@@ -115,11 +115,11 @@ pub(crate) fn identify<S: Subject>(
     found.steady = steady(inquiry, &best)?;
     let from = inquiry.record().len();
     if refill(inquiry, &best)? {
-        course.volleys = from;
+        course.batches = from;
     }
     rest(inquiry, &best, rng)?;
     found.fits = course.fit_on_any_clock(inquiry);
-    for _ in 0..PROBES {
+    for _ in 0..TRIALS {
         let left = contenders(&found.fits);
         if !shape(inquiry, left, rng)? {
             break;
@@ -127,7 +127,7 @@ pub(crate) fn identify<S: Subject>(
         found.fits = course.fit_again(inquiry, &found.fits);
     }
     if is_unknown(inquiry) {
-        // Perhaps one that is out by now only began with the wrong numbers.
+        // An algorithm that is ruled out now may only have started with the wrong parameters.
         found.fits = course.fit_on_any_clock(inquiry);
     }
     found.clock = course.clock;
@@ -139,19 +139,19 @@ fn is_unknown<S: Subject>(inquiry: &Inquiry<'_, S>) -> bool {
     guess.is_some_and(|guess| guess.kind == Kind::Unknown)
 }
 
-/// Where in the record is what the search begins with.
+/// Where in the record the search starts.
 struct Course {
-    /// How much there is at once.
+    /// The measurement of the burst.
     first: Range<usize>,
-    /// More than the rate.
+    /// A stream of more than the rate.
     stream: Range<usize>,
-    /// From here on as much at once, after a rest in which everything came back; 0 if there was no time for one.
-    volleys: usize,
-    /// Per nanosecond, to a factor of two.
+    /// Start of the batches after a rest in which everything refilled; 0 if there was no time for one.
+    batches: usize,
+    /// Rate per nanosecond, within a factor of two.
     rough: f64,
-    /// Burst, and rate per nanosecond, as somebody says.
-    claimed: Option<(f64, f64)>,
-    /// What the limiter reads.
+    /// Expected burst and rate per nanosecond.
+    numbers: Option<(f64, f64)>,
+    /// The clock that the limiter reads.
     clock: Clock,
 }
 
@@ -161,12 +161,12 @@ impl Course {
             &record[self.first.clone()],
             &record[self.stream.clone()],
             record,
-            self.volleys,
+            self.batches,
             self.rough,
             self.clock,
         );
         Hints {
-            claimed: self.claimed,
+            numbers: self.numbers,
             ..hints
         }
     }
@@ -181,11 +181,11 @@ impl Course {
         let stands_still = self.clock.tick().is_some();
         let wanted = |kind: Kind| wanted(kind) && !(stands_still && kind.is_on_clock());
         let fits = fits(&Evidence::on(self.clock, record), &hints, wanted);
-        inquiry.guess = Some(likeness(&fits, self.clock, inquiry));
+        inquiry.guess = Some(detect(&fits, self.clock, inquiry));
         fits
     }
 
-    /// Those of `known` that are left.
+    /// Fits the algorithms of `known` again.
     fn fit_again<S: Subject>(&self, inquiry: &mut Inquiry<'_, S>, known: &[Fit]) -> Vec<Fit> {
         let left = contenders(known);
         self.fit(inquiry, |kind| {
@@ -193,7 +193,7 @@ impl Course {
         })
     }
 
-    /// All kinds; and if none of them explains all that was seen, those that explain far more on a clock that stands still.
+    /// Fits all algorithms. If none is consistent with all responses, also tries clocks with ticks.
     fn fit_on_any_clock<S: Subject>(&mut self, inquiry: &mut Inquiry<'_, S>) -> Vec<Fit> {
         self.clock = Clock::EXACT;
         let exactly = self.fit(inquiry, |_| true);
@@ -220,19 +220,19 @@ impl Course {
     }
 }
 
-/// After a rest in which everything should be there again: if there is something, it was the load that it could not
-/// bear. None if there is no time for that.
+/// Rests until everything should have refilled. If something is then admitted, the load caused a collapse. `None` if
+/// there is no time for that.
 fn dried_up<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     burst: f64,
     rate: f64,
-) -> Result<Option<Fault>, S::Error> {
+) -> Result<Option<Defect>, S::Error> {
     let offered = 3.0 * rate * 1e9;
     let at = inquiry.now_ns() as f64 + (2.2 * burst / rate).max(1e9);
     let answers = inquiry.ask_at(Phase::Saturate, &[at], 1, 0)?;
     let outcome = answers.first().map(|seen| seen.outcome);
     Ok(outcome.map(|outcome| match outcome {
-        Outcome::Admitted => Fault::Collapse {
+        Outcome::Admitted => Defect::Collapse {
             offered,
             admitted: 0.0,
             of: rate * 1e9,
@@ -241,12 +241,12 @@ fn dried_up<S: Subject>(
     }))
 }
 
-/// Nothing was admitted after so many refusals.
-fn ban(record: &[Observation]) -> Fault {
+/// Nothing was admitted after this many refusals.
+fn ban(record: &[Observation]) -> Defect {
     let last = record
         .iter()
         .rposition(|seen| seen.outcome == Outcome::Admitted);
-    Fault::Ban {
+    Defect::Ban {
         after_refusals: count(&record[..last.unwrap_or(0)], Outcome::Refused),
     }
 }
@@ -269,11 +269,11 @@ mod tests {
             };
             let mut silent = |_: crate::Progress<'_>| ();
             let mut inquiry = Inquiry::new(&mut subject, budget, 32, &mut silent);
-            // 5 per second, 40 at once: back in 8 s.
-            let Ok(fault) = dried_up(&mut inquiry, 40.0, 5e-9);
-            fault
+            // 5 per second, burst 40: refilled in 8 s.
+            let Ok(defect) = dried_up(&mut inquiry, 40.0, 5e-9);
+            defect
         };
         assert_eq!(found(10), None);
-        assert!(matches!(found(30), Some(Fault::Ban { .. })));
+        assert!(matches!(found(30), Some(Defect::Ban { .. })));
     }
 }

@@ -1,24 +1,26 @@
 use std::time::Duration;
 
-use crate::{Budget, Likeness, Observation, Outcome, Phase, Progress, Shot, Subject, Volley};
+use crate::{
+    Budget, DetectedAlgorithm, Observation, Outcome, Phase, Probe, ProbeBatch, Progress, Subject,
+};
 
-/// A subject that is being asked, what it has answered, and what may still be asked.
+/// The limiter under test, its responses, and the remaining budget.
 pub(crate) struct Inquiry<'a, S> {
     subject: &'a mut S,
     progress: &'a mut dyn FnMut(Progress<'_>),
     budget: Budget,
-    lanes: u32,
+    connections: u32,
     began_ns: u64,
     record: Vec<Observation>,
     ends: Vec<usize>,
-    pub(crate) guess: Option<Likeness>,
+    pub(crate) guess: Option<DetectedAlgorithm>,
 }
 
 impl<'a, S: Subject> Inquiry<'a, S> {
     pub(crate) fn new(
         subject: &'a mut S,
         budget: Budget,
-        lanes: u32,
+        connections: u32,
         progress: &'a mut dyn FnMut(Progress<'_>),
     ) -> Self {
         let began_ns = subject.now_ns();
@@ -26,7 +28,7 @@ impl<'a, S: Subject> Inquiry<'a, S> {
             subject,
             progress,
             budget,
-            lanes: lanes.max(1),
+            connections: connections.max(1),
             began_ns,
             record: Vec::new(),
             ends: Vec::new(),
@@ -44,16 +46,16 @@ impl<'a, S: Subject> Inquiry<'a, S> {
         self.began_ns
     }
 
-    pub(crate) fn lanes(&self) -> u32 {
-        self.lanes
+    pub(crate) fn connections(&self) -> u32 {
+        self.connections
     }
 
-    /// All answers, in the order of the questions.
+    /// Returns all responses in the order of the requests.
     pub(crate) fn record(&self) -> &[Observation] {
         &self.record
     }
 
-    /// Where in the record each volley ends: all of it is answered before the next is sent.
+    /// Returns where each batch ends in the record. All responses to a batch arrive before the next batch is sent.
     pub(crate) fn ends(&self) -> &[usize] {
         &self.ends
     }
@@ -72,7 +74,7 @@ impl<'a, S: Subject> Inquiry<'a, S> {
         self.end_ns().saturating_sub(self.now_ns())
     }
 
-    /// How long an answer takes, by the median of the last hundred; in nanoseconds, at least 1.
+    /// Returns the median of the last 100 response times, in nanoseconds, at least 1.
     pub(crate) fn service_ns(&self) -> u64 {
         let recent = &self.record[self.record.len().saturating_sub(100)..];
         let mut took: Vec<u64> = recent.iter().map(took_ns).collect();
@@ -80,20 +82,27 @@ impl<'a, S: Subject> Inquiry<'a, S> {
         took.get(took.len() / 2).copied().unwrap_or(0).max(1)
     }
 
-    /// Asks what the budget still allows of `shots`, which may be fewer, or none.
+    /// Sends as many of `probes` as the budget allows, possibly none.
     pub(crate) fn ask(
         &mut self,
         phase: Phase,
-        mut shots: Vec<Shot>,
+        mut probes: Vec<Probe>,
     ) -> Result<&[Observation], S::Error> {
         let end_ns = self.end_ns();
-        let lanes = shots.iter().map(|shot| shot.lane).max().unwrap_or(0) + 1;
-        let per_lane = self.time_left_ns() / self.service_ns();
-        let most = self.requests_left().min(per_lane * u64::from(lanes));
-        shots.retain(|shot| shot.at_ns < end_ns);
-        shots.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+        let connections = probes
+            .iter()
+            .map(|probe| probe.connection)
+            .max()
+            .unwrap_or(0)
+            + 1;
+        let per_connection = self.time_left_ns() / self.service_ns();
+        let most = self
+            .requests_left()
+            .min(per_connection * u64::from(connections));
+        probes.retain(|probe| probe.at_ns < end_ns);
+        probes.truncate(usize::try_from(most).unwrap_or(usize::MAX));
         let from = self.record.len();
-        if shots.is_empty() {
+        if probes.is_empty() {
             return Ok(&self.record[from..]);
         }
         let elapsed_ns = self.now_ns().saturating_sub(self.began_ns);
@@ -103,63 +112,63 @@ impl<'a, S: Subject> Inquiry<'a, S> {
             elapsed: Duration::from_nanos(elapsed_ns),
             guess: self.guess.as_ref(),
         });
-        let answers = self.subject.send(&Volley { phase, shots })?;
+        let answers = self.subject.send(&ProbeBatch { phase, probes })?;
         self.record.extend(answers);
         self.ends.push(self.record.len());
         Ok(&self.record[from..])
     }
 
-    /// How many lanes carry so many requests per nanosecond, with as much to spare.
-    pub(crate) fn lanes_for(&self, rate: f64) -> u32 {
+    /// Returns the number of connections that carry twice `rate`, in requests per nanosecond.
+    pub(crate) fn connections_for(&self, rate: f64) -> u32 {
         let busy = rate * self.service_ns() as f64;
-        ((busy * 2.0).ceil() as u32).clamp(1, self.lanes)
+        ((busy * 2.0).ceil() as u32).clamp(1, self.connections)
     }
 
-    /// `n` at once, as fast as so many lanes carry them.
-    pub(crate) fn ask_at_once(
+    /// Sends `n` requests in one burst over `connections` connections.
+    pub(crate) fn ask_in_burst(
         &mut self,
         phase: Phase,
         n: u64,
-        lanes: u32,
+        connections: u32,
         key: u32,
     ) -> Result<&[Observation], S::Error> {
         let at = self.now_ns() as f64;
         let times = vec![at; usize::try_from(n.min(self.requests_left())).unwrap_or(usize::MAX)];
-        self.ask_at(phase, &times, lanes, key)
+        self.ask_at(phase, &times, connections, key)
     }
 
-    /// `n` one after the other over a lane of one's choice.
+    /// Sends `n` requests one after the other over one connection.
     pub(crate) fn ask_over(
         &mut self,
         phase: Phase,
         n: u64,
-        lane: u32,
+        connection: u32,
     ) -> Result<&[Observation], S::Error> {
         let at_ns = self.now_ns();
-        let shot = Shot {
+        let probe = Probe {
             at_ns,
-            lane,
+            connection,
             key: 0,
         };
-        self.ask(phase, vec![shot; usize::try_from(n).unwrap_or(usize::MAX)])
+        self.ask(phase, vec![probe; usize::try_from(n).unwrap_or(usize::MAX)])
     }
 
-    /// One at each of `times`, which are in order, over so many lanes in turn.
+    /// Sends one request at each of `times`, which are in order, over `connections` connections in turn.
     pub(crate) fn ask_at(
         &mut self,
         phase: Phase,
         times: &[f64],
-        lanes: u32,
+        connections: u32,
         key: u32,
     ) -> Result<&[Observation], S::Error> {
-        let lanes = lanes.clamp(1, self.lanes);
-        let shots = times.iter().zip((0..lanes).cycle());
-        let shots = shots.map(|(at, lane)| Shot {
+        let connections = connections.clamp(1, self.connections);
+        let probes = times.iter().zip((0..connections).cycle());
+        let probes = probes.map(|(at, connection)| Probe {
             at_ns: *at as u64,
-            lane,
+            connection,
             key,
         });
-        self.ask(phase, shots.collect())
+        self.ask(phase, probes.collect())
     }
 }
 

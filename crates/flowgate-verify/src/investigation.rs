@@ -1,22 +1,23 @@
 use fastrand::Rng;
 
 use crate::allowance::envelope;
-use crate::conclusion::{FAILURES, allowance, by_claim, seen, verdict};
+use crate::conclusion::{FAILURES, allowance, by_expected, seen, verdict};
+use crate::detect::detect;
 use crate::evidence::Evidence;
 use crate::forecast::{Forecast, forecast};
 use crate::identify::identify;
 use crate::inquiry::{Inquiry, count};
-use crate::likeness::likeness;
-use crate::phases::{honesty, keys, keys_of_queue, nodes, race, tell};
+use crate::phases::{headers, keys, keys_of_queue, nodes, race, tell};
 use crate::{
-    Budget, Claim, Findings, Honesty, Judgement, Kind, Outcome, Progress, Subject, ToldQuota,
+    AdvertisedQuota, Budget, ExpectedLimit, Findings, HeaderAccuracy, Judgement, Kind, Outcome,
+    Progress, Subject,
 };
 
-/// What is to be found out, and at what cost.
+/// Plan of an investigation: what to find out, at what cost.
 ///
 /// ```
 /// use flowgate::{Timestamp, TokenBucket};
-/// use flowgate_verify::{Budget, Claim, Investigation, Kind, Question, Simulated, Verdict};
+/// use flowgate_verify::{Budget, ExpectedLimit, Investigation, Kind, Question, Simulated, Verdict};
 /// use std::time::Duration;
 ///
 /// let limiter = TokenBucket::new("100/s burst 20".parse()?);
@@ -25,25 +26,25 @@ use crate::{
 ///
 /// let budget = Budget { requests: 10_000, time: Duration::from_secs(30) };
 /// let investigation = Investigation::new()
-///     .claim("200/s burst 20".parse::<Claim>()?)
+///     .expected("200/s burst 20".parse::<ExpectedLimit>()?)
 ///     .keys(1)
-///     .lanes(8)
+///     .connections(8)
 ///     .budget(budget)
 ///     .seed(7);
-/// let forecast = investigation.forecast().ok_or("there is a claim")?;
+/// let forecast = investigation.forecast().ok_or("no expected limit")?;
 /// assert!(forecast.requests <= budget.requests && forecast.time <= budget.time);
 ///
 /// let Ok(findings) = investigation.run(&mut subject, &mut |_| ());
-/// assert_eq!(findings.likeness.kind, Kind::TokenBucket);
-/// let judgement = findings.claim.ok_or("it is judged")?;
+/// assert_eq!(findings.detected.kind, Kind::TokenBucket);
+/// let judgement = findings.expected.ok_or("no expected limit")?;
 /// assert!(matches!(judgement.verdict, Verdict::Differs(_)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Investigation {
-    claim: Option<Claim>,
+    expected: Option<ExpectedLimit>,
     keys: u32,
-    lanes: u32,
+    connections: u32,
     budget: Budget,
     seed: u64,
 }
@@ -55,46 +56,48 @@ impl Default for Investigation {
 }
 
 impl Investigation {
-    /// Without a claim, with one key, 32 lanes and the default [`Budget`].
+    /// Creates an investigation with the defaults.
+    ///
+    /// There is no expected limit, one key, 32 connections and the default [`Budget`].
     pub fn new() -> Self {
         Self {
-            claim: None,
+            expected: None,
             keys: 1,
-            lanes: 32,
+            connections: 32,
             budget: Budget::default(),
             seed: 0,
         }
     }
 
-    /// What somebody says of the limiter.
+    /// Sets the limit that the limiter should have (default: none).
     #[must_use]
-    pub fn claim(mut self, claim: impl Into<Claim>) -> Self {
-        self.claim = Some(claim.into());
+    pub fn expected(mut self, expected: impl Into<ExpectedLimit>) -> Self {
+        self.expected = Some(expected.into());
         self
     }
 
-    /// How many keys the subject can ask with; at least one.
+    /// Sets the number of keys that the subject can use, at least 1 (default: 1).
     #[must_use]
     pub fn keys(mut self, keys: u32) -> Self {
         self.keys = keys.max(1);
         self
     }
 
-    /// How many connections the subject may open; at least one.
+    /// Sets the number of connections that the subject may open, at least 1 (default: 32).
     #[must_use]
-    pub fn lanes(mut self, lanes: u32) -> Self {
-        self.lanes = lanes.max(1);
+    pub fn connections(mut self, connections: u32) -> Self {
+        self.connections = connections.max(1);
         self
     }
 
-    /// What it may cost at most.
+    /// Sets the maximum cost (default: 20,000 requests, 60 s).
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.budget = budget;
         self
     }
 
-    /// What the random streams are drawn from; 0 unless told.
+    /// Sets the seed of random streams (default: 0).
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
@@ -109,70 +112,75 @@ impl Investigation {
         self.budget
     }
 
-    /// What it will take if the claim is right; without a claim nobody knows, and the budget bounds it.
+    /// Returns the cost if the limiter matches the expected limit; `None` without an expected limit.
     pub fn forecast(&self) -> Option<Forecast> {
-        self.claim.map(|claim| forecast(self, claim))
+        self.expected.map(|expected| forecast(self, expected))
     }
 
-    /// Asks, and concludes.
+    /// Sends requests to `subject`, and draws conclusions from the responses.
+    ///
+    /// `progress` is called before each batch.
     ///
     /// # Errors
     ///
-    /// The subject's, if it could not be asked any longer.
+    /// Returns the subject's error if it can no longer be reached.
     pub fn run<S: Subject>(
         &self,
         subject: &mut S,
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Findings, S::Error> {
-        let mut inquiry = Inquiry::new(subject, self.budget, self.lanes, progress);
+        let mut inquiry = Inquiry::new(subject, self.budget, self.connections, progress);
         let mut rng = Rng::with_seed(self.seed);
-        let found = identify(&mut inquiry, self.claim, &mut rng)?;
-        let likeness = likeness(&found.fits, found.clock, &inquiry);
+        let found = identify(&mut inquiry, self.expected, &mut rng)?;
+        let detected = detect(&found.fits, found.clock, &inquiry);
         let best = found.fits.first();
-        let mut faults = found.faults;
-        let (mut isolation, mut truth) = (None, Honesty::default());
+        let mut defects = found.defects;
+        let (mut isolation, mut truth) = (None, HeaderAccuracy::default());
         if let Some(best) =
-            best.filter(|_| !matches!(likeness.kind, Kind::Unknown | Kind::LeakyQueue))
+            best.filter(|_| !matches!(detected.kind, Kind::Unknown | Kind::LeakyQueue))
         {
-            // What was admitted beyond this model before, one after the other, is no matter of many at once.
+            // Over-admission of sequential requests is not a race.
             let evidence = Evidence::on(found.clock, inquiry.record());
             let is_exact = best.at_most().over(&evidence) == 0;
             if is_exact {
-                faults.extend(race(&mut inquiry, best, found.clock)?);
-                faults.extend(nodes(&mut inquiry, best, found.clock)?);
+                defects.extend(race(&mut inquiry, best, found.clock)?);
+                defects.extend(nodes(&mut inquiry, best, found.clock)?);
             }
             isolation = keys(&mut inquiry, best, self.keys)?;
-            truth = honesty(&mut inquiry, best)?;
+            truth = headers(&mut inquiry, best)?;
         }
-        if let Some(queue) = best.filter(|_| likeness.kind == Kind::LeakyQueue) {
+        if let Some(queue) = best.filter(|_| detected.kind == Kind::LeakyQueue) {
             isolation = keys_of_queue(&mut inquiry, queue, self.keys)?;
         }
         let record = inquiry.record();
         tell(&mut truth, record);
-        truth.quota = ToldQuota::of(record, &likeness);
+        truth.advertised = AdvertisedQuota::of(record, &detected);
         let failed = count(record, Outcome::Failed);
         let evidence = Evidence::of(record.iter().filter(|seen| seen.key == 0));
-        // Numbers that do not explain the answers accuse nobody.
-        let known = best.filter(|_| likeness.kind != Kind::Unknown);
-        let worst = allowance(self.claim, known).and_then(|allowed| allowed.worst(&evidence));
-        faults.extend(seen(&truth, &found.steady, failed, record.len() as u64));
-        let claim = self.claim.map(|claim| {
-            faults.extend(by_claim(claim, &likeness, worst));
+        // Parameters that are inconsistent with the responses prove no violation.
+        let known = best.filter(|_| detected.kind != Kind::Unknown);
+        let worst = allowance(self.expected, known).and_then(|allowed| allowed.worst(&evidence));
+        defects.extend(seen(&truth, &found.steady, failed, record.len() as u64));
+        let expected = self.expected.map(|expected| {
+            defects.extend(by_expected(expected, &detected, worst));
             let failing = failed as f64 > FAILURES * record.len() as f64;
             let trouble = failing.then(|| format!("{failed} of {} failed", record.len()));
             let trouble = trouble.or(found.trouble);
-            let verdict = verdict(claim, &likeness, &faults, trouble.as_deref());
-            Judgement { claim, verdict }
+            let verdict = verdict(expected, &detected, &defects, trouble.as_deref());
+            Judgement {
+                limit: expected,
+                verdict,
+            }
         });
         Ok(Findings {
-            likeness,
+            detected,
             envelope: envelope(&evidence),
             worst,
             steady: found.steady,
             keys: isolation,
-            honesty: truth,
-            faults,
-            claim,
+            headers: truth,
+            defects,
+            expected,
             requests: record.len() as u64,
             admitted: count(record, Outcome::Admitted),
             failed,

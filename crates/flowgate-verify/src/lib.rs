@@ -1,13 +1,16 @@
-//! What is that rate limiter, and what does it really admit?
+//! Detects which algorithm a rate limiter uses, and how much it really admits.
 //!
-//! This crate plans what to ask, and concludes from the answers. It does no I/O: a [`Subject`] asks for it, over HTTP
-//! (`flowgate verify`), or in process on a manual clock (`flowgate_testkit::verify`).
+//! This crate plans requests and draws conclusions from the responses. It does no I/O. A [`Subject`] sends the
+//! requests: over HTTP (`flowgate verify`), or in process on a manual clock (`flowgate_testkit::verify`).
 //!
 //! ```text
-//!  investigate ─▶ Volley ─▶ Subject ─▶ [Observation] ─▶ likeness, envelope, faults ─▶ Findings
-//!      ▲                                    │
-//!      └── what to ask next ◀───────────────┘
+//!  Investigation ─▶ ProbeBatch ─▶ Subject ─▶ [Observation] ─▶ algorithm, envelope, defects ─▶ Findings
+//!      ▲                                          │
+//!      └── next batch ◀───────────────────────────┘
 //! ```
+//!
+//! An [`Investigation`] sends bursts, steady streams and pauses, and returns [`Findings`]: the detected algorithm, rate
+//! and burst with error bounds, the worst interval, and defects.
 //!
 //! # Features
 //!
@@ -15,13 +18,14 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
+mod advertised;
 mod allowance;
 mod budget;
-mod claim;
 mod clock;
 mod conclusion;
-mod crowd;
+mod detect;
 mod evidence;
+mod expected;
 mod findings;
 mod fit;
 mod forecast;
@@ -29,7 +33,6 @@ mod hints;
 mod identify;
 mod inquiry;
 mod investigation;
-mod likeness;
 mod models;
 mod observation;
 mod phases;
@@ -39,22 +42,22 @@ mod search;
 mod simulated;
 mod subject;
 mod text;
-mod told_quota;
+mod unexplained_group;
 
 pub use budget::Budget;
-pub use claim::{Claim, ClaimError, ClaimedKind};
+pub use expected::{ExpectedKind, ExpectedLimit, ExpectedLimitError};
 pub use findings::{
-    Alignment, Estimate, Fault, Findings, Honesty, Judgement, KeyIsolation, Kind, Likeness, Point,
-    Steady, ToldQuota, Verdict, Worst,
+    AdvertisedQuota, Alignment, Defect, DetectedAlgorithm, Estimate, Findings, HeaderAccuracy,
+    Judgement, KeyIsolation, Kind, Point, Steady, Verdict, Worst,
 };
 pub use forecast::Forecast;
 pub use investigation::Investigation;
-pub use observation::{Observation, Outcome, Told};
+pub use observation::{Advertised, Observation, Outcome};
 pub use progress::Progress;
 pub use simulated::{Answer, Question, Simulated};
-pub use subject::{Phase, Shot, Subject, Volley};
+pub use subject::{Phase, Probe, ProbeBatch, Subject};
 
-/// The examples of the README are tested, too.
+/// Tests the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -1,77 +1,77 @@
 use std::time::Duration;
 
-/// A request, and what became of it. Times are nanoseconds on the [subject's](crate::Subject) timeline.
+/// Request and its outcome. Times are nanoseconds on the [subject's](crate::Subject) timeline.
 ///
-/// The limiter decided at some instant from `sent_ns` to `answered_ns`, both included; no more is known.
+/// The limiter decided at an unknown time from `sent_ns` to `answered_ns`, both included.
 ///
 /// ```
-/// use flowgate_verify::{Observation, Phase, Shot, Simulated, Subject, Volley};
+/// use flowgate_verify::{Observation, Phase, Probe, Simulated, Subject, ProbeBatch};
 /// use std::time::Duration;
 ///
 /// let mut subject = Simulated::new(|_| true.into()).service(Duration::from_millis(2), 1);
-/// let shot = Shot { at_ns: 1_000_000, lane: 0, key: 0 };
-/// let Ok(seen) = subject.send(&Volley { phase: Phase::Hello, shots: vec![shot] });
+/// let probe = Probe { at_ns: 1_000_000, connection: 0, key: 0 };
+/// let Ok(seen) = subject.send(&ProbeBatch { phase: Phase::Hello, probes: vec![probe] });
 /// let Observation { sent_ns, answered_ns, .. } = seen[0];
 /// assert_eq!(sent_ns, 1_000_000);
 /// assert!((sent_ns..=sent_ns + 2_000_000).contains(&answered_ns));
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observation {
-    /// Just before its first byte was written.
+    /// Time just before the first byte of the request was written.
     pub sent_ns: u64,
-    /// When the head of its answer was there; for a request that got none, when that was known.
+    /// Time at which the response head arrived or, without a response, the failure was noticed.
     pub answered_ns: u64,
-    /// The connection that it went over.
-    pub lane: u32,
-    /// Whose request it was.
+    /// Connection of the request.
+    pub connection: u32,
+    /// Key of the request.
     pub key: u32,
-    /// What was answered.
+    /// Outcome of the request.
     pub outcome: Outcome,
-    /// What the answer said of the limit.
-    pub told: Told,
+    /// Limit that the response advertises.
+    pub advertised: Advertised,
 }
 
-/// What was answered.
+/// Outcome of a request.
 ///
 /// ```
 /// use flowgate_verify::{Answer, Investigation, Kind, Outcome, Simulated};
 ///
-/// // It answers 500 to everything: neither yes nor no.
+/// // The limiter responds 500 to every request, which is inconclusive.
 /// let failed = Answer { outcome: Outcome::Failed, ..Answer::from(false) };
 /// let Ok(findings) = Investigation::new().run(&mut Simulated::new(|_| failed), &mut |_| ());
-/// assert_eq!(findings.likeness.kind, Kind::Unknown);
+/// assert_eq!(findings.detected.kind, Kind::Unknown);
 /// assert_eq!(findings.failed, findings.requests);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was let through.
+    /// Admitted by the limiter.
     Admitted,
-    /// The limiter refused it.
+    /// Refused by the limiter.
     Refused,
-    /// Neither: another status, no answer, no connection.
+    /// Inconclusive: another status, no response, no connection.
     Failed,
 }
 
-/// What an answer said of the limit, as far as it did.
+/// Limit that one response advertises, as far as it does.
 ///
 /// ```
-/// use flowgate_verify::Told;
+/// use flowgate_verify::Advertised;
 /// use std::time::Duration;
 ///
 /// // RateLimit-Policy: "default";q=100;w=60
-/// let told = Told { limit: Some(100), window: Some(Duration::from_secs(60)), ..Told::default() };
-/// assert_eq!(told.retry_after, None);
+/// let advertised = Advertised { limit: Some(100), window: Some(Duration::from_secs(60)), ..Advertised::default() };
+/// assert_eq!(advertised.retry_after, None);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
-    /// `Retry-After`.
+pub struct Advertised {
+    /// Value of `Retry-After`.
     pub retry_after: Option<Duration>,
-    /// `RateLimit`'s `r`, or `X-RateLimit-Remaining`.
+    /// Remaining requests: `RateLimit`'s `r`, or `X-RateLimit-Remaining`.
     pub remaining: Option<u64>,
-    /// `RateLimit`'s `t`, or `X-RateLimit-Reset` as a time from the answer on: until there is more.
+    /// Time until more requests are available: `RateLimit`'s `t`, or `X-RateLimit-Reset` as a duration.
     pub more_after: Option<Duration>,
-    /// `RateLimit-Policy`'s `q`, or `X-RateLimit-Limit`: the most at once.
+    /// Burst: `RateLimit-Policy`'s `q`, or `X-RateLimit-Limit`.
     pub limit: Option<u64>,
-    /// `RateLimit-Policy`'s `w`: the time in which as much can be had again.
+    /// Window: `RateLimit-Policy`'s `w`.
     pub window: Option<Duration>,
 }

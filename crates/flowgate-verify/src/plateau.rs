@@ -1,11 +1,11 @@
-//! Where a score is lowest, and how far it stays so.
+//! The minimum of a score, and the range over which the score stays minimal.
 
 use std::cmp::Ordering;
 
-/// How often a search looks closer.
+/// Number of refinements of a search.
 const ROUNDS: usize = 4;
 
-/// A stretch of arguments for which a score is at its lowest.
+/// A range of arguments for which a score is minimal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Plateau {
     pub(crate) score: u64,
@@ -26,14 +26,14 @@ impl Plateau {
         self.high - self.low
     }
 
-    /// The lower score first, and of the same the wider stretch.
+    /// Orders by score; among equal scores, the wider range comes first.
     pub(crate) fn order(&self, other: &Self) -> Ordering {
         let width = |plateau: &Self| plateau.width() / plateau.low;
         let by_width = || width(other).total_cmp(&width(self));
         self.score.cmp(&other.score).then_with(by_width)
     }
 
-    /// Looks from `low` to `high` in so many steps, and then closer and closer around the lowest.
+    /// Scans from `low` to `high` in `steps` steps, then refines around the minimum.
     pub(crate) fn find(low: f64, high: f64, steps: usize, score: impl Fn(f64) -> u64) -> Self {
         let mut best = Self::scan(low, high, steps, &score);
         let mut step = (high - low) / steps as f64;
@@ -47,7 +47,7 @@ impl Plateau {
         best
     }
 
-    /// The longest run of the lowest score on an even grid.
+    /// Returns the longest run of the lowest score on a uniform grid.
     fn scan(low: f64, high: f64, steps: usize, score: impl Fn(f64) -> u64) -> Self {
         let at = |index: usize| low + (high - low) * index as f64 / steps as f64;
         let mut best: Option<Self> = None;

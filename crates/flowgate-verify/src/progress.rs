@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-use crate::{Likeness, Phase};
+use crate::{DetectedAlgorithm, Phase};
 
-/// How far an [`Investigation`](crate::Investigation) has come: told before each volley.
+/// Progress of an [`Investigation`](crate::Investigation), reported before each batch.
 ///
 /// ```
 /// use flowgate_verify::{Investigation, Phase, Simulated};
@@ -18,12 +18,12 @@ use crate::{Likeness, Phase};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
-    /// What the volley is to find out.
+    /// Phase of the next batch.
     pub phase: Phase,
-    /// How many requests have been made.
+    /// Number of requests sent so far.
     pub requests: u64,
-    /// How long it has taken.
+    /// Time since the investigation began.
     pub elapsed: Duration,
-    /// What it looks like so far, once there is a guess.
-    pub guess: Option<&'a Likeness>,
+    /// Detected algorithm so far, once there is one.
+    pub guess: Option<&'a DetectedAlgorithm>,
 }

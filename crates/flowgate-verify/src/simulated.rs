@@ -5,57 +5,57 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use crate::{Observation, Outcome, Shot, Subject, Told, Volley};
+use crate::{Advertised, Observation, Outcome, Probe, ProbeBatch, Subject};
 
-/// A request that arrives at a simulated limiter.
+/// Request that arrives at a simulated limiter.
 ///
 /// ```
 /// use flowgate_verify::{Investigation, Question, Simulated};
 ///
-/// // A node for each connection, and each of them has the limit for itself.
+/// // Each connection reaches a different node, and each node has a separate limit.
 /// let mut nodes = std::collections::HashSet::new();
-/// let mut subject = Simulated::new(|Question { lane, .. }| {
-///     nodes.insert(lane);
+/// let mut subject = Simulated::new(|Question { connection, .. }| {
+///     nodes.insert(connection);
 ///     true.into()
 /// });
-/// let Ok(_) = Investigation::new().lanes(8).run(&mut subject, &mut |_| ());
+/// let Ok(_) = Investigation::new().connections(8).run(&mut subject, &mut |_| ());
 /// drop(subject);
 /// assert!(nodes.len() <= 8);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// When the limiter has to decide, on the subject's timeline. Never before the one asked last.
+    /// Time of the decision on the subject's timeline, in nanoseconds. Never decreases.
     pub at_ns: u64,
-    /// Over which connection it came.
-    pub lane: u32,
-    /// Whose it is.
+    /// Connection of the request.
+    pub connection: u32,
+    /// Key of the request.
     pub key: u32,
 }
 
-/// What a simulated limiter answers.
+/// Response of a simulated limiter.
 ///
 /// ```
 /// use flowgate::{Timestamp, TokenBucket};
-/// use flowgate_verify::{Answer, Fault, Investigation, Question, Simulated, Told};
+/// use flowgate_verify::{Answer, Defect, Investigation, Question, Simulated, Advertised};
 /// use std::time::Duration;
 ///
-/// // It tells a millisecond where a token takes ten.
+/// // Reports 1 ms although a token takes 10 ms.
 /// let limiter = TokenBucket::new("100/s burst 20".parse()?);
 /// let decide = |asked: Question| limiter.at(Timestamp::from_nanos(asked.at_ns)).try_acquire().is_ok();
-/// let told = Told { retry_after: Some(Duration::from_millis(1)), ..Told::default() };
-/// let mut subject = Simulated::new(|asked| Answer { told, ..decide(asked).into() });
+/// let advertised = Advertised { retry_after: Some(Duration::from_millis(1)), ..Advertised::default() };
+/// let mut subject = Simulated::new(|asked| Answer { advertised, ..decide(asked).into() });
 /// let Ok(findings) = Investigation::new().run(&mut subject, &mut |_| ());
-/// assert!(matches!(findings.faults[..], [Fault::EarlyRetryAfter { .. }]));
-/// assert!(findings.honesty.too_early > 0);
+/// assert!(matches!(findings.defects[..], [Defect::EarlyRetryAfter { .. }]));
+/// assert!(findings.headers.too_early > 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Yes or no.
+    /// Whether the request is admitted.
     pub outcome: Outcome,
-    /// What it says of its limit.
-    pub told: Told,
-    /// How long the answer is held back after the decision, as by a queue.
+    /// Limit that the response advertises.
+    pub advertised: Advertised,
+    /// Time from the decision to the response, as in a queue.
     pub held: Duration,
 }
 
@@ -67,15 +67,15 @@ impl From<bool> for Answer {
             } else {
                 Outcome::Refused
             },
-            told: Told::default(),
+            advertised: Advertised::default(),
             held: Duration::ZERO,
         }
     }
 }
 
-/// A subject in which no time passes but that of its own timeline.
+/// Subject with simulated time.
 ///
-/// It decides somewhere between question and answer, as a server does, whose answers take up to
+/// The decision falls somewhere between request and response, as in a server. Responses take up to
 /// [`service`](Simulated::service).
 ///
 /// # Examples
@@ -85,7 +85,7 @@ impl From<bool> for Answer {
 ///
 /// let mut subject = Simulated::new(|_| true.into());
 /// let Ok(findings) = Investigation::new().run(&mut subject, &mut |_| ());
-/// assert_eq!(findings.likeness.kind, Kind::Unlimited);
+/// assert_eq!(findings.detected.kind, Kind::Unlimited);
 /// ```
 #[derive(Debug)]
 pub struct Simulated<D> {
@@ -98,7 +98,7 @@ pub struct Simulated<D> {
 }
 
 impl<D: FnMut(Question) -> Answer> Simulated<D> {
-    /// A subject whose answers `decide` gives, without delay.
+    /// Creates a subject whose responses come from `decide`, without delay.
     pub fn new(decide: D) -> Self {
         Self {
             decide,
@@ -110,7 +110,7 @@ impl<D: FnMut(Question) -> Answer> Simulated<D> {
         }
     }
 
-    /// How long an answer takes at most: each a time of its own up to that, drawn from `seed`.
+    /// Sets the maximum response time. Each response takes a random time up to it, drawn from `seed`.
     #[must_use]
     pub fn service(mut self, most: Duration, seed: u64) -> Self {
         self.service_ns = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
@@ -118,14 +118,13 @@ impl<D: FnMut(Question) -> Answer> Simulated<D> {
         self
     }
 
-    /// Sends the shot as soon as may be: when it goes, when it is decided, when it would be answered. `None` if that is
-    /// after the end.
-    fn departure(&mut self, shot: Shot) -> Option<[u64; 3]> {
-        let lane = shot.lane as usize;
-        if self.free_ns.len() <= lane {
-            self.free_ns.resize(lane + 1, 0);
+    /// Sends the probe as early as possible. Returns the times of sending, decision and response; `None` after the end.
+    fn departure(&mut self, probe: Probe) -> Option<[u64; 3]> {
+        let connection = probe.connection as usize;
+        if self.free_ns.len() <= connection {
+            self.free_ns.resize(connection + 1, 0);
         }
-        let sent_ns = shot.at_ns.max(self.now_ns).max(self.free_ns[lane]);
+        let sent_ns = probe.at_ns.max(self.now_ns).max(self.free_ns[connection]);
         if sent_ns >= self.end_ns {
             return None;
         }
@@ -149,41 +148,50 @@ impl<D: FnMut(Question) -> Answer> Subject for Simulated<D> {
         self.end_ns = end_ns;
     }
 
-    fn send(&mut self, volley: &Volley) -> Result<Vec<Observation>, Infallible> {
-        let shots = &volley.shots;
-        let lanes = shots.iter().map(|shot| shot.lane as usize + 1).max();
-        let mut waiting: Vec<VecDeque<usize>> = vec![VecDeque::new(); lanes.unwrap_or(0)];
-        for (index, shot) in shots.iter().enumerate() {
-            waiting[shot.lane as usize].push_back(index);
+    fn send(&mut self, batch: &ProbeBatch) -> Result<Vec<Observation>, Infallible> {
+        let probes = &batch.probes;
+        let connections = probes
+            .iter()
+            .map(|probe| probe.connection as usize + 1)
+            .max();
+        let mut waiting: Vec<VecDeque<usize>> = vec![VecDeque::new(); connections.unwrap_or(0)];
+        for (index, probe) in probes.iter().enumerate() {
+            waiting[probe.connection as usize].push_back(index);
         }
-        // One of each lane is under way; the one that is decided first comes first.
+        // One request per connection is in flight; the earliest decision comes first.
         let mut under_way = BinaryHeap::new();
         for queue in &mut waiting {
             if let Some(index) = queue.pop_front()
-                && let Some([sent_ns, decided_ns, answered_ns]) = self.departure(shots[index])
+                && let Some([sent_ns, decided_ns, answered_ns]) = self.departure(probes[index])
             {
                 under_way.push(Reverse((decided_ns, index, sent_ns, answered_ns)));
             }
         }
-        let mut seen: Vec<Option<Observation>> = vec![None; shots.len()];
+        let mut seen: Vec<Option<Observation>> = vec![None; probes.len()];
         let mut last_ns = self.now_ns;
         while let Some(Reverse((at_ns, index, sent_ns, answered_ns))) = under_way.pop() {
-            let Shot { lane, key, .. } = shots[index];
-            let answer = (self.decide)(Question { at_ns, lane, key });
+            let Probe {
+                connection, key, ..
+            } = probes[index];
+            let answer = (self.decide)(Question {
+                at_ns,
+                connection,
+                key,
+            });
             let held_ns = u64::try_from(answer.held.as_nanos()).unwrap_or(u64::MAX);
             let answered_ns = answered_ns.max(at_ns.saturating_add(held_ns));
             seen[index] = Some(Observation {
                 sent_ns,
                 answered_ns,
-                lane,
+                connection,
                 key,
                 outcome: answer.outcome,
-                told: answer.told,
+                advertised: answer.advertised,
             });
-            self.free_ns[lane as usize] = answered_ns;
+            self.free_ns[connection as usize] = answered_ns;
             last_ns = last_ns.max(answered_ns);
-            if let Some(next) = waiting[lane as usize].pop_front()
-                && let Some([sent_ns, decided_ns, answered_ns]) = self.departure(shots[next])
+            if let Some(next) = waiting[connection as usize].pop_front()
+                && let Some([sent_ns, decided_ns, answered_ns]) = self.departure(probes[next])
             {
                 under_way.push(Reverse((decided_ns, next, sent_ns, answered_ns)));
             }

@@ -1,12 +1,12 @@
 use crate::Observation;
 
-/// Something with a rate limiter that can be asked.
+/// Rate limiter to which an investigation sends requests.
 ///
 /// ```
-/// use flowgate_verify::{Investigation, Kind, Observation, Outcome, Subject, Told, Volley};
+/// use flowgate_verify::{Investigation, Kind, Observation, Outcome, Subject, Advertised, ProbeBatch};
 /// use std::convert::Infallible;
 ///
-/// /// Admits every other one, at once.
+/// /// Admits every second request, immediately.
 /// #[derive(Default)]
 /// struct EveryOther {
 ///     now_ns: u64,
@@ -20,17 +20,17 @@ use crate::Observation;
 ///         self.now_ns
 ///     }
 ///
-///     fn send(&mut self, volley: &Volley) -> Result<Vec<Observation>, Infallible> {
-///         let answers = volley.shots.iter().map(|shot| {
-///             self.now_ns = self.now_ns.max(shot.at_ns);
+///     fn send(&mut self, batch: &ProbeBatch) -> Result<Vec<Observation>, Infallible> {
+///         let answers = batch.probes.iter().map(|probe| {
+///             self.now_ns = self.now_ns.max(probe.at_ns);
 ///             self.asked += 1;
 ///             Observation {
 ///                 sent_ns: self.now_ns,
 ///                 answered_ns: self.now_ns,
-///                 lane: shot.lane,
-///                 key: shot.key,
+///                 connection: probe.connection,
+///                 key: probe.key,
 ///                 outcome: [Outcome::Admitted, Outcome::Refused][self.asked as usize % 2],
-///                 told: Told::default(),
+///                 advertised: Advertised::default(),
 ///             }
 ///         });
 ///         Ok(answers.collect())
@@ -38,75 +38,77 @@ use crate::Observation;
 /// }
 ///
 /// let Ok(findings) = Investigation::new().run(&mut EveryOther::default(), &mut |_| ());
-/// assert_eq!(findings.likeness.kind, Kind::Unknown);
+/// assert_eq!(findings.detected.kind, Kind::Unknown);
 /// ```
 pub trait Subject {
-    /// Why it could not be asked at all, or not any longer.
+    /// Why requests can no longer be sent.
     type Error;
 
-    /// The time on its timeline, in nanoseconds. A timeline begins at 0 and never goes back.
+    /// Returns the time on the subject's timeline, in nanoseconds. The timeline starts at 0 and never goes back.
     fn now_ns(&self) -> u64;
 
-    /// Is told, before an investigation begins, when it ends on this timeline, in nanoseconds: from then on nothing is to be
-    /// sent. One that does not care sends late shots late, and takes longer than its [`Budget`](crate::Budget).
+    /// Receives the end of the investigation on this timeline, in nanoseconds. Nothing may be sent after it.
+    ///
+    /// The default does nothing. Late probes are then sent late, and the investigation exceeds its
+    /// [`Budget`](crate::Budget).
     fn end_at(&mut self, end_ns: u64) {
         let _ = end_ns;
     }
 
-    /// Asks as `volley` says, waits for the answers, and returns them in the order of sending. A shot whose time has
-    /// passed, or whose lane is busy, is sent as soon as may be, and left out if that is after the [end](Self::end_at); what
-    /// was really so is in the observation.
+    /// Sends the probes of `batch`, waits for the responses, and returns them in the order of sending.
+    ///
+    /// If a probe's time has passed, or its connection is busy, the probe is sent as soon as possible. If that is after
+    /// the [end](Self::end_at), the probe is skipped. The observation holds the actual times.
     ///
     /// # Errors
     ///
-    /// If asking makes no sense any longer. What is answered, even that nothing was, is no error but an
+    /// Returns an error if further requests make no sense. A missing response is not an error but an
     /// [`Outcome`](crate::Outcome).
-    fn send(&mut self, volley: &Volley) -> Result<Vec<Observation>, Self::Error>;
+    fn send(&mut self, batch: &ProbeBatch) -> Result<Vec<Observation>, Self::Error>;
 }
 
 /// Requests that are planned together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Volley {
-    /// What they are to find out.
+pub struct ProbeBatch {
+    /// What the batch is to find out.
     pub phase: Phase,
-    /// In the order of their times.
-    pub shots: Vec<Shot>,
+    /// The requests in the order of their times.
+    pub probes: Vec<Probe>,
 }
 
 /// One request to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shot {
-    /// When, on the subject's timeline.
+pub struct Probe {
+    /// Scheduled time on the subject's timeline, in nanoseconds.
     pub at_ns: u64,
-    /// Over which connection, counted from 0. A connection has one request at a time; those of different lanes are
-    /// under way at once.
-    pub lane: u32,
-    /// Whose request it is, counted from 0.
+    /// Connection, counted from 0. A connection carries one request at a time; different connections work concurrently.
+    pub connection: u32,
+    /// Key, counted from 0.
     pub key: u32,
 }
 
-/// What a volley is to find out.
+/// What a batch is to find out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Phase {
-    /// Does it answer, and is it HTTP?
+    /// Does the server respond, and with HTTP?
     Hello,
-    /// How many at once?
+    /// How large is the burst?
     Burst,
-    /// How many per second, asked for more?
+    /// How many requests per second are admitted when more are sent?
     Saturate,
-    /// How many of an even stream, at 0.9 to 2 times the rate?
+    /// How much of a steady stream is admitted, at 0.9 to 2 times the rate?
     Steady,
-    /// How much comes back in how much time?
+    /// How much refills in how much time?
     Refill,
-    /// Which kind is it: what happens at the boundary of a window, after a pause, at random times?
+    /// Which algorithm is it: at the boundary of a window, after a pause, at random times?
     Shape,
-    /// Do many at once get more?
+    /// Are concurrent requests admitted beyond the limit?
     Race,
-    /// Does another connection have another limit?
+    /// Does another connection have a separate limit?
     Nodes,
     /// Do keys share a limit?
     Keys,
-    /// Is what it says true?
-    Honesty,
+    /// Are `Retry-After` and the `RateLimit` headers accurate?
+    Headers,
 }

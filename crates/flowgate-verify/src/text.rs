@@ -1,10 +1,10 @@
-//! Findings as text, for people.
+//! Findings as text.
 
 use std::fmt;
 
 use crate::{
-    Alignment, Estimate, Fault, Findings, Honesty, KeyIsolation, Kind, Likeness, ToldQuota,
-    Verdict, Worst,
+    AdvertisedQuota, Alignment, Defect, DetectedAlgorithm, Estimate, Findings, HeaderAccuracy,
+    KeyIsolation, Kind, Verdict, Worst,
 };
 
 impl fmt::Display for Kind {
@@ -20,13 +20,13 @@ impl fmt::Display for Kind {
             Kind::SlidingLog => "sliding window",
             Kind::SlidingCounter => "sliding window of two counters",
             Kind::Unlimited => "no limit",
-            Kind::Unknown => "none of the kinds known",
+            Kind::Unknown => "unknown algorithm",
         };
         f.pad(name)
     }
 }
 
-/// With as many digits as are certain, and one more.
+/// Writes the certain digits and one more.
 impl fmt::Display for Estimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_whole = self.value.fract() == 0.0 && self.plus_minus.fract() == 0.0;
@@ -54,13 +54,13 @@ impl fmt::Display for Estimate {
     }
 }
 
-impl fmt::Display for Likeness {
+impl fmt::Display for DetectedAlgorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind)?;
         if self.kind == Kind::Unknown
-            && let Some(nearest) = self.or.first()
+            && let Some(nearest) = self.alternatives.first()
         {
-            write!(f, ", nearest to a {nearest}")?;
+            write!(f, ", closest match: {nearest}")?;
         }
         if let (Some(rate), Some(burst)) = (self.rate, self.burst) {
             match self.window {
@@ -69,19 +69,19 @@ impl fmt::Display for Likeness {
             }
         }
         if let Some(tick) = self.clock_tick {
-            write!(f, ", if its clock ticks every {} ms", tick * 1e3)?;
+            write!(f, ", if its clock advances every {} ms", tick * 1e3)?;
         }
-        if self.explained < self.of {
+        if self.consistent < self.answers {
             write!(
                 f,
-                "; {} of {} answers unexplained",
-                self.of - self.explained,
-                self.of
+                "; {} of {} responses inconsistent with it",
+                self.answers - self.consistent,
+                self.answers
             )?;
         }
-        if self.kind != Kind::Unknown && !self.or.is_empty() {
-            let or: Vec<_> = self.or.iter().map(Kind::to_string).collect();
-            write!(f, " (could not tell it from: {})", or.join(", "))?;
+        if self.kind != Kind::Unknown && !self.alternatives.is_empty() {
+            let or: Vec<_> = self.alternatives.iter().map(Kind::to_string).collect();
+            write!(f, " (also consistent: {})", or.join(", "))?;
         }
         Ok(())
     }
@@ -90,7 +90,7 @@ impl fmt::Display for Likeness {
 impl fmt::Display for Worst {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
-            span,
+            interval,
             admitted,
             allowed,
             at,
@@ -98,7 +98,7 @@ impl fmt::Display for Worst {
         let allowed_whole = (allowed + 1e-6).floor();
         write!(
             f,
-            "{span:.3} s: admitted {admitted} of {allowed_whole:.0} allowed at t = {at:.3} s"
+            "{interval:.3} s: {admitted} admitted, {allowed_whole:.0} allowed, from t = {at:.3} s"
         )?;
         let over = *admitted as f64 / allowed - 1.0;
         if over > 1e-9 {
@@ -108,7 +108,7 @@ impl fmt::Display for Worst {
     }
 }
 
-impl fmt::Display for Honesty {
+impl fmt::Display for HeaderAccuracy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.refusals_with_retry_after == 0 {
             write!(f, "absent")?;
@@ -119,7 +119,7 @@ impl fmt::Display for Honesty {
                 self.refusals_with_retry_after, self.refusals
             )?;
         } else if self.too_early == 0 {
-            write!(f, "right in all {} that were kept to", self.retries)?;
+            write!(f, "accurate in all {} retries", self.retries)?;
         } else {
             let Self {
                 too_early,
@@ -129,36 +129,36 @@ impl fmt::Display for Honesty {
             } = self;
             write!(
                 f,
-                "too early in {too_early} of {retries} (by up to {too_early_by:.3} s)"
+                "too early in {too_early} of {retries} retries (by up to {too_early_by:.3} s)"
             )?;
         }
-        match (self.with_fields, self.remaining_untrue) {
+        match (self.with_fields, self.remaining_wrong) {
             (0, _) => write!(f, "; RateLimit: absent"),
             (_, 0) => write!(
                 f,
-                "; RateLimit: remaining true {} times",
+                "; RateLimit: remaining accurate in all {}",
                 self.remaining_checked
             ),
             (_, untrue) => write!(
                 f,
-                "; RateLimit: remaining untrue {untrue} of {} times",
+                "; RateLimit: remaining wrong in {untrue} of {}",
                 self.remaining_checked
             ),
         }
     }
 }
 
-impl fmt::Display for ToldQuota {
+impl fmt::Display for AdvertisedQuota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.limit)?;
         if let Some(window) = self.window {
             write!(f, " in {window} s")?;
         }
         f.write_str(match self.agrees {
-            // A window is told in whole seconds.
-            Some(true) if self.window.is_some() => ", as found, to the second",
-            Some(true) => ", as found",
-            Some(false) => ", which is not what was found",
+            // Servers advertise windows in whole seconds.
+            Some(true) if self.window.is_some() => ", as detected, to the second",
+            Some(true) => ", as detected",
+            Some(false) => ", but another limit was detected",
             None => "",
         })
     }
@@ -169,9 +169,9 @@ impl fmt::Display for KeyIsolation {
         let how = if self.are_shared {
             "share one limit"
         } else {
-            "are apart"
+            "have separate limits"
         };
-        write!(f, "{} {how}", self.keys)?;
+        write!(f, "{} keys {how}", self.keys)?;
         if let Some(jain) = self.jain {
             write!(f, ", Jain's index {jain:.3}")?;
         }
@@ -179,70 +179,76 @@ impl fmt::Display for KeyIsolation {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for Defect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Race { admitted, allowed } => {
-                write!(f, "race: many at once got {admitted}, {allowed} allowed")
-            }
-            Fault::Nodes { at_least } => {
+            Defect::Race { admitted, allowed } => {
                 write!(
                     f,
-                    "nodes: at least {at_least} connections have the limit for themselves"
+                    "race: {admitted} concurrent requests were admitted, {allowed} allowed"
                 )
             }
-            Fault::TimesTheClaim { times } => {
-                write!(f, "nodes: rate and burst are {times} times what is claimed")
-            }
-            Fault::LateReset { by_seconds } => {
+            Defect::Nodes { at_least } => {
                 write!(
                     f,
-                    "late reset: the window is {by_seconds:.3} s longer than claimed"
+                    "nodes: at least {at_least} connections have a separate limit each"
                 )
             }
-            Fault::EarlyRetryAfter {
+            Defect::MultipleOfExpected { times } => {
+                write!(
+                    f,
+                    "nodes: rate and burst are {times} times the expected limit"
+                )
+            }
+            Defect::LateReset { by_seconds } => {
+                write!(
+                    f,
+                    "late reset: the window is {by_seconds:.3} s longer than expected"
+                )
+            }
+            Defect::EarlyRetryAfter {
                 times,
                 of,
                 by_seconds,
             } => write!(
                 f,
-                "early Retry-After: refused again {times} of {of} times, by up to {by_seconds:.3} s"
+                "early Retry-After: {times} of {of} retries were refused, by up to {by_seconds:.3} s too early"
             ),
-            Fault::UntrueRemaining { times, of } => {
+            Defect::WrongRemaining { times, of } => {
                 write!(
                     f,
-                    "untrue remaining: refused {times} of {of} times although some remained"
+                    "wrong remaining: {times} of {of} requests were refused although some remained"
                 )
             }
-            Fault::OverAdmission { worst } => write!(f, "over-admission: {worst}"),
-            Fault::UnderAdmission {
+            Defect::OverAdmission { worst } => write!(f, "over-admission: {worst}"),
+            Defect::UnderAdmission {
                 per_second,
                 allowed,
             } => {
                 let [per_second, allowed] = [*per_second, *allowed].map(four_digits);
-                write!(f, "under-admission: {per_second}/s of {allowed}/s")
+                write!(f, "under-admission: admits {per_second}/s of {allowed}/s")
             }
-            Fault::Collapse {
+            Defect::Collapse {
                 offered,
                 admitted,
                 of,
             } => write!(
                 f,
-                "collapse: asked for {}/s it admits {}/s, and {}/s otherwise",
+                "collapse: when offered {}/s it admits {}/s, otherwise {}/s",
                 four_digits(*offered),
                 four_digits(*admitted),
                 four_digits(*of)
             ),
-            Fault::Ban { after_refusals } => {
+            Defect::Ban { after_refusals } => {
                 write!(
                     f,
                     "ban: nothing was admitted after {after_refusals} refusals"
                 )
             }
-            Fault::Failures { times, of } => {
+            Defect::Failures { times, of } => {
                 write!(
                     f,
-                    "failures: {times} of {of} requests got neither yes nor no"
+                    "failures: {times} of {of} requests had no conclusive response"
                 )
             }
         }
@@ -259,7 +265,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// A number with four digits that matter.
+/// Formats a number with four significant digits.
 pub(crate) fn four_digits(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
@@ -269,33 +275,33 @@ pub(crate) fn four_digits(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// A line with its name in front.
+/// Writes a line with a label.
 fn line(f: &mut fmt::Formatter<'_>, name: &str, what: &dyn fmt::Display) -> fmt::Result {
     writeln!(f, "  {name:<15} {what}")
 }
 
 impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let likeness = self.likeness.to_string();
-        match &self.claim {
+        let detected = self.detected.to_string();
+        match &self.expected {
             Some(judged) => {
-                let text = format!("{likeness:<55} claim: {}", judged.verdict);
-                line(f, "looks like", &text)?;
+                let text = format!("{detected:<55} expected limit: {}", judged.verdict);
+                line(f, "algorithm", &text)?;
                 let reasons = match &judged.verdict {
                     Verdict::Consistent => &[][..],
                     Verdict::Differs(reasons) => reasons,
                     Verdict::Undecided(reason) => std::slice::from_ref(reason),
                 };
                 for reason in reasons {
-                    line(f, "", &format!("claimed {}, but {reason}", judged.claim))?;
+                    line(f, "", &format!("expected {}, but {reason}", judged.limit))?;
                 }
             }
-            None => line(f, "looks like", &likeness)?,
+            None => line(f, "algorithm", &detected)?,
         }
-        if self.likeness.kind == Kind::Unlimited
+        if self.detected.kind == Kind::Unlimited
             && let Some(most) = self.envelope.iter().max_by_key(|point| point.admitted)
         {
-            let rate = most.admitted as f64 / most.span.max(1e-9);
+            let rate = most.admitted as f64 / most.interval.max(1e-9);
             let text = format!(
                 "nothing was refused up to {rate:.0}/s, {} in all",
                 most.admitted
@@ -303,27 +309,27 @@ impl fmt::Display for Findings {
             line(f, "", &text)?;
         }
         if let Some(worst) = &self.worst {
-            line(f, "worst window", worst)?;
+            line(f, "worst interval", worst)?;
         }
         for stream in &self.steady {
             let text = format!(
-                "of {}/s admitted {}/s",
+                "offered {}/s, admitted {}/s",
                 four_digits(stream.offered),
                 four_digits(stream.admitted)
             );
             line(f, "steady", &text)?;
         }
-        if self.honesty.refusals > 0 {
-            line(f, "Retry-After", &self.honesty)?;
+        if self.headers.refusals > 0 {
+            line(f, "Retry-After", &self.headers)?;
         }
-        if let Some(told) = &self.honesty.quota {
-            line(f, "limit told", told)?;
+        if let Some(limit) = &self.headers.advertised {
+            line(f, "advertised", limit)?;
         }
         if let Some(keys) = &self.keys {
             line(f, "keys", keys)?;
         }
-        for fault in &self.faults {
-            line(f, "fault", fault)?;
+        for defect in &self.defects {
+            line(f, "defect", defect)?;
         }
         Ok(())
     }
@@ -353,8 +359,8 @@ mod tests {
             are_shared: false,
             jain,
         };
-        assert_eq!(keys(None).to_string(), "2 are apart");
+        assert_eq!(keys(None).to_string(), "2 keys have separate limits");
         let whole = keys(Some(1.0)).to_string();
-        assert_eq!(whole, "2 are apart, Jain's index 1.000");
+        assert_eq!(whole, "2 keys have separate limits, Jain's index 1.000");
     }
 }

@@ -1,79 +1,121 @@
-//! flowgate decides **whether, and when, an operation may go ahead**.
+//! Rate limiters and concurrency limits for async code, threads and `no_std`.
 //!
-//! This crate holds the limiters. Each keeps a promise that is an inequality over integers, on every thread
-//! schedule and every clock; a decision is one clock reading and one compare-and-swap.
+//! A limiter decides whether, and when, an operation may go ahead. Each limiter here guarantees a bound in integers, on every
+//! schedule of threads and for every clock. A decision is one clock reading and one compare-and-swap, without locks or allocations.
 //!
 //! ```
 //! use flowgate::TokenBucket;
+//! use std::time::Duration;
 //!
-//! let limiter = TokenBucket::new("100/s burst 20".parse()?);
-//! if let Err(denied) = limiter.try_acquire_n(5) {
-//!     eprintln!("{denied}; retry after {:?}", denied.retry_after());
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let limiter = TokenBucket::new("100/s burst 20".parse()?);
+//!
+//!     // Do not wait: refuse, and report when to retry.
+//!     if let Err(denied) = limiter.try_acquire_n(5) {
+//!         println!("retry after {:?}", denied.retry_after());
+//!     }
+//!
+//!     // Wait in a FIFO queue, for at most 50 ms. In async code: `.await` in place of `.block()`.
+//!     limiter.acquire().within(Duration::from_millis(50)).block()?;
+//!
+//!     // Take a token now, and start when it is available.
+//!     let reservation = limiter.reserve()?;
+//!     println!("start in {:?}", reservation.delay()); // start in 0ns
+//!     Ok(())
 //! }
-//! # Ok::<(), flowgate::QuotaError>(())
 //! ```
 //!
-//! - [`Quota`]: what is allowed. `"100/s burst 20".parse()`, or [`Quota::per_second`].
-//! - [`Quotas`]: two of them for one limiter. `"10/s burst 5; 1000/day".parse()`.
-//! - [`TokenBucket`]: at most burst + rate · t in every span t; bursts, reservations, refunds, overdraft,
-//!   live change of rate and size.
-//! - [`LeakyBucket`]: evenly spaced; never two closer together than the quota says.
-//! - [`DualTokenBucket`]: two quotas at once, 10 per second *and* 1,000 per day; all or nothing.
-//! - [`FixedWindow`]: at most limit in each window, by the calendar if you like.
-//! - [`SlidingWindow`]: at most limit in every window, exactly, with memory for each admission in it.
-//! - [`SegmentedWindow`]: at most limit in every window, in little memory; may refuse up to one segment longer.
-//! - [`ApproximateWindow`]: two counters and a straight line between them; at most 2 · limit − 1 in a window.
-//! - [`WarmUp`]: ramps up from cold.
-//! - [`PayAfter`]: a token bucket where a large operation goes at once, and the next one pays.
-//! - [`DecayingBucket`]: outflow that grows with the level.
-//! - [`ConcurrencyLimit`]: at most limit at once, fair, resized live.
-//! - [`Gate`]: several limits, one [`Permit`]: a token *and* a slot, or neither.
-//! - [`Keyed`]: a limit for each key, in memory of a fixed size; [`KeyedConcurrencyLimit`]: so many in flight for each.
-//! - [`Striped`]: the same promises at the cost of a local counter, across cores; [`Batch`]: for one owner.
-//! - [`Degrade`]: watches how slow calls are, and says how far to degrade.
-//! - [`sizing`]: how large a limit has to be for a rate and a latency.
-//! - [`Sometimes`], [`sometimes!`]: speak now and then, and say how often you did not.
-//! - [`Observed`]: counts what a limiter answers, and how long its callers wait.
-//! - [`Throttled`]: readers and writers that share a bandwidth fairly.
-//! - `StreamExt::rate_limited`, with the feature `futures`: streams whose items wait for their turns.
-//! - `MetricsPublisher`, with the feature `metrics`: what [`Observed`] counts, for the facade of that name.
+//! The [`guide`] explains how to choose and use a limiter: [getting started](guide::getting_started),
+//! [choosing](guide::choosing), [cookbook](guide::cookbook), [coming from another library](guide::migrating).
+//!
+//! # Rate limiters
+//!
+//! - [`TokenBucket`]: bursts, and a steady rate after them (GCRA).
+//! - [`LeakyBucket`]: a minimum gap between operations.
+//! - [`DualTokenBucket`]: two quotas together, such as 10 per second and 1,000 per day.
+//! - [`FixedWindow`]: at most N per window, also by the calendar.
+//! - [`SlidingWindow`]: at most N in every window, exactly.
+//! - [`SegmentedWindow`]: at most N in every window, in little memory.
+//! - [`ApproximateWindow`]: the two-counter estimate that many CDNs use.
+//! - [`WarmUp`]: a slow start after idle time.
+//! - [`PayAfter`]: a token bucket in which an operation goes ahead, and later ones repay its debt.
+//! - [`DecayingBucket`]: an outflow that grows with the level.
 //! - [`Unlimited`]: no limit, behind the same trait.
-//! - [`Denied`]: a refusal that knows when to come back.
-//! - [`Clock`]: the machine's time, or a [`ManualClock`] for tests that never sleep.
-//! - [`Limiter`]: any of the limiters, behind `&dyn`.
+//! - [`Limiter`]: the trait of all rate limiters, for `Arc<dyn Limiter>`.
 //!
-//! Which of them, with which numbers, how to test it, and how to come here from another library: the [`guide`].
+//! # Concurrency limits
 //!
-//! # Waiting
+//! - [`ConcurrencyLimit`]: at most N operations concurrently; a fair semaphore that can be resized.
+//! - [`Degrade`]: sheds load by priority when calls become slow.
+//! - [`sizing`]: computes a concurrency limit from a rate and a latency.
 //!
-//! Three verbs differ in what happens when there is no room: `try_acquire()` says no, `reserve()` says when, and
-//! `acquire()` waits, in turn.
+//! # Several limits together
 //!
-//! - [`Acquire`]: the wait, a future and a builder: `limiter.acquire().n(5).within(patience).await`, or `.block()`.
-//! - [`WaitQueue`]: those who wait: how many, in what [`Order`], how punctually ([`Precision`]).
-//! - [`Ticks`]: the instants of a limiter's turns, an iterator and a stream.
+//! - [`Gate`]: several limits that decide together, such as a rate and a concurrency limit.
+//! - [`KeyedGate`]: a limit per key together with shared limits.
+//! - [`Striped`]: one limiter for many cores, with local reserves of tokens.
+//! - [`Batch`]: many tokens for one owner, acquired in one operation.
+//!
+//! # A limit per key
+//!
+//! - [`Keyed`]: a rate limiter for each key, in memory of a fixed size.
+//! - [`KeyedConcurrencyLimit`]: a concurrency limit for each key.
+//! - [`AddressKey`]: the network of an IP address as a key.
+//!
+//! # Bytes, streams and events
+//!
+//! - [`Throttled`]: readers and writers that share a bandwidth.
+//! - `StreamExt::rate_limited`: streams with a limited rate (feature `futures`).
+//! - [`Ticks`]: the times of a limiter's grants, as an iterator and a stream.
+//! - [`Sometimes`], [`sometimes!`]: run code for one call in N, or once per interval.
+//! - [`Observed`]: counts decisions, and measures waits.
+//! - `MetricsPublisher`: publishes these counts (feature `metrics`).
+//!
+//! # Quotas, clocks and results
+//!
+//! - [`Quota`]: how much per period, and in one burst. `"100/s burst 20".parse()`.
+//! - [`Quotas`]: one or two quotas for one limiter. `"10/s burst 5; 1000/day".parse()`.
+//! - [`LimiterConfig`], [`KeyedLimiterConfig`]: limiters as text, for configuration files.
+//! - [`Acquire`]: a wait; a future, and a builder of deadlines and amounts.
+//! - [`WaitQueue`]: the queue of a limiter: its length, [`Order`] and bounds.
 //! - [`CancelHandle`]: ends the waits of blocked threads.
-//!
-//! # Threads
-//!
-//! Decisions start no thread. The first wait in real time starts one thread, `flowgate-timer`, which wakes the waiters of all
-//! limiters in the process. It ends when no limiter has needed it for 10 seconds, and the next wait starts it again. A process
-//! made by `fork()` starts its own. Limiters on a [`ManualClock`] never start it: moving the clock wakes their waiters. If the
-//! system refuses to start a thread, or without the feature `std`, waiters poll until their time has come.
+//! - [`Denied`]: a refusal, with the exact time to retry.
+//! - [`Permit`]: holds a place in a concurrency limit until it is dropped.
+//! - [`Reservation`]: tokens that were taken now, for a later start time.
+//! - [`Clock`]: the system's clock, or a [`ManualClock`] for tests that never sleep.
 //!
 //! # Features
 //!
 //! | feature | default | adds |
 //! |---|---|---|
-//! | `std` | yes | the system clock, blocking waits, errors as `std::error::Error` |
-//! | `tsc` | yes | reads the processor's time stamp counter where the kernel trusts it |
-//! | `serde` | no | `Serialize` and `Deserialize` for [`Quota`], in its text form |
+//! | `std` | yes | system clock, blocking waits, `std::error::Error` |
+//! | `tsc` | yes | time stamp counter as clock, where the kernel trusts it |
+//! | `serde` | no | (de)serialization of quotas and configurations, as text |
 //! | `futures` | no | `Stream` for [`Ticks`], and `StreamExt::rate_limited` |
-//! | `futures-io` | no | `Throttled` for the `AsyncRead` and `AsyncWrite` of futures, smol and async-std |
-//! | `tokio` | no | `Throttled` for tokio's `AsyncRead` and `AsyncWrite`: the traits alone, no runtime |
-//! | `metrics` | no | `MetricsPublisher`, for the facade of the crate `metrics` |
+//! | `futures-io` | no | [`Throttled`] for the I/O traits of futures, smol and async-std |
+//! | `tokio` | no | [`Throttled`] for tokio's I/O traits, and `Clock::tokio` |
+//! | `metrics` | no | `MetricsPublisher`, for the crate `metrics` |
 //!
-//! Without `std`, the crate needs `alloc`, and limiters need a clock that you supply: a [`ManualClock`], or a [`Source`].
+//! # Platforms
+//!
+//! - Rust 1.88 or newer.
+//! - Every platform of the standard library. On Linux, waits use a precise kernel timer.
+//! - Targets without a 64-bit or 128-bit compare-and-swap use a lock where they need one. `is_lock_free` reports it.
+//!
+//! # Without the standard library
+//!
+//! Without `std`, the crate needs `alloc`. Limiters need a clock that you supply: a [`ManualClock`], or your own [`Source`]. Waiters
+//! poll until their time has come.
+//!
+//! # Threads
+//!
+//! Decisions start no thread. The first wait in real time starts one thread, `flowgate-timer`, which wakes the waiters of all limiters
+//! of the process. The thread ends after 10 seconds without a wait. A process made by `fork()` starts its own. Limiters on a
+//! [`ManualClock`] never start a thread, because moving the clock wakes their waiters.
+//!
+//! # Guarantees
+//!
+//! [`guide::guarantees`] defines what every limiter guarantees. The [glossary](guide::glossary) defines the terms.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(not(feature = "tsc"), forbid(unsafe_code))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -173,11 +215,7 @@ pub mod engine {
     pub use crate::types::warm_up::Warming;
 }
 
-/// The examples of both READMEs are tested, too: this crate's, and the repository's.
+/// The examples of the README are tested, too. flowgate-tower tests those of the repository's README.
 #[cfg(doctest)]
-mod readme {
-    #[doc = include_str!("../README.md")]
-    mod of_the_crate {}
-    #[doc = include_str!("repository.md")]
-    mod of_the_repository {}
-}
+#[doc = include_str!("../README.md")]
+mod readme {}

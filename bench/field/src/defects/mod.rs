@@ -20,7 +20,7 @@ pub struct Experiment {
     pub number: u8,
     /// The crate, with its version.
     pub who: &'static str,
-    /// What is done.
+    /// Description of the experiment.
     pub what: &'static str,
     /// What the crate does.
     pub theirs: fn() -> Seen,

@@ -93,7 +93,7 @@ impl Limiter {
         }
     }
 
-    /// Asks for `quantity`, so many milliseconds after it was built.
+    /// Acquires `quantity`, `after_ms` milliseconds after the limiter was built.
     fn ask(&mut self, after_ms: u64, quantity: i64) -> (bool, RateLimitResult) {
         let now = self.built + Duration::from_millis(after_ms);
         let answer = self

@@ -18,13 +18,13 @@ const HISTORY_LEN: usize = 40;
 /// What may be admitted beyond the promise, or refused though it would fit.
 #[derive(Clone, Copy)]
 pub struct Slack {
-    /// What comes back in so many nanoseconds.
+    /// The refill of this many nanoseconds.
     pub ns: u64,
-    /// So many millionths of a token.
+    /// Millionths of a token.
     pub millionths: u64,
 }
 
-/// Whether in so many histories a bucket differs by more; the first that does is shortened. A panic is more.
+/// Returns the first history, shortened, in which a bucket differs by more. A panic counts as more.
 pub fn check(
     slack: Slack,
     build: Build<'_>,

@@ -7,10 +7,10 @@ use flowgate_testkit::subject::{Capabilities, Subject};
 
 use crate::peers::Test;
 
-/// A hundred years: past the end of many a counter's reach, and of everybody's plans.
+/// A hundred years: beyond the range of many counters, and of any practical use.
 const CENTURY_NS: u64 = 100 * 365 * 86_400 * 1_000_000_000;
 
-/// What is not held against a limiter.
+/// Deviations that do not count as violations.
 #[derive(Clone, Copy, Default)]
 pub struct Relaxed {
     /// That it would admit earlier than it told.

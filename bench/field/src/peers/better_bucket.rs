@@ -31,8 +31,10 @@ pub const PEER: Peer = Peer {
 pub const EXACT: &str =
     "u32 amounts; what its documentation calls exact: up to 4.3e9/s, full within 36 years";
 
-/// "Faster buckets round each grant up to a multi-token unit"; a token is "up to 2^-28 of a token early, for a
-/// bucket whose time to fill exceeds ~36 years".
+/// Returns whether the crate represents the limit exactly, by its documentation.
+///
+/// "Faster buckets round each grant up to a multi-token unit"; a token is "up to 2^-28 of a token early, for a bucket
+/// whose time to fill exceeds ~36 years".
 pub fn is_exact(limits: &Limits) -> bool {
     const YEARS_NS: u128 = 36 * 365 * 86_400 * 1_000_000_000;
     let period_ns = limits.period.as_nanos();

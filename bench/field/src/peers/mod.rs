@@ -71,7 +71,7 @@ pub enum Driven {
     Forward(Builder),
     /// The caller says when a period is over; it has no time.
     Periods(Builder),
-    /// It reads a clock that nobody else can set.
+    /// It reads a clock that a test cannot set.
     Not(&'static str),
 }
 
@@ -89,11 +89,11 @@ pub struct Builder {
 /// A quota in the numbers that other crates are built with.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// So many in each period.
+    /// Tokens per period.
     pub count: u128,
     /// The period.
     pub period: Duration,
-    /// So many at once.
+    /// Maximum burst.
     pub burst: u64,
 }
 
@@ -129,8 +129,9 @@ impl Limits {
             .map(Duration::from_nanos)
     }
 
-    /// Whether nobody has to round or to calculate with large numbers: a whole number of milliseconds between units,
-    /// and at most a year until the burst is back.
+    /// Returns whether the limits need neither rounding nor large numbers.
+    ///
+    /// That is a whole number of milliseconds between units, and a burst that refills within a year.
     pub fn are_ordinary(&self) -> bool {
         const YEAR: Duration = Duration::from_secs(365 * 86_400);
         self.interval().is_some_and(|interval| {
@@ -180,13 +181,13 @@ pub fn all() -> Vec<Peer> {
     peers
 }
 
-/// Whether a limiter of this name is one of ours, of which nothing may be found.
+/// Returns whether a limiter of this name belongs to flowgate, which must have no findings.
 pub fn is_ours(name: &str) -> bool {
     name.starts_with("flowgate ")
 }
 
 impl Peer {
-    /// What is documented about a contract.
+    /// Returns what the crate documents about a contract.
     pub fn documents(&self, contract: Contract) -> Option<&'static Documented> {
         let mut documented = self.documented.iter();
         documented.find(|documented| documented.contracts.contains(&contract))

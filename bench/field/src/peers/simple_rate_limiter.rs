@@ -9,7 +9,7 @@ use simple_rate_limiter::RateLimiter;
 
 use super::{Builder, Driven, Limits, Peer, Test};
 
-/// It counts the slot under way and the one before, and a slot lasts a window: so what was admitted is counted for
+/// It counts the current slot and the one before, and a slot lasts a window: so what was admitted is counted for
 /// a window at least and for two at most.
 const SLOTS: u64 = 2;
 

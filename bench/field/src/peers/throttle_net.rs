@@ -73,7 +73,7 @@ fn build_log(setup: &Setup, test: Test<'_>) {
     }
 }
 
-/// What is told of a refusal; nobody has acted since.
+/// Returns the refusal, if no other call happened since.
 fn told(decision: Decision) -> Outcome {
     match decision {
         Decision::Impossible => answer(Err(None)),

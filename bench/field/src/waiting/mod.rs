@@ -1,5 +1,4 @@
-//! What happens to those who wait: in which order they are served, whether others overtake them, and what is left of
-//! one who gives up.
+//! Tests of waiters: the order of grants, whether others overtake them, and what remains after a waiter gives up.
 
 pub mod rates;
 pub mod slots;
@@ -10,7 +9,9 @@ use std::task::Poll;
 
 use crate::seen::Seen;
 
-/// A limiter, and what was seen of it in each of the experiments; `None` where it has nothing of the kind.
+/// A limiter with its result in each experiment.
+///
+/// `None` if the experiment does not apply.
 pub struct Row {
     /// The crate with its version, and which of its limiters.
     pub name: &'static str,

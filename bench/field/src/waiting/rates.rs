@@ -1,7 +1,7 @@
-//! Rate limiters that callers wait for: one token in a unit of time and ten at once, all taken.
+//! Rate limiters with waiters: one token per unit of time, a burst of ten, initially used up.
 //!
-//! Their time is tokio's, stopped, and flowgate's manual clock. For a crate that reads a clock which nobody can stop
-//! it is real, and the unit shorter.
+//! Their time is tokio's paused clock, and flowgate's manual clock. For a crate with a private clock the time is real,
+//! and the unit is shorter.
 
 use std::pin::{Pin, pin};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::{Row, order, polled};
 use crate::paused;
 use crate::seen::Seen;
 
-/// What is asked, each with a short name.
+/// The experiments, each with a short name.
 pub const EXPERIMENTS: [(&str, &str); 4] = [
     (
         "order",
@@ -40,7 +40,7 @@ pub const EXPERIMENTS: [(&str, &str); 4] = [
 pub trait Waits {
     /// The time in which a token comes back.
     const UNIT: Duration = Duration::from_millis(100);
-    /// The most that can be asked for at once.
+    /// Maximum request.
     const MOST: u32 = 10;
     /// Whether its time goes by itself.
     const REAL: bool = false;
@@ -136,7 +136,7 @@ async fn large_first<W: Waits>(limiter: &W) -> Seen {
     overtaken.seen(entered.is_none(), W::MOST)
 }
 
-/// A waits for as many as there can be, B behind it for one; A gives up, and others try.
+/// A waits for the maximum, B behind it for one. A gives up, and others try.
 pub async fn cancelled_head<W: Waits>(limiter: &W) -> Seen {
     let start = Instant::now();
     let mut b = pin!(limiter.acquire(1));
@@ -175,7 +175,8 @@ struct Overtaken {
 }
 
 impl Overtaken {
-    /// It should have been nobody, and it should have been served when its tokens were due.
+    /// Returns the observation. The right result is that no other was admitted, and that the waiter was granted at its
+    /// scheduled time.
     fn seen(&self, had_to_wait: bool, due: u32) -> Seen {
         let Self {
             who,

@@ -10,7 +10,7 @@ use super::{Row, order, polled};
 use crate::paused;
 use crate::seen::Seen;
 
-/// What is asked, each with a short name.
+/// The experiments, each with a short name.
 pub const EXPERIMENTS: [(&str, &str); 4] = [
     (
         "order",
@@ -32,11 +32,11 @@ pub const EXPERIMENTS: [(&str, &str); 4] = [
 
 /// A semaphore.
 pub trait Slots {
-    /// What is held.
+    /// A held permit.
     type Held<'a>
     where
         Self: 'a;
-    /// The most that can be asked for at once.
+    /// Maximum request.
     const MOST: u32 = 3;
 
     /// Waits for `n`.

@@ -32,7 +32,7 @@ pub struct Row {
     pub kept: f64,
     /// Processor time of the whole process meanwhile.
     pub cpu_s: f64,
-    /// What it let go at once, by its own settings.
+    /// Burst, by its own settings.
     pub burst: u64,
     /// Proofs that it let more go than burst + rate · t.
     pub findings: Vec<String>,
@@ -49,12 +49,13 @@ fn all() -> Vec<Subject> {
     subjects
 }
 
-/// Measures every subject for `span` at every rate, one after the other within a rate, each rate
-/// beginning with another one.
+/// Measures every subject for `span` at every rate.
+///
+/// The subjects run in sequence, and each rate starts with another one.
 ///
 /// # Errors
 ///
-/// A message if a runtime cannot be started, or a caller ended early.
+/// Returns a message if a runtime cannot be started, or a caller ended early.
 pub fn measure(span: Duration, only: Option<&str>) -> Result<Vec<Row>, String> {
     let mut subjects = all();
     subjects.retain(|subject| chosen(subject.name, only));

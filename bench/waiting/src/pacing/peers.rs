@@ -67,7 +67,7 @@ impl Pacer for DefaultDirectRateLimiter {
     }
 }
 
-/// Its intervals are whole ms, so over 1,000/s several come at once.
+/// Its intervals are whole ms, so above 1,000/s several are granted in one burst.
 fn leaky_bucket_step(ask: Ask) -> (usize, Duration) {
     let ms = Duration::from_millis(1);
     let at_once = (ask.rate / 1_000).max(1);

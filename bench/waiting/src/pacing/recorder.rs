@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::releases::{Ask, Call, Releases};
 
-/// Notes when a caller asked and when it was let go, until the span has passed.
+/// Records when a caller requested and when it was granted, until the interval is over.
 pub struct Recorder {
     ask: Ask,
     started: Instant,
@@ -37,8 +37,7 @@ impl Recorder {
         }
     }
 
-    /// It was let go, for the instant `dated_ns` if its grant said one. Whether it asks again, as it does at
-    /// once.
+    /// Records a grant, with its timestamp `dated_ns` if it has one. Returns whether to request again, immediately.
     pub fn released(&mut self, dated_ns: Option<u64>) -> bool {
         let returned_ns = self.started.elapsed().as_nanos() as u64;
         if self.calls.is_empty() {

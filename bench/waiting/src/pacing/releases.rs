@@ -42,7 +42,7 @@ impl Ask {
 pub struct Call {
     pub joined_ns: u64,
     pub returned_ns: u64,
-    /// The instant of the limiter's own clock that the grant says it is for, if it says one.
+    /// Time of the grant by the limiter's own clock, if the grant has one.
     pub dated_ns: Option<u64>,
 }
 
@@ -54,8 +54,9 @@ pub struct Releases {
     pub calls: Vec<Call>,
 }
 
-/// An interval this much longer than the period was not the limiter's doing: the thread, or the whole
-/// virtual processor, was set aside.
+/// Minimum excess of an interval that counts as a preemption.
+///
+/// The limiter did not cause it: the thread, or the whole virtual CPU, was suspended.
 pub const PREEMPTED_US: f64 = 50.0;
 
 /// What the releases come to.
@@ -122,9 +123,10 @@ impl Releases {
         }
     }
 
-    /// |interval − period| without preemptions, and how many those were: intervals longer than the
-    /// period by more than [`PREEMPTED_US`]. The interval after one is left out with it, since it is as
-    /// much too short.
+    /// Returns |interval − period| without preemptions, and the number of preemptions.
+    ///
+    /// A preemption is an interval that exceeds the period by more than [`PREEMPTED_US`]. The next interval is skipped
+    /// too, because it is too short by the same time.
     pub fn errors_without_preemptions(&self) -> (Tail, u64) {
         let period = self.ask.period_ns();
         let intervals = self.intervals_ns();
@@ -140,8 +142,10 @@ impl Releases {
         (Tail::of(kept), preemptions)
     }
 
-    /// Proofs that more was let go than burst + rate · t: by what the caller saw, whenever between
-    /// joining and returning each was decided; and by the dates of the grants.
+    /// Returns proofs that burst + rate × t was exceeded.
+    ///
+    /// They follow from what the caller observed, whenever each release was decided between call and return, and from
+    /// the timestamps of the grants.
     pub fn findings(&self, burst: u64) -> Vec<String> {
         let quota = self.ask.quota(burst);
         let seen = self.calls.iter().map(|call| Event {
@@ -204,7 +208,7 @@ impl Releases {
 mod tests {
     use super::*;
 
-    /// Releases at these µs, asked for 1,000/s over so many ms.
+    /// Releases at these µs, at 1,000/s over `span_ms` ms.
     fn releases(span_ms: u64, at_us: &[u64]) -> Releases {
         let mut joined_ns = 0;
         let calls = at_us.iter().map(|us| {

@@ -17,7 +17,7 @@ pub type Turn = Pin<Box<dyn Future<Output = Releases> + Send>>;
 /// One limiter, by one library.
 pub struct Subject {
     pub name: &'static str,
-    /// What it was asked for at once: 1, unless it cannot.
+    /// Configured burst: 1, unless the limiter does not support it.
     pub burst: fn(Ask) -> u64,
     /// A new limiter and its one caller.
     pub turn: fn(Ask) -> Turn,

@@ -35,7 +35,7 @@ pub fn leaky_bucket(rate: u32) -> LeakyBucket {
     LeakyBucket::new(per_second(rate))
 }
 
-/// `rate` a second, `burst` at once.
+/// Returns a limiter of `rate` per second with this burst.
 pub fn token_bucket(rate: u32, burst: u32) -> TokenBucket {
     TokenBucket::new(per_second(rate).burst(u64::from(burst)))
 }

@@ -1,4 +1,4 @@
-//! One task that asks for all there is at once, among many that ask for one: does it get its turn?
+//! One task that requests all permits, among many that request one: is it ever granted?
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::{CONCURRENCY_LIMIT, TOKIO, flowgate, peers};
 use crate::runtime::Flavour;
 use crate::{OURS, Verdict, chosen};
 
-/// Those who ask for one.
+/// Number of tasks that request one permit.
 const SMALL: u64 = 32;
 
 /// What the large one asks for: the whole burst, or every permit.
@@ -30,11 +30,13 @@ pub struct Row {
     pub subject: &'static str,
     /// Times that it was let in.
     pub granted: usize,
-    /// The most that went before it while it waited, by one wait; the last may not have ended.
+    /// Maximum number of grants before it during one wait.
+    ///
+    /// The last wait may not have ended.
     pub most_passed: u64,
     /// Its longest wait, likewise.
     pub longest_ms: f64,
-    /// How long a wait it is by the rate, behind every small one; none where only turns count.
+    /// Expected wait by the rate, behind every small request; `None` without a rate.
     pub due_ms: Option<f64>,
 }
 

@@ -1,13 +1,13 @@
 //! What all lines have in common, whatever is at their end.
 
-/// Something that callers wait for in line.
+/// A limiter with a queue of waiters.
 pub trait Line: Send + Sync + 'static {
     /// What a caller has when it is let in; it goes back when dropped, if it goes back at all.
     type Grant<'a>: Send
     where
         Self: 'a;
 
-    /// Waits for `n` at once.
+    /// Waits for `n` permits.
     fn acquire(&self, n: u32) -> impl Future<Output = Self::Grant<'_>> + Send;
 }
 

@@ -17,13 +17,12 @@ use crate::{OURS, Verdict, chosen};
 
 const LENGTHS: [usize; 3] = [1_000, 10_000, 100_000];
 
-/// How many are timed: they join behind those who wait, leave from all over the line, and are let in
-/// from its head.
+/// Number of timed waiters: they join at the end of the queue, leave from all over it, and are granted at its head.
 const TIMED: usize = 1_000;
 
-/// The most that anything may cost at the longest line, of what it costs at the shortest. A walk along
-/// the line would cost a hundred times as much; what is allowed is for the caches, which the longest does
-/// not fit: where nobody walks either, tokio's cancelling grows fivefold.
+/// Maximum ratio of the cost at the longest queue to that at the shortest. A walk along the queue would cost a hundred
+/// times as much. The rest allows for caches, which the longest queue does not fit: without a walk, the cost of
+/// cancelling in tokio grows fivefold.
 const GROWTH: f64 = 10.0;
 
 /// One line at one length.
@@ -68,7 +67,7 @@ fn all() -> Vec<(&'static str, Round)> {
     ]
 }
 
-/// A caller's place in line; none once it has left it.
+/// A caller's position in the queue; `None` once it has left.
 type Place<F> = Option<Pin<Box<F>>>;
 
 fn round(line: &impl Stepped, waiting: usize) -> Costs {

@@ -18,7 +18,7 @@ mod shares;
 /// The semaphore that ours is compared with.
 pub const TOKIO: &str = "tokio 1.54 Semaphore";
 
-/// Another one; it cannot give several at once.
+/// Another semaphore; it does not support several permits per request.
 pub const ASYNC_LOCK: &str = "async-lock 3.5 Semaphore";
 
 /// The subject that most goals are about.

@@ -22,7 +22,7 @@ impl Stepped for tokio::sync::Semaphore {}
 impl Line for async_lock::Semaphore {
     type Grant<'a> = async_lock::SemaphoreGuard<'a>;
 
-    /// It cannot give several at once: `n` is always 1.
+    /// It does not support several permits per request: `n` is always 1.
     fn acquire(&self, _n: u32) -> impl Future<Output = Self::Grant<'_>> + Send {
         async_lock::Semaphore::acquire(self)
     }
@@ -47,14 +47,16 @@ impl Line for leaky_bucket::RateLimiter {
     }
 }
 
-/// `rate` a second, `burst` at once.
+/// Returns a limiter of `rate` per second with this burst.
 pub fn governor(rate: u32, burst: u32) -> DefaultDirectRateLimiter {
     let count = |n| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
     let quota = governor::Quota::per_second(count(rate)).allow_burst(count(burst));
     DefaultDirectRateLimiter::direct(quota)
 }
 
-/// `rate` a second, a multiple of 1,000, by the ms; `burst` at once.
+/// Returns a limiter of `rate` per second with this burst.
+///
+/// `rate` is a multiple of 1,000; the limiter refills every 1 ms.
 pub fn leaky_bucket(rate: u32, burst: u32) -> leaky_bucket::RateLimiter {
     leaky_bucket::RateLimiter::builder()
         .initial(burst as usize)

@@ -1,4 +1,4 @@
-//! A rate to stay under: the arguments that choose a pacing limiter, which then decides when requests are sent.
+//! The arguments that choose a pacing limiter, which decides when requests are sent.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use flowgate_load::{Margin, PacingLimiter};
 use super::{duration, rate};
 use crate::exit::Refusal;
 
-/// What a rate must never exceed.
+/// A rate that the run must never exceed.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Rate")]
 pub(crate) struct Cap {
-    /// Stay under this rate: at 2/s no two requests are ever closer than 500 ms
+    /// Never exceed this rate: at 2/s, all gaps are at least 500 ms
     #[arg(
         long,
         value_name = "RATE",
@@ -23,7 +23,7 @@ pub(crate) struct Cap {
     )]
     at_most: Option<Quota>,
 
-    /// Send only what this limiter admits: 'token 100/s burst 20'; or leaky, sliding, segmented, fixed, aligned, approximate
+    /// Send only what this limiter admits: 'token 100/s burst 20'; see Limiters
     #[arg(
         long,
         value_name = "LIMITER",
@@ -33,7 +33,7 @@ pub(crate) struct Cap {
     )]
     limiter: Option<PacingLimiter>,
 
-    /// Extra gap after each request: TIME, answer (the response time), or auto (the same, at most 10 % of the gap) [default: auto]
+    /// Add a gap after each request: TIME, answer (the response time), or auto (the same, at most 10 % of the gap) [default: auto]
     #[arg(
         long,
         value_name = "TIME",
@@ -44,7 +44,7 @@ pub(crate) struct Cap {
 }
 
 impl Cap {
-    /// The pacing limiter of `--at-most` or `--limiter`.
+    /// Returns the pacing limiter of `--at-most` or `--limiter`.
     pub(crate) fn limiter(&self) -> Result<Option<PacingLimiter>, Refusal> {
         let margin = self.margin.unwrap_or_default();
         if let Some(rate) = self.at_most {

@@ -1,4 +1,4 @@
-//! How requests get to the server: the arguments about connections.
+//! The arguments about connections.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use flowgate_load::{HttpVersion, MAX_CONNECTIONS, Plan, Trust};
 use super::duration;
 use crate::exit::Refusal;
 
-/// The most threads that requests may be sent on.
+/// Maximum number of sending threads.
 const MAX_THREADS: usize = 1024;
-/// The most requests in flight on one connection: no server allows more.
+/// Maximum number of requests in flight on one connection. No server allows more.
 const MAX_STREAMS: usize = 10_000;
 
-/// How requests get to the server.
+/// Options of the connections.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Connections")]
 pub(crate) struct Connecting {
-    /// The most connections open concurrently
+    /// Open at most COUNT connections, 1 to 20000
     #[arg(
         short = 'c',
         long,
@@ -30,7 +30,7 @@ pub(crate) struct Connecting {
     )]
     pub(crate) connections: NonZeroUsize,
 
-    /// The most requests in flight on each connection; needs --http2
+    /// Allow COUNT requests in flight per connection, 1 to 10000; needs --http2 [default: 1]
     #[arg(
         short = 'p',
         long,
@@ -40,11 +40,11 @@ pub(crate) struct Connecting {
     )]
     streams: Option<NonZeroUsize>,
 
-    /// Use HTTP/2: negotiated on https://, without negotiation on http://
+    /// Use HTTP/2: negotiated on https://, assumed on http://
     #[arg(long)]
     http2: bool,
 
-    /// How long one request may take; a bare number is seconds
+    /// Fail a request after TIME; a bare number is seconds
     #[arg(
         short = 't',
         long,
@@ -55,14 +55,14 @@ pub(crate) struct Connecting {
     )]
     pub(crate) timeout: Duration,
 
-    /// Send each request on a connection of its own
+    /// Open a new connection for each request
     #[arg(long, conflicts_with = "http2")]
     disable_keepalive: bool,
 
     #[command(flatten)]
     pub(crate) certificates: Certificates,
 
-    /// On how many threads to send [default: as many as the rate needs]
+    /// Send on COUNT threads, 1 to 1024 [default: as many as the rate needs]
     #[arg(
         long,
         value_name = "COUNT",
@@ -72,21 +72,21 @@ pub(crate) struct Connecting {
     pub(crate) threads: Option<NonZeroUsize>,
 }
 
-/// Whose certificates are accepted.
+/// Trusted certificates.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Connections")]
 pub(crate) struct Certificates {
-    /// Accept any certificate, as with curl; connections are kept open anyway
+    /// Accept any certificate, as curl does (keep-alive is the default)
     #[arg(short = 'k', long)]
     pub(crate) insecure: bool,
 
-    /// Trust the authorities in this file (PEM), and no others
+    /// Trust only the authorities in FILE (PEM)
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     cacert: Option<PathBuf>,
 }
 
 impl Certificates {
-    /// What they come to.
+    /// Returns the trusted certificates.
     pub(crate) fn trust(self) -> Trust {
         match (self.insecure, self.cacert) {
             (true, _) => Trust::Anyone,
@@ -97,16 +97,16 @@ impl Certificates {
 }
 
 impl Connecting {
-    /// The file that is read, if there is one.
+    /// Returns the input file, if there is one.
     pub(crate) fn file(&self) -> Option<&Path> {
         self.certificates.cacert.as_deref()
     }
 
-    /// Puts it into the plan.
+    /// Applies the options to the plan.
     pub(crate) fn apply(self, plan: &mut Plan) -> Result<(), Refusal> {
         if self.streams.is_some() && !self.http2 {
             return Err(Refusal::usage(
-                "--streams: HTTP/1.1 has one request at a time on a connection: add --http2, or type a larger -c",
+                "--streams needs HTTP/2: add --http2, or type a larger -c",
             ));
         }
         plan.connections = self.connections;

@@ -1,8 +1,8 @@
-//! A length of time, such as `5s`, `1m 30s` or `250ms`.
+//! Durations such as `5s`, `1m 30s` or `250ms`.
 
 use std::time::Duration;
 
-/// Reads a duration above zero. A bare number is refused, as tools disagree about what it means.
+/// Parses a duration above zero. Rejects a bare number, because tools disagree about its unit.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let trimmed = text.trim();
     const ZERO: &str = "must be longer than 0: type 5s";
@@ -19,11 +19,11 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(trimmed) {
         Ok(duration) if duration.is_zero() => Err(ZERO.to_owned()),
         Ok(duration) if u64::try_from(duration.as_nanos()).is_err() => {
-            Err("longer than the 584 years that can be counted: type 5s, 1m30s or 2h".to_owned())
+            Err("exceeds the maximum of 584 years: type 5s, 1m30s or 2h".to_owned())
         }
         Ok(duration) => Ok(duration),
         Err(_) if is_negative(trimmed) => Err(ZERO.to_owned()),
-        Err(_) => Err("not a length of time: type 5s, 250ms, 1m30s or 2h".to_owned()),
+        Err(_) => Err("not a time: type 5s, 250ms, 1m30s or 2h".to_owned()),
     }
 }
 
@@ -32,7 +32,7 @@ fn is_negative(text: &str) -> bool {
     matches!(length, Some(Ok(_)))
 }
 
-/// The same, but a bare number is seconds: for what hey and its kin take so.
+/// Parses a duration, in which a bare number is seconds, as in hey and similar tools.
 pub(crate) fn or_seconds(text: &str) -> Result<Duration, String> {
     let trimmed = text.trim();
     let is_bare = trimmed.starts_with(|first: char| first.is_ascii_digit())
@@ -40,13 +40,11 @@ pub(crate) fn or_seconds(text: &str) -> Result<Duration, String> {
             .bytes()
             .all(|byte| byte.is_ascii_digit() || byte == b'.');
     match trimmed.parse::<f64>() {
-        Ok(0.0) if is_bare => {
-            Err("no time at all, and there is no way to wait for ever: type 1h".to_owned())
-        }
+        Ok(0.0) if is_bare => Err("must be longer than 0: type 1h for a long timeout".to_owned()),
         Ok(seconds) if is_bare => Duration::try_from_secs_f64(seconds)
             .ok()
             .filter(|duration| u64::try_from(duration.as_nanos()).is_ok())
-            .ok_or_else(|| "longer than the 584 years that can be counted: type 10s".to_owned()),
+            .ok_or_else(|| "exceeds the maximum of 584 years: type 10s".to_owned()),
         _ => parse(text),
     }
 }
@@ -85,7 +83,7 @@ mod tests {
             ("-5", "must be longer than 0"),
             ("-1s", "must be longer than 0"),
             ("1e3", "a unit is missing"),
-            ("soon", "not a length of time"),
+            ("soon", "not a time"),
         ] {
             let error = or_seconds(text).unwrap_err();
             assert!(error.contains(expected), "{text:?}: {error}");
@@ -102,13 +100,13 @@ mod tests {
             ("0s", "must be longer than 0"),
             ("0", "must be longer than 0"),
             ("-0.0", "must be longer than 0"),
-            ("", "not a length of time"),
-            ("soon", "not a length of time"),
-            ("5 parsecs", "not a length of time"),
+            ("", "not a time"),
+            ("soon", "not a time"),
+            ("5 parsecs", "not a time"),
             ("-5s", "must be longer than 0"),
-            ("-fast", "not a length of time"),
+            ("-fast", "not a time"),
             ("1000years", "584 years"),
-            ("99999999999999999999s", "not a length of time"),
+            ("99999999999999999999s", "not a time"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(expected), "{text:?}: {error}");

@@ -1,4 +1,4 @@
-//! What makes a run fail, although its rate was held: `p99>50ms`, `err>0.1%`, `rate<990`.
+//! Conditions that make a run fail although its rate was held: `p99>50ms`, `err>0.1%`, `rate<990`.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub(crate) struct Gate {
     text: String,
     metric: Metric,
     relation: Relation,
-    /// In nanoseconds, per second, as a share, or a count.
+    /// In nanoseconds, per second, as a fraction, or a count.
     limit: f64,
 }
 
@@ -26,7 +26,7 @@ enum Metric {
     Sent,
 }
 
-/// Which duration of each request.
+/// A duration of each request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Which {
     Response,
@@ -34,7 +34,7 @@ enum Which {
     Lag,
 }
 
-/// Which point of its distribution.
+/// A point of a distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Point {
     P50,
@@ -61,10 +61,10 @@ enum Relation {
     AtMost,
 }
 
-const METRICS: &str = "p50, p90, p99, p99.9, p99.99, max and mean (of response; service.p99 and lag.p99 too), \
-                       rate, err, limited, skipped and sent";
+const METRICS: &str = "p50, p90, p99, p99.9, p99.99, max, mean (also service.p99, lag.p99), \
+                       rate, err, limited, skipped, sent";
 
-/// Reads a condition.
+/// Parses a condition.
 pub(crate) fn parse(text: &str) -> Result<Gate, String> {
     let text = text.trim();
     let shape = || "not a condition: type METRIC>VALUE, such as 'p99>50ms'".to_owned();
@@ -81,7 +81,7 @@ pub(crate) fn parse(text: &str) -> Result<Gate, String> {
     .ok_or_else(shape)?;
     let metric = metric.trim();
     let metric = read_metric(metric)
-        .ok_or_else(|| format!("{metric:?} is not measured: type one of {METRICS}"))?;
+        .ok_or_else(|| format!("{metric:?} is not a metric: type one of {METRICS}"))?;
     let limit = read_value(metric, value.trim())?;
     let most = match metric {
         Metric::Share(_) => 1.0,
@@ -97,9 +97,9 @@ pub(crate) fn parse(text: &str) -> Result<Gate, String> {
     if let Some(how_often) = how_often {
         return Err(match metric {
             Metric::Share(_) => {
-                format!("is {how_often} so, as a share is from 0 to 1, or 100%: type 'err>1%'")
+                format!("is {how_often} true, because a share is from 0% to 100%: type 'err>1%'")
             }
-            _ => format!("is {how_often} so, as nothing is below 0: type 'p99>50ms'"),
+            _ => format!("is {how_often} true, because no value is below 0: type 'p99>50ms'"),
         });
     }
     Ok(Gate {
@@ -158,7 +158,7 @@ fn read_time(text: &str) -> Result<f64, String> {
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    let wrong = || format!("{text:?} is not a length of time: type 50ms, 250us or 1.5s");
+    let wrong = || format!("{text:?} is not a time: type 50ms, 250us or 1.5s");
     let number: f64 = number.parse().map_err(|_| wrong())?;
     let unit_ns = match unit.trim() {
         "ns" => 1.0,
@@ -190,10 +190,10 @@ fn read_share(text: &str) -> Result<f64, String> {
 }
 
 impl Gate {
-    /// What was measured, if the run fails by this. Where nothing was measured, it does.
+    /// Returns the measured value if the condition is true, or if nothing was measured.
     pub(crate) fn failure(&self, report: &Report) -> Option<String> {
         let Some(value) = self.metric.of(report) else {
-            return Some(format!("{}: no {} was measured", self.text, self.metric));
+            return Some(format!("{}: {} was not measured", self.text, self.metric));
         };
         let fails = match self.relation {
             Relation::Above => value > self.limit,
@@ -261,7 +261,7 @@ impl fmt::Display for Metric {
             Metric::Rate => return f.write_str("rate"),
             Metric::Share(Share::Errors) => return f.write_str("share of errors"),
             Metric::Share(Share::Limited) => return f.write_str("share of limited requests"),
-            Metric::Share(Share::Skipped) => return f.write_str("share of requests skipped"),
+            Metric::Share(Share::Skipped) => return f.write_str("share of skipped requests"),
             Metric::Sent => return f.write_str("number of requests sent"),
         };
         let point = match point {
@@ -362,18 +362,18 @@ mod tests {
             ("", "type METRIC>VALUE"),
             ("p99", "type METRIC>VALUE"),
             ("p99=50ms", "type METRIC>VALUE"),
-            ("p95>50ms", "\"p95\" is not measured: type one of p50, p90"),
-            (">5", "\"\" is not measured"),
-            ("lag>5ms", "\"lag\" is not measured"),
-            ("server.p99>5ms", "\"server.p99\" is not measured"),
+            ("p95>50ms", "\"p95\" is not a metric: type one of p50, p90"),
+            (">5", "\"\" is not a metric"),
+            ("lag>5ms", "\"lag\" is not a metric"),
+            ("server.p99>5ms", "\"server.p99\" is not a metric"),
             ("p99>50", "\"50\": a unit is missing: type 50ms"),
-            ("p99>", "not a length of time"),
-            ("p99>fast", "not a length of time"),
-            ("p99>-5ms", "not a length of time"),
-            ("p99>>5ms", "not a length of time"),
-            ("p99>1.2.3s", "not a length of time"),
-            ("p99>5 parsecs", "not a length of time"),
-            ("p99>50%", "not a length of time"),
+            ("p99>", "not a time"),
+            ("p99>fast", "not a time"),
+            ("p99>-5ms", "not a time"),
+            ("p99>>5ms", "not a time"),
+            ("p99>1.2.3s", "not a time"),
+            ("p99>5 parsecs", "not a time"),
+            ("p99>50%", "not a time"),
             ("rate<50ms", "\"50ms\": "),
             ("rate<-1", "\"-1\": "),
             ("err>5", "\"5\" is not a share: type 0.1%"),
@@ -383,15 +383,15 @@ mod tests {
             ("sent<0.5", "\"0.5\" is not a count"),
             (
                 "err>1",
-                "is never so, as a share is from 0 to 1, or 100%: type 'err>1%'",
+                "is never true, because a share is from 0% to 100%: type 'err>1%'",
             ),
-            ("err>100%", "is never so"),
-            ("limited<0", "is never so"),
-            ("skipped<0%", "is never so"),
-            ("err>=0", "is always so"),
-            ("err<=1", "is always so"),
-            ("p99<0ms", "is never so, as nothing is below 0"),
-            ("sent>=0", "is always so"),
+            ("err>100%", "is never true"),
+            ("limited<0", "is never true"),
+            ("skipped<0%", "is never true"),
+            ("err>=0", "is always true"),
+            ("err<=1", "is always true"),
+            ("p99<0ms", "is never true, because no value is below 0"),
+            ("sent>=0", "is always true"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(expected), "{text:?}: {error}");

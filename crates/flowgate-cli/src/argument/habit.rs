@@ -1,11 +1,11 @@
-//! What users of other tools type, and what to type here: oha, hey, wrk, wrk2, bombardier, ab, vegeta, curl.
+//! Flags of other tools (oha, hey, wrk, wrk2, bombardier, ab, vegeta, curl), and what to type instead.
 //!
-//! Most of it works as it is. This is about the rest: flags that mean something else here, that are spelled otherwise,
-//! or that do not exist. Each is answered in one line.
+//! Most of their flags work unchanged. This file handles the others: flags with another meaning or name, and flags that do
+//! not exist. Each gets a one-line message.
 
 use super::{duration, rate};
 
-/// What others call the rate.
+/// Names of the rate in other tools.
 const RATE: &[&str] = &[
     "-R",
     "--rps",
@@ -19,43 +19,43 @@ const RATE: &[&str] = &[
 const UNKNOWN: &[(&[&str], &str)] = &[
     (
         &["-r", "--redirect"],
-        "redirects are not followed; for a rate, type -q 1000/s",
+        "redirects are not followed: type -q 1000/s for a rate",
     ),
     (
         &["-w", "--workers"],
-        "connections are -c, threads are --threads, and requests in flight at the end are always waited for",
+        "not supported: type -c for connections or --threads for threads",
     ),
     (
         &["-s", "--script", "--lua"],
-        "scripts are not supported: type -m, -H and -d, or --urls FILE",
+        "scripts are not supported: use -m, -H and -d, or --urls FILE",
     ),
     (
         &["-L", "--location"],
-        "redirects are not followed, and latencies are always reported: leave it out",
+        "redirects are not followed, and latencies are always reported: remove it",
     ),
     (
         &["--latency", "--latencies", "-l"],
-        "latencies are always reported: leave it out",
+        "latencies are always reported: remove it",
     ),
     (
         &["-4", "-6", "--ipv4", "--ipv6"],
-        "type the address in the URL, http://127.0.0.1/ or http://[::1]/, and its name with --host",
+        "type the address in the URL, http://127.0.0.1/ or http://[::1]/, and the name with --host",
     ),
     (
         &["-i", "--include", "-I", "--head"],
-        "answers are counted, not shown: leave it out; for the method, type -m HEAD",
+        "responses are not shown: remove it, or type -m HEAD for the method",
     ),
     (
         &["--wait"],
-        "requests in flight at the end are always waited for: leave it out",
+        "load always waits for requests in flight: remove it",
     ),
     (
         &["--stats", "--statistics", "--summary"],
-        "there is always a report: leave it out, or type --json FILE",
+        "there is always a report: remove it, or type --json FILE",
     ),
     (
         &["-v", "-V", "--verbose", "--version"],
-        "for the version, type flowgate --version; to see how a run goes, --progress",
+        "type flowgate --version for the version, or --progress for the progress",
     ),
     (
         &["--concurrency", "--clients", "--conn"],
@@ -70,10 +70,10 @@ const UNKNOWN: &[(&[&str], &str)] = &[
         &["--data", "--data-raw", "--data-binary"],
         "type -d TEXT, or -D FILE",
     ),
-    (&["-b"], "the body is -d TEXT, or -D FILE"),
+    (&["-b"], "type -d TEXT or -D FILE for the body"),
     (
         &["-f", "-F", "--form"],
-        "forms are not made up: type -D FILE with -T 'multipart/form-data; boundary=…'",
+        "forms are not supported: type -D FILE with -T 'multipart/form-data; boundary=…'",
     ),
     (
         &["-Z", "--body-lines"],
@@ -84,7 +84,7 @@ const UNKNOWN: &[(&[&str], &str)] = &[
     (&["--request"], "type -m POST, or --method POST"),
     (
         &["--max-time", "--connect-timeout"],
-        "type -t 10s: it is for connecting and for each request",
+        "type -t 10s, for connecting and for each request",
     ),
     (
         &["-o", "--output", "--output-format", "--format"],
@@ -92,7 +92,7 @@ const UNKNOWN: &[(&[&str], &str)] = &[
     ),
     (
         &["-x", "--proxy", "--proxy-header"],
-        "proxies are not supported: leave it out",
+        "proxies are not supported: remove it",
     ),
     (
         &["--unix-socket", "--vsock-addr"],
@@ -100,16 +100,13 @@ const UNKNOWN: &[(&[&str], &str)] = &[
     ),
     (
         &["--cert", "--key"],
-        "certificates of clients are not supported: leave it out",
+        "client certificates are not supported: remove it",
     ),
     (&["--http3"], "HTTP/3 is not supported: type --http2"),
-    (
-        &["--http-version"],
-        "type --http2; without it, HTTP/1.1 is spoken",
-    ),
+    (&["--http-version"], "type --http2; the default is HTTP/1.1"),
     (
         &["--http1.1", "--http1"],
-        "HTTP/1.1 is spoken anyway: leave it out",
+        "HTTP/1.1 is the default: remove it",
     ),
     (
         &["--urls-from-file", "--url-file", "--targets"],
@@ -117,15 +114,15 @@ const UNKNOWN: &[(&[&str], &str)] = &[
     ),
     (
         &["--rand-regex-url"],
-        "URLs are not made up: type --urls FILE",
+        "URLs are not generated: type --urls FILE",
     ),
     (
         &["--burst-rate", "--burst-delay"],
-        "type -q 100 --burst 20: bursts of 20, 100 per second in total",
+        "type -q 100 --burst 20 for bursts of 20, in total 100/s",
     ),
     (
         &["--fps"],
-        "the live view is drawn ten times a second; --no-tui leaves it out",
+        "the live view is drawn ten times per second: type --no-tui to disable it",
     ),
     (
         &["--no-color", "--disable-color"],
@@ -133,11 +130,11 @@ const UNKNOWN: &[(&[&str], &str)] = &[
     ),
     (
         &["--think-time"],
-        "requests are sent at a rate: type -q 100, or --plan with pauses",
+        "not supported: type -q 100 for a rate, or --plan with pauses",
     ),
     (
         &["--ramp-up", "--ramp"],
-        "type -q 0:1000 -z 30s: linearly from 0 to 1000/s in 30 s",
+        "type -q 0:1000 -z 30s for a ramp from 0 to 1000/s in 30 s",
     ),
     (
         &["--threshold", "--thresholds"],
@@ -145,8 +142,7 @@ const UNKNOWN: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// Tokens that would be taken for something else here: hey writes long names with one dash, where `-host` begins with
-/// `-h`.
+/// Flags that `load` would misinterpret: hey writes long names with one dash, and `-host` begins with `-h`.
 const MISREAD: &[(&[&str], &str)] = &[
     (&["-h2"], "type --http2"),
     (&["-host"], "type --host"),
@@ -154,35 +150,33 @@ const MISREAD: &[(&[&str], &str)] = &[
     (&["-disable-keepalive"], "type --disable-keepalive"),
     (
         &["-disable-compression", "--disable-compression"],
-        "compression is never asked for: leave it out",
+        "compression is never requested: remove it",
     ),
     (
         &["-disable-redirects", "--disable-redirects"],
-        "redirects are never followed: leave it out",
+        "redirects are never followed: remove it",
     ),
     (
         &["-latency-correction", "--latency-correction"],
-        "response times always count from the scheduled time: leave it out",
+        "response times always count from the scheduled time: remove it",
     ),
     (
         &["-rate", "-qps", "-duration", "-connections"],
-        "long names have two dashes here",
+        "long names have two dashes: type --rate, --duration or --connections",
     ),
 ];
 
-/// What to type instead of a flag that does not exist. Behind it may be its value.
+/// Returns what to type instead of a flag that does not exist, and may be followed by `value`.
 pub(crate) fn instead_of(flag: &str, value: Option<&str>) -> Option<String> {
     if RATE.contains(&flag) {
         let is_rate = |text: &&str| rate::parse(text).is_ok();
         let rate = value.filter(is_rate).unwrap_or("1000/s");
-        return Some(format!(
-            "{flag}: the rate of all requests together is -q: type -q {rate}"
-        ));
+        return Some(format!("{flag}: the total rate is -q: type -q {rate}"));
     }
     look_up(UNKNOWN, flag)
 }
 
-/// The value of a flag among these arguments: behind it, or next to it.
+/// Returns the value of a flag among these arguments: attached to it, or next to it.
 pub(crate) fn value_among<'a>(flag: &str, arguments: &'a [String]) -> Option<&'a str> {
     let is_short = flag.len() == 2;
     arguments.iter().enumerate().find_map(|(index, argument)| {
@@ -196,7 +190,7 @@ pub(crate) fn value_among<'a>(flag: &str, arguments: &'a [String]) -> Option<&'a
     })
 }
 
-/// What to type instead of a rate with a flag, which `pace` does not have.
+/// Returns what to type instead of a rate with a flag, which `pace` does not have.
 pub(crate) fn rate_of_pace(arguments: &[String]) -> Option<String> {
     let flag = arguments
         .iter()
@@ -214,8 +208,7 @@ pub(crate) fn rate_of_pace(arguments: &[String]) -> Option<String> {
     ))
 }
 
-/// What to type instead of arguments that exist, but surely mean something else than was meant. To be asked before they
-/// are read.
+/// Returns what to type instead of valid arguments that certainly have another meaning than intended.
 pub(crate) fn misread(arguments: &[String]) -> Option<String> {
     let has = |names: &[&str]| {
         arguments
@@ -236,7 +229,7 @@ pub(crate) fn misread(arguments: &[String]) -> Option<String> {
                 file => file,
             };
             answers.push(format!(
-                "-d does not read files: type -D {file} (a body that begins with @ is --body '@…')"
+                "-d does not read files: type -D {file} (or --body '@…' for a body that begins with @)"
             ));
         }
         if let Some(text) = body
@@ -253,17 +246,17 @@ pub(crate) fn misread(arguments: &[String]) -> Option<String> {
             && let Some(time) = looks_like_a_time(text)
         {
             answers.push(format!(
-                "-d is the body, as in hey, oha and curl: did you mean -z {time}? (a body it is with --body {text})"
+                "-d is the body, as in hey, oha and curl: type -z {time} for a duration, or --body {text} for a body"
             ));
         }
-        // wrk's own examples have no space there; those of hey and oha do.
+        // The examples of wrk have no space here; those of hey and oha have one.
         if let Some(threads) = argument.strip_prefix("-t")
             && !threads.is_empty()
             && threads.bytes().all(|byte| byte.is_ascii_digit())
         {
             answers.push(format!(
-                "-t is the time limit of a request, as in hey and oha: type -t {threads}s; \
-                 for threads, --threads {threads}"
+                "-t is the timeout, as in hey and oha: type --threads {threads} for threads, \
+                 or -t {threads}s for a timeout"
             ));
         }
     }
@@ -275,7 +268,7 @@ fn look_up(table: &[(&[&str], &str)], flag: &str) -> Option<String> {
     Some(format!("{flag}: {answer}"))
 }
 
-/// Whether an argument is this flag, alone, with `=`, or, if it is a short one, with its value behind it.
+/// Returns whether an argument is this flag: alone, with `=`, or, for a short flag, with its value attached.
 fn begins(argument: &str, name: &str) -> bool {
     match argument.strip_prefix(name) {
         Some(rest) => rest.is_empty() || rest.starts_with('=') || !name.starts_with("--"),
@@ -283,7 +276,7 @@ fn begins(argument: &str, name: &str) -> bool {
     }
 }
 
-/// The value of a short flag: behind it, or next to it.
+/// Returns the value of a short flag: attached to it, or next to it.
 fn value_of<'a>(flag: &str, argument: &'a str, next: Option<&'a String>) -> Option<&'a str> {
     match argument.strip_prefix(flag)? {
         "" => next.map(String::as_str),
@@ -291,7 +284,7 @@ fn value_of<'a>(flag: &str, argument: &'a str, next: Option<&'a String>) -> Opti
     }
 }
 
-/// As `-z` takes it: a bare number is seconds, as wrk and bombardier have it.
+/// Returns the value for `-z`. A bare number is seconds, as in wrk and bombardier.
 fn looks_like_a_time(text: &str) -> Option<String> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if is_number && text != "0" {
@@ -312,21 +305,24 @@ mod tests {
     #[test]
     fn what_means_something_else_is_answered() {
         for (line, expected) in [
-            ("-d 30s http://h/", "did you mean -z 30s?"),
-            ("-d30s http://h/", "did you mean -z 30s?"),
-            ("-d=30s http://h/", "did you mean -z 30s?"),
-            ("-d 10 http://h/", "did you mean -z 10s?"),
-            ("-d 1m30s -q 5 http://h/", "did you mean -z 1m30s?"),
-            ("-t12 http://h/", "-t 12s; for threads, --threads 12"),
-            ("-t12 -c400 -d30s http://h/", "--threads 12; -d is the body"),
+            ("-d 30s http://h/", "type -z 30s for a duration"),
+            ("-d30s http://h/", "type -z 30s for a duration"),
+            ("-d=30s http://h/", "type -z 30s for a duration"),
+            ("-d 10 http://h/", "type -z 10s for a duration"),
+            ("-d 1m30s -q 5 http://h/", "type -z 1m30s for a duration"),
+            ("-t12 http://h/", "type --threads 12 for threads, or -t 12s"),
+            (
+                "-t12 -c400 -d30s http://h/",
+                "-t 12s for a timeout; -d is the body",
+            ),
             ("-h2 http://h/", "-h2: type --http2"),
             ("-host example.org http://h/", "-host: type --host"),
             ("-cpus 2 http://h/", "--threads"),
             ("-disable-keepalive http://h/", "type --disable-keepalive"),
             ("--latency-correction http://h/", "from the scheduled time"),
             ("-rate 5 http://h/", "two dashes"),
-            ("-d @file -m POST http://h/", "type -D file (a body"),
-            ("-d@a.json http://h/", "type -D a.json (a body"),
+            ("-d @file -m POST http://h/", "type -D file (or"),
+            ("-d@a.json http://h/", "type -D a.json (or"),
             ("-d @- http://h/", "type -D /dev/stdin"),
             ("-d @", "type -D FILE"),
         ] {
@@ -421,9 +417,9 @@ mod tests {
     fn the_tables_agree_with_the_arguments() {
         use clap::CommandFactory;
 
-        let mut command = crate::verb::Command::command();
+        let mut command = crate::subcommand::Command::command();
         command.build();
-        let load = command.find_subcommand("load").expect("a verb");
+        let load = command.find_subcommand("load").expect("a subcommand");
         let mut seen = Vec::new();
         let of_rate = (RATE, "-q");
         for (flags, answer) in UNKNOWN.iter().chain(MISREAD).chain([&of_rate]) {

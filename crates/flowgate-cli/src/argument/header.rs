@@ -2,39 +2,38 @@
 
 use hyper::header::{CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER_ENCODING};
 
-/// Reads the value of a header whose name is known.
+/// Parses the value of a header.
 pub(crate) fn value(text: &str) -> Result<HeaderValue, String> {
     let text = text.trim();
     if text.is_empty() {
-        return Err("nothing is there: type a value".to_owned());
+        return Err("is empty: type a value".to_owned());
     }
     text.parse().map_err(|_| {
-        "holds a character that a header's value cannot: use printable ones".to_owned()
+        "contains a character that a header cannot hold: type printable characters".to_owned()
     })
 }
 
-/// Reads a header as curl's `-H` takes it.
+/// Parses a header like `-H` of curl.
 pub(crate) fn parse(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     let (name, value) = text
         .split_once(':')
         .ok_or("a colon is missing: type -H 'Name: value'")?;
     let name: HeaderName = name.trim().parse().map_err(|_| {
         format!(
-            "{:?} cannot be a header's name: type -H 'Name: value'",
+            "{:?} is not a header name: type -H 'Name: value'",
             name.trim()
         )
     })?;
-    // A server would take what comes next for a body.
+    // A wrong length would make the server misread the next request.
     if name == CONTENT_LENGTH || name == TRANSFER_ENCODING {
         return Err(
-            "the length of the body is sent by itself: leave it out, and type -d TEXT or -D FILE"
+            "the length of the body is added automatically: remove it, and type -d TEXT or -D FILE"
                 .to_owned(),
         );
     }
-    let value = value
-        .trim()
-        .parse()
-        .map_err(|_| "the value holds a character that a header cannot: use printable ones")?;
+    let value = value.trim().parse().map_err(
+        |_| "the value contains a character that a header cannot hold: type printable characters",
+    )?;
     Ok((name, value))
 }
 
@@ -68,7 +67,7 @@ mod tests {
             "Transfer-Encoding: chunked",
         ] {
             let error = parse(text).unwrap_err();
-            assert!(error.contains("leave it out"), "{text}: {error}");
+            assert!(error.contains("remove it"), "{text}: {error}");
         }
         assert!(parse("Content-Language: en").is_ok());
     }

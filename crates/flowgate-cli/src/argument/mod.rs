@@ -1,4 +1,4 @@
-//! The texts that arguments are written in, and the groups of arguments that belong together.
+//! Parsers of argument values, and groups of related arguments.
 
 pub(crate) mod cap;
 pub(crate) mod connecting;

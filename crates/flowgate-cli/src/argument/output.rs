@@ -1,4 +1,4 @@
-//! What comes of a run, and where it goes: the arguments about reports.
+//! The arguments about reports.
 
 use std::path::PathBuf;
 
@@ -7,19 +7,19 @@ use clap::Args;
 use super::gate::{self, Gate};
 use crate::reports::Destinations;
 
-/// What comes of a run, and where it goes.
+/// Destinations of the report.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Output {
-    /// Write the report as JSON; - for standard output, and nothing else there
+    /// Write the report as JSON; - is standard output, then without the text
     #[arg(long, value_name = "FILE", value_parser = file)]
     json: Option<PathBuf>,
 
-    /// The same as --json -
+    /// Same as --json -
     #[arg(short = 'j', conflicts_with = "json")]
     json_to_stdout: bool,
 
-    /// Write what happened in each second, as CSV
+    /// Write counts and times per second as CSV
     #[arg(long, value_name = "FILE", value_parser = file)]
     csv: Option<PathBuf>,
 
@@ -27,25 +27,25 @@ pub(crate) struct Output {
     #[arg(long, value_name = "FILE", value_parser = file)]
     html: Option<PathBuf>,
 
-    /// Exit with 3 if this is true: 'p99>50ms', 'err>0.1%', 'rate<990'; may be given several times
+    /// Exit with 3 if this is true: 'p99>50ms', 'err>0.1%', 'rate<990'; repeatable
     #[arg(long, value_name = "CONDITION", value_parser = gate::parse)]
     pub(crate) fail_if: Vec<Gate>,
 
-    /// Print the progress: one plain line each second, on standard error
+    /// Print a line of progress per second on standard error
     #[arg(long)]
     pub(crate) progress: bool,
 
-    /// No live view on a terminal
+    /// Draw no live view on a terminal
     #[arg(long)]
     pub(crate) no_tui: bool,
 
-    /// Print no report and no live view, only what is wrong
+    /// Print only errors: no report, no live view
     #[arg(long)]
     pub(crate) quiet: bool,
 }
 
 impl Output {
-    /// Where reports go.
+    /// Returns the destinations.
     pub(crate) fn destinations(&mut self) -> Destinations {
         let json = match self.json_to_stdout {
             true => Some(PathBuf::from("-")),
@@ -59,10 +59,10 @@ impl Output {
     }
 }
 
-/// A path, and not the URL that came next because no path was given.
+/// Parses a path. Rejects a URL, which follows a flag whose value is missing.
 pub(crate) fn file(text: &str) -> Result<PathBuf, String> {
     match text {
-        "" => Err("not a file: type a path, or - for standard output".to_owned()),
+        "" => Err("no file: type a path, or - for standard output".to_owned()),
         url if url.contains("://") => {
             Err("a URL, not a file: type a path, or - for standard output".to_owned())
         }

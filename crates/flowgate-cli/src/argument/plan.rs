@@ -1,17 +1,17 @@
-//! Rates one after the other, each for a time: `30s@50,1m@200,10s@200:1000`.
+//! Plans: rates in sequence, each for a duration: `30s@50,1m@200,10s@200:1000`.
 
 use flowgate::Quota;
 use flowgate_load::{Schedule, Segment};
 
 use super::{duration, rate};
 
-/// Reads a plan: parts between commas, each `TIME@RATE` or `TIME@FROM:TO`; a rate of 0 is a pause.
+/// Parses a plan: parts separated by commas, each `TIME@RATE` or `TIME@FROM:TO`. A rate of 0 is a pause.
 pub(crate) fn parse(text: &str) -> Result<Schedule, String> {
     let segments: Result<Vec<_>, _> = text.split(',').map(part).collect();
     Schedule::segments(&segments?).map_err(|error| error.to_string())
 }
 
-/// Reads two rates, `100:5000`.
+/// Parses two rates, `100:5000`.
 pub(crate) fn ramp(from: &str, to: &str) -> Result<(Option<Quota>, Option<Quota>), String> {
     let side = |text: &str| rate_or_zero(text).map_err(|error| format!("{text:?}: {error}"));
     Ok((side(from)?, side(to)?))
@@ -36,11 +36,11 @@ fn part(text: &str) -> Result<Segment, String> {
     read().map_err(|error: String| format!("{text:?}: {error}"))
 }
 
-/// A rate, or `None` for `0` in any unit.
+/// Parses a rate, or `None` for `0` in any unit.
 fn rate_or_zero(text: &str) -> Result<Option<Quota>, String> {
     let (_, unit) = text.trim().split_once('/').unwrap_or((text.trim(), "s"));
     if rate::is_zero(text.trim()) {
-        // The unit must be one all the same.
+        // The unit must be valid anyway.
         return rate::parse(&format!("1/{unit}")).map(|_| None);
     }
     rate::parse(text).map(Some)
@@ -91,12 +91,12 @@ mod tests {
             ("30s@1:2:3", "\"30s@1:2:3\": \"2:3\": "),
             ("30s@0/fortnight", "fortnight"),
             ("1s@10/s burst 5", "without bursts: type 10/s"),
-            ("1s@0,2s@0:0", "one rate at least must be above 0"),
-            ("1s@2000000000", "2000000000/s is more than 1000000000/s"),
+            ("1s@0,2s@0:0", "at least one rate must be above 0"),
+            ("1s@2000000000", "2000000000/s exceeds the maximum"),
             ("100y@1,100y@1", "146 years"),
             (
                 &vec!["1s@1"; 1001].join(","),
-                "1001 parts are more than 1000",
+                "1001 parts exceed the maximum of 1000",
             ),
         ] {
             let error = parse(text).unwrap_err();

@@ -1,4 +1,4 @@
-//! How often, for how long, and in what shape: the arguments that make a schedule.
+//! The arguments that define a schedule: rate, duration and shape.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -12,19 +12,19 @@ use flowgate_load::{Extent, Late, Pace, PacingLimiter, ReplayError, Schedule, Sc
 use super::{duration, plan, rate};
 use crate::exit::Refusal;
 
-/// How long a run lasts that has no end of its own.
+/// Default duration of a run.
 const LASTING: Duration = Duration::from_secs(10);
-/// How late a request may always be before it is skipped.
+/// Minimum lag at which `--late skip` skips a request.
 const PUNCTUAL: Duration = Duration::from_millis(1);
 
-/// Random times are the same each time, unless someone asks for others.
+/// Default seed: random times are reproducible.
 const SEED: u64 = 1;
 
 /// When requests are scheduled.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Rate")]
 pub(crate) struct Profile {
-    /// Hold this rate in total: 1000/s, 2.5k, 90/min; 100:5000 goes from one to the other
+    /// Hold this total rate: 1000/s, 2.5k, 90/min; 100:5000 ramps from one to the other
     #[arg(
         short = 'q',
         long,
@@ -34,7 +34,7 @@ pub(crate) struct Profile {
     )]
     rate: Option<Target>,
 
-    /// For how long: 5s, 250ms, 1m30s [default: 10s, or until -n]
+    /// Run for this time: 5s, 250ms, 1m30s [default: 10s, or until -n]
     #[arg(
         short = 'z',
         long,
@@ -44,7 +44,7 @@ pub(crate) struct Profile {
     )]
     duration: Option<Duration>,
 
-    /// Stop after this many requests
+    /// Stop after COUNT requests
     #[arg(
         short = 'n',
         long,
@@ -54,7 +54,7 @@ pub(crate) struct Profile {
     )]
     requests: Option<u64>,
 
-    /// Rates one after the other: '30s@50,1m@200,10s@200:1000'; 0 is a pause
+    /// Run rates in sequence: '30s@50,1m@200,10s@200:1000'; rate 0 is a pause
     #[arg(
         long,
         value_name = "PLAN",
@@ -65,7 +65,7 @@ pub(crate) struct Profile {
     )]
     plan: Option<Schedule>,
 
-    /// Swing around --rate, in each TIME once up and down by RATE: 60s@300
+    /// Vary --rate by a sine of period TIME and amplitude RATE: 60s@300
     #[arg(
         long,
         value_name = "TIME@RATE",
@@ -75,7 +75,7 @@ pub(crate) struct Profile {
     )]
     sine: Option<Swing>,
 
-    /// Send in bursts of this many: -q 100 --burst 20 sends 20 every 200 ms
+    /// Send bursts of COUNT requests: -q 100 --burst 20 sends 20 every 200 ms
     #[arg(
         long,
         value_name = "COUNT",
@@ -85,11 +85,11 @@ pub(crate) struct Profile {
     )]
     burst: Option<u64>,
 
-    /// Send at random times, independent of each other, --rate on average
+    /// Send at random, independent times, with --rate as the mean
     #[arg(long, group = "shape")]
     poisson: bool,
 
-    /// Seed of the random times: the same number gives the same times [default: 1]
+    /// Seed the random times: equal seeds give equal times [default: 1]
     #[arg(
         long,
         value_name = "NUMBER",
@@ -99,7 +99,7 @@ pub(crate) struct Profile {
     )]
     seed: Option<u64>,
 
-    /// Send at the times in a file: one on each line, in seconds since the start
+    /// Send at the times in FILE: one per line, in seconds since the start
     #[arg(
         long,
         value_name = "FILE",
@@ -108,7 +108,7 @@ pub(crate) struct Profile {
     )]
     replay: Option<PathBuf>,
 
-    /// What to do with late requests: send them (queue), skip them, or skip those more than TIME late
+    /// Send late requests (queue), skip them, or skip those more than TIME late
     #[arg(
         long,
         value_name = "queue|skip|TIME",
@@ -119,7 +119,7 @@ pub(crate) struct Profile {
     late: Lateness,
 }
 
-/// What `--late` asks for.
+/// Value of `--late`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lateness {
     Queue,
@@ -127,14 +127,14 @@ enum Lateness {
     Within(Duration),
 }
 
-/// What `--rate` asks for.
+/// Value of `--rate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     Constant(Quota),
     Ramp(Option<Quota>, Option<Quota>),
 }
 
-/// What `--sine` asks for.
+/// Value of `--sine`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Swing {
     period: Duration,
@@ -142,13 +142,14 @@ struct Swing {
 }
 
 impl Profile {
-    /// The file that is read, if there is one.
+    /// Returns the input file, if there is one.
     pub(crate) fn file(&self) -> Option<&Path> {
         self.replay.as_deref()
     }
 
-    /// When to send: by what was asked for here, or by the limiter. Where neither says anything, as fast as possible,
-    /// if `is_aimed`: nobody means that without having said where to.
+    /// Returns when to send: by the schedule or the limiter, else as fast as possible.
+    ///
+    /// An unpaced run requires a URL (`is_aimed`).
     pub(crate) fn pace(
         &self,
         limiter: Option<PacingLimiter>,
@@ -162,7 +163,7 @@ impl Profile {
             return self.schedule().map(Pace::Hold);
         }
         let shape = [
-            (self.sine.is_some(), "--sine swings around"),
+            (self.sine.is_some(), "--sine needs"),
             (self.burst.is_some(), "--burst needs"),
             (self.poisson, "--poisson needs"),
             (self.late != Lateness::Queue, "--late needs"),
@@ -172,16 +173,16 @@ impl Profile {
         }
         match is_aimed {
             true => Ok(Pace::Unpaced(self.one_extent()?)),
-            false => Err(Refusal::usage("how often? type --rate 1000/s")),
+            false => Err(Refusal::usage("no rate: type --rate 1000/s")),
         }
     }
 
-    /// What becomes of requests that cannot be sent in time.
+    /// Returns what to do with late requests.
     pub(crate) fn late(&self, pace: &Pace) -> Late {
         match (self.late, pace) {
             (Lateness::Queue, _) => Late::Queue,
             (Lateness::Within(time), _) => Late::Within(time),
-            // As late as the report still calls punctual.
+            // The largest lag that the report accepts.
             (Lateness::Skip, Pace::Hold(schedule)) => {
                 Late::Within(schedule.interval().max(PUNCTUAL))
             }
@@ -189,7 +190,7 @@ impl Profile {
         }
     }
 
-    /// The schedule that was asked for.
+    /// Returns the schedule.
     fn schedule(&self) -> Result<Schedule, Refusal> {
         if let Some(path) = &self.replay {
             return Ok(self.cut(replay(path)?));
@@ -198,7 +199,7 @@ impl Profile {
             return Ok(self.cut(plan.clone()));
         }
         let schedule = match self.rate {
-            None => return Err(Refusal::usage("how often? type --rate 1000/s")),
+            None => return Err(Refusal::usage("no rate: type --rate 1000/s")),
             Some(Target::Constant(rate)) => {
                 self.holds_a_burst(rate)?;
                 self.around(rate)
@@ -213,7 +214,7 @@ impl Profile {
             .map_err(|error| Refusal::usage(self.explain(error)))
     }
 
-    /// Where to end; the time limits what has a count.
+    /// Returns the end of the run. A duration takes precedence over a count.
     fn extent(&self) -> Extent {
         match (self.duration, self.requests) {
             (None, Some(requests)) => Extent::Requests(requests),
@@ -221,17 +222,17 @@ impl Profile {
         }
     }
 
-    /// Where to end, when it is not known beforehand how many requests a time has.
+    /// Returns the end of the run, if the number of requests per time is unknown.
     fn one_extent(&self) -> Result<Extent, Refusal> {
         match (self.duration, self.requests) {
             (Some(_), Some(_)) => Err(Refusal::usage(
-                "--duration and --requests are two ends: remove one, or type --rate",
+                "--duration and --requests exclude each other without --rate: remove one",
             )),
             _ => Ok(self.extent()),
         }
     }
 
-    /// A schedule with this rate, or with this as its mean.
+    /// Returns a schedule with this rate, or with this mean rate.
     fn around(&self, rate: Quota) -> Result<Schedule, ScheduleError> {
         let extent = self.extent();
         if let Some(Swing { period, amplitude }) = self.sine {
@@ -249,13 +250,13 @@ impl Profile {
         }
     }
 
-    /// Refuses a burst that is larger than all requests together.
+    /// Refuses a burst that is larger than the total number of requests.
     fn holds_a_burst(&self, rate: Quota) -> Result<(), Refusal> {
         let Some(size) = self.burst else {
             return Ok(());
         };
         let in_time = match self.extent() {
-            // Too many to be counted are told of elsewhere.
+            // An overflow is reported elsewhere.
             Extent::Lasting(time) => {
                 Schedule::lasting(rate, time).map_or(u64::MAX, |all| all.len())
             }
@@ -264,7 +265,7 @@ impl Profile {
         let all = in_time.min(self.requests.unwrap_or(u64::MAX));
         match size > all {
             true => Err(Refusal::usage(format!(
-                "--burst: {size} are more than all requests together, {all}: type a smaller --burst, or more of -q, -z or -n"
+                "--burst: {size} is more than the {all} requests of the run: type a smaller --burst, or a larger -q, -z or -n"
             ))),
             false => Ok(()),
         }
@@ -278,12 +279,12 @@ impl Profile {
         ];
         if let Some((_, name)) = shape.iter().find(|(is_given, _)| *is_given) {
             return Err(Refusal::usage(format!(
-                "{name} needs one rate, not two: type --rate 1000/s"
+                "{name} needs a constant rate: type --rate 1000/s"
             )));
         }
         match (self.duration, self.requests) {
             (None, Some(_)) => Err(Refusal::usage(
-                "how long does the ramp take? type --duration 60s",
+                "a ramp needs a duration: type --duration 60s",
             )),
             (duration, _) => Ok(duration.unwrap_or(LASTING)),
         }
@@ -304,7 +305,7 @@ impl Profile {
     }
 }
 
-/// Reads the file; what it holds is an argument as others are.
+/// Reads the file. Its contents count as an argument.
 fn replay(path: &PathBuf) -> Result<Schedule, Refusal> {
     let name = path.display();
     let file = File::open(path).map_err(|error| {
@@ -325,7 +326,7 @@ fn lateness(text: &str) -> Result<Lateness, String> {
         "skip" => Ok(Lateness::Skip),
         time => duration::parse(time)
             .map(Lateness::Within)
-            .map_err(|error| format!("neither queue nor skip, and {error}")),
+            .map_err(|error| format!("not queue, skip or a time: {error}")),
     }
 }
 
@@ -339,7 +340,7 @@ fn target(text: &str) -> Result<Target, String> {
 fn swing(text: &str) -> Result<Swing, String> {
     let (period, amplitude) = text
         .split_once('@')
-        .ok_or("type TIME@RATE, such as 60s@300: once a minute, by 300/s")?;
+        .ok_or("type TIME@RATE, such as 60s@300: period 60 s, amplitude 300/s")?;
     Ok(Swing {
         period: duration::parse(period)?,
         amplitude: rate::parse(amplitude)?,

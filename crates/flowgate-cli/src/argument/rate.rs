@@ -1,8 +1,8 @@
-//! How often: a quota without a burst, as sends are at constant intervals. A bare number is per second.
+//! Rates: quotas without a burst, because sends are at constant intervals. A bare number is per second.
 
 use flowgate::Quota;
 
-/// Reads a rate such as `1000/s`, `2.5k/s`, `90/min`, `1/10s`, or `1000`, which means `1000/s`.
+/// Parses a rate such as `1000/s`, `2.5k/s`, `90/min`, `1/10s`, or `1000`, which means `1000/s`.
 pub(crate) fn parse(text: &str) -> Result<Quota, String> {
     let trimmed = text.trim();
     if let Some(better) = not_of_requests(trimmed) {
@@ -24,7 +24,7 @@ pub(crate) fn parse(text: &str) -> Result<Quota, String> {
         })
 }
 
-/// What to type instead of what only other quotas have: bursts, units, bytes.
+/// Returns what to type instead of a quota with a burst, units or bytes.
 fn not_of_requests(text: &str) -> Option<String> {
     let lower = text.to_ascii_lowercase();
     let rate = text.split_whitespace().next().unwrap_or_default();
@@ -35,20 +35,20 @@ fn not_of_requests(text: &str) -> Option<String> {
             Err(_) => in_other_words(rate).unwrap_or_else(|| "1000/s".to_owned()),
         };
         return Some(format!(
-            "requests are sent at constant intervals, without bursts: type {rate}"
+            "a rate has constant intervals, without bursts: type {rate}"
         ));
     }
     let is_of_bytes = text.contains('B') || lower.ends_with("bps") || lower.ends_with("bit/s");
-    is_of_bytes.then(|| "counts bytes, but requests are sent: type 1000/s".to_owned())
+    is_of_bytes.then(|| "is a rate of bytes, not of requests: type 1000/s".to_owned())
 }
 
-/// Whether it is 0 in any unit.
+/// Returns whether the rate is 0 in any unit.
 pub(crate) fn is_zero(text: &str) -> bool {
     let (count, _) = text.split_once('/').unwrap_or((text, ""));
     count.contains('0') && count.chars().all(|c| matches!(c, '0' | '.' | '_'))
 }
 
-/// What `10rps` and its kin are here.
+/// Returns what to type instead of `10rps` and similar rates.
 fn in_other_words(text: &str) -> Option<String> {
     let lower = text.to_ascii_lowercase();
     let count = [
@@ -104,8 +104,8 @@ mod tests {
             ("100/s burst 20", "without bursts: type 100/s"),
             ("100/sec burst", "without bursts: type 100/s"),
             ("many burst", "without bursts: type 1000/s"),
-            ("10bps", "counts bytes"),
-            ("10MiB/s", "counts bytes"),
+            ("10bps", "is a rate of bytes"),
+            ("10MiB/s", "is a rate of bytes"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");

@@ -1,4 +1,4 @@
-//! What each request says, and to whom.
+//! The arguments that define each request.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, Heade
 use super::{header, url};
 use crate::exit::Refusal;
 
-/// The most URLs in one file.
+/// Maximum number of URLs in one file.
 const MAX_URLS: usize = 1_000_000;
 
-/// What each request says, and to whom.
+/// Contents of each request.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Requests")]
 pub(crate) struct Request {
-    /// The request method
+    /// Set the request method
     #[arg(
         short = 'm',
         short_alias = 'X',
@@ -31,7 +31,7 @@ pub(crate) struct Request {
     )]
     method: Method,
 
-    /// A header, 'Name: value'; may be given several times
+    /// Add a header, 'Name: value'; repeatable
     #[arg(
         short = 'H',
         long = "header",
@@ -40,23 +40,23 @@ pub(crate) struct Request {
     )]
     headers: Vec<(HeaderName, HeaderValue)>,
 
-    /// The body
+    /// Send TEXT as the body
     #[arg(short = 'd', long, value_name = "TEXT", allow_hyphen_values = true)]
     body: Option<String>,
 
-    /// The body, from a file
+    /// Send the contents of FILE as the body
     #[arg(short = 'D', long, value_name = "FILE", conflicts_with = "body")]
     body_file: Option<PathBuf>,
 
-    /// The header Content-Type: application/json
+    /// Set the header Content-Type, such as application/json
     #[arg(short = 'T', long, value_name = "TYPE", value_parser = header::value)]
     content_type: Option<HeaderValue>,
 
-    /// The header Accept [default: */*]
+    /// Set the header Accept [default: */*]
     #[arg(short = 'A', long, value_name = "TYPE", value_parser = header::value)]
     accept: Option<HeaderValue>,
 
-    /// Basic authentication, user:password
+    /// Use basic authentication
     #[arg(
         short = 'a',
         long,
@@ -66,32 +66,32 @@ pub(crate) struct Request {
     )]
     basic_auth: Option<HeaderValue>,
 
-    /// The header Host [default: as in the URL]
+    /// Set the header Host [default: as in the URL]
     #[arg(long, value_name = "HOST", value_parser = header::value)]
     host: Option<HeaderValue>,
 }
 
-/// Where to, if not to one URL.
+/// Several URLs instead of one.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Requests")]
 pub(crate) struct Urls {
-    /// Send to the URLs in this file in turn: one on each line, all on one server
+    /// Send to the URLs in FILE in turn: one per line, all on one server
     #[arg(long, value_name = "FILE", conflicts_with = "url")]
     urls: Option<PathBuf>,
 }
 
 impl Urls {
-    /// The file that is read, if there is one.
+    /// Returns the input file, if there is one.
     pub(crate) fn file(&self) -> Option<&Path> {
         self.urls.as_deref()
     }
 
-    /// Whether there are URLs in a file.
+    /// Returns whether a file of URLs is given.
     pub(crate) fn is_in_use(&self) -> bool {
         self.urls.is_some()
     }
 
-    /// The URLs in the file, if there is one.
+    /// Returns the URLs in the file, if one is given.
     pub(crate) fn targets(&self) -> Result<Option<Vec<Target>>, Refusal> {
         let Some(path) = &self.urls else {
             return Ok(None);
@@ -119,7 +119,7 @@ impl Urls {
         }
         if targets.is_empty() {
             return Err(Refusal::usage(format!(
-                "--urls: {path} holds no URL: write one on each line"
+                "--urls: {path} contains no URL: write one per line"
             )));
         }
         Ok(Some(targets))
@@ -127,12 +127,12 @@ impl Urls {
 }
 
 impl Request {
-    /// The file that is read, if there is one.
+    /// Returns the input file, if there is one.
     pub(crate) fn file(&self) -> Option<&Path> {
         self.body_file.as_deref()
     }
 
-    /// The request that is sent over and over.
+    /// Returns the request that is sent repeatedly.
     pub(crate) fn template(self) -> Result<Template, Refusal> {
         let body = match &self.body_file {
             None => self.body.unwrap_or_default().into_bytes(),
@@ -162,24 +162,24 @@ impl Request {
 }
 
 fn method(text: &str) -> Result<Method, String> {
-    // Methods are case-sensitive, but nobody means `get`.
+    // Methods are case-sensitive, but lower case is certainly a typing error.
     let upper = text.trim().to_ascii_uppercase();
     match upper.parse() {
         Ok(Method::CONNECT) | Err(_) => {
-            Err("not a request method that can be sent: type GET, POST, PUT, …".to_owned())
+            Err("not a supported request method: type GET, POST, PUT, …".to_owned())
         }
         Ok(method) => Ok(method),
     }
 }
 
-/// `user:password`, as RFC 7617 has it.
+/// Encodes `user:password` (RFC 7617).
 fn basic(text: &str) -> Result<HeaderValue, String> {
     if !text.contains(':') {
         return Err("a colon is missing: type -a user:password".to_owned());
     }
     let mut value: HeaderValue = format!("Basic {}", BASE64_STANDARD.encode(text))
         .parse()
-        .map_err(|_| "cannot be sent in a header: type -a user:password")?;
+        .map_err(|_| "contains a character that a header cannot hold: type -a user:password")?;
     value.set_sensitive(true);
     Ok(value)
 }

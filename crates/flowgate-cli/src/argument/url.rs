@@ -1,10 +1,10 @@
-//! A URL, which must not hold a password: what is said about it could end up in a log.
+//! URLs. They must not contain a password, because messages about them may be logged.
 
 use std::borrow::Cow;
 
 use flowgate_load::Target;
 
-/// Reads where requests go.
+/// Parses the target of the requests.
 pub(crate) fn parse(text: &str) -> Result<Target, String> {
     let Some((before, credentials, rest)) = split(text) else {
         return Target::parse(text).map_err(|error| error.to_string());
@@ -15,11 +15,11 @@ pub(crate) fn parse(text: &str) -> Result<Target, String> {
     };
     let scheme = if before.is_empty() { "http://" } else { before };
     Err(format!(
-        "a user name does not belong in a URL: type {scheme}{rest} -a {user}:…"
+        "the URL contains a user name: type {scheme}{rest} -a {user}:…"
     ))
 }
 
-/// The same text, without a user name and password if it is a URL that holds them.
+/// Returns the text without the user name and password of a URL.
 pub(crate) fn without_credentials(text: &str) -> Cow<'_, str> {
     match split(text) {
         Some((before, _, rest)) => Cow::Owned(format!("{before}…@{rest}")),
@@ -27,7 +27,7 @@ pub(crate) fn without_credentials(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// What is before the user name, the user name and password, and what is behind them.
+/// Splits a URL into the part before the credentials, the credentials, and the rest.
 fn split(text: &str) -> Option<(&str, &str, &str)> {
     let begin = text.find("://").map_or(0, |colon| colon + "://".len());
     let (before, behind) = text.split_at(begin);

@@ -1,4 +1,4 @@
-//! What can be wrong with a server, on purpose.
+//! Injected faults of the server.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,29 +9,29 @@ use flowgate::LimiterKind;
 use super::Limit;
 use crate::argument::duration;
 
-/// One thing that is wrong.
+/// One injected fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fault {
-    /// It looks whether there is room, does something else, and then takes it.
+    /// The limiter checks for a token, does something else, and then takes it.
     Race,
-    /// A window lasts longer than it says, by this share.
+    /// A window lasts longer than its headers report, by this fraction.
     LateReset(f64),
-    /// `Retry-After` and its kin are too short by so much.
+    /// `Retry-After` and similar headers are too short by this time.
     EarlyRetryAfter(Duration),
-    /// So many nodes take connections in turn, and each counts for itself.
+    /// This number of nodes accept connections in turn, with separate limits.
     Nodes(usize),
-    /// One in so many requests that are let through is answered 500.
+    /// This fraction of the admitted requests gets a response with status 500.
     Error(f64),
-    /// One in so many requests that are let through gets no answer: the connection is closed.
+    /// This fraction of the admitted requests gets no response: the connection is closed.
     Drop(f64),
-    /// After so many refusals everything is refused for a minute.
+    /// After this number of refusals, everything is refused for one minute.
     Ban(u64),
 }
 
-/// The most nodes.
+/// Maximum number of nodes.
 const MAX_NODES: usize = 100;
 
-/// All that is wrong with one server.
+/// All injected faults of one server.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Faults {
     pub(crate) race: bool,
@@ -44,20 +44,20 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    /// All of these, on a server with this limit.
+    /// Combines faults for a server with this limit.
     ///
     /// # Errors
     ///
-    /// When two are of a kind, or one makes no sense with this limit: what to type instead.
+    /// Returns what to type if two faults are of one kind, or one makes no sense with this limit.
     pub(crate) fn of(faults: &[Fault], limit: &Limit) -> Result<Faults, String> {
         let mut all = Faults::default();
         for fault in faults {
             let needs = match fault {
                 Fault::LateReset(_) if !matches!(limit, Limit::Refuses(config) if config.kind() == LimiterKind::Fixed) => {
-                    Some("a window that begins anew: type --limiter 'fixed 100/s'")
+                    Some("a fixed window: type --limiter 'fixed 100/s'")
                 }
                 Fault::Race | Fault::EarlyRetryAfter(_) if !limit.refuses_by_rate() => {
-                    Some("a limiter that refuses by a rate: type --limiter 'token 100/s burst 20'")
+                    Some("a rate limiter that refuses: type --limiter 'token 100/s burst 20'")
                 }
                 Fault::Nodes(_) | Fault::Ban(_) if *limit == Limit::None => {
                     Some("a limiter: type --limiter 'token 100/s burst 20'")
@@ -78,7 +78,7 @@ impl Faults {
             };
             if !is_new {
                 return Err(format!(
-                    "--fault {fault}: there is one of that kind already"
+                    "--fault {fault}: a fault of this kind is given already: remove one"
                 ));
             }
         }
@@ -186,14 +186,22 @@ mod tests {
     fn faults_need_what_they_spoil() {
         for (limit, faults, expected) in [
             ("token 5/s", &["late-reset"][..], "type --limiter 'fixed"),
-            ("queue 5/s burst 2", &["race"], "refuses by a rate"),
-            ("none", &["early-retry-after"], "refuses by a rate"),
+            (
+                "queue 5/s burst 2",
+                &["race"],
+                "a rate limiter that refuses",
+            ),
+            (
+                "none",
+                &["early-retry-after"],
+                "a rate limiter that refuses",
+            ),
             ("none", &["nodes=2"], "needs a limiter"),
             ("none", &["ban=5"], "needs a limiter"),
             (
                 "token 5/s",
                 &["error=1%", "error=2%"],
-                "of that kind already",
+                "of this kind is given already",
             ),
         ] {
             let faults: Vec<_> = faults.iter().map(|text| text.parse().unwrap()).collect();

@@ -1,4 +1,4 @@
-//! One limit on the way to the page, and what is done wrong there.
+//! One limit in front of the page, with injected faults.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use tower_service::Service;
 use super::page::Dropped;
 use super::{Faults, Limit, Page};
 
-/// Between the look and the act of a race: about what asking a database takes.
+/// Time between check and update of a race: about one database query.
 const RACE: Duration = Duration::from_micros(300);
 /// How long a ban lasts.
 const BAN: Duration = Duration::from_secs(60);
@@ -24,23 +24,23 @@ const BAN: Duration = Duration::from_secs(60);
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
-/// What a site answers.
+/// Response of a site.
 pub(crate) type Answer = Response<Either<LimitBody<Full<Bytes>>, Full<Bytes>>>;
 
-/// In the extensions of a refusal.
+/// Marks a refusal in its extensions.
 #[derive(Clone, Copy)]
 struct Refused;
 
-/// How requests are answered.
+/// How requests are refused.
 #[derive(Clone, Debug)]
 pub(crate) struct Answering {
     /// The status of a refusal.
     pub(crate) refusal: StatusCode,
-    /// What tells how the limit stands.
+    /// Headers that describe the limit.
     pub(crate) fields: Headers,
 }
 
-/// A limit of its own in front of the page.
+/// A separate limit in front of the page.
 pub(crate) struct Guard {
     service: Limited<Page, AnyLimit>,
     limiter: Option<Arc<dyn Limiter>>,
@@ -78,8 +78,8 @@ impl Guard {
                 response.extensions_mut().insert(Refused);
                 response
             });
-        let layer = match built.patience {
-            Some(patience) => layer.wait(patience),
+        let layer = match built.max_wait {
+            Some(max_wait) => layer.wait(max_wait),
             None => layer,
         };
         Ok(Guard {
@@ -92,7 +92,7 @@ impl Guard {
         })
     }
 
-    /// Answers, and says whether the request was let through.
+    /// Returns the response, and whether the request was admitted.
     pub(crate) async fn answer(
         &self,
         request: Request<Incoming>,
@@ -107,7 +107,7 @@ impl Guard {
                 let had_room = limiter.peek().is_ok();
                 if had_room {
                     let act = Instant::now() + RACE;
-                    // A timer would take a millisecond at least. Meanwhile others are served.
+                    // A timer would take at least 1 ms. Yielding serves other requests meanwhile.
                     while Instant::now() < act {
                         tokio::task::yield_now().await;
                     }
@@ -119,7 +119,7 @@ impl Guard {
         let mut response = self.service.clone().call(request).await?;
         let is_refused = response.extensions().get::<Refused>().is_some();
         if is_refused && had_room {
-            // It had been let through by then.
+            // The race admitted it before.
             let page = self.service.get_ref().bytes();
             let mut response = response.map(|_| Either::Right(Full::new(page)));
             *response.status_mut() = StatusCode::OK;
@@ -134,7 +134,7 @@ impl Guard {
         Ok((response.map(Either::Left), !is_refused))
     }
 
-    /// What a refusal says and does.
+    /// Applies the faults of a refusal.
     fn refuse(&self, headers: &mut HeaderMap) {
         let after = match &self.limiter {
             Some(limiter) => limiter.peek().err().and_then(|denied| denied.retry_after()),
@@ -161,14 +161,14 @@ impl Guard {
     }
 }
 
-/// An answer without a body.
+/// Returns a response without a body.
 pub(crate) fn bare(status: StatusCode) -> Answer {
     let mut response = Response::new(Either::Right(Full::default()));
     *response.status_mut() = status;
     response
 }
 
-/// Says another wait in every field that says one.
+/// Replaces the time in every header that has one.
 fn put_wait(headers: &mut HeaderMap, seconds: u64) {
     for name in [RETRY_AFTER, X_RESET] {
         if let Some(value) = headers.get_mut(name) {
@@ -187,8 +187,7 @@ fn put_wait(headers: &mut HeaderMap, seconds: u64) {
     }
 }
 
-/// A clock that falls behind: windows last longer than they should by this share, and what is told of them does not
-/// know.
+/// A slow clock: windows last longer than they should by this fraction, and their headers do not show it.
 struct Slow {
     clock: Clock,
     share: f64,

@@ -1,4 +1,4 @@
-//! Limits as they are typed: `sliding 100/s`, `queue 100/s burst 20`, `concurrency 10`, `none`.
+//! Limits, as they are typed: `sliding 100/s`, `queue 100/s burst 20`, `concurrency 10`, `none`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,8 +11,8 @@ use flowgate::{
 };
 use flowgate_tower::AnyLimit;
 
-/// The most slots of a concurrency limit.
-const MAX_SLOTS: u32 = 100_000;
+/// Maximum number of permits of a concurrency limit.
+const MAX_PERMITS: u32 = 100_000;
 /// The most that a queue may hold.
 const MAX_QUEUE: u64 = 100_000;
 
@@ -28,22 +28,22 @@ pub(crate) enum Limit {
     None,
 }
 
-/// A limit in force.
+/// A limit that has been built.
 pub(crate) struct Built {
     pub(crate) limit: AnyLimit,
-    /// The same, if it can be asked without taking.
+    /// The same limiter, if it can be checked without acquiring.
     pub(crate) limiter: Option<Arc<dyn Limiter>>,
-    /// How long a request may wait for its turn.
-    pub(crate) patience: Option<Duration>,
+    /// Maximum wait of a request.
+    pub(crate) max_wait: Option<Duration>,
 }
 
 impl Limit {
-    /// A limit of its own, that nobody has used yet.
+    /// Builds an unused limiter.
     pub(crate) fn build(&self, clock: Clock) -> Result<Built, QuotaError> {
         let refusing = |limiter: Arc<dyn Limiter>| Built {
             limit: limiter.clone().into(),
             limiter: Some(limiter),
-            patience: None,
+            max_wait: None,
         };
         Ok(match *self {
             Limit::Refuses(config) => refusing(config.build_on(clock)?),
@@ -52,28 +52,28 @@ impl Limit {
                 let limiter = LeakyBucket::builder(quota.burst(1)).clock(clock).build()?;
                 let waiting = usize::try_from(places.saturating_sub(1)).unwrap_or(usize::MAX);
                 limiter.queue().set_max_waiters(waiting);
-                // Nobody in the line waits longer than it is; the rest is for rounding.
+                // A full queue takes this long; one second more for rounding.
                 let longest = Duration::from_secs_f64(places as f64 / per_second(quota));
                 Built {
                     limit: limiter.into(),
                     limiter: None,
-                    patience: Some(longest + Duration::from_secs(1)),
+                    max_wait: Some(longest + Duration::from_secs(1)),
                 }
             }
-            Limit::Concurrency(slots) => Built {
-                limit: ConcurrencyLimit::new(slots).into(),
+            Limit::Concurrency(permits) => Built {
+                limit: ConcurrencyLimit::new(permits).into(),
                 limiter: None,
-                patience: None,
+                max_wait: None,
             },
             Limit::None => Built {
                 limit: unlimited().into(),
                 limiter: None,
-                patience: None,
+                max_wait: None,
             },
         })
     }
 
-    /// Whether it can be asked without taking, which some faults are made of.
+    /// Returns whether the limiter can be checked without acquiring, which some faults need.
     pub(crate) fn refuses_by_rate(&self) -> bool {
         matches!(self, Limit::Refuses(..))
     }
@@ -100,12 +100,12 @@ impl FromStr for Limit {
             "none" | "unlimited" if rest.is_empty() => return Ok(Limit::None),
             "none" | "unlimited" => return Err(format!("{name} has no rate: type {name}")),
             "concurrency" => {
-                let slots = rest.parse().ok();
-                return slots
-                    .filter(|slots| (1..=MAX_SLOTS).contains(slots))
+                let permits = rest.parse().ok();
+                return permits
+                    .filter(|permits| (1..=MAX_PERMITS).contains(permits))
                     .map(Limit::Concurrency)
                     .ok_or_else(|| {
-                        format!("not a whole number from 1 to {MAX_SLOTS}: type 'concurrency 10'")
+                        format!("not a whole number from 1 to {MAX_PERMITS}: type 'concurrency 10'")
                     });
             }
             "queue" => Limit::Queue(quota(name, rest)?),
@@ -124,7 +124,7 @@ impl FromStr for Limit {
                 "a queue holds at most {MAX_QUEUE}: type a smaller burst"
             ));
         }
-        // Whether this limiter can have this quota.
+        // Check that this limiter supports this quota.
         match limit.build(Clock::system()) {
             Ok(_) => Ok(limit),
             Err(error) => Err(error.to_string()),
@@ -143,19 +143,19 @@ fn unknown(text: &str) -> String {
     match text.parse::<Quota>() {
         Ok(_) => format!("a limiter's name is missing: type 'token {text}' or 'sliding {text}'"),
         Err(_) => format!(
-            "names no limiter: type one of {} and queue with a rate, 'concurrency 10' or none",
+            "not a limiter: type one of {} or queue with a rate, 'concurrency 10', or none",
             LimiterKind::ALL.map(LimiterKind::name).join(", ")
         ),
     }
 }
 
-/// As it is typed.
+/// Writes the limit as it is typed.
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Limit::Refuses(config) => config.fmt(f),
             Limit::Queue(quota) => write!(f, "queue {quota}"),
-            Limit::Concurrency(slots) => write!(f, "concurrency {slots}"),
+            Limit::Concurrency(permits) => write!(f, "concurrency {permits}"),
             Limit::None => f.write_str("none"),
         }
     }
@@ -187,8 +187,8 @@ mod tests {
     #[test]
     fn what_is_no_limit_says_what_to_type() {
         for (text, expected) in [
-            ("", "names no limiter: type one of token, leaky"),
-            ("tokens 5/s", "names no limiter"),
+            ("", "not a limiter: type one of token, leaky"),
+            ("tokens 5/s", "not a limiter"),
             ("100/s", "a limiter's name is missing: type 'token 100/s'"),
             ("sliding", "the quota is missing; write \"sliding 100/s\""),
             ("queue", "a rate is missing: type 'queue 100/s'"),

@@ -1,8 +1,8 @@
-//! A server guarded by a limiter, honest or with a fault that is put in on purpose.
+//! A server with a rate limiter, optionally with injected faults.
 //!
 //! ```text
-//!  connection ─▶ Site ─▶ Guard, one for each node and key ─▶ LimitLayer over a limiter ─▶ Page
-//!                          ╰── Fault: what is done wrong on the way
+//!  connection ─▶ Site ─▶ Guard, one per node and key ─▶ LimitLayer over a limiter ─▶ Page
+//!                          ╰── Fault: injected on the way
 //! ```
 
 mod fault;

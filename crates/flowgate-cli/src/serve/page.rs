@@ -1,4 +1,4 @@
-//! What is served behind the limit.
+//! The page behind the limit.
 
 use std::cell::Cell;
 use std::fmt;
@@ -14,7 +14,7 @@ use tower_service::Service;
 
 use super::Faults;
 
-/// A page that takes a while.
+/// A page with a delay.
 #[derive(Clone)]
 pub(crate) struct Page {
     body: Bytes,
@@ -23,18 +23,18 @@ pub(crate) struct Page {
     drops: Rc<Share>,
 }
 
-/// No answer is to be given: the connection is to be closed.
+/// The connection is to be closed without a response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dropped;
 
-/// Picks a share of what it is asked for, evenly: at 1 % every hundredth.
+/// Picks a fraction of the requests at constant intervals: at 1 %, every hundredth.
 struct Share {
     share: f64,
     sum: Cell<f64>,
 }
 
 impl Page {
-    /// A page of so many bytes, after a delay, with the faults that are its own.
+    /// Creates a page of `bytes` bytes, with a delay and injected faults.
     pub(crate) fn new(bytes: usize, delay: Duration, faults: &Faults) -> Page {
         Page {
             body: vec![b'.'; bytes].into(),
@@ -44,7 +44,7 @@ impl Page {
         }
     }
 
-    /// What it consists of.
+    /// Returns its contents.
     pub(crate) fn bytes(&self) -> Bytes {
         self.body.clone()
     }
@@ -59,7 +59,7 @@ impl Share {
     }
 
     fn picks(&self) -> bool {
-        // A hundred times a hundredth is a little less than one.
+        // In floating point, 100 × 0.01 is a little less than 1.
         let sum = self.sum.get() + self.share;
         let picks = sum > 1.0 - 1e-9;
         self.sum.set(if picks { sum - 1.0 } else { sum });
@@ -79,7 +79,7 @@ impl Service<Request<Incoming>> for Page {
     fn call(&mut self, request: Request<Incoming>) -> Self::Future {
         let page = self.clone();
         Box::pin(async move {
-            // Read to its end, so that the connection can be used again.
+            // Read the request to its end, so that the connection can be reused.
             let mut body = request.into_body();
             while let Some(frame) = body.frame().await {
                 frame.map_err(|_| Dropped)?;
@@ -101,7 +101,7 @@ impl Service<Request<Incoming>> for Page {
 
 impl fmt::Display for Dropped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the connection is closed without an answer")
+        f.write_str("the connection is closed without a response")
     }
 }
 

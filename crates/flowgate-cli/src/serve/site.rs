@@ -1,4 +1,4 @@
-//! The server itself: connections, whose limit a request meets, and what was counted.
+//! The server: accepts connections, chooses the limit of each request, and counts.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -21,17 +21,17 @@ use super::guard::{Answer, Guard, bare};
 use super::page::Dropped;
 use super::{Answering, Faults, Limit, Page};
 
-/// The most concurrent connections, where the operating system allows so many.
+/// Maximum number of concurrent connections, if the operating system allows it.
 pub(crate) const MAX_CONNECTIONS: u64 = 512;
-/// The most keys, each of which has a limit of its own.
+/// Maximum number of keys, each with a separate limit.
 const MAX_KEYS: usize = 10_000;
-/// The longest key, in bytes.
+/// Maximum length of a key, in bytes.
 const MAX_KEY_BYTES: usize = 1024;
 
-/// The node that has a connection, and the key of a request.
+/// The node of a connection, and the key of a request.
 type Place = (usize, Vec<u8>);
 
-/// A page, guarded.
+/// A page with its limits.
 pub(crate) struct Site {
     limit: Limit,
     faults: Faults,
@@ -42,7 +42,7 @@ pub(crate) struct Site {
     counts: Cell<Counts>,
 }
 
-/// What became of requests.
+/// Counts of requests by outcome.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) admitted: u64,
@@ -51,7 +51,7 @@ pub(crate) struct Counts {
 }
 
 impl Site {
-    /// A site with this limit; one for each value of the header `key`, if it is named.
+    /// Creates a site with this limit, separate for each value of the header `key`, if given.
     pub(crate) fn new(
         limit: Limit,
         faults: Faults,
@@ -107,7 +107,7 @@ impl Site {
         answered.map(|(response, _)| response)
     }
 
-    /// The guard of this key on this node, made when it is first asked for; none if there are too many.
+    /// Returns the guard of this key on this node, created on first use; `None` if there are too many.
     fn guard(&self, node: usize, key: Vec<u8>) -> Result<Option<Rc<Guard>>, QuotaError> {
         let mut guards = self.guards.borrow_mut();
         let place = (node, key);
@@ -124,7 +124,7 @@ impl Site {
     }
 }
 
-/// Accepts connections for as long as it is polled, within a local set. Connections beyond the limit wait.
+/// Accepts connections while it is polled, within a local set. Connections beyond the limit wait.
 pub(crate) async fn serve(listener: TcpListener, site: Rc<Site>, places: u64) {
     let places = places.min(MAX_CONNECTIONS) as usize;
     let places = Arc::new(Semaphore::new(places));
@@ -132,7 +132,7 @@ pub(crate) async fn serve(listener: TcpListener, site: Rc<Site>, places: u64) {
     // The semaphore is never closed.
     while let Ok(place) = places.clone().acquire_owned().await {
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of descriptors, most likely: some will be closed soon.
+            // Probably too many open files; some will be closed soon.
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };

@@ -1,9 +1,9 @@
-//! What the live view shows: lines made of a run's progress, each no wider than the terminal.
+//! The lines of the live view, at most as wide as the terminal.
 //!
 //! ```text
 //! http://127.0.0.1:8080/   1000/s
 //! [██████████████████▏                          ]   12s of 30s
-//! sends      ▇▇▇▇▆▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇     the last tenths of a second
+//! sends      ▇▇▇▇▆▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇     sends per tenth of a second
 //! sent       1000/s of 1000/s   12000 of 30000   3 in flight
 //! answers    11990 admitted   7 limited   0 failed
 //! response   p50 1.21 ms   p99 4.1 ms
@@ -19,31 +19,31 @@ use super::spark;
 use crate::figure;
 use crate::interrupt::STOPPING;
 
-/// The widest that bars are drawn: more than a look takes in.
+/// Maximum width of bars.
 const WIDEST: usize = 100;
-/// The width of the longest name of a line.
+/// Width of the longest label.
 const NAME: usize = 8;
-/// A run that takes less is shown with tenths of a second.
+/// A shorter run is shown with tenths of a second.
 const SHORT: Duration = Duration::from_secs(10);
-/// What is counted together in [`Progress::recent`].
+/// Resolution of [`Progress::recent`].
 const TENTH: Duration = Duration::from_millis(100);
-/// For how long nothing is answered, or sent, before that is said.
+/// Time without responses, or sends, after which a warning appears.
 const STALL: Duration = Duration::from_millis(500);
-/// Between two items of a line.
+/// Gap between two items of a line.
 const GAP: &str = "   ";
 
-/// What a run is about.
+/// Description of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Subject {
-    /// Where requests go.
+    /// URL of the requests.
     pub(crate) target: String,
-    /// What is asked for.
+    /// Requested rate.
     pub(crate) pace: String,
-    /// Whether that is a rate, so that requests can be late.
+    /// Whether there is a rate, so that requests can be late.
     pub(crate) has_rate: bool,
 }
 
-/// Before anything is sent.
+/// Returns the lines before anything is sent.
 pub(super) fn before(subject: &Subject, width: usize) -> Vec<String> {
     vec![
         title(subject, width),
@@ -51,7 +51,7 @@ pub(super) fn before(subject: &Subject, width: usize) -> Vec<String> {
     ]
 }
 
-/// While it goes.
+/// Returns the lines during the run.
 pub(super) fn during(
     subject: &Subject,
     progress: &Progress,
@@ -115,7 +115,7 @@ pub(super) fn during(
                 plain.clone(),
                 format!("p99 {}", time(progress.response_p99)),
             ),
-            (dim.clone(), "in the last second".to_owned()),
+            (dim.clone(), "over the last second".to_owned()),
         ],
     );
     if subject.has_rate {
@@ -137,7 +137,7 @@ pub(super) fn during(
     lines
 }
 
-/// What keeps requests from being sent, if anything does: `nothing answered for 2.3 s, 50 in flight`.
+/// Returns a warning if requests cannot be sent: `no response for 2.3 s, 50 in flight`.
 fn trouble(progress: &Progress) -> Option<String> {
     let waiting = match progress.waiting {
         0 => String::new(),
@@ -145,7 +145,7 @@ fn trouble(progress: &Progress) -> Option<String> {
     };
     if progress.stalled > STALL {
         return Some(format!(
-            "nothing answered for {:.1} s, {} in flight{waiting}",
+            "no response for {:.1} s, {} in flight{waiting}",
             progress.stalled.as_secs_f64(),
             progress.in_flight
         ));
@@ -156,7 +156,7 @@ fn trouble(progress: &Progress) -> Option<String> {
         .then(|| format!("nothing sent for {:.1} s{waiting}", idle.as_secs_f64()))
 }
 
-/// All of it in one line, for a log.
+/// Returns everything in one line, for a log.
 pub(super) fn line(progress: &Progress) -> String {
     let mut line = format!(
         "{} s: sent {} at {}, {} admitted, {} limited, {} failed, {} in flight",
@@ -190,13 +190,13 @@ fn title(subject: &Subject, width: usize) -> String {
     fitting(target, vec![(plain, subject.pace.clone())], width)
 }
 
-/// How much of the time is over, or of the requests sent, and the rest of the line.
+/// Returns the progress bar, by time or by requests.
 fn bar(progress: &Progress, width: usize) -> String {
     let elapsed = figure::span(Duration::from_secs(progress.elapsed.as_secs()));
     let of_time = |planned: Duration| {
         let share = progress.elapsed.as_secs_f64() / planned.as_secs_f64().max(f64::MIN_POSITIVE);
         let label = match planned < SHORT {
-            // The last request is scheduled a little before the end.
+            // The last request is scheduled slightly before the end.
             true => format!(
                 "{:.1}s of {:.1}s",
                 progress.elapsed.as_secs_f64(),
@@ -228,11 +228,11 @@ fn bar(progress: &Progress, width: usize) -> String {
 fn sent_of(progress: &Progress) -> String {
     match progress.scheduled {
         Some(scheduled) => format!("{} of {scheduled}", progress.sent),
-        None => format!("{} in all", progress.sent),
+        None => format!("{} in total", progress.sent),
     }
 }
 
-/// A time, or that there is none.
+/// Formats a time; zero is `-`.
 fn time(duration: Duration) -> String {
     match duration.is_zero() {
         true => "-".to_owned(),
@@ -240,7 +240,7 @@ fn time(duration: Duration) -> String {
     }
 }
 
-/// The beginning, and as many of the items as fit behind it; of the first, as much as fits.
+/// Appends as many items as fit. The first item is cut if necessary.
 fn fitting(beginning: String, items: Vec<(Style, String)>, width: usize) -> String {
     let mut line = beginning;
     for (index, (style, mut item)) in items.into_iter().enumerate() {
@@ -267,7 +267,7 @@ mod tests {
 
     use super::*;
 
-    /// Only a run makes one, and this is the shortest.
+    /// Only a run creates a `Progress`; this is the shortest run.
     fn nothing() -> Progress {
         let origin = Origin::start().unwrap();
         let target = Target::parse(&origin.url()).unwrap();
@@ -337,17 +337,12 @@ mod tests {
             (500, 0, 0.0, None),
             (500, 40, 900.0, None),
             (0, 40, 900.0, None),
-            (
-                2_345,
-                0,
-                0.0,
-                Some("nothing answered for 2.3 s, 50 in flight"),
-            ),
+            (2_345, 0, 0.0, Some("no response for 2.3 s, 50 in flight")),
             (
                 2_345,
                 40,
                 0.0,
-                Some("nothing answered for 2.3 s, 50 in flight, 40 waiting to be sent"),
+                Some("no response for 2.3 s, 50 in flight, 40 waiting to be sent"),
             ),
             (
                 0,

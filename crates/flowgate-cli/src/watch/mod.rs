@@ -1,7 +1,7 @@
-//! Saying how far a run is, on standard error, while it goes.
+//! Progress of a run on standard error.
 //!
-//! On a terminal it is a view that is drawn in place, and gone when the report is printed; elsewhere nothing, as nobody
-//! watches a log. `--progress` makes it plain lines, one each second.
+//! On a terminal it is a live view, which is removed before the report is printed. Elsewhere there is none.
+//! `--progress` prints one plain line per second instead.
 
 mod frame;
 mod screen;
@@ -18,24 +18,24 @@ pub(crate) use frame::Subject;
 use crate::exit::complain;
 use screen::Screen;
 
-/// A terminal narrower than this is not drawn on at all.
+/// Minimum width of a terminal for the live view.
 const LEAST_WIDTH: usize = 20;
 
-/// Who tells others how far a run is.
+/// How the progress is shown.
 #[derive(Debug)]
 pub(crate) enum Watch {
-    Nobody,
+    None,
     Lines(Lines),
     View(View),
 }
 
-/// A plain line each second.
+/// One plain line per second.
 #[derive(Debug)]
 pub(crate) struct Lines {
     next: Duration,
 }
 
-/// A view that is drawn in place.
+/// A live view.
 #[derive(Debug)]
 pub(crate) struct View {
     subject: Subject,
@@ -44,7 +44,7 @@ pub(crate) struct View {
 }
 
 impl Watch {
-    /// Lines, if they are asked for; otherwise a view, unless it is not wanted or there is no terminal.
+    /// Returns lines if requested, otherwise a view, unless it is disabled or there is no terminal.
     pub(crate) fn new(wants_lines: bool, wants_view: bool, subject: Subject, stop: &Stop) -> Watch {
         if wants_lines {
             return Watch::Lines(Lines {
@@ -53,11 +53,11 @@ impl Watch {
         }
         let is_dumb = std::env::var_os("TERM").is_some_and(|name| name == "dumb");
         if !wants_view || is_dumb || !stderr().is_terminal() {
-            return Watch::Nobody;
+            return Watch::None;
         }
         let screen = Screen::new(Term::stderr());
         if screen.width() < LEAST_WIDTH {
-            return Watch::Nobody;
+            return Watch::None;
         }
         let mut view = View {
             subject,
@@ -69,21 +69,21 @@ impl Watch {
         Watch::View(view)
     }
 
-    /// Whether it shows what is going on all the time, so that others need not say it.
+    /// Returns whether there is a live view, which makes other messages unnecessary.
     pub(crate) fn is_view(&self) -> bool {
         matches!(self, Watch::View(_))
     }
 
-    /// Tells how far the run is.
+    /// Shows the progress.
     pub(crate) fn tell(&mut self, progress: &Progress) {
         match self {
-            Watch::Nobody => {}
+            Watch::None => {}
             Watch::Lines(lines) => lines.tell(progress),
             Watch::View(view) => view.draw(progress),
         }
     }
 
-    /// Leaves nothing behind.
+    /// Removes the live view.
     pub(crate) fn end(self) {
         if let Watch::View(mut view) = self {
             view.screen.show(&[]);

@@ -1,7 +1,7 @@
-//! Lines that are drawn over those before them.
+//! Draws lines over the previous ones.
 //!
-//! Each is overwritten and then cleared to its end, in one write, so that nothing flickers. The cursor rests below the
-//! last, at the beginning of a line: what the terminal echoes there (`^C`) is cleared with the next.
+//! Each line is overwritten and then cleared to its end, in one write, so that nothing flickers. The cursor rests below the
+//! last line. An echo there (`^C`) is cleared with the next drawing.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use console::{Term, measure_text_width};
 #[derive(Debug)]
 pub(super) struct Screen {
     terminal: Term,
-    /// The widths of the lines that are there.
+    /// Widths of the visible lines.
     drawn: Vec<usize>,
 }
 
@@ -23,30 +23,30 @@ impl Screen {
         }
     }
 
-    /// How wide a line may be. The last column stays free: some terminals go to the next line there.
+    /// Returns the maximum width of a line. The last column stays free, because some terminals wrap there.
     pub(super) fn width(&self) -> usize {
         usize::from(self.terminal.size().1).saturating_sub(1)
     }
 
-    /// Shows these lines, or as many of them as there is room for, in place of those before.
+    /// Shows these lines, as many as fit, in place of the previous ones.
     pub(super) fn show(&mut self, lines: &[String]) {
         let (height, columns) = self.terminal.size();
         let room = usize::from(height).saturating_sub(1).max(1);
         let lines = &lines[..lines.len().min(room)];
         let up = rows(&self.drawn, usize::from(columns)).min(room);
         self.drawn = lines.iter().map(|line| measure_text_width(line)).collect();
-        // Nobody is helped by an error here.
+        // An error here has no remedy.
         let _ = self.terminal.write_str(&frame(up, lines));
     }
 }
 
-/// How many rows lines of these widths take, also on a terminal that has become narrower since.
+/// Returns the number of rows of these lines, even if the terminal has become narrower.
 fn rows(widths: &[usize], columns: usize) -> usize {
     let rows = |&width: &usize| width.div_ceil(columns.max(1)).max(1);
     widths.iter().map(rows).sum()
 }
 
-/// What to write to draw these lines so many rows up.
+/// Returns the text that draws these lines, starting `up` rows above.
 fn frame(up: usize, lines: &[String]) -> String {
     let mut frame = String::from("\r");
     if up > 0 {

@@ -1,16 +1,15 @@
-//! Numbers as a row of bars, and a share as one.
+//! Draws numbers as a row of bars, and a fraction as one bar.
 
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const WIDTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 
-/// The last `width` of the values, each as high as it is large; the largest of them fills the line,
-/// zero leaves it blank.
+/// Draws the last `width` values as bars. The largest fills the line; zero is blank.
 pub(crate) fn line(values: &[u64], width: usize) -> String {
     let shown = &values[values.len().saturating_sub(width)..];
     let largest = shown.iter().copied().max().unwrap_or(0);
     let bar = |&value: &u64| match (value, largest) {
         (0, _) => ' ',
-        // Rounded up: what is there is seen.
+        // Rounded up, so that every value is visible.
         (value, largest) => {
             let eighths = (u128::from(value) * 8).div_ceil(u128::from(largest));
             HEIGHTS[(eighths as usize).clamp(1, 8) - 1]
@@ -19,7 +18,7 @@ pub(crate) fn line(values: &[u64], width: usize) -> String {
     shown.iter().map(bar).collect()
 }
 
-/// A share of a whole, between brackets, `width` columns in all.
+/// Draws a fraction as a bar between brackets, `width` columns in total.
 pub(crate) fn share(share: f64, width: usize) -> String {
     let inner = width.saturating_sub(2);
     let eighths = (share.clamp(0.0, 1.0) * (inner * 8) as f64) as usize;

@@ -39,7 +39,7 @@ fn without_a_url_it_serves_itself_and_says_so() {
     let (exit, out, err) = run(&["load", "--rate", "300/s", "--duration", "1s"]);
     verdict(exit, &out);
     assert_eq!(err, "");
-    assert!(out.contains("(own server, as no URL was given)"), "{out}");
+    assert!(out.contains("(built-in test server)"), "{out}");
     assert!(out.contains("sent       300 of 300 in "), "{out}");
     assert_eq!(number(&out, "status", "2xx"), 300);
     assert!(out.contains("errors     none\n"), "{out}");
@@ -188,7 +188,7 @@ fn a_rate_to_stay_under_and_a_limiter() {
     assert_eq!((exit, err.as_str()), (0, ""), "{out}");
     assert!(out.contains("asked at most 50/s"), "{out}");
     assert!(
-        out.contains("verdict    RATE LIMIT KEPT: no two sends closer together than 20 ms"),
+        out.contains("verdict    RATE LIMIT KEPT: all gaps at least 20 ms"),
         "{out}"
     );
     let limiter = [
@@ -203,7 +203,7 @@ fn a_rate_to_stay_under_and_a_limiter() {
     let (exit, out, err) = run(&limiter);
     assert_eq!((exit, err.as_str()), (0, ""), "{out}");
     assert!(
-        out.contains("asked token 50/s burst 3, 1 ms more apart"),
+        out.contains("asked token 50/s burst 3, margin 1 ms"),
         "{out}"
     );
 }
@@ -218,8 +218,8 @@ fn too_few_open_files_are_told_before_anything_is_sent() {
     assert_eq!((exit, out.as_str()), (1, ""));
     assert_eq!(
         err,
-        "flowgate: 100 connections take about 130 open files, and 30 are allowed: \
-         type before it ulimit -n 130\n"
+        "flowgate: 100 connections need about 130 open files, but 30 are allowed: \
+         run ulimit -n 130 first\n"
     );
     // Some fit.
     let script = script.replace("ulimit -n 30", "ulimit -n 40");
@@ -228,8 +228,8 @@ fn too_few_open_files_are_told_before_anything_is_sent() {
     assert_eq!(exit, 1);
     assert_eq!(
         err,
-        "flowgate: 100 connections take about 130 open files, and 40 are allowed: \
-         type -c 10, or before it ulimit -n 130\n"
+        "flowgate: 100 connections need about 130 open files, but 40 are allowed: \
+         type -c 10, or run ulimit -n 130 first\n"
     );
     // A soft limit is no obstacle.
     let script = format!("ulimit -S -n 30; exec {binary} load -q 500 -c 100 -n 100");
@@ -447,7 +447,7 @@ fn conditions_are_not_looked_at_when_interrupted() {
     let load = ["load", "-q", "100", "-z", "60s", "--fail-if", "sent>0"];
     let (_, err, _) = interrupted_after(2, OK, "-INT", &load);
     assert!(
-        err.ends_with("\nflowgate: --fail-if was not looked at, as the run was interrupted\n"),
+        err.ends_with("\nflowgate: --fail-if was not checked, because the run was stopped\n"),
         "{err}"
     );
 }

@@ -3,6 +3,7 @@
 mod load;
 mod nginx;
 mod pace;
+mod pages;
 mod profile;
 mod readme;
 mod reports;

@@ -74,12 +74,16 @@ fn shapes_that_make_no_sense_are_answered_in_one_line() {
     let table: &[(i32, &[&str], &str)] = &[
         (2, &["-q", "5:x"], "\"x\""),
         (2, &["-q", "1:2:3"], "\"2:3\""),
-        (2, &["-q", "0:0"], "one rate at least must be above 0"),
-        (2, &["-q", "1:2G"], "more than 1000000000/s"),
+        (2, &["-q", "0:0"], "at least one rate must be above 0"),
+        (2, &["-q", "1:2G"], "exceeds the maximum of 1000000000/s"),
         (2, &["-q", "1:2", "-n", "5"], "type --duration 60s"),
-        (2, &["-q", "1:2", "--poisson"], "--poisson needs one rate"),
+        (
+            2,
+            &["-q", "1:2", "--poisson"],
+            "--poisson needs a constant rate",
+        ),
         (2, &["--plan", "30s"], "\"30s\": type TIME@RATE"),
-        (2, &["--plan", "1s@0"], "one rate at least must be above 0"),
+        (2, &["--plan", "1s@0"], "at least one rate must be above 0"),
         (
             2,
             &["--plan", "1s@5,0s@5"],
@@ -103,7 +107,7 @@ fn shapes_that_make_no_sense_are_answered_in_one_line() {
         ),
         (2, &["--sine", "1s@5"], "type --rate 1000/s"),
         (2, &["-q", "5", "--sine", "5"], "type TIME@RATE"),
-        (2, &["-q", "5", "--sine", "1s@6"], "at most by 5/s"),
+        (2, &["-q", "5", "--sine", "1s@6"], "type at most 5/s"),
         (2, &["-q", "5", "--burst", "0"], "number from 1 to"),
         (
             2,
@@ -114,7 +118,7 @@ fn shapes_that_make_no_sense_are_answered_in_one_line() {
         (
             2,
             &["-q", "1M", "--poisson", "-z", "1h"],
-            "more than 100000000",
+            "exceed the maximum of 100000000",
         ),
         (2, &["--replay", bad_path], "line 3: 1 is earlier than 2"),
         (

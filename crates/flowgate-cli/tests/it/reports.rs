@@ -200,7 +200,7 @@ fn conditions_decide_the_exit_code() {
     let (exit, _, err) = run(&[&slow[..], &["--fail-if", "rate<0.5"]].concat());
     assert_eq!(
         (exit, err.as_str()),
-        (3, "flowgate: --fail-if rate<0.5: no rate was measured\n")
+        (3, "flowgate: --fail-if rate<0.5: rate was not measured\n")
     );
 }
 
@@ -220,7 +220,7 @@ fn what_is_no_report_is_said() {
         assert_eq!(
             err,
             format!(
-                "flowgate: {path}: not a report: type a file that flowgate load --json has written\n"
+                "flowgate: {path}: not a report: type a file that flowgate load --json wrote\n"
             )
         );
     }
@@ -246,12 +246,12 @@ fn urls_come_from_a_file() {
     let files = Directory::new("urls");
     let path = files.path("urls");
     for (content, exit, expected) in [
-        ("\n# none\n", 2, "holds no URL: write one on each line"),
+        ("\n# none\n", 2, "contains no URL: write one per line"),
         ("http://h/\nh/2\n", 2, "line 2: \"h/2\" is not a full URL"),
         (
             "http://127.0.0.1:1/a\nhttp://127.0.0.1:2/\n",
             1,
-            "are not of one host and port",
+            "differ in host or port",
         ),
     ] {
         fs::write(&path, content).unwrap();
@@ -263,7 +263,7 @@ fn urls_come_from_a_file() {
 }
 
 #[test]
-fn shells_and_manuals_learn_of_all_verbs_and_flags() {
+fn completions_and_manuals_have_all_subcommands_and_flags() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let (exit, out, err) = run(&["completions", shell]);
         assert_eq!((exit, err.as_str()), (0, ""));
@@ -309,7 +309,7 @@ fn shells_and_manuals_learn_of_all_verbs_and_flags() {
         assert!(files.read(page).contains(".TH"), "{page}");
     }
     let page = files.read("flowgate-load.1");
-    for word in ["Rate", "Exit codes", "at\\-most"] {
+    for word in ["RATE", "Exit codes", "at\\-most"] {
         assert!(page.contains(word), "{word} is not in:\n{page}");
     }
     let (exit, _, err) = run(&["man", &files.path("no/such")]);

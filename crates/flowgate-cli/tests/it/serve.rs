@@ -13,9 +13,9 @@ fn it_says_what_it_guards_and_what_became_of_requests() {
         &["--fault", "nodes=2", "--key-header", "x-key"],
     );
     assert!(
-        serve
-            .line
-            .ends_with("/, token 1/h burst 3 for each x-key, with nodes=2; Ctrl-C ends it\n"),
+        serve.line.ends_with(
+            "/, token 1/h burst 3 for each x-key, with nodes=2; Ctrl-C ends the server\n"
+        ),
         "{}",
         serve.line
     );
@@ -191,14 +191,11 @@ fn bad_arguments_are_answered_in_one_line() {
     for (arguments, expected) in [
         (
             &["--limiter", "bucket 5/s"][..],
-            "names no limiter: type one of token",
+            "not a limiter: type one of token",
         ),
         (&["--limiter", "5/s"], "type 'token 5/s'"),
         (&["--fault", "slow"], "no such fault: type race"),
-        (
-            &["--fault", "late-reset"],
-            "needs a window that begins anew",
-        ),
+        (&["--fault", "late-reset"], "needs a fixed window"),
         (
             &["--limiter", "none", "--fault", "nodes=2"],
             "needs a limiter",

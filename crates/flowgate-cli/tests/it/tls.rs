@@ -109,8 +109,7 @@ fn a_server_without_tls_is_told() {
     assert_eq!(number(&out, "status", "2xx"), 1, "{out}");
     assert_eq!(
         err,
-        "flowgate: -k has no meaning without https://: connections are kept open anyway, \
-         and there is no certificate\n"
+        "flowgate: -k has no effect without https://: remove it (connections are kept open anyway)\n"
     );
 
     // Says something that is no TLS as soon as it is spoken to.

@@ -19,29 +19,33 @@ fn bad_arguments_are_answered_in_one_line() {
         (
             2,
             &["load", "-q", "10", "-H", "Content-Length: 5"],
-            "leave it out, and type -d TEXT",
+            "remove it, and type -d TEXT",
         ),
         (
             2,
             &["load", "-q", "10", "-H", "Transfer-Encoding: chunked"],
-            "leave it out, and type -d TEXT",
+            "remove it, and type -d TEXT",
         ),
         (
             2,
             &["load", "-q", "100", "--burst", "300", "-z", "2s"],
-            "300 are more than all requests together, 200:",
+            "300 is more than the 200 requests of the run",
         ),
         (
             2,
             &["load", "-q", "100", "--burst", "21", "-n", "20"],
-            "21 are more than all requests together, 20:",
+            "21 is more than the 20 requests of the run",
         ),
         (
             2,
             &["load", "-q", "100", "--burst", "21", "-n", "20", "-z", "9s"],
-            "21 are more than all requests together, 20:",
+            "21 is more than the 20 requests of the run",
         ),
-        (2, &["load", "-q", "5", "--fail-if", "err>1"], "is never so"),
+        (
+            2,
+            &["load", "-q", "5", "--fail-if", "err>1"],
+            "is never true",
+        ),
         (2, &["load", "--limiter", "token"], "write \"token 100/s\""),
         (2, &["load", "--limiter", ""], "write token, leaky,"),
         (
@@ -52,7 +56,7 @@ fn bad_arguments_are_answered_in_one_line() {
         (
             2,
             &["load", "-q", "5", "http://h/", "http://me:sesame@h/"],
-            "http://…@h/; several go into a file",
+            "http://…@h/; write several into a file",
         ),
         (
             2,
@@ -93,11 +97,7 @@ fn bad_arguments_are_answered_in_one_line() {
         (2, &["load", "-q", "10", "-c", "0"], "from 1 to 20000"),
         (2, &["load", "-q", "10", "-c", "20001"], "from 1 to 20000"),
         (2, &["load", "-q", "10", "--timeout", "0"], "type 1h"),
-        (
-            2,
-            &["load", "-q", "10", "-t", "soon"],
-            "not a length of time",
-        ),
+        (2, &["load", "-q", "10", "-t", "soon"], "not a time"),
         (2, &["load", "-q", "10", "--threads", "0"], "from 1 to 1024"),
         (
             2,
@@ -150,17 +150,17 @@ fn bad_arguments_are_answered_in_one_line() {
         (
             2,
             &["load", "-q", "5", "--late", "never"],
-            "neither queue nor skip",
+            "not queue, skip or a time",
         ),
         (
             2,
             &["load", "-z", "5s", "-n", "5", "http://h/"],
-            "--duration and --requests are two ends",
+            "--duration and --requests exclude each other",
         ),
         (
             2,
             &["load", "--at-most", "2/s", "-z", "5s", "-n", "5"],
-            "--duration and --requests are two ends",
+            "--duration and --requests exclude each other",
         ),
         (
             2,
@@ -197,7 +197,7 @@ fn bad_arguments_are_answered_in_one_line() {
         (
             2,
             &["load", "-q", "5", "--json", "x", "--csv", "x"],
-            "--json and --csv both go to x",
+            "--json and --csv both write to x",
         ),
         (
             2,
@@ -210,7 +210,7 @@ fn bad_arguments_are_answered_in_one_line() {
                 "--json",
                 "./Cargo.toml",
             ],
-            "--json would write over ./Cargo.toml, which is read",
+            "--json would overwrite the input ./Cargo.toml",
         ),
         (
             2,
@@ -277,44 +277,44 @@ fn what_other_tools_call_otherwise_is_answered_in_one_line() {
     let table: &[(&[&str], &str)] = &[
         (
             &["-d", "30s", "http://h/"],
-            "-d is the body, as in hey, oha and curl: did you mean -z 30s? (a body it is with --body 30s)",
+            "-d is the body, as in hey, oha and curl: type -z 30s for a duration, or --body 30s for a body",
         ),
         (
             &["http://h/", "-d", "10"],
-            "-d is the body, as in hey, oha and curl: did you mean -z 10s? (a body it is with --body 10)",
+            "-d is the body, as in hey, oha and curl: type -z 10s for a duration, or --body 10 for a body",
         ),
         (
             &["-t12", "-c400", "-d30s", "http://h/"],
-            "-t is the time limit of a request, as in hey and oha: type -t 12s; for threads, --threads 12; \
-             -d is the body, as in hey, oha and curl: did you mean -z 30s? (a body it is with --body 30s)",
+            "-t is the timeout, as in hey and oha: type --threads 12 for threads, or -t 12s for a timeout; \
+             -d is the body, as in hey, oha and curl: type -z 30s for a duration, or --body 30s for a body",
         ),
         (
             &["-R", "100", "http://h/"],
-            "-R: the rate of all requests together is -q: type -q 100",
+            "-R: the total rate is -q: type -q 100",
         ),
         (
             &["--rps", "http://h/"],
-            "--rps: the rate of all requests together is -q: type -q 1000/s",
+            "--rps: the total rate is -q: type -q 1000/s",
         ),
         (
             &["--rate-limit=100", "http://h/"],
-            "--rate-limit: the rate of all requests together is -q: type -q 100",
+            "--rate-limit: the total rate is -q: type -q 100",
         ),
         (
             &["-4", "http://h/"],
-            "-4: type the address in the URL, http://127.0.0.1/ or http://[::1]/, and its name with --host",
+            "-4: type the address in the URL, http://127.0.0.1/ or http://[::1]/, and the name with --host",
         ),
         (
             &["-L", "http://h/"],
-            "-L: redirects are not followed, and latencies are always reported: leave it out",
+            "-L: redirects are not followed, and latencies are always reported: remove it",
         ),
         (
             &["-i", "http://h/"],
-            "-i: answers are counted, not shown: leave it out; for the method, type -m HEAD",
+            "-i: responses are not shown: remove it, or type -m HEAD for the method",
         ),
         (
             &["--wait", "http://h/"],
-            "--wait: requests in flight at the end are always waited for: leave it out",
+            "--wait: load always waits for requests in flight: remove it",
         ),
         (
             &["--stat", "http://h/"],
@@ -326,12 +326,11 @@ fn what_other_tools_call_otherwise_is_answered_in_one_line() {
         ),
         (
             &["-d", "@file", "http://h/"],
-            "-d does not read files: type -D file (a body that begins with @ is --body '@…')",
+            "-d does not read files: type -D file (or --body '@…' for a body that begins with @)",
         ),
         (
             &["-w", "5", "http://h/"],
-            "-w: connections are -c, threads are --threads, and requests in flight at the end are always \
-             waited for",
+            "-w: not supported: type -c for connections or --threads for threads",
         ),
         (
             &["-o", "csv", "http://h/"],
@@ -339,7 +338,7 @@ fn what_other_tools_call_otherwise_is_answered_in_one_line() {
         ),
         (
             &["-x", "http://proxy:3128", "http://h/"],
-            "-x: proxies are not supported: leave it out",
+            "-x: proxies are not supported: remove it",
         ),
         (&["-h2", "http://h/"], "-h2: type --http2"),
         (

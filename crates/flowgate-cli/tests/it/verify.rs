@@ -15,7 +15,7 @@ fn verify(arguments: &[&str]) -> (i32, String, String) {
 }
 
 #[test]
-fn what_cannot_be_asked_is_said_in_one_line() {
+fn a_server_that_cannot_be_verified_is_reported_in_one_line() {
     let refused = {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         format!("http://{}/", listener.local_addr().unwrap())
@@ -51,27 +51,27 @@ fn what_cannot_be_asked_is_said_in_one_line() {
         (&is_tls, "connection refused"),
         (
             &moved,
-            "it answers 302 Found, to http://127.0.0.1:1/: type that URL",
+            "the server responds 302 Found to http://127.0.0.1:1/: type that URL",
         ),
         (
             &moved_within,
-            &format!("it answers 302 Found, to {moved_within}login: type that URL"),
+            &format!("the server responds 302 Found to {moved_within}login: type that URL"),
         ),
         (
             &in_a_circle,
-            "it answers 302 Found, to this same URL: type another",
+            "the server responds 302 Found to this same URL: type another",
         ),
-        (&nowhere, "it answers 302 Found and does not say where to"),
-        (&wants_a_name, "say who asks with -a or -H"),
+        (&nowhere, "the server responds 302 Found without a location"),
+        (&wants_a_name, "add credentials with -a or -H"),
         (
             &failing,
-            "it answers 500 Internal Server Error, which is neither yes (200-299) nor no (429,503)",
+            "the server responds 500 Internal Server Error, which is in neither --admitted (200-299) nor --refused (429,503)",
         ),
         (&not_http, "not HTTP"),
         (&hanging_up, "closed"),
         (
             &plain.replace("http://", "https://"),
-            "should the URL begin with http://?",
+            "check whether the URL should begin with http://",
         ),
     ] {
         let (exit, out, err) = verify(&["--quiet", url]);
@@ -100,7 +100,7 @@ fn at_first(count: u64, answer: &'static [u8], then: Option<&'static [u8]>) -> S
 }
 
 #[test]
-fn what_was_neither_yes_nor_no_is_said_with_what_to_type() {
+fn inconclusive_results_are_reported_with_what_to_type() {
     let url = at_first(
         20,
         b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
@@ -108,11 +108,11 @@ fn what_was_neither_yes_nor_no_is_said_with_what_to_type() {
     );
     let (_, out, err) = verify(&[&url, "--quiet", "--max-requests", "50", "--max-time", "5s"]);
     assert!(
-        err.contains("got neither yes nor no: 403 Forbidden ("),
+        err.contains("were inconclusive: 403 Forbidden ("),
         "{out}{err}"
     );
     assert!(
-        err.contains("say what a status is with --admitted or --refused"),
+        err.contains("list their statuses in --admitted or --refused"),
         "{err}"
     );
 }
@@ -125,7 +125,7 @@ fn a_server_that_answers_no_longer_is_left_alone() {
     let (exit, out, err) = verify(&[&url, "--quiet", "-t", "500ms"]);
     assert_eq!(exit, 1, "{out}{err}");
     assert!(
-        err.contains("no answer: timed out; -t gives it longer"),
+        err.contains("no response: timed out; increase the timeout with -t"),
         "{err}"
     );
     assert!(began.elapsed() < Duration::from_secs(20), "{err}");
@@ -151,11 +151,11 @@ fn bad_arguments_are_answered_in_one_line() {
         ),
         (
             &["http://127.0.0.1:1/", "--key-header", "X-Key=a,b,a"],
-            "a value is there twice",
+            "a key occurs twice",
         ),
         (
             &["http://127.0.0.1:1/", "--key-header", "X-Key=a"],
-            "nobody to tell apart",
+            "one key is not enough",
         ),
         (
             &["http://127.0.0.1:1/", "--admitted", "2xx"],
@@ -167,7 +167,7 @@ fn bad_arguments_are_answered_in_one_line() {
         ),
         (
             &["http://127.0.0.1:1/", "--expect", "1/min burst 5"],
-            "to verify, and --max-time is 1m: type --max-time ",
+            "to verify, but --max-time is 1m: type --max-time ",
         ),
         (&["http://127.0.0.1:1/", "--max-time", "60"], "type 60s"),
         (&["http://127.0.0.1:1/", "--max-requests", "0"], "0"),
@@ -192,9 +192,9 @@ fn a_server_without_a_limiter_has_none() {
     let (exit, out, err) = verify(&[&serve.url, "--max-requests", "2000"]);
     assert_eq!(exit, 0, "{err}");
     assert!(out.starts_with(&format!("{}, ", serve.url)), "{out}");
-    assert!(out.contains("looks like      no limit"), "{out}");
+    assert!(out.contains("algorithm       no limit"), "{out}");
     assert!(
-        err.starts_with("asks at most 2000 times, for at most 1m\n"),
+        err.starts_with("sends at most 2000 requests, for at most 1m\n"),
         "{err}"
     );
 }

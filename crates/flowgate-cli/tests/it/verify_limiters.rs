@@ -74,20 +74,20 @@ fn verify(url: &str, arguments: &[&str]) -> (i32, Value, String) {
 /// Asks once.
 fn ask(case: &Case) -> Outcome {
     let (_, found, _) = verify(&case.url, &[]);
-    let likeness = &found["likeness"];
-    let estimate = |name: &str| likeness[name]["value"].as_f64().unwrap_or(f64::NAN);
+    let detected = &found["detected"];
+    let estimate = |name: &str| detected[name]["value"].as_f64().unwrap_or(f64::NAN);
     let is_near = |value: f64, expected: f64, least: f64| {
         (value - expected).abs() <= (0.02 * expected).max(least)
     };
-    let is_right = kind(&likeness["kind"]) == case.kind
+    let is_right = kind(&detected["kind"]) == case.kind
         && is_near(estimate("rate"), case.rate, 0.0)
         && is_near(estimate("burst"), case.burst, 1.0)
-        && found["faults"].as_array().is_some_and(Vec::is_empty);
+        && found["defects"].as_array().is_some_and(Vec::is_empty);
     Outcome {
         is_right,
         text: format!(
-            "{}: {likeness}, faults {}, {} requests in {} s",
-            case.limiter, found["faults"], found["requests"], found["seconds"]
+            "{}: {detected}, faults {}, {} requests in {} s",
+            case.limiter, found["defects"], found["requests"], found["seconds"]
         ),
     }
 }
@@ -183,8 +183,8 @@ fn nginx_is_recognised() {
 fn a_limit_of_how_many_are_under_way_is_not_taken_for_a_rate() {
     let serve = Serve::start("concurrency 10", &["--delay", "20ms"]);
     let (_, found, _) = verify(&serve.url, &[]);
-    let likeness = &found["likeness"];
-    assert_eq!(kind(&likeness["kind"]), "unknown", "{likeness}");
+    let detected = &found["detected"];
+    assert_eq!(kind(&detected["kind"]), "unknown", "{detected}");
 }
 
 #[test]
@@ -240,12 +240,12 @@ fn misnamed((limiter, fault, name, exit): (&str, &str, &str, i32)) -> Option<Str
     let serve = Serve::start(limiter, &["--fault", fault]);
     let claim = limiter.strip_prefix("token ").unwrap_or(limiter);
     let (exit_code, found, err) = verify(&serve.url, &["--expect", claim]);
-    let faults = found["faults"].as_array().expect("a list");
+    let faults = found["defects"].as_array().expect("a list");
     let is_named = faults.iter().any(|fault| !fault[name].is_null());
     (!is_named || exit_code != exit).then(|| {
         format!(
             "{fault}: exit {exit_code}, {faults:?} {}\n{err}",
-            found["likeness"]
+            found["detected"]
         )
     })
 }

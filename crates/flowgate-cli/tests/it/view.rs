@@ -134,13 +134,11 @@ fn a_server_that_never_answers_is_seen_while_it_does_not() {
     let output = flowgate(&progress).output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     let line = err.lines().next().unwrap_or_default();
-    let (_, rest) = line
-        .split_once("; nothing answered for ")
-        .unwrap_or_default();
+    let (_, rest) = line.split_once("; no response for ").unwrap_or_default();
     assert!(rest.ends_with(" s, 4 in flight"), "{err}");
 
     let mut view = flowgate(&run_for);
     view.env("TERM", "xterm").env("NO_COLOR", "1");
     let (_, _, drawn) = on_terminal(80, 24, view);
-    assert!(drawn.contains("nothing answered for 1."), "{drawn:?}");
+    assert!(drawn.contains("no response for 1."), "{drawn:?}");
 }

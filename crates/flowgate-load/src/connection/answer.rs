@@ -1,10 +1,10 @@
-//! Where an HTTP/1.1 answer ends: its head read by httparse, its body counted and thrown away.
+//! Parses an HTTP/1.1 response: httparse reads the head, and the body is counted and discarded.
 //!
 //! ```text
 //!   head ─▶ 1xx ─▶ head again
 //!     ├──▶ HEAD, 204, 304 ──────────────▶ done
 //!     ├──▶ chunked ─▶ size, data … 0, trailers ─▶ done
-//!     ├──▶ Content-Length ─▶ so many bytes ─▶ done
+//!     ├──▶ Content-Length ─▶ that many bytes ─▶ done
 //!     ╰──▶ neither ─▶ all until the connection closes
 //! ```
 //!
@@ -22,7 +22,7 @@ use crate::failure::Failure;
 /// More headers than any server sends.
 const MAX_HEADERS: usize = 128;
 
-/// How far the reading of one answer is.
+/// Progress of reading one response.
 #[derive(Debug)]
 pub(super) struct Reader {
     is_head: bool,
@@ -30,14 +30,14 @@ pub(super) struct Reader {
     body_bytes: u64,
     keeps_alive: bool,
     stage: Stage,
-    /// What is kept of the head, where that is wanted.
+    /// The head, if the caller wants it.
     kept: Option<Head>,
 }
 
-/// The head of an answer.
+/// Head of a response.
 #[derive(Clone, Debug)]
 pub(crate) struct Head {
-    /// When it had been read.
+    /// Time at which the head was complete.
     pub(crate) at: Instant,
     pub(crate) headers: HeaderMap,
 }
@@ -45,11 +45,11 @@ pub(crate) struct Head {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Head,
-    /// So many bytes of the body are to come.
+    /// Remaining bytes of the body.
     Body(u64),
     ChunkSize,
     Chunk(u64),
-    /// The line's end behind a chunk.
+    /// The line end after a chunk.
     ChunkEnd,
     Trailers,
     UntilClosed,
@@ -57,7 +57,7 @@ enum Stage {
 }
 
 impl Reader {
-    /// Of the answer to a request; `is_head` if its method is `HEAD`.
+    /// Reads the response to a request; `is_head` if its method is `HEAD`.
     pub(super) fn new(is_head: bool) -> Reader {
         Reader {
             is_head,
@@ -69,7 +69,7 @@ impl Reader {
         }
     }
 
-    /// The same, and it keeps the head.
+    /// Like [`new`](Reader::new), and keeps the head.
     pub(super) fn keeping_head(is_head: bool) -> Reader {
         Reader {
             kept: Some(Head {
@@ -80,12 +80,12 @@ impl Reader {
         }
     }
 
-    /// The head, if it was to be kept.
+    /// Returns the head, if it was kept.
     pub(super) fn into_head(self) -> Option<Head> {
         self.kept
     }
 
-    /// Reads on, and says how much of `bytes` was read: nothing if more of them have to be there first.
+    /// Reads on. Returns how many of `bytes` were consumed; 0 if more bytes are needed first.
     pub(super) fn read(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
         let mut read = 0;
         while !self.is_done() && read < bytes.len() {
@@ -102,7 +102,7 @@ impl Reader {
         self.stage == Stage::Done
     }
 
-    /// The connection was closed.
+    /// Handles the end of the connection.
     pub(super) fn closed(&mut self) -> Result<(), Failure> {
         self.keeps_alive = false;
         match self.stage {
@@ -195,7 +195,7 @@ impl Reader {
             .and_then(|code| StatusCode::from_u16(code).ok())
             .ok_or(Failure::NotHttp)?;
         self.stage = match self.status.as_u16() {
-            // Whatever is spoken then, it is not HTTP.
+            // Any following protocol is not HTTP.
             101 => {
                 self.keeps_alive = false;
                 Stage::Done
@@ -209,14 +209,14 @@ impl Reader {
         Ok(length)
     }
 
-    /// Keeps the head of a final answer, if that is wanted.
+    /// Keeps the head of a final response, if the caller wants it.
     fn keep(&mut self, head: &httparse::Response<'_, '_>) {
         let Some(kept) = &mut self.kept else {
             return;
         };
         kept.at = Instant::now();
         for header in head.headers.iter() {
-            // What could not be sent says nothing.
+            // Headers that cannot be parsed are ignored.
             if let (Ok(name), Ok(value)) = (
                 HeaderName::from_bytes(header.name.as_bytes()),
                 HeaderValue::from_bytes(header.value),
@@ -226,7 +226,7 @@ impl Reader {
         }
     }
 
-    /// How long the body is, by the head of a final answer.
+    /// Returns how the head of a final response delimits the body.
     fn framing(&mut self, head: &httparse::Response<'_, '_>) -> Result<Stage, Failure> {
         let mut length = None;
         let mut is_coded = false;
@@ -270,7 +270,7 @@ impl Reader {
     }
 }
 
-/// More is needed, if there may be more.
+/// Reports that more bytes are needed, unless there are too many already.
 fn partial(bytes: &[u8]) -> Result<usize, Failure> {
     match bytes.len() < MAX_HEAD_BYTES {
         true => Ok(0),
@@ -278,7 +278,7 @@ fn partial(bytes: &[u8]) -> Result<usize, Failure> {
     }
 }
 
-/// The items of a header that is a list.
+/// Returns the items of a list header.
 fn items(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii)
 }
@@ -294,7 +294,7 @@ fn number(digits: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// What is read of `text`, in pieces of `cut` bytes, and how much of it is left over.
+    /// Reads `text` in pieces of `cut` bytes. Returns the reader and the number of bytes left over.
     fn read(text: &str, is_head: bool, cut: usize) -> Result<(Reader, usize), Failure> {
         let mut reader = Reader::new(is_head);
         let mut buffer = Vec::new();
@@ -306,7 +306,8 @@ mod tests {
         Ok((reader, buffer.len()))
     }
 
-    /// Status, body length, whether the connection stays, whether the answer is complete, and what is left over.
+    /// Returns status, body length, whether the connection stays open, whether the response is complete, and the bytes
+    /// left over.
     fn outcome(text: &str, is_head: bool) -> Result<(u16, u64, bool, bool, usize), Failure> {
         let outcomes = [1, 2, 3, 7, 19, text.len().max(1)].map(|cut| {
             read(text, is_head, cut).map(|(reader, left)| {

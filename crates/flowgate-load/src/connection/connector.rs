@@ -1,4 +1,4 @@
-//! How to connect: decided once per run, the same for every connection.
+//! How connections are opened: decided once per run, the same for every connection.
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ use crate::target::Target;
 const H1: &[u8] = b"http/1.1";
 const H2: &[u8] = b"h2";
 
-/// Which HTTP a connection speaks.
+/// HTTP version that a connection uses.
 ///
 /// # Examples
 ///
@@ -39,7 +39,7 @@ const H2: &[u8] = b"h2";
 /// let mut plan = Plan::new(Target::parse("https://localhost:8443/")?, schedule);
 /// assert_eq!(plan.connect.version, HttpVersion::Http1);
 ///
-/// // Ten requests at a time on each connection.
+/// // Ten concurrent requests on each connection.
 /// plan.connect.version = HttpVersion::Http2;
 /// plan.streams = const { NonZeroUsize::new(10).unwrap() };
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -49,14 +49,14 @@ pub enum HttpVersion {
     /// HTTP/1.1: one request at a time on a connection.
     #[default]
     Http1,
-    /// HTTP/2: many requests at a time on a connection. Without TLS the server must expect it.
+    /// HTTP/2: concurrent requests on a connection. Without TLS the server must expect it.
     Http2,
-    /// HTTP/2 if the server offers it in the TLS handshake, and HTTP/1.1 otherwise.
+    /// HTTP/2 if the server offers it in the TLS handshake, otherwise HTTP/1.1.
     Negotiated,
 }
 
 impl HttpVersion {
-    /// The protocols that are offered in a TLS handshake, the preferred one first.
+    /// Returns the protocols offered in a TLS handshake, the preferred one first.
     pub(super) fn protocols(self) -> &'static [&'static [u8]] {
         match self {
             HttpVersion::Http1 => &[H1],
@@ -66,7 +66,7 @@ impl HttpVersion {
     }
 }
 
-/// How connections are made.
+/// Options for opening connections.
 ///
 /// # Examples
 ///
@@ -90,15 +90,13 @@ impl HttpVersion {
 /// ```
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    /// Which HTTP they speak. Default HTTP/1.1.
+    /// HTTP version (default: HTTP/1.1).
     pub version: HttpVersion,
-    /// Whose certificates they accept; of no meaning without TLS. Default
-    /// [`System`](Trust::System).
+    /// Trusted certificates (default: [`System`](Trust::System)). Ignored without TLS.
     pub trust: Trust,
-    /// The name asked for in the TLS handshake, and that the certificate must hold; the target's
-    /// host by default.
+    /// Server name for the TLS handshake (default: the target's host). The certificate must contain it.
     pub server_name: Option<String>,
-    /// How long opening one may take, with all handshakes. Default 10 s.
+    /// Maximum time for opening a connection, including all handshakes (default: 10 s).
     pub timeout: Duration,
 }
 
@@ -113,7 +111,7 @@ impl Default for ConnectOptions {
     }
 }
 
-/// Opens connections for one target, all in the same way. Threads have clones of it.
+/// Opens connections to one target. Each thread has a clone.
 #[derive(Clone)]
 pub(crate) struct Connector {
     version: HttpVersion,
@@ -129,11 +127,11 @@ struct Tls {
 }
 
 impl Connector {
-    /// Reads what is to be trusted, if the target needs TLS.
+    /// Reads the trusted certificates, if the target needs TLS.
     ///
     /// # Errors
     ///
-    /// When certificates cannot be read, or the name is none that a certificate could hold.
+    /// Returns an error if certificates cannot be read, or if no certificate could contain the name.
     pub(crate) fn new(target: &Target, options: &ConnectOptions) -> Result<Connector, TlsError> {
         let tls = if target.is_tls() {
             let host = options.server_name.as_deref().unwrap_or(target.host());
@@ -152,7 +150,7 @@ impl Connector {
         })
     }
 
-    /// Whether connections may turn out to be of the kind that several can share.
+    /// Returns whether several users may share a connection.
     pub(super) fn may_share(&self) -> bool {
         match self.version {
             HttpVersion::Http1 => false,
@@ -161,8 +159,9 @@ impl Connector {
         }
     }
 
-    /// Connects to `address`, with all handshakes. Call it within a local runtime or set: an HTTP/2
-    /// connection is driven by a task of its own.
+    /// Connects to `address`, with all handshakes.
+    ///
+    /// Requires a local runtime or set: a separate task drives an HTTP/2 connection.
     pub(crate) async fn open(&self, address: SocketAddr) -> Result<Connection, Failure> {
         timeout(self.timeout, self.connect(address))
             .await
@@ -172,7 +171,7 @@ impl Connector {
     async fn connect(&self, address: SocketAddr) -> Result<Connection, Failure> {
         let refuse = |error: io::Error| Failure::of_connecting(&error);
         let socket = TcpStream::connect(address).await.map_err(refuse)?;
-        // A request goes out at its scheduled time, not when the kernel has gathered enough of them.
+        // A request is sent at its scheduled time, not when the kernel has collected enough bytes.
         socket.set_nodelay(true).map_err(refuse)?;
         let departures = Rc::new(Departures::default());
         let wire = Wire {
@@ -198,7 +197,7 @@ impl Connector {
         Ok(Connection(kind))
     }
 
-    /// Shakes hands; says whether HTTP/2 was agreed on.
+    /// Performs the TLS handshake. Returns whether HTTP/2 was negotiated.
     async fn encrypt(&self, tls: &Tls, wire: Wire) -> Result<(Transport, bool), Failure> {
         let stream = TlsConnector::from(tls.config.clone())
             .connect(tls.name.clone(), wire)

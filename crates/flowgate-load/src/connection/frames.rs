@@ -1,8 +1,7 @@
-//! Which HTTP/2 streams have begun: read off the frames that are written.
+//! Detects which HTTP/2 streams have begun, from the frames that are written.
 //!
-//! A server limits the concurrent streams; a request beyond that waits inside the HTTP/2 library,
-//! for as long as it takes. So a request is sent not when it is handed over, but when its HEADERS
-//! frame is written:
+//! A server limits the number of concurrent streams. A request beyond that limit waits inside the HTTP/2 library. So a
+//! request counts as sent when its HEADERS frame is written, not when it is handed over:
 //!
 //! ```text
 //!  ╭─ length ─╮ type flags ╭─ stream ─╮
@@ -21,17 +20,17 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::stamp::{Departures, Stamp};
 use super::wire::Transport;
 
-/// What a client writes before its first frame: `PRI * HTTP/2.0␍␊␍␊SM␍␊␍␊`.
+/// Bytes that a client writes before its first frame: `PRI * HTTP/2.0␍␊␍␊SM␍␊␍␊`.
 const PREFACE_BYTES: usize = 24;
 const FRAME_HEAD_BYTES: usize = 9;
 const HEADERS: u8 = 1;
 
-/// Where we are in the bytes that a client writes.
+/// Position in the bytes that a client writes.
 struct Frames {
     /// Bytes until the next frame begins.
     skip: usize,
     head: [u8; FRAME_HEAD_BYTES],
-    /// How much of `head` is there.
+    /// Number of known bytes of `head`.
     known: usize,
 }
 
@@ -44,7 +43,7 @@ impl Frames {
         }
     }
 
-    /// Reads on; tells of the stream of each HEADERS frame.
+    /// Reads on, and calls `on_headers` with the stream of each HEADERS frame.
     fn read(&mut self, mut bytes: &[u8], mut on_headers: impl FnMut(u32)) {
         loop {
             let skipped = self.skip.min(bytes.len());
@@ -72,8 +71,7 @@ impl Frames {
     }
 }
 
-/// The requests of one connection whose HEADERS frame is not written yet, oldest first: they are
-/// written in this order.
+/// Requests of one connection whose HEADERS frame is not written yet, oldest first. They are written in this order.
 #[derive(Default)]
 pub(super) struct Unsent(RefCell<VecDeque<(u32, Stamp)>>);
 
@@ -89,7 +87,7 @@ impl Unsent {
     }
 }
 
-/// A transport that stamps requests when their HEADERS frame is written.
+/// Transport that stamps requests when their HEADERS frame is written.
 pub(super) struct Watched {
     transport: Transport,
     departures: Rc<Departures>,
@@ -98,7 +96,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// Watches a transport on which nothing of HTTP/2 was written yet.
+    /// Wraps a transport on which nothing of HTTP/2 was written yet.
     pub(super) fn new(
         transport: Transport,
         departures: Rc<Departures>,

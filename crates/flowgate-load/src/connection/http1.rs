@@ -1,7 +1,7 @@
-//! One HTTP/1.1 connection, driven by whoever uses it: one write for a request, one read for an answer.
+//! One HTTP/1.1 connection, driven by its user: one write per request, one read per response.
 //!
-//! Only what a load needs of HTTP/1.1 is here, since only that is fast enough: requests are bytes that were made
-//! beforehand, and answers are read to their end and thrown away.
+//! This module implements only what a load needs of HTTP/1.1, because only that is fast enough. Requests are bytes
+//! prepared in advance; responses are read to their end and discarded.
 
 use std::future::poll_fn;
 use std::io;
@@ -18,13 +18,13 @@ use super::stamp::{Departures, Stamp};
 use super::wire::Transport;
 use crate::failure::Failure;
 
-/// How much is read in one call, at first.
+/// Size of the first read buffer.
 const READ_BYTES: usize = 16 * 1024;
 
 pub(super) struct Http1 {
     transport: Transport,
     departures: Rc<Departures>,
-    /// Bytes that were read and not yet used are those from `start` to `end`.
+    /// The unused bytes are those from `start` to `end`.
     input: Vec<u8>,
     start: usize,
     end: usize,
@@ -35,7 +35,7 @@ pub(super) struct Http1 {
 struct Writing<'a> {
     bytes: &'a [u8],
     is_flushed: bool,
-    /// Why no more of it could be written; the answer may have come before.
+    /// Why the rest could not be written; the response may have arrived before.
     failure: Option<Failure>,
 }
 
@@ -61,7 +61,7 @@ impl Http1 {
         Ok(reader.answer())
     }
 
-    /// The same, and keeps the head of the answer.
+    /// Like `round_trip`, and keeps the head of the response.
     pub(super) async fn ask(
         &mut self,
         message: &Message,
@@ -83,7 +83,7 @@ impl Http1 {
         if !self.is_open() {
             return Err(Failure::Closed);
         }
-        // Until the answer is complete, as it may be given up midway.
+        // Until the response is complete, because the caller may drop the future midway.
         self.is_closed = true;
         let mut writing = Writing {
             bytes: message.bytes(),
@@ -94,7 +94,7 @@ impl Http1 {
         let outcome = poll_fn(|context| self.poll(context, &mut writing, reader)).await;
         self.departures.forget(stamp);
         outcome?;
-        // Whatever is left was not asked for, and a request that was not taken whole leaves the server waiting.
+        // Remaining bytes are unrequested, and a partly written request leaves the server waiting.
         let is_clean = self.start == self.end && writing.bytes.is_empty();
         self.is_closed = !(reader.keeps_alive() && is_clean);
         Ok(())
@@ -144,7 +144,7 @@ impl Http1 {
                 Poll::Pending => return Ok(()),
             }
         }
-        // What TLS has not handed on yet.
+        // Bytes that TLS has not passed on yet.
         if !writing.is_flushed {
             writing.is_flushed = Pin::new(&mut self.transport)
                 .poll_flush(context)?
@@ -153,13 +153,13 @@ impl Http1 {
         Ok(())
     }
 
-    /// Reads more; says how much.
+    /// Reads more bytes. Returns their number.
     fn fill(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.input.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
         if self.end == self.input.len() {
-            // What is not used yet is a part of a head, and a head is not longer than that.
+            // The unused bytes are a part of a head, and a head is not longer than that.
             self.input.resize(2 * self.end, 0);
         }
         let mut buffer = ReadBuf::new(&mut self.input[self.end..]);
@@ -169,18 +169,17 @@ impl Http1 {
         outcome.map_ok(|()| read)
     }
 
-    /// Whether another request may be sent, as far as is known by now.
+    /// Returns whether another request may be sent, as far as is known.
     pub(super) fn is_open(&mut self) -> bool {
         if !self.is_closed {
             let mut context = Context::from_waker(std::task::Waker::noop());
-            // Whatever comes now, nobody has asked for it.
+            // Any data that arrives now is unrequested.
             self.is_closed = self.fill(&mut context).is_ready();
         }
         !self.is_closed
     }
 
-    /// Completes when the server closes the connection, or sends something that nobody asked for.
-    /// Cancel safe.
+    /// Completes when the server closes the connection, or sends unrequested data. Cancel safe.
     pub(super) async fn closed(&mut self) {
         if !self.is_closed {
             let _ = poll_fn(|context| self.fill(context)).await;

@@ -1,7 +1,7 @@
-//! One HTTP/2 connection, on which many requests may be in flight concurrently.
+//! One HTTP/2 connection with many requests in flight.
 //!
-//! The library below hyper is used directly, as only it tells which stream a request got: without
-//! that, nobody could say when a request was written that had to wait for its turn.
+//! This module uses the library below hyper directly, because only that reveals which stream a request uses. Without
+//! the stream, the time at which a delayed request was written is unknown.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -24,13 +24,15 @@ use super::wire::Transport;
 use super::{Answer, MAX_HEAD_BYTES};
 use crate::failure::Failure;
 
-/// How much of an answer's body a server may send before we have read any of it. Bodies are thrown
-/// away as they come, so this is never memory for long; smaller windows would make the server wait.
+/// How much of a response body a server may send before the client reads it.
+///
+/// Bodies are discarded as they arrive, so this memory is used only briefly. Smaller windows would make the server
+/// wait.
 const STREAM_WINDOW: u32 = 2 << 20;
 /// The same for all streams of a connection together.
 const CONNECTION_WINDOW: u32 = 16 << 20;
 
-/// Headers that speak of an HTTP/1.1 connection, and that HTTP/2 forbids.
+/// Headers that describe an HTTP/1.1 connection, and that HTTP/2 forbids.
 const OF_THE_CONNECTION: [HeaderName; 5] = [
     CONNECTION,
     TRANSFER_ENCODING,
@@ -39,13 +41,13 @@ const OF_THE_CONNECTION: [HeaderName; 5] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// One user's handle on a connection. The connection closes when its last handle is dropped.
+/// Handle of one user on a connection. The connection closes when its last handle is dropped.
 pub(super) struct Http2 {
     requests: SendRequest<Bytes>,
     shared: Rc<Shared>,
 }
 
-/// What all handles on a connection share.
+/// State shared by all handles on a connection.
 struct Shared {
     scheme: Scheme,
     authority: Authority,
@@ -55,7 +57,7 @@ struct Shared {
     driver: AbortHandle,
 }
 
-/// The end of a connection, and how it came.
+/// The end of a connection, and its cause.
 #[derive(Default)]
 struct End {
     is_here: Cell<bool>,
@@ -64,7 +66,7 @@ struct End {
 }
 
 impl Http2 {
-    /// Begins HTTP/2 on a fresh transport, and waits until the server's settings are known.
+    /// Starts HTTP/2 on a fresh transport, and waits for the server's settings.
     pub(super) async fn open(
         transport: Transport,
         departures: Rc<Departures>,
@@ -99,14 +101,14 @@ impl Http2 {
                 driver: driver.abort_handle(),
             }),
         };
-        // A server's first frame holds its settings, so they are known when it answers a ping: how
-        // many streams it allows, and that it speaks HTTP/2 at all.
+        // The first frame of a server holds its settings. So they are known when it answers a ping: the number of
+        // streams it allows, and that it supports HTTP/2 at all.
         if let Some(mut ping_pong) = ping_pong
             && ping_pong.ping(Ping::opaque()).await.is_err()
         {
             let is_agreed = opened.shared.scheme == Scheme::HTTPS;
             return Err(match opened.shared.end.reason().await {
-                // What servers do that know HTTP/2 just well enough to want none of it.
+                // Some servers that do not support HTTP/2 respond like this.
                 Failure::Closed | Failure::Reset if !is_agreed => Failure::NotHttp2,
                 failure => failure,
             });
@@ -114,7 +116,7 @@ impl Http2 {
         Ok(opened)
     }
 
-    /// A further handle on the same connection.
+    /// Returns another handle on the same connection.
     pub(super) fn share(&self) -> Http2 {
         Http2 {
             requests: self.requests.clone(),
@@ -139,7 +141,7 @@ impl Http2 {
             .map_err(fail)?;
         let _departure = shared.departs(response.stream_id().as_u32(), stamp);
         if !body.is_empty() {
-            // An upload that the server stops, it stops with an answer or a failure, which comes.
+            // If a server stops an upload, it sends a response or a failure.
             let _ = upload.send_data(body, true);
         }
         let (head, body) = response.await.map_err(fail)?.into_parts();
@@ -151,7 +153,7 @@ impl Http2 {
 
     pub(super) async fn is_open(&mut self) -> bool {
         poll_fn(|context| {
-            // A handle that waits for a stream is no worse for that.
+            // Waiting for a stream does not make the handle unusable.
             let has_failed = matches!(self.requests.poll_ready(context), Poll::Ready(Err(_)));
             Poll::Ready(!has_failed && !self.shared.end.is_here.get())
         })
@@ -163,7 +165,7 @@ impl Http2 {
     }
 }
 
-/// Reads a body to its end; says how long it was.
+/// Reads a body to its end. Returns its length.
 async fn discard(mut body: RecvStream) -> Result<u64, h2::Error> {
     let mut bytes = 0;
     while let Some(data) = body.data().await {
@@ -176,8 +178,7 @@ async fn discard(mut body: RecvStream) -> Result<u64, h2::Error> {
 }
 
 impl Shared {
-    /// The request in the form that HTTP/2 wants: a full URI instead of `Host`, and nothing about
-    /// connections.
+    /// Returns the request in the form that HTTP/2 needs: a full URI instead of `Host`, and no connection headers.
     fn translate(&self, message: &Message) -> Result<(Request<()>, Bytes), Failure> {
         let (mut head, body) = message.request().clone().into_parts();
         for name in OF_THE_CONNECTION {
@@ -199,7 +200,7 @@ impl Shared {
         Ok((Request::from_parts(head, ()), body))
     }
 
-    /// The kind of an error of one request: the connection's own, if that was the end of it.
+    /// Returns the kind of failure of one request: that of the connection, if the connection ended.
     fn failure(&self, error: h2::Error) -> Failure {
         match Failure::of_http2(&error) {
             Failure::Closed => self.end.failure.get().unwrap_or(Failure::Closed),
@@ -207,7 +208,7 @@ impl Shared {
         }
     }
 
-    /// The stamp waits for the stream's first frame, until the guard is dropped.
+    /// Registers the stamp for the stream's first frame, until the guard is dropped.
     fn departs<'a>(&'a self, stream: u32, stamp: &'a Stamp) -> Departure<'a> {
         self.unsent.add(stream, stamp);
         Departure {
@@ -220,13 +221,12 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Left to itself, the driver would see the last requests off, at a server that may never
-        // read them.
+        // Otherwise the driver would wait until the last requests are written, to a server that may never read them.
         self.driver.abort();
     }
 }
 
-/// A request in flight. When it is given up, its stamp may be used for another.
+/// A request in flight. When it is abandoned, its stamp may be used for another.
 struct Departure<'a> {
     shared: &'a Shared,
     stream: u32,

@@ -1,4 +1,4 @@
-//! Trusting any certificate, for servers under test.
+//! Accepts any certificate, for servers under test.
 
 use tokio_rustls::rustls::client::danger::{
     HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
@@ -9,8 +9,7 @@ use tokio_rustls::rustls::crypto::{
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
-/// Accepts whatever certificate a server shows; the server must still hold its key, so that broken
-/// TLS does not pass for working TLS.
+/// Accepts any certificate. The server must still hold its key, so broken TLS does not pass for working TLS.
 #[derive(Debug)]
 pub(super) struct AnyCertificate(WebPkiSupportedAlgorithms);
 

@@ -1,10 +1,10 @@
-//! The request as every connection takes it, made once.
+//! A request as every connection needs it, built once.
 
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use hyper::{Method, Request};
 
-/// A request that is sent over and over: in parts, as HTTP/2 takes it, and as the bytes that HTTP/1.1 writes.
+/// A request that is sent repeatedly: as parts for HTTP/2, and as bytes for HTTP/1.1.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     request: Request<Bytes>,
@@ -12,8 +12,9 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// The request names a path, and its host in a `Host` header. The length of a body is added where it is not told;
-    /// HTTP/2 leaves out headers that only HTTP/1.1 has.
+    /// Builds a message. The request names a path, and its host in a `Host` header.
+    ///
+    /// The length of the body is added if it is missing. HTTP/2 omits headers that only HTTP/1.1 has.
     pub(crate) fn new(request: Request<Bytes>) -> Message {
         let body = request.body();
         let mut bytes = Vec::with_capacity(256 + body.len());
@@ -50,12 +51,12 @@ impl Message {
         &self.request
     }
 
-    /// All of it, head and body.
+    /// Returns the whole request, head and body.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Whether its answer is a head alone.
+    /// Returns whether the response has no body because the method is `HEAD`.
     pub(super) fn wants_a_head(&self) -> bool {
         self.request.method() == Method::HEAD
     }

@@ -1,4 +1,4 @@
-//! Connections, which say when each request left them.
+//! Connections that report when each request was written.
 //!
 //! ```text
 //!  Connector ── open ──▶ Connection ── Http1 ─────────────╮
@@ -7,8 +7,8 @@
 //!                      Transport: plain, or TLS over ── Wire ──▶ socket
 //! ```
 //!
-//! The date of a request is taken beneath TLS, where bytes are handed to the kernel. Handshakes are
-//! over before a request begins, so their writes are never taken for a request's.
+//! The timestamp of a request is taken below TLS, where bytes are handed to the kernel. Handshakes are complete before
+//! a request begins, so their writes are never attributed to a request.
 
 mod answer;
 mod connector;
@@ -42,11 +42,10 @@ use crate::failure::Failure;
 use http1::Http1;
 use http2::Http2;
 
-/// The most that a connection buffers of an answer's head; a longer head is not HTTP that we can
-/// read.
+/// Maximum size of a response head. A longer head is treated as not being HTTP.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 
-/// An HTTP/1.1 connection, or a handle on an HTTP/2 connection that several users share.
+/// An HTTP/1.1 connection, or a handle on a shared HTTP/2 connection.
 pub(crate) struct Connection(Kind);
 
 enum Kind {
@@ -54,7 +53,7 @@ enum Kind {
     Http2(Http2),
 }
 
-/// What came back: the status, and how long the body was that was thrown away.
+/// A response: the status, and the length of the discarded body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -62,12 +61,13 @@ pub(crate) struct Answer {
 }
 
 impl Connection {
-    /// Sends one request and reads its answer to the end, discarding the body as it comes. `stamp`
-    /// tells when the request was sent, and remains as it is when not a byte of it was. It must be
-    /// armed, or told that this is another try.
+    /// Sends one request, reads its response to the end, and discards the body.
     ///
-    /// After an error, or when dropped midway, [`is_open`](Connection::is_open) says whether the
-    /// connection is of any further use: of HTTP/1.1 never, of HTTP/2 mostly.
+    /// `stamp` records when the request was sent, and stays unchanged if no byte was sent. The caller must arm it, or
+    /// mark this as another try, in advance.
+    ///
+    /// After an error, or when dropped midway, [`is_open`](Connection::is_open) reports whether the connection is still
+    /// usable: never with HTTP/1.1, usually with HTTP/2.
     pub(crate) async fn round_trip(
         &mut self,
         message: &Message,
@@ -79,7 +79,7 @@ impl Connection {
         }
     }
 
-    /// The same, and keeps the head of the answer; HTTP/1.1 only.
+    /// Like [`round_trip`](Connection::round_trip), and keeps the head of the response; HTTP/1.1 only.
     pub(crate) async fn ask(
         &mut self,
         message: &Message,
@@ -91,7 +91,7 @@ impl Connection {
         }
     }
 
-    /// Whether another request may be sent, as far as is known by now.
+    /// Returns whether another request may be sent, as far as is known.
     pub(crate) async fn is_open(&mut self) -> bool {
         match &mut self.0 {
             Kind::Http1(connection) => connection.is_open(),
@@ -99,7 +99,7 @@ impl Connection {
         }
     }
 
-    /// Completes when the server closes the connection, or sends something that nobody asked for.
+    /// Completes when the server closes the connection, or sends unrequested data.
     /// Cancel safe.
     pub(crate) async fn closed(&mut self) {
         match &mut self.0 {
@@ -117,7 +117,7 @@ impl Connection {
         }
     }
 
-    /// What is spoken on it.
+    /// Returns the HTTP version of the connection.
     pub(crate) fn version(&self) -> Version {
         match &self.0 {
             Kind::Http1(_) => Version::HTTP_11,

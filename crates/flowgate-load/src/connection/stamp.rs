@@ -1,9 +1,9 @@
-//! When requests left: the instant just before the first write of each to its socket.
+//! When requests left: the time just before the first write of each to its socket.
 //!
 //! ```text
 //!  round_trip ── waits() ──▶ Departures ◀── dates ── Wire ──▶ socket
 //!                                │
-//!                                ╰─▶ Stamp: the instant, and whoever wants to be told
+//!                                ╰─▶ Stamp: the instant, and its callback
 //! ```
 
 use std::cell::{Cell, RefCell};
@@ -11,11 +11,11 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// When a request was sent: the instant just before the first write to the socket that carried any
-/// of it; `None` until then.
+/// Time at which a request was sent: just before the first write to the socket that carried any of it. `None` until
+/// then.
 ///
-/// One stamp serves one request at a time. [`arm`](Stamp::arm) it before each; clones are the same
-/// stamp. A request that is tried [`again`](Stamp::again) was sent when it was first written.
+/// One stamp serves one request at a time. Call [`arm`](Stamp::arm) before each; clones share the stamp. A request that
+/// is tried [`again`](Stamp::again) keeps the time of its first write.
 #[derive(Clone, Default)]
 pub(crate) struct Stamp(Rc<Sent>);
 
@@ -28,8 +28,9 @@ struct Sent {
 }
 
 impl Stamp {
-    /// A stamp that also tells `on_write`, once for each request and at the write itself: stamps of
-    /// one thread are told in the order of their writes. It must not use the connection that is
+    /// Creates a stamp that also calls `on_write` once per request, during the write itself.
+    ///
+    /// Stamps of one thread are called in the order of their writes. `on_write` must not use the connection that is
     /// writing.
     pub(crate) fn new(on_write: impl Fn(Instant) + 'static) -> Stamp {
         Stamp(Rc::new(Sent {
@@ -38,23 +39,23 @@ impl Stamp {
         }))
     }
 
-    /// Begins a new request: it is not sent yet.
+    /// Starts a new request, which is not sent yet.
     pub(crate) fn arm(&self) {
         self.0.at.set(None);
         self.0.has_left.set(false);
     }
 
-    /// Begins another try of the same request.
+    /// Starts another try of the same request.
     pub(crate) fn again(&self) {
         self.0.has_left.set(false);
     }
 
-    /// When the request was sent, if it was.
+    /// Returns when the request was sent, if it was.
     pub(crate) fn sent(&self) -> Option<Instant> {
         self.0.at.get()
     }
 
-    /// Whether the last try of it was written.
+    /// Returns whether the last try was written.
     pub(super) fn has_left(&self) -> bool {
         self.0.has_left.get()
     }
@@ -81,8 +82,7 @@ impl fmt::Debug for Stamp {
     }
 }
 
-/// Which requests leave with the next write to a socket. Shared by the socket's own stream, which
-/// dates its writes, and by those who write to it through any number of layers.
+/// The requests that leave with the next write to a socket. The socket's stream and the layers above it share this.
 #[derive(Default)]
 pub(super) struct Departures {
     waiting: RefCell<Vec<Stamp>>,
@@ -91,21 +91,21 @@ pub(super) struct Departures {
 }
 
 impl Departures {
-    /// The next write to the socket is the first of this stamp's request.
+    /// Registers a stamp for the next write to the socket.
     pub(super) fn waits(&self, stamp: &Stamp) {
         self.waiting.borrow_mut().push(stamp.clone());
     }
 
-    /// Gives up waiting for a write.
+    /// Removes a stamp that waits for a write.
     pub(super) fn forget(&self, stamp: &Stamp) {
         self.waiting.borrow_mut().retain(|other| !other.is(stamp));
     }
 
-    /// Carries out a write through the layers above the socket, and then says which requests began
-    /// with it: `began` is given the bytes' fate and calls back with each stamp.
+    /// Performs a write through the layers above the socket, and then reports which requests began with it. `began`
+    /// receives the result of the write, and calls back with each stamp.
     ///
-    /// What a layer kept for later, as TLS does when the socket takes no more, is dated with the
-    /// next write to the socket.
+    /// A layer may keep bytes for later, as TLS does when the socket is full. Their request gets the time of the next
+    /// write.
     pub(super) fn watch<T>(
         &self,
         write: impl FnOnce() -> T,
@@ -123,17 +123,17 @@ impl Departures {
         outcome
     }
 
-    /// Whether anybody wants to know when the next write to the socket is.
+    /// Returns whether a stamp waits for the next write to the socket.
     pub(super) fn wants_a_date(&self) -> bool {
         self.is_watched.get() || !self.waiting.borrow().is_empty()
     }
 
-    /// Bytes went to the socket, in a write that began at this instant.
+    /// Records a write to the socket that began at `at`.
     pub(super) fn wrote(&self, at: Instant) {
         if self.is_watched.get() && self.first.get().is_none() {
             self.first.set(Some(at));
         }
-        // Taken out, as no borrow may be held while somebody is told; put back for its memory.
+        // Taken out, because no borrow may be held during the callback; put back to reuse its memory.
         let mut leaving = self.waiting.take();
         for stamp in leaving.drain(..) {
             stamp.fill(at);

@@ -1,4 +1,4 @@
-//! What a connection trusts, and what it offers, when it is encrypted.
+//! Trusted certificates and offered protocols of encrypted connections.
 
 use std::error::Error;
 use std::fmt;
@@ -16,7 +16,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use super::connector::HttpVersion;
 use super::insecure::AnyCertificate;
 
-/// Whose certificates are accepted.
+/// Certificates that a connection accepts.
 ///
 /// # Examples
 ///
@@ -30,18 +30,16 @@ use super::insecure::AnyCertificate;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
-    /// Those that the operating system trusts: whatever `curl` trusts on this machine, a company's
-    /// own authority included.
+    /// Certificates that the operating system trusts, including a company's own authority, as with `curl`.
     #[default]
     System,
-    /// Those of the authorities in a PEM file, and no others.
+    /// Certificates of the authorities in a PEM file, and no others.
     File(PathBuf),
-    /// Anybody's, for whatever host, expired or not. The traffic is encrypted, but nobody knows for
-    /// whom.
+    /// Any certificate, for any host, expired or not. The traffic is encrypted, but the server is not authenticated.
     Anyone,
 }
 
-/// Why no TLS connection can even be tried.
+/// Error that prevents any TLS connection.
 ///
 /// # Examples
 ///
@@ -73,12 +71,12 @@ enum Reason {
     Unsupported(rustls::Error),
 }
 
-/// The name that a server's certificate must hold: a host name or an address.
+/// Parses the name that a server's certificate must contain: a host name or an address.
 pub(super) fn server_name(host: &str) -> Result<ServerName<'static>, TlsError> {
     ServerName::try_from(host.to_owned()).map_err(|_| TlsError(Reason::BadName(host.to_owned())))
 }
 
-/// Settings for all connections of a run.
+/// Returns the settings for all connections of a run.
 pub(super) fn configure(trust: &Trust, version: HttpVersion) -> Result<ClientConfig, TlsError> {
     let provider = Arc::new(ring::default_provider());
     let any_certificate = AnyCertificate::new(&provider);
@@ -94,8 +92,7 @@ pub(super) fn configure(trust: &Trust, version: HttpVersion) -> Result<ClientCon
     };
     let mut config = builder.with_no_client_auth();
     config.alpn_protocols = version.protocols().iter().map(|&p| p.to_vec()).collect();
-    // Every connection stands for a new user, who would have no session to resume; and threads
-    // would share the store of sessions.
+    // Every connection represents a new user without a session to resume; and threads would share the session store.
     config.resumption = Resumption::disabled();
     Ok(config)
 }
@@ -103,7 +100,7 @@ pub(super) fn configure(trust: &Trust, version: HttpVersion) -> Result<ClientCon
 fn system_roots() -> Result<RootCertStore, TlsError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // Systems hold certificates that are too old or odd to be read, and never needed.
+    // Systems contain unreadable old certificates that are never needed.
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
         return Err(TlsError(Reason::NoSystemRoots(found.errors)));

@@ -9,13 +9,13 @@ use super::Connection;
 use super::connector::Connector;
 use crate::failure::Failure;
 
-/// Where the users of one HTTP/2 connection meet: the first to come opens it, the others share it,
-/// and so again after it has closed. Where HTTP/1.1 is spoken, each gets a connection of its own.
+/// Shares one HTTP/2 connection among its users: the first opens it, and again after it has closed. With HTTP/1.1 each
+/// user gets a separate connection.
 pub(crate) struct Trunk {
     connector: Connector,
     address: SocketAddr,
-    /// The connection that is shared; or one that waits for the first user. Held while opening what
-    /// will be shared, so that those who come meanwhile wait for that instead of opening one each.
+    /// The shared connection, or one that waits for the first user. The lock is held while a connection is opened, so
+    /// that other users wait for it instead of opening one each.
     open: Mutex<Option<Connection>>,
     may_share: Cell<bool>,
 }
@@ -30,7 +30,7 @@ impl Trunk {
         }
     }
 
-    /// A trunk of which one connection is open already.
+    /// Creates a trunk with one open connection.
     pub(crate) fn beginning_with(
         first: Connection,
         connector: Connector,
@@ -42,11 +42,11 @@ impl Trunk {
         }
     }
 
-    /// An open connection, or a handle on the one that is open. Cancel safe.
+    /// Returns an open connection, or a handle on the shared one. Cancel safe.
     ///
     /// # Errors
     ///
-    /// When one had to be opened, and could not be.
+    /// Returns an error if a connection had to be opened and could not be.
     pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
         let mut open = self.open.lock().await;
         if let Some(mut connection) = open.take()
@@ -62,7 +62,7 @@ impl Trunk {
         }
         let connection = self.connector.open(self.address).await?;
         *open = connection.share();
-        // What a server agreed to once, it is taken to agree to again.
+        // A protocol that a server negotiated once is assumed for later connections.
         self.may_share.set(open.is_some());
         Ok(connection)
     }

@@ -1,4 +1,4 @@
-//! The socket, which dates its writes, and what may lie on it: nothing, or TLS.
+//! The socket, which timestamps its writes, with or without TLS.
 
 use std::io;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::stamp::Departures;
 
-/// A socket that tells [`Departures`] of its writes.
+/// A socket that reports its writes to [`Departures`].
 pub(super) struct Wire {
     pub(super) socket: TcpStream,
     pub(super) departures: Rc<Departures>,

@@ -1,11 +1,11 @@
-//! Failures by name, as programs read them: `connection-refused`, `timed-out`.
+//! Names of failures for programs: `connection-refused`, `timed-out`.
 
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
 
 use crate::failure::Failure;
 
-/// Its words, joined.
+/// Joins the words of its text.
 fn code(failure: Failure) -> String {
     let text = failure.to_string();
     let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '.');
@@ -25,7 +25,7 @@ impl<'de> Deserialize<'de> for Failure {
         let known = Failure::ALL
             .into_iter()
             .find(|&failure| code(failure) == name);
-        known.ok_or_else(|| D::Error::custom(format!("{name:?} is no kind of failure")))
+        known.ok_or_else(|| D::Error::custom(format!("{name:?} is not a kind of failure")))
     }
 }
 

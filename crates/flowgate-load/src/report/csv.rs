@@ -1,4 +1,4 @@
-//! A report's timeline as CSV, for spreadsheets and plots.
+//! The timeline of a report as CSV, for spreadsheets and plots.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -9,11 +9,12 @@ const HEADER: &str = "start_s,scheduled,sent,admitted,limited,failed,\
     response_p50_ms,response_p99_ms,response_max_ms,lag_p99_ms\r\n";
 
 impl Report {
-    /// The timeline as CSV ([RFC 4180](https://www.rfc-editor.org/rfc/rfc4180): lines end in CR LF): a header with
-    /// units in its names, then a row for every [`Slot`](crate::Slot).
+    /// Returns the timeline as CSV ([RFC 4180](https://www.rfc-editor.org/rfc/rfc4180)).
     ///
-    /// Counts are of one slot, whose length is the difference of two `start_s`. Durations are exact to the nanosecond.
-    /// In a slot without answers, `response_…` are empty, and so is `lag_p99_ms` without sends.
+    /// Lines end in CR LF. The header names the units. One row per [`Slot`](crate::Slot) follows.
+    ///
+    /// Counts are per slot; its length is the difference of two `start_s`. Durations are exact to the nanosecond. The
+    /// `response_…` cells are empty in a slot without responses, and `lag_p99_ms` in one without sends.
     ///
     /// ```text
     /// start_s,scheduled,sent,admitted,limited,failed,response_p50_ms,response_p99_ms,response_max_ms,lag_p99_ms
@@ -60,7 +61,7 @@ impl Report {
     }
 }
 
-/// Milliseconds, where there are any.
+/// Returns milliseconds, or nothing.
 fn cell(value: Duration, is_there: bool) -> String {
     match is_there {
         true => decimal(value, 6),
@@ -68,7 +69,7 @@ fn cell(value: Duration, is_there: bool) -> String {
     }
 }
 
-/// Nanoseconds in a unit of 10^`digits` of them, exactly, without zeros at the end.
+/// Returns nanoseconds in a unit of 10^`digits` ns, exactly, without trailing zeros.
 fn decimal(value: Duration, digits: usize) -> String {
     let nanos = format!("{:0>1$}", value.as_nanos(), digits + 1);
     let (whole, fraction) = nanos.split_at(nanos.len() - digits);

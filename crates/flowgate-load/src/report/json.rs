@@ -1,4 +1,4 @@
-//! A report as JSON, for programs and for later comparison.
+//! A report as JSON, for programs and later comparison.
 
 use std::error::Error;
 use std::fmt;
@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::{Report, nanos};
 
-/// The number of the layout that [`Report::to_json`] documents.
+/// Version of the layout that [`Report::to_json`] documents.
 const SCHEMA: u64 = 1;
 
-/// What is read first: whether the rest can be understood.
+/// The fields that decide whether the rest can be read.
 #[derive(Deserialize)]
 struct Header {
     schema: u64,
 }
 
-/// What is written: the report, and what follows from it, for readers that would have to compute it.
+/// The report, and derived values for readers that would have to compute them.
 #[derive(Serialize)]
 struct Written<'a> {
     schema: u64,
@@ -42,27 +42,30 @@ struct Limits {
 }
 
 impl Report {
-    /// The report as JSON, indented, with a line end at its end.
+    /// Returns the report as indented JSON with a final line end.
     ///
-    /// Whole numbers are counts, and can be as large as 2⁶⁴ − 1. Names say what others are: `_ns` (and `ns`) whole
-    /// nanoseconds, `per_second` requests per second, `rate_error` and `share` fractions of 1. No number is infinite or
-    /// not a number. `?` marks what can be `null`.
+    /// - Whole numbers are counts of up to 2⁶⁴ − 1.
+    /// - `_ns` and `ns` are whole nanoseconds.
+    /// - `per_second` is in requests per second.
+    /// - `rate_error` and `share` are fractions of 1.
+    /// - No number is infinite or NaN.
+    /// - `?` marks fields that can be `null`.
     ///
     /// ```text
     /// {
-    ///   "schema": 1,                  of this layout; grows when a field goes or changes its meaning
-    ///   "flowgate": "0.1.0",          the version that wrote it
+    ///   "schema": 1,                  version of this layout; increases when a field is removed or changed
+    ///   "flowgate": "0.1.0",          version of flowgate
     ///   "verdict": {                  see Verdict
     ///     "word": "RATE NOT HELD",    or RATE HELD, RATE LIMIT KEPT, RATE LIMIT NOT KEPT, UNPACED
-    ///     "causes": ["…"],            why not, in words, the first to be looked at first; else empty
-    ///     "thresholds": {             what was judged by
+    ///     "causes": ["…"],            reasons, the most important first
+    ///     "thresholds": {             thresholds of the verdict
     ///       "rate_error": 0.001,      a fraction of the target
     ///       "lag_p99_ns": 1000000
     ///   } },
-    ///   "achieved_per_second": 999.9, ? over the intervals between the first send and the last
-    ///   "rate_error": -0.0001,        ? from the target, a signed fraction of it
+    ///   "achieved_per_second": 999.9, ? mean rate from the first to the last send
+    ///   "rate_error": -0.0001,        ? signed fraction of the target
     ///   "target": "http://…/",
-    ///   "own_origin": false,          whether that was this process's own server
+    ///   "own_origin": false,          whether that is the built-in test server
     ///   "asked": {                    see Asked
     ///     "mode": "hold",             or under, unpaced
     ///     "text": "1000/s",
@@ -71,10 +74,10 @@ impl Report {
     ///     "interval_ns": 1000000,     the shortest
     ///     "highest_per_second": 1e3,  ?
     ///     "burst": 1,
-    ///     "guarantee": {              ? at most burst + per_second · w sends in any span of w seconds
+    ///     "guarantee": {              ? at most burst + per_second × w sends in any w seconds
     ///       "burst": 1, "per_second": 1000.0
     ///     },
-    ///     "window": {                 ? at most so many sends in any span shorter than this
+    ///     "window": {                 ? at most `sends` sends in any interval shorter than `span_ns`
     ///       "sends": 100, "span_ns": 60000000000
     ///   } },
     ///   "counts": {                   see Counts
@@ -83,8 +86,8 @@ impl Report {
     ///     "statuses": {               see Statuses
     ///       "informational", "success", "redirection", "client_error", "server_error", "limited", "other": 0
     ///     },
-    ///     "codes": {"200": 4990},     by status, those that came
-    ///     "failures": {"timed-out": 1}   by kind, those that happened
+    ///     "codes": {"200": 4990},     by status
+    ///     "failures": {"timed-out": 1}   by kind
     ///   },
     ///   "span_ns": 4999000000,        from the first send to the last
     ///   "pacing": {                   see Pacing
@@ -94,12 +97,12 @@ impl Report {
     ///     "envelope": [{"sends": 2, "within_ns": 998000}]
     ///   },
     ///   "lag": SPREAD, "response": SPREAD, "service": SPREAD,
-    ///   "curves": {                   so large a share of them took at most so long
+    ///   "curves": {                   a share of the durations, and the value that it does not exceed
     ///     "lag", "response", "service": [{"share": 0.5, "ns": 6000}]
     ///   },
     ///   "timeline": {                 slot i begins i · width_ns after the start
     ///     "width_ns": 1000000000,
-    ///     "slots": [{                 see Slot; durations are 0 where there were none
+    ///     "slots": [{                 see Slot; durations are 0 without samples
     ///       "scheduled", "sent", "admitted", "limited", "failed": 1000,
     ///       "response_p50_ns", "response_p99_ns", "response_max_ns", "lag_p99_ns": 110000
     ///   }] },
@@ -107,7 +110,7 @@ impl Report {
     ///     "connections", "allowed", "most_busy", "longest_wait_ns", "missing": 0,
     ///     "why_missing": "timed-out"  ?
     ///   },
-    ///   "is_interrupted": false       whether it was stopped before its end
+    ///   "is_interrupted": false       whether the run was stopped early
     /// }
     ///
     /// SPREAD                          see Spread; all 0 without samples
@@ -152,12 +155,13 @@ impl Report {
         json
     }
 
-    /// The report that [`to_json`](Report::to_json) wrote. What it computed is ignored, and computed again when asked
-    /// for; so are fields that are not known here.
+    /// Reads a report that [`to_json`](Report::to_json) wrote.
+    ///
+    /// Derived values are ignored and computed again. Unknown fields are ignored.
     ///
     /// # Errors
     ///
-    /// When the text is not JSON, or not a report, or a report of a schema that is newer than this version's.
+    /// Returns an error if the text is not JSON, not a report, or a report of a newer schema.
     ///
     /// # Examples
     ///
@@ -171,7 +175,7 @@ impl Report {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn from_json(json: &str) -> Result<Report, ReportError> {
-        // Its number comes first: a newer report may well lack what this version looks for.
+        // Check the schema first: a newer report may lack required fields.
         let header: Header = serde_json::from_str(json).map_err(ReportError::of)?;
         if header.schema != SCHEMA {
             return Err(ReportError(Kind::Schema(header.schema)));
@@ -180,7 +184,7 @@ impl Report {
     }
 }
 
-/// Why a text is not a report. `Display` says it in one line.
+/// Error of reading a report. `Display` writes one line.
 ///
 /// # Examples
 ///
@@ -188,7 +192,7 @@ impl Report {
 /// use flowgate_load::Report;
 ///
 /// let error = Report::from_json(r#"{"schema": 2}"#).unwrap_err();
-/// assert_eq!(error.to_string(), "a report of schema 2, where this version reads schema 1");
+/// assert_eq!(error.to_string(), "a report of schema 2, but this version reads schema 1");
 /// ```
 #[derive(Debug)]
 pub struct ReportError(Kind);
@@ -201,7 +205,7 @@ enum Kind {
 }
 
 impl ReportError {
-    /// Whether it is a report, of a schema that this version does not read.
+    /// Returns whether the report has a schema that this version does not read.
     ///
     /// # Examples
     ///
@@ -231,7 +235,7 @@ impl fmt::Display for ReportError {
             Kind::NotReport(error) => write!(f, "not a flowgate report: {error}"),
             Kind::Schema(schema) => write!(
                 f,
-                "a report of schema {schema}, where this version reads schema {SCHEMA}"
+                "a report of schema {schema}, but this version reads schema {SCHEMA}"
             ),
         }
     }

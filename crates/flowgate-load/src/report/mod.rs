@@ -1,4 +1,4 @@
-//! What a run found out, as data. [`text`] says it in words.
+//! The results of a run as data. [`text`] formats them.
 
 mod code;
 mod csv;
@@ -20,7 +20,7 @@ use crate::spread::{Quantile, Spread};
 use crate::timeline::Timeline;
 use crate::verdict::{Thresholds, Verdict, judge};
 
-/// What a run found out. `Display` writes it as about a dozen lines of text.
+/// Results of a run. `Display` writes about a dozen lines of text.
 ///
 /// # Examples
 ///
@@ -34,38 +34,39 @@ use crate::verdict::{Thresholds, Verdict, judge};
 /// let report = flowgate_load::run(plan, &Stop::new())?;
 /// assert_eq!(report.target, origin.url());
 /// assert_eq!((report.counts.scheduled, report.counts.sent), (Some(5), 5));
-/// assert!(report.response.p50 >= report.service.p50); // what a user felt has the lag in it
+/// assert!(report.response.p50 >= report.service.p50); // response time includes the lag
 /// println!("{report}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Where the requests went.
+    /// URL of the requests.
     pub target: String,
-    /// Whether that was this process's own [`Origin`](crate::Origin).
+    /// Whether the URL is this process's own [`Origin`](crate::Origin).
     pub own_origin: bool,
-    /// What was asked for.
+    /// What the run was asked to do.
     pub asked: Asked,
-    /// How many requests went how far.
+    /// Counts of requests by outcome.
     pub counts: Counts,
-    /// From the first send to the last.
+    /// Time from the first send to the last.
     #[serde(rename = "span_ns", with = "nanos")]
     pub span: Duration,
-    /// How exactly requests were paced.
+    /// Accuracy of the pacing.
     pub pacing: Pacing,
-    /// How late requests were sent: first byte written − scheduled time.
+    /// Lag: first byte written − scheduled time.
     pub lag: Spread,
-    /// What a user would have felt: answer complete − scheduled time. Requests that timed out are in it;
-    /// others that failed are not.
+    /// Response time: response complete − scheduled time.
+    ///
+    /// That is what a user would have felt, corrected for coordinated omission. It includes requests that timed out,
+    /// but no other failures.
     pub response: Spread,
-    /// How long the server took: answer complete − first byte written. Of the same requests as
-    /// `response`.
+    /// Service time: response complete − first byte written. Of the same requests as `response`.
     pub service: Spread,
-    /// The distributions of the three.
+    /// Distributions of these three durations.
     pub curves: Curves,
-    /// What happened when.
+    /// Counts and times per second.
     pub timeline: Timeline,
-    /// How the connections were used.
+    /// Use of the connections.
     pub connections: Connections,
     /// Whether the run was [stopped](crate::Stop) before its end.
     pub is_interrupted: bool,
@@ -91,29 +92,29 @@ pub struct Report {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
-    /// Whether the run was to hold a rate or to stay under one.
+    /// Whether to hold a rate or to stay under one.
     pub mode: Mode,
-    /// In words: `1000/s`, `100/s to 5000/s in 60 s`, `at most 2/s`, `token 100/s burst 20`.
+    /// As text: `1000/s`, `100/s to 5000/s in 60 s`, `at most 2/s`, `token 100/s burst 20`.
     pub text: String,
-    /// The mean rate, in requests per second, where there is one.
+    /// Mean rate in requests per second; `None` without a rate.
     pub per_second: Option<f64>,
-    /// Whether the rate is the same at all times.
+    /// Whether the rate is constant.
     pub is_constant: bool,
-    /// The shortest time between two requests that the rate asks for.
+    /// Shortest gap between two requests that the rate requires.
     #[serde(rename = "interval_ns", with = "nanos")]
     pub interval: Duration,
-    /// The highest rate, in requests per second.
+    /// Highest rate in requests per second; `None` without a rate.
     pub highest_per_second: Option<f64>,
-    /// The most requests with the same scheduled time.
+    /// Maximum number of requests with the same scheduled time.
     pub burst: u64,
-    /// The bound for the sends in every interval, if it has the form burst + rate · time.
+    /// Bound for every interval, if it has the form burst + rate × time.
     pub guarantee: Option<Guarantee>,
-    /// The bound for the sends in every window of one length, if there is one.
+    /// Bound for every window of one length, if there is one.
     #[serde(default)]
     pub window: Option<Window>,
 }
 
-/// What a rate is to a run.
+/// How a run treats a rate.
 ///
 /// # Examples
 ///
@@ -137,7 +138,7 @@ pub enum Mode {
     Unpaced,
 }
 
-/// At most `burst` + `per_second` · w sends in any span of w seconds.
+/// Bound: at most `burst + per_second × w` sends in any interval of *w* seconds.
 ///
 /// # Examples
 ///
@@ -159,7 +160,7 @@ pub struct Guarantee {
     pub per_second: f64,
 }
 
-/// At most `sends` sends in any span shorter than `span`.
+/// Bound: at most `sends` sends in any interval shorter than `span`.
 ///
 /// # Examples
 ///
@@ -178,9 +179,9 @@ pub struct Guarantee {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
-    /// How many.
+    /// Maximum number of sends.
     pub sends: u64,
-    /// The length.
+    /// Length of the interval.
     #[serde(rename = "span_ns", with = "nanos")]
     pub span: Duration,
 }
@@ -202,15 +203,15 @@ pub struct Window {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Curves {
-    /// Of [`Report::lag`].
+    /// Distribution of [`Report::lag`].
     pub lag: Vec<Quantile>,
-    /// Of [`Report::response`].
+    /// Distribution of [`Report::response`].
     pub response: Vec<Quantile>,
-    /// Of [`Report::service`].
+    /// Distribution of [`Report::service`].
     pub service: Vec<Quantile>,
 }
 
-/// How a run used its connections.
+/// Use of the connections.
 ///
 /// # Examples
 ///
@@ -222,35 +223,35 @@ pub struct Curves {
 /// # let plan = Plan::new(Target::parse(&origin.url())?, schedule);
 /// let report = flowgate_load::run(plan, &Stop::new())?; // five requests, at 1000/s
 /// let used = report.connections;
-/// assert_eq!((used.connections, used.missing), (5, 0)); // no more than there are requests
+/// assert_eq!((used.connections, used.missing), (5, 0)); // at most one per request
 /// assert!(used.most_busy <= used.allowed);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connections {
-    /// How many connections are held open at most.
+    /// Maximum number of open connections.
     pub connections: u64,
-    /// The most requests that may be in flight concurrently: connections, each times its streams.
+    /// Maximum number of requests in flight: connections × streams.
     pub allowed: u64,
-    /// The most that were busy concurrently.
+    /// Maximum number of requests that were in flight.
     pub most_busy: u64,
-    /// The longest that a request waited because all were busy.
+    /// Longest time that a request waited because all connections were busy.
     #[serde(rename = "longest_wait_ns", with = "nanos")]
     pub longest_wait: Duration,
-    /// How many could not be opened ahead of the first request.
+    /// Number of connections that could not be opened before the first request.
     pub missing: u64,
-    /// Why one of these could not.
+    /// Why one of these connections could not be opened.
     pub why_missing: Option<Failure>,
 }
 
 impl Asked {
-    /// Whether requests may come faster than the rate for a while.
+    /// Returns whether requests may exceed the rate for a while.
     pub(crate) fn burst_may_come(&self) -> bool {
         self.guarantee.is_none_or(|guarantee| guarantee.burst > 1)
     }
 
-    /// How many requests are in flight concurrently, where each takes `service`: by Little's law at
-    /// the highest rate, for bursts at least a whole one.
+    /// Returns the number of requests in flight if each takes `service`: by Little's law at the highest rate, but at
+    /// least one whole burst.
     pub(crate) fn in_flight(&self, service: Duration) -> u64 {
         let by_rate = self.highest_per_second.unwrap_or(0.0) * service.as_secs_f64();
         (by_rate.ceil() as u64).max(self.burst)
@@ -258,9 +259,10 @@ impl Asked {
 }
 
 impl Report {
-    /// The mean rate of sending, in requests per second: the intervals between the first send and
-    /// the last, one fewer than there were sends, by the time between these. `None` for fewer than
-    /// two sends.
+    /// Returns the mean rate of sending, in requests per second.
+    ///
+    /// That is the number of gaps between sends, divided by the time from the first send to the last. `None` for fewer
+    /// than two sends.
     ///
     /// # Examples
     ///
@@ -287,8 +289,9 @@ impl Report {
         Some(intervals as f64 / self.span.as_secs_f64())
     }
 
-    /// How far the achieved rate is from the target, as a fraction of the target; of a schedule whose
-    /// rate is not constant, from its mean.
+    /// Returns the relative difference between the achieved rate and the target.
+    ///
+    /// If the rate is not constant, the target is the mean rate.
     ///
     /// # Examples
     ///
@@ -310,7 +313,7 @@ impl Report {
         Some(self.achieved()? / self.asked.per_second? - 1.0)
     }
 
-    /// The limits by which [`verdict`](Report::verdict) judges.
+    /// Returns the thresholds of the [`verdict`](Report::verdict).
     ///
     /// # Examples
     ///
@@ -335,7 +338,7 @@ impl Report {
         }
     }
 
-    /// Whether the rate was held or the rate limit kept, and if not, why not.
+    /// Returns whether the rate was held or the rate limit kept, and if not, why.
     ///
     /// # Examples
     ///
@@ -355,7 +358,7 @@ impl Report {
         judge(self)
     }
 
-    /// The commonest failure, when any request failed before it was sent.
+    /// Returns the most frequent failure, if a request failed before it was sent.
     pub(crate) fn commonest_unsent(&self) -> Option<Failure> {
         if self.counts.unsent == 0 {
             return None;

@@ -1,4 +1,4 @@
-//! Durations as whole nanoseconds, as far as 584 years.
+//! Durations as whole nanoseconds, up to 584 years.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) fn of(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The same for one that may be missing.
+/// The same for optional durations.
 pub(crate) mod option {
     use super::*;
 

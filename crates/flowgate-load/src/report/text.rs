@@ -1,7 +1,9 @@
-//! A report in words, for people; other forms are for programs.
+//! A report as text.
 
 use std::fmt;
 use std::time::Duration;
+
+use flowgate_chart::duration;
 
 use crate::failure::Failure;
 use crate::report::{Mode, Report};
@@ -13,7 +15,7 @@ impl fmt::Display for Report {
         let report = self;
         write!(f, "target     {}", printable(&report.target))?;
         if report.own_origin {
-            f.write_str("  (own server, as no URL was given)")?;
+            f.write_str("  (built-in test server)")?;
         }
         writeln!(f)?;
         sending(report, f)?;
@@ -25,7 +27,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// A report that is read from a file may hold anything, and a terminal obeys it.
+/// Replaces control characters. A report from a file may contain any, and a terminal would obey them.
 fn printable(text: &str) -> String {
     let printable = |letter: char| match letter.is_control() {
         true => char::REPLACEMENT_CHARACTER,
@@ -34,11 +36,11 @@ fn printable(text: &str) -> String {
     text.chars().map(printable).collect()
 }
 
-/// How much was sent, how fast.
+/// Writes how much was sent, and how fast.
 fn sending(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (asked, counts) = (&report.asked, &report.counts);
     write!(f, "rate       asked {}", printable(&asked.text))?;
-    // In the unit of what was achieved where that differs.
+    // In the unit of the achieved rate, if it differs.
     if let Some(mean) = asked.per_second {
         let per_second = format!("{}/s", number(mean));
         if asked.mode == Mode::Hold && !asked.is_constant {
@@ -56,7 +58,7 @@ fn sending(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             "\nachieved   {achieved}/s over {intervals} interval{plural}"
         )?;
         match report.rate_error() {
-            // Where bursts may come, a few requests say nothing of the rate.
+            // With bursts, a few requests do not show the rate.
             Some(_) if asked.mode == Mode::Under && asked.burst_may_come() => {}
             Some(error) if asked.mode == Mode::Under => write!(f, "   {}", percent(error))?,
             Some(error) => write!(f, "   error {}", percent(error))?,
@@ -81,7 +83,10 @@ fn sending(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if counts.queued > 0 {
         let longest = duration(used.longest_wait);
         let queued = counts.queued;
-        write!(f, "\n           {queued} waited for one, up to {longest}")?;
+        write!(
+            f,
+            "\n           {queued} waited for a connection, up to {longest}"
+        )?;
     }
     if counts.skipped > 0 {
         write!(f, "\n           {} skipped as late", counts.skipped)?;
@@ -89,7 +94,7 @@ fn sending(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if counts.resent > 0 {
         write!(
             f,
-            "\n           {} sent once more, as the server had not looked at them",
+            "\n           {} resent, because the server had not processed them",
             counts.resent
         )?;
     }
@@ -104,7 +109,7 @@ fn sending(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// How even the sends were.
+/// Writes how constant the gaps were.
 fn evenness(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let pacing = &report.pacing;
     let Some(smallest) = pacing.smallest_gap else {
@@ -124,7 +129,7 @@ fn evenness(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f)
 }
 
-/// How close each second was to the plan.
+/// Writes how close each second was to the schedule.
 fn by_second(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "seconds    {}", as_planned(report))?;
     let starts = report.timeline.starts();
@@ -132,7 +137,7 @@ fn by_second(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if let Some((start, slot)) = furthest.filter(|(_, slot)| slot.difference() > 0) {
         write!(
             f,
-            "\n           furthest off: sent {} of {} from {} s on",
+            "\n           largest difference: sent {} of {} scheduled, from {} s",
             slot.sent,
             slot.scheduled,
             start.as_secs(),
@@ -141,7 +146,7 @@ fn by_second(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f)
 }
 
-/// `60 of 60 seconds within 1 of the plan`
+/// `60 of 60 seconds within 1 of the schedule`
 fn as_planned(report: &Report) -> String {
     let sends = |slot: &&crate::timeline::Slot| slot.scheduled + slot.sent > 0;
     let slots = || report.timeline.slots.iter().filter(sends);
@@ -149,15 +154,15 @@ fn as_planned(report: &Report) -> String {
     let width = report.timeline.width.as_secs();
     let unit = match width {
         0..=1 => "seconds".to_owned(),
-        _ => format!("spans of {width} s"),
+        _ => format!("intervals of {width} s"),
     };
     format!(
-        "{within} of {} {unit} within 1 of the plan",
+        "{within} of {} {unit} within 1 of the schedule",
         slots().count()
     )
 }
 
-/// The table of durations.
+/// Writes the table of durations.
 fn spreads(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "{:<10}", "")?;
     for (name, _) in report.response.columns() {
@@ -182,7 +187,7 @@ fn spreads(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// What came back.
+/// Writes the responses.
 fn answers(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let statuses = &report.counts.statuses;
     write!(
@@ -228,7 +233,7 @@ fn answers(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     };
     item(f, statuses.client_error, &"answered 4xx")?;
     item(f, statuses.server_error, &"answered 5xx")?;
-    item(f, statuses.other, &"answered as no standard says")?;
+    item(f, statuses.other, &"answered with a nonstandard status")?;
     for failure in Failure::ALL {
         let count = report.counts.failures.get(&failure).copied();
         item(f, count.unwrap_or(0), &failure)?;
@@ -237,7 +242,7 @@ fn answers(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "{}", if is_first { "none" } else { "" })
 }
 
-/// The last line: did it work?
+/// Writes the verdict.
 fn verdict(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let verdict = report.verdict();
     write!(f, "verdict    {verdict}: ")?;
@@ -254,15 +259,11 @@ fn verdict(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         }
         Verdict::RateLimitKept => match (report.asked.guarantee, report.asked.window) {
             (Some(guarantee), _) if guarantee.burst == 1 => {
-                writeln!(
-                    f,
-                    "no two sends closer together than {}",
-                    brief(report.asked.interval)
-                )
+                writeln!(f, "all gaps at least {}", brief(report.asked.interval))
             }
             (Some(guarantee), _) => writeln!(
                 f,
-                "never more sent than {} and {}/s",
+                "never more than {} + {}/s sent",
                 guarantee.burst,
                 number(guarantee.per_second)
             ),
@@ -274,56 +275,33 @@ fn verdict(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             ),
             (None, None) => writeln!(f, "each sent when the limiter allowed it"),
         },
-        Verdict::Unpaced => writeln!(f, "no rate was asked for"),
+        Verdict::Unpaced => writeln!(f, "no rate was given"),
         Verdict::RateNotHeld(causes) | Verdict::RateLimitNotKept(causes) => {
             for (index, cause) in causes.iter().enumerate() {
                 let gap = if index == 0 { "" } else { "; " };
                 write!(f, "{gap}{cause}")?;
             }
             if let [Cause::Lag { .. }] = causes[..] {
-                f.write_str(
-                    "\n           the client was late: its machine was busy, or stood still",
-                )?;
+                f.write_str("\n           the client was late: this machine was busy, or stalled")?;
             }
             writeln!(f)
         }
     }
 }
 
-/// A duration to three digits in the unit that suits it: `6.12 µs`, `41.0 ms`, `5.00 s`.
-pub(crate) fn duration(duration: Duration) -> String {
-    let nanos = duration.as_nanos();
-    if nanos < 1_000 {
-        return format!("{nanos} ns");
-    }
-    let nanos = nanos as f64;
-    // Each limit is where three digits would round up to the next unit's 1.00.
-    let (value, unit) = match nanos {
-        n if n < 999.5e3 => (n / 1e3, "µs"),
-        n if n < 999.5e6 => (n / 1e6, "ms"),
-        n => (n / 1e9, "s"),
-    };
-    let decimals = match value {
-        v if v < 9.995 => 2,
-        v if v < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.decimals$} {unit}")
-}
-
-/// The same without zeros at its end, for sentences: `1 ms`, `3.1 ms`.
+/// Formats a duration without trailing zeros: `1 ms`, `3.1 ms`.
 pub(crate) fn brief(length: Duration) -> String {
     let text = duration(length);
     let (value, unit) = text.split_once(' ').unwrap_or((&text, ""));
     format!("{} {unit}", without_trailing_zeros(value))
 }
 
-/// A fraction as a signed percentage to a ten-thousandth of a percent.
+/// Formats a fraction as a signed percentage with four decimals.
 pub(crate) fn percent(fraction: f64) -> String {
     format!("{:+.4} %", fraction * 100.0)
 }
 
-/// A rate to seven significant digits, without zeros at its end.
+/// Formats a rate with seven significant digits, without trailing zeros.
 fn number(value: f64) -> String {
     let whole_digits = value.abs().max(1e-9).log10().floor() as i32 + 1;
     let decimals = usize::try_from(7 - whole_digits).unwrap_or(0);

@@ -1,11 +1,11 @@
-//! Bursts of requests, over and over.
+//! Periodic bursts of requests.
 
 use std::fmt;
 use std::time::Duration;
 
 use flowgate::Quota;
 
-/// `size` requests at a time, at the quota's rate in all.
+/// Bursts of `size` requests with the quota's rate on average.
 ///
 /// ```text
 ///  R(t) ┤        ╭───    each burst comes when its first request
@@ -30,7 +30,7 @@ impl Bursts {
         self.quota.offset_of(index - index % self.size)
     }
 
-    /// This many requests, rounded down to whole bursts; at least one burst.
+    /// Returns `requests` rounded down to whole bursts, at least one burst.
     pub(super) fn whole(&self, requests: u64) -> u64 {
         (requests - requests % self.size).max(self.size)
     }

@@ -1,4 +1,4 @@
-//! Why a schedule cannot be made.
+//! Errors of creating a schedule.
 
 use std::error::Error;
 use std::fmt;
@@ -9,7 +9,7 @@ use flowgate::Quota;
 
 use super::{MAX_POISSON, MAX_REPLAYED, MAX_SEGMENTS};
 
-/// Why a schedule cannot be made. `Display` names the value and what is accepted.
+/// Error of creating a schedule. `Display` names the value and what is accepted.
 ///
 /// # Examples
 ///
@@ -18,39 +18,38 @@ use super::{MAX_POISSON, MAX_REPLAYED, MAX_SEGMENTS};
 ///
 /// let error = Schedule::segments(&[]).unwrap_err();
 /// assert_eq!(error, ScheduleError::NoRequests);
-/// assert_eq!(error.to_string(), "it sends nothing: one rate at least must be above 0");
+/// assert_eq!(error.to_string(), "the plan has no requests: at least one rate must be above 0");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ScheduleError {
-    /// It reaches further than can be counted: no request may be scheduled more than 2⁶⁴ − 1 ns (about
-    /// 584 years) after the start.
+    /// The last request would be scheduled more than 2⁶⁴ − 1 ns (about 584 years) after the start.
     TooLong,
     /// All segments together last longer than 2⁶² ns (about 146 years).
     SegmentsTooLong,
-    /// This many segments are more than [`MAX_SEGMENTS`].
+    /// The number of segments exceeds [`MAX_SEGMENTS`].
     TooManySegments(usize),
-    /// Segments with pauses only, or none at all.
+    /// All segments are pauses, or there are none.
     NoRequests,
-    /// This rate is higher than one request per nanosecond.
+    /// The rate is higher than one request per nanosecond.
     TooFast(Quota),
-    /// A swing that would go below zero.
+    /// The amplitude exceeds the mean, so the rate would be negative.
     AmplitudeAboveMean {
-        /// The swing.
+        /// The amplitude.
         amplitude: Quota,
-        /// What it swings around.
+        /// The mean rate.
         mean: Quota,
     },
-    /// A swing that would go above one request per nanosecond.
+    /// The mean plus the amplitude exceeds one request per nanosecond.
     SwingTooFast {
-        /// The swing.
+        /// The amplitude.
         amplitude: Quota,
-        /// What it swings around.
+        /// The mean rate.
         mean: Quota,
     },
-    /// A swing without a period.
+    /// The period is zero.
     NoPeriod,
-    /// A swing with this many requests in one period, more than 10¹².
+    /// One period has this number of requests, more than 10¹².
     LongPeriod(u128),
     /// The periods of the rates have no common multiple below 2⁶¹ ns.
     NoCommonPeriod,
@@ -64,39 +63,39 @@ impl fmt::Display for ScheduleError {
             ScheduleError::TooLong => f.write_str(
                 "the last request would be scheduled more than 584 years after the first",
             ),
-            ScheduleError::SegmentsTooLong => f.write_str("it lasts longer than 146 years"),
+            ScheduleError::SegmentsTooLong => f.write_str("the plan lasts longer than 146 years"),
             ScheduleError::TooManySegments(count) => {
-                write!(f, "{count} parts are more than {MAX_SEGMENTS}")
+                write!(f, "{count} parts exceed the maximum of {MAX_SEGMENTS}")
             }
             ScheduleError::NoRequests => {
-                f.write_str("it sends nothing: one rate at least must be above 0")
+                f.write_str("the plan has no requests: at least one rate must be above 0")
             }
             ScheduleError::TooFast(rate) => {
-                write!(
-                    f,
-                    "{rate} is more than 1000000000/s, one request per nanosecond"
-                )
+                write!(f, "{rate} exceeds the maximum of 1000000000/s")
             }
             ScheduleError::AmplitudeAboveMean { amplitude, mean } => write!(
                 f,
-                "a rate cannot swing by {amplitude} around {mean}: at most by {mean}"
+                "an amplitude of {amplitude} exceeds the mean {mean}: type at most {mean}"
             ),
             ScheduleError::SwingTooFast { amplitude, mean } => write!(
                 f,
-                "{mean} ± {amplitude} is more than 1000000000/s, one request per nanosecond"
+                "{mean} ± {amplitude} exceeds the maximum of 1000000000/s"
             ),
             ScheduleError::NoPeriod => f.write_str("a period must be longer than 0"),
             ScheduleError::LongPeriod(requests) => {
                 write!(
                     f,
-                    "{requests} requests in a period are more than 1000000000000"
+                    "{requests} requests per period exceed the maximum of 1000000000000"
                 )
             }
             ScheduleError::NoCommonPeriod => {
                 f.write_str("the periods of the rates have no common multiple below 73 years")
             }
             ScheduleError::TooManyPoisson(count) => {
-                write!(f, "{count} random times are more than {MAX_POISSON}")
+                write!(
+                    f,
+                    "{count} random times exceed the maximum of {MAX_POISSON}"
+                )
             }
         }
     }
@@ -104,7 +103,7 @@ impl fmt::Display for ScheduleError {
 
 impl Error for ScheduleError {}
 
-/// Why a list of times cannot be replayed. `Display` names the line.
+/// Error of reading a list of times. `Display` names the line.
 ///
 /// # Examples
 ///
@@ -121,32 +120,32 @@ impl Error for ScheduleError {}
 pub enum ReplayError {
     /// Reading failed.
     Read(io::Error),
-    /// This line is no time.
+    /// The line is not a time.
     NotATime {
-        /// Its number; the first is 1.
+        /// Line number; the first is 1.
         line: u64,
-        /// Its beginning.
+        /// Start of the line.
         text: String,
     },
-    /// This line's time cannot be counted in nanoseconds: it is more than 584 years.
+    /// The time exceeds 584 years, the maximum in nanoseconds.
     TooLong {
-        /// Its number; the first is 1.
+        /// Line number; the first is 1.
         line: u64,
-        /// What it says.
+        /// Text of the line.
         text: String,
     },
-    /// This line's time is earlier than the one before it.
+    /// The time is earlier than the previous one.
     Unsorted {
-        /// Its number; the first is 1.
+        /// Line number; the first is 1.
         line: u64,
-        /// What it says.
+        /// Text of the line.
         text: String,
-        /// The time before it.
+        /// The previous time.
         before: Duration,
     },
     /// There are more than [`MAX_REPLAYED`] times.
     TooMany,
-    /// There is no time at all.
+    /// There are no times.
     Empty,
 }
 
@@ -156,19 +155,19 @@ impl fmt::Display for ReplayError {
             ReplayError::Read(error) => write!(f, "cannot be read: {error}"),
             ReplayError::NotATime { line, text } => write!(
                 f,
-                "line {line}: {text:?} is no time: write seconds since the start, such as 0.25"
+                "line {line}: {text:?} is not a time: write seconds since the start, such as 0.25"
             ),
             ReplayError::TooLong { line, text } => {
-                write!(f, "line {line}: {text} s are more than 584 years")
+                write!(f, "line {line}: {text} s exceed the maximum of 584 years")
             }
             ReplayError::Unsorted { line, text, before } => write!(
                 f,
-                "line {line}: {text} is earlier than {}, the time before it",
+                "line {line}: {text} is earlier than {}, the previous time",
                 before.as_secs_f64(),
             ),
             ReplayError::TooMany => write!(f, "more than {MAX_REPLAYED} times"),
             ReplayError::Empty => {
-                f.write_str("holds no times: write one on each line, in seconds since the start")
+                f.write_str("contains no times: write one per line, in seconds since the start")
             }
         }
     }

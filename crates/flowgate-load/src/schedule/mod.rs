@@ -1,8 +1,8 @@
 //! The scheduled time of each request: a pure function of its index.
 //!
-//! Each kind of schedule is a file here. All of them follow one rule: with R(t) the requests that
-//! the rate has asked for by the time t, the integral of the rate, request `k` (the first is 0) is
-//! scheduled when R begins to exceed `k`, rounded up to a whole nanosecond.
+//! Each kind of schedule is a file in this folder. R(t) is the integral of the rate: the number of requests that the
+//! rate requires by time t. Request `k` (the first is 0) is scheduled at the time at which R begins to exceed `k`,
+//! rounded up to a whole nanosecond.
 //!
 //! ```text
 //!  R(t)
@@ -13,9 +13,8 @@
 //!      0   1                 2         requests, at their scheduled times
 //! ```
 //!
-//! R is continuous, so nothing is lost or sent twice where one rate follows another. Each scheduled time
-//! is computed from the start of the run, or from a sum that is kept in integers, so nothing
-//! drifts.
+//! R is continuous, so no request is lost or sent twice when the rate changes. Each scheduled time is computed from the
+//! start of the run, or from a sum of integers, so nothing drifts.
 
 mod bursts;
 mod error;
@@ -56,11 +55,10 @@ use sine::Sine;
 /// | [Poisson](Schedule::poisson) | a sum of `k + 1` random gaps | each gap: 2⁻³³ of the mean gap |
 /// | [replay](Schedule::replay) | the time on its line | none |
 ///
-/// All are rounded up to a whole nanosecond. Scheduled times never decrease. Nothing is accumulated but
-/// the gaps, so no schedule drifts: request 86,400,000 of a day at 1000/s is scheduled exactly one day
-/// after the first.
+/// All times are rounded up to a whole nanosecond, and never decrease. Only random gaps are accumulated, as integers,
+/// so no schedule drifts: request 86,400,000 of a day at 1000/s is scheduled exactly one day after the first.
 ///
-/// Cloning is cheap: what is long is shared.
+/// Cloning is cheap, because long lists are shared.
 ///
 /// # Examples
 ///
@@ -94,7 +92,7 @@ enum Kind {
     Replay(Arc<Replay>),
 }
 
-/// Where a schedule without an end of its own ends.
+/// End of a schedule that has no natural end.
 ///
 /// # Examples
 ///
@@ -130,12 +128,13 @@ impl From<u64> for Extent {
 }
 
 impl Schedule {
-    /// As many requests as the quota's rate allows in `duration`, at constant intervals: rate · duration,
-    /// rounded down, but at least one. The quota's burst plays no part.
+    /// Creates a schedule with a constant rate for a duration.
+    ///
+    /// The number of requests is rate × duration, rounded down, but at least one. The quota's burst is ignored.
     ///
     /// # Errors
     ///
-    /// When the last request would be scheduled later than 584 years after the first.
+    /// Returns an error if the last request would be scheduled more than 584 years after the first.
     ///
     /// # Examples
     ///
@@ -146,18 +145,18 @@ impl Schedule {
     /// use flowgate_load::Schedule;
     ///
     /// let schedule = Schedule::lasting(Quota::per_second(3), Duration::from_millis(2500))?;
-    /// assert_eq!(schedule.len(), 7); // of seven and a half
+    /// assert_eq!(schedule.len(), 7); // 7.5, rounded down
     /// # Ok::<(), flowgate_load::ScheduleError>(())
     /// ```
     pub fn lasting(quota: Quota, duration: Duration) -> Result<Schedule, ScheduleError> {
         Schedule::of(quota, count_in(quota, duration)?)
     }
 
-    /// `requests` requests (at least one) at the quota's rate, at constant intervals.
+    /// Creates a schedule of `requests` requests (at least one) at a constant rate.
     ///
     /// # Errors
     ///
-    /// When the last request would be scheduled later than 584 years after the first.
+    /// Returns an error if the last request would be scheduled more than 584 years after the first.
     ///
     /// # Examples
     ///
@@ -180,10 +179,10 @@ impl Schedule {
         })
     }
 
-    /// A rate that changes linearly from one to another in `duration`; `None` stands for no requests.
+    /// Creates a schedule whose rate changes linearly over `duration`; `None` is a rate of 0.
     ///
-    /// There are (from + to) / 2 · duration requests, rounded down, but at least one. Where both
-    /// rates are the same, it sends the requests of [`lasting`](Schedule::lasting).
+    /// The number of requests is (from + to) / 2 × duration, rounded down, but at least one. With two equal rates, the
+    /// result is the same as that of [`lasting`](Schedule::lasting).
     ///
     /// ```text
     ///  rate
@@ -195,7 +194,7 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// As for [`segments`](Schedule::segments).
+    /// Returns the errors of [`segments`](Schedule::segments).
     ///
     /// # Examples
     ///
@@ -204,7 +203,7 @@ impl Schedule {
     ///
     /// use flowgate::Quota;
     /// use flowgate_load::Schedule;
-    ///
+    /// // 0 to 2/s in 4 s: in total 4 requests, and t²/4 by time t.
     /// // 0 to 2/s in 4 s: 4 requests by then, and t²/4 by the time t.
     /// let ramp = Schedule::ramp(None, Some(Quota::per_second(2)), Duration::from_secs(4))?;
     /// assert_eq!(ramp.len(), 4);
@@ -220,17 +219,20 @@ impl Schedule {
         Schedule::segments(&[Segment { duration, from, to }])
     }
 
-    /// Steps, ramps and pauses, one after the other, at most [`MAX_SEGMENTS`] of them.
+    /// Creates a schedule of up to [`MAX_SEGMENTS`] steps, ramps and pauses.
     ///
-    /// What a segment leaves of a request is carried into the next: three segments of a third of a
-    /// request each send one. The requests scheduled until the end of a segment are those of all segments up
-    /// to it, rounded up; those of the whole schedule are rounded down, but are at least one.
+    /// A fraction of a request is carried into the next segment: three segments of a third of a request send one in
+    /// total. The number of requests up to the end of a segment is rounded up. The total is rounded down, but is at
+    /// least one.
     ///
     /// # Errors
     ///
-    /// When no segment has a rate, a rate is higher than one request per nanosecond, all segments
-    /// together last longer than 146 years, there are too many of them, or their rates have periods
-    /// without a common multiple below 2⁶¹ ns.
+    /// Returns an error in these cases:
+    ///
+    /// - no segment has a rate above 0, or there are too many segments
+    /// - a rate is higher than one request per nanosecond
+    /// - all segments together last longer than 146 years
+    /// - the periods of the rates have no common multiple below 2⁶¹ ns
     ///
     /// # Examples
     ///
@@ -243,7 +245,7 @@ impl Schedule {
     /// let steady = |seconds, rate| Segment { duration: Duration::from_secs(seconds), from: rate, to: rate };
     /// let schedule = Schedule::segments(&[
     ///     steady(2, Some(Quota::per_second(10))),
-    ///     steady(60, None), // a lull
+    /// steady(60, None), // a pause
     ///     steady(1, Some(Quota::per_second(100))),
     /// ])?;
     /// assert_eq!(schedule.len(), 120);
@@ -258,17 +260,19 @@ impl Schedule {
         })
     }
 
-    /// A rate that swings around its mean: mean + amplitude · sin(2π t / period).
+    /// Creates a schedule whose rate oscillates: mean + amplitude × sin(2π t / period).
     ///
-    /// It starts at the mean and rises first. In each whole period there are exactly as many
-    /// requests as at the constant mean rate. Within a period, the number of requests scheduled until a time
-    /// is off by less than 10⁻¹⁴ of those in a period.
+    /// The rate starts at the mean and rises first. Each whole period has exactly as many requests as at the constant
+    /// mean rate. Within a period, the number of requests up to a time is off by less than 10⁻¹⁴ of those in a period.
     ///
     /// # Errors
     ///
-    /// When the amplitude is larger than the mean, the period is zero or has more than 10¹² requests,
-    /// mean + amplitude is higher than one request per nanosecond, or the end is more than 584 years
-    /// away.
+    /// Returns an error in these cases:
+    ///
+    /// - the amplitude exceeds the mean
+    /// - mean + amplitude is higher than one request per nanosecond
+    /// - the period is zero, or has more than 10¹² requests
+    /// - the end is more than 584 years away
     ///
     /// # Examples
     ///
@@ -296,7 +300,7 @@ impl Schedule {
             Extent::Lasting(duration) => sine.count_in(whole_ns(duration)?).max(1),
             Extent::Requests(requests) => requests.max(1),
         };
-        // It is never behind its mean.
+        // The sine is never behind its mean.
         scheduled_ns(mean, len - 1)?;
         Ok(Schedule {
             kind: Kind::Sine(sine),
@@ -304,20 +308,23 @@ impl Schedule {
         })
     }
 
-    /// Requests at random times: gaps between them are independent and exponentially distributed, as
-    /// those of many users who know nothing of each other. When it lasts a duration, it ends with the
-    /// last request before that is over, but there is at least one.
+    /// Creates a schedule of random times: a Poisson process.
     ///
-    /// The same seed gives the same times. Gap `k`, in mean gaps, is −ln((⌊x / 2¹¹⌋ + 1) / 2⁵³),
-    /// rounded to 2⁻³², where x is output `k` of SplitMix64 (Steele, Lea, Flood: *Fast splittable
-    /// pseudorandom number generators*, 2014). The first gap lies before the first request.
+    /// The gaps are independent and exponentially distributed, like those of many independent users. A schedule with a
+    /// duration ends with the last request within it, but has at least one.
     ///
-    /// Requests are counted here and now, which takes about 30 ns for each.
+    /// The same seed gives the same times. Gap `k`, in mean gaps, is −ln((⌊x / 2¹¹⌋ + 1) / 2⁵³), rounded to 2⁻³², where
+    /// x is output `k` of SplitMix64 (Steele, Lea, Flood: *Fast splittable pseudorandom number generators*, 2014). The
+    /// first gap precedes the first request.
     ///
     /// # Errors
     ///
-    /// When there are more than [`MAX_POISSON`] requests to be expected, or the last would be scheduled
-    /// later than after 584 years.
+    /// Returns an error if more than [`MAX_POISSON`] requests are expected, or if the last would be scheduled more than
+    /// 584 years after the start.
+    ///
+    /// # Performance
+    ///
+    /// This function counts the requests, which takes time in proportion to their number.
     ///
     /// # Examples
     ///
@@ -346,15 +353,17 @@ impl Schedule {
         })
     }
 
-    /// Bursts of `size` requests, over and over, at the quota's rate in all: each burst comes when its
-    /// first request would have been scheduled at a constant rate. A `size` of 0 means 1.
+    /// Creates a schedule of periodic bursts with the quota's rate on average.
     ///
-    /// A duration has rate · duration requests, rounded down to whole bursts, but at least one burst;
-    /// a number of requests may end within a burst.
+    /// A burst has `size` requests (0 means 1). Each burst is scheduled at the time that its first request would have
+    /// at a constant rate.
+    ///
+    /// A duration contains rate × duration requests, rounded down to whole bursts, but at least one burst. A number of
+    /// requests may end within a burst.
     ///
     /// # Errors
     ///
-    /// When the last request would be scheduled later than 584 years after the first.
+    /// Returns an error if the last request would be scheduled more than 584 years after the first.
     ///
     /// # Examples
     ///
@@ -387,13 +396,15 @@ impl Schedule {
         })
     }
 
-    /// The times that a text lists, one to a line: seconds since the start of the run, in decimals,
-    /// none earlier than the one before. Empty lines, and those that begin with `#`, are skipped.
-    /// Digits after the ninth decimal are rounded up. At most [`MAX_REPLAYED`] times.
+    /// Reads a schedule from a text with one time per line.
+    ///
+    /// A time is in seconds since the start of the run, as a decimal number, and is not earlier than the previous one.
+    /// Empty lines and lines that begin with `#` are skipped. Digits after the ninth decimal are rounded up. At most
+    /// [`MAX_REPLAYED`] times.
     ///
     /// # Errors
     ///
-    /// When reading fails, or a line is something else; it is named by its number.
+    /// Returns an error with the line number if reading fails or a line is not a valid time.
     ///
     /// # Examples
     ///
@@ -407,7 +418,7 @@ impl Schedule {
     /// assert_eq!(replay.scheduled(2), Some(Duration::from_millis(7500)));
     ///
     /// let error = Schedule::replay("0\n2\n1\n".as_bytes()).unwrap_err();
-    /// assert_eq!(error.to_string(), "line 3: 1 is earlier than 2, the time before it");
+    /// assert_eq!(error.to_string(), "line 3: 1 is earlier than 2, the previous time");
     /// # Ok::<(), flowgate_load::ReplayError>(())
     /// ```
     pub fn replay(text: impl BufRead) -> Result<Schedule, ReplayError> {
@@ -418,7 +429,7 @@ impl Schedule {
         })
     }
 
-    /// The same schedule, cut off after `requests` requests (at least one).
+    /// Cuts the schedule off after `requests` requests (at least one).
     ///
     /// # Examples
     ///
@@ -438,7 +449,7 @@ impl Schedule {
         }
     }
 
-    /// How many requests there are; never zero.
+    /// Returns the number of requests, at least 1.
     ///
     /// # Examples
     ///
@@ -454,11 +465,14 @@ impl Schedule {
         self.len
     }
 
-    /// Returns the scheduled time of the request with this index (the first is 0), counted from the start of the run;
+    /// Returns the scheduled time of request `index` (the first is 0) since the start.
+    ///
     /// `None` past the end.
     ///
-    /// It takes well under a microsecond, but up to about 30 µs for [Poisson](Schedule::poisson)
-    /// times: one after the other they come cheaper from [`times`](Schedule::times).
+    /// # Performance
+    ///
+    /// With [Poisson](Schedule::poisson) times, each call adds up to 1024 gaps. [`times`](Schedule::times) is cheaper
+    /// for consecutive times.
     ///
     /// # Examples
     ///
@@ -488,8 +502,10 @@ impl Schedule {
         Some(Duration::from_nanos(ns))
     }
 
-    /// All scheduled times in order. `times().skip(s).step_by(n)` is what the `s`-th of `n` workers sends:
-    /// together they send the same requests at the same times as one.
+    /// Returns all scheduled times in order.
+    ///
+    /// `times().skip(s).step_by(n)` is the share of worker `s` of `n`. Together the workers send the same requests at
+    /// the same times as one.
     ///
     /// # Examples
     ///
@@ -500,7 +516,7 @@ impl Schedule {
     /// use flowgate_load::Schedule;
     ///
     /// let schedule = Schedule::of(Quota::per_second(10), 6)?;
-    /// // What the second of two workers sends.
+    /// // The share of the second of two workers.
     /// let second: Vec<Duration> = schedule.times().skip(1).step_by(2).collect();
     /// assert_eq!(second, [100, 300, 500].map(Duration::from_millis));
     /// # Ok::<(), flowgate_load::ScheduleError>(())
@@ -509,7 +525,7 @@ impl Schedule {
         Times::new(self)
     }
 
-    /// The rate, when it is constant.
+    /// Returns the rate if it is constant.
     ///
     /// # Examples
     ///
@@ -529,9 +545,10 @@ impl Schedule {
         }
     }
 
-    /// The shortest time between two requests that the rate asks for, rounded up to a whole
-    /// nanosecond: one by the highest rate. Of random gaps and bursts it is the mean; a replay asks
-    /// for no rate, and it is zero.
+    /// Returns the shortest gap between two requests, rounded up to a whole nanosecond.
+    ///
+    /// That is the gap at the highest rate. For random gaps and bursts it is the mean gap; for a replay, which has no
+    /// rate, it is zero.
     ///
     /// # Examples
     ///
@@ -558,11 +575,12 @@ impl Schedule {
         Duration::from_nanos(ns)
     }
 
-    /// The mean rate, in requests per second, to the precision of an `f64`: of a constant rate the
-    /// rate itself, of others the intervals from the first scheduled time to the last, by the time between
-    /// these. `None` where that is no time.
+    /// Returns the mean rate in requests per second, as an `f64`.
     ///
-    /// So it is a little more than asked for where nothing is sent at the end, as after a burst.
+    /// For a constant rate it is the rate itself. For others it is the number of gaps, divided by the time from the
+    /// first to the last scheduled time; `None` if that time is zero.
+    ///
+    /// The result exceeds the requested rate if nothing is scheduled at the end, as after a burst.
     ///
     /// # Examples
     ///
@@ -571,7 +589,7 @@ impl Schedule {
     /// use flowgate_load::Schedule;
     ///
     /// assert_eq!(Schedule::of("90/min".parse()?, 25)?.per_second(), Some(1.5));
-    /// // Two bursts of five, half a second apart: nine intervals.
+    /// // Two bursts of five, half a second apart: nine gaps.
     /// assert_eq!(Schedule::bursts(Quota::per_second(10), 5, 10)?.per_second(), Some(18.0));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -584,8 +602,9 @@ impl Schedule {
         (!between.is_zero()).then(|| (self.len - 1) as f64 / between.as_secs_f64())
     }
 
-    /// The highest rate, in requests per second. That of random gaps and bursts is the mean, that of a replay its
-    /// busiest second's.
+    /// Returns the highest rate in requests per second.
+    ///
+    /// For random gaps and bursts it is the mean; for a replay, the number of requests in its busiest second.
     ///
     /// # Examples
     ///
@@ -608,7 +627,7 @@ impl Schedule {
         Some(rate).filter(|rate| *rate > 0.0)
     }
 
-    /// The most requests with the same scheduled time; 1 where that is by chance.
+    /// Returns the maximum number of requests with the same scheduled time; 1 for random gaps.
     pub(crate) fn burst(&self) -> u64 {
         match &self.kind {
             Kind::Bursts(bursts) => bursts.size(),
@@ -616,7 +635,7 @@ impl Schedule {
         }
     }
 
-    /// From the start of the run to the last request's scheduled time.
+    /// Returns the time from the start of the run to the last scheduled time.
     ///
     /// # Examples
     ///
@@ -627,7 +646,7 @@ impl Schedule {
     /// use flowgate_load::Schedule;
     ///
     /// let schedule = Schedule::of(Quota::per_second(10), 25)?;
-    /// assert_eq!(schedule.span(), Duration::from_millis(2400)); // 24 intervals
+    /// assert_eq!(schedule.span(), Duration::from_millis(2400)); // 24 gaps
     /// # Ok::<(), flowgate_load::ScheduleError>(())
     /// ```
     pub fn span(&self) -> Duration {
@@ -635,7 +654,7 @@ impl Schedule {
     }
 }
 
-/// What was asked for, in a few words: `1000/s`, `100/s to 5000/s in 60 s`, `100/s Poisson, seed 7`.
+/// Writes a short description: `1000/s`, `100/s to 5000/s in 60 s`, `100/s Poisson, seed 7`.
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
@@ -649,7 +668,7 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// Requests that the quota's rate allows in this time, rounded down.
+/// Returns the number of requests that the quota's rate allows in this time, rounded down.
 fn count_in(quota: Quota, duration: Duration) -> Result<u64, ScheduleError> {
     let len = duration
         .as_nanos()
@@ -659,7 +678,7 @@ fn count_in(quota: Quota, duration: Duration) -> Result<u64, ScheduleError> {
     u64::try_from(len).map_err(|_| ScheduleError::TooLong)
 }
 
-/// The scheduled time of request `index` at a constant rate, if within what can be counted.
+/// Returns the scheduled time of request `index` at a constant rate, if it fits into 64 bits.
 fn scheduled_ns(quota: Quota, index: u64) -> Result<u64, ScheduleError> {
     whole_ns(quota.offset_of(index).ok_or(ScheduleError::TooLong)?)
 }
@@ -668,17 +687,17 @@ fn whole_ns(duration: Duration) -> Result<u64, ScheduleError> {
     u64::try_from(duration.as_nanos()).map_err(|_| ScheduleError::TooLong)
 }
 
-/// The quota's period; one never has more than 2⁶⁴ − 1 ns.
+/// Returns the quota's period, at most 2⁶⁴ − 1 ns.
 fn period_ns(quota: Quota) -> u64 {
     whole_ns(quota.period()).unwrap_or(u64::MAX)
 }
 
-/// The time between two requests, rounded up.
+/// Returns the time between two requests, rounded up.
 fn interval_ns(quota: Quota) -> u64 {
     period_ns(quota).div_ceil(quota.count())
 }
 
-/// The rate, in requests per nanosecond.
+/// Returns the rate in requests per nanosecond.
 fn per_ns(quota: Quota) -> f64 {
     quota.count() as f64 / quota.period().as_nanos() as f64
 }

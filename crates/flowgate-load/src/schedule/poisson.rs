@@ -6,7 +6,7 @@ use flowgate::Quota;
 
 use super::{ScheduleError, period_ns};
 
-/// The most requests of a schedule with random times, as they are counted ahead.
+/// Maximum number of requests of a schedule with random times.
 ///
 /// # Examples
 ///
@@ -19,22 +19,21 @@ use super::{ScheduleError, period_ns};
 /// ```
 pub const MAX_POISSON: u64 = 100_000_000;
 
-/// One sum is remembered for so many requests.
+/// One sum is stored per this many requests.
 const STRIDE: u64 = 1024;
 /// Gaps are counted in units of the mean gap / 2³².
 const UNITS_PER_GAP_LOG2: u32 = 32;
 
 /// A Poisson process of the quota's rate: request `k` is scheduled after the sum of gaps 0 to `k`.
 ///
-/// A gap is a function of the seed and its index alone, and sums are kept in integers, so it does
-/// not matter who adds them up or from where. The largest possible gap is 37 mean gaps, so that no
-/// sum of as many as are allowed reaches 2⁶⁴ units.
+/// A gap depends only on the seed and its index, and sums are integers, so the order of addition does not matter. The
+/// largest possible gap is 37 mean gaps, so no allowed sum reaches 2⁶⁴ units.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Poisson {
     quota: Quota,
     seed: u64,
     len: u64,
-    /// The sum of the first 0, 1 · STRIDE, 2 · STRIDE, … gaps.
+    /// The sums of the first 0, 1 · STRIDE, 2 · STRIDE, … gaps.
     sums: Vec<u64>,
 }
 
@@ -64,8 +63,7 @@ impl Poisson {
         Poisson::while_below(quota, seed, |len, _| len < requests)
     }
 
-    /// Takes requests for as long as `is_within` the number before it and its gaps, and at least
-    /// one.
+    /// Takes requests while `is_within` accepts their index and sum of gaps, at least one.
     fn while_below(
         quota: Quota,
         seed: u64,
@@ -97,7 +95,7 @@ impl Poisson {
         self.to_ns(self.gaps_before(index + 1, 0, 0))
     }
 
-    /// The sum of the first `end` gaps, given that of the first `known`, which are no more.
+    /// Returns the sum of the first `end` gaps, given that of the first `known`, which are no more.
     pub(super) fn gaps_before(&self, end: u64, known: u64, sum: u64) -> u64 {
         let (mut index, mut gaps) = (known, sum);
         let mark = end / STRIDE;
@@ -114,7 +112,7 @@ impl Poisson {
     }
 
     pub(super) fn to_ns(&self, gaps: u64) -> u64 {
-        // What does not fit was refused.
+        // Values that do not fit were refused.
         u64::try_from(self.exact_ns(gaps)).unwrap_or(u64::MAX)
     }
 
@@ -138,14 +136,13 @@ impl fmt::Display for Poisson {
     }
 }
 
-/// A gap with exponential distribution and mean 1, in units: −ln of a number above 0 and up to 1.
+/// Returns an exponentially distributed gap with mean 1, in units: −ln of a number above 0 and up to 1.
 fn gap(seed: u64, index: u64) -> u64 {
     let uniform = ((split_mix(seed, index) >> 11) + 1) as f64 / (1_u64 << 53) as f64;
     (-uniform.ln() * (1_u64 << UNITS_PER_GAP_LOG2) as f64).round() as u64
 }
 
-/// The output of SplitMix64 with this index. Its state only ever grows by a constant, so each
-/// output can be had without those before it.
+/// Returns output `index` of SplitMix64. The state grows by a constant, so outputs do not depend on earlier ones.
 fn split_mix(seed: u64, index: u64) -> u64 {
     let step = index.wrapping_add(1);
     let mut z = seed.wrapping_add(step.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -158,7 +155,7 @@ fn split_mix(seed: u64, index: u64) -> u64 {
 mod tests {
     use super::split_mix;
 
-    /// The outputs that the reference implementation gives.
+    /// The outputs match the reference implementation.
     #[test]
     fn the_generator_is_split_mix_64() {
         let of_seed = |seed| [0, 1, 2].map(|index| split_mix(seed, index));

@@ -1,4 +1,4 @@
-//! Times that a text lists.
+//! Times from a text.
 
 use std::fmt;
 use std::io::{BufRead, Read};
@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use super::ReplayError;
 
-/// The most times that a replay may have; each takes 8 bytes.
+/// Maximum number of times in a replay; each takes 8 bytes.
 pub const MAX_REPLAYED: u64 = 10_000_000;
 
-/// No line needs to be longer; more of it is not held in memory.
+/// Maximum length of a line that is kept in memory.
 const MAX_LINE: u64 = 256;
 const SECOND_NS: u128 = 1_000_000_000;
 
 /// Times in order, as they were read.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Replay {
-    /// At least one; none is less than the one before.
+    /// At least one; never decreasing.
     scheduled_ns: Vec<u64>,
-    /// The most in any one second.
+    /// Maximum number of requests in any second.
     busiest_second: u64,
 }
 
@@ -104,8 +104,7 @@ fn shown(line: &[u8]) -> String {
     String::from_utf8_lossy(line).into_owned()
 }
 
-/// Seconds in decimals as nanoseconds, rounded up; `None` for anything else. What cannot be counted
-/// in 64 bits stays larger than that.
+/// Parses decimal seconds into nanoseconds, rounded up. `None` for any other text. Values above 64 bits stay above.
 fn seconds(text: &[u8]) -> Option<u128> {
     let point = text.iter().position(|byte| *byte == b'.');
     let (whole, decimals) = match point {
@@ -131,7 +130,7 @@ fn seconds(text: &[u8]) -> Option<u128> {
     Some(seconds.saturating_add(nanos + u128::from(is_more)))
 }
 
-/// The most times that lie within one second of each other.
+/// Returns the maximum number of times within one second.
 fn busiest_second(scheduled_ns: &[u64]) -> u64 {
     let mut first = 0;
     let mut most = 0;

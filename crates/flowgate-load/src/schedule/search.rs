@@ -1,7 +1,7 @@
-//! Finding the nanosecond at which something has come about.
+//! Finds the nanosecond at which a condition becomes true.
 
-/// The least `t` up to `end` at which `is_reached`, which holds at `end` and, once it holds, goes
-/// on holding. The better the guess, the fewer questions: about 2 · log₂ of its error.
+/// Returns the least `t` up to `end` for which `is_reached` holds. It holds at `end`, and stays true once it holds. The
+/// number of calls is about 2 · log₂ of the error of `guess`.
 pub(super) fn least(guess: u64, end: u64, is_reached: impl Fn(u64) -> bool) -> u64 {
     let guess = guess.min(end);
     // It is not reached before `low`, and it is at `high`.

@@ -1,4 +1,4 @@
-//! Steps, ramps and pauses, one after the other.
+//! Steps, ramps and pauses in sequence.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::search::least;
 use super::{ScheduleError, period_ns};
 use crate::report::text;
 
-/// The most segments that a schedule may have.
+/// Maximum number of segments of a schedule.
 ///
 /// # Examples
 ///
@@ -27,12 +27,12 @@ use crate::report::text;
 /// ```
 pub const MAX_SEGMENTS: usize = 1000;
 
-/// The longest that all segments may last, in nanoseconds: 146 years.
+/// Maximum total duration of all segments, in nanoseconds: 146 years.
 const MAX_NS: u64 = 1 << 62;
-/// The most units that one request may consist of.
+/// Maximum number of units per request.
 const MAX_UNITS: u64 = 1 << 62;
 
-/// A stretch of time in which the rate is constant or changes linearly.
+/// Time interval in which the rate is constant or changes linearly.
 ///
 /// # Examples
 ///
@@ -51,38 +51,38 @@ const MAX_UNITS: u64 = 1 << 62;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// How long it lasts; one of zero changes nothing.
+    /// Duration; a segment of zero length has no effect.
     pub duration: Duration,
-    /// The rate at its beginning; `None`: no requests.
+    /// Rate at the start; `None` is a rate of 0.
     pub from: Option<Quota>,
-    /// The rate at its end.
+    /// Rate at the end; `None` is a rate of 0.
     pub to: Option<Quota>,
 }
 
-/// Segments, prepared for looking requests up.
+/// Segments, prepared for looking up requests.
 ///
-/// R is counted in units of 1/D of a request, where D is twice the least common multiple of the
-/// rates' periods, in nanoseconds and in lowest terms. Then all rates are whole units per
-/// nanosecond, R at every seam is a whole number of units, and every scheduled time is exact:
+/// R is counted in units of 1/D of a request. D is twice the least common multiple of the rates' periods, in
+/// nanoseconds and in lowest terms. Then all rates are whole units per nanosecond, R at every boundary is a whole
+/// number of units, and every scheduled time is exact:
 ///
 /// ```text
 ///  a = rate at the piece's start, b = at its end, T = its length, t = time since its start
 ///  R(t) = base + a · t + (b - a) · t² / 2T        t = least with R(t) ≥ k · D
 /// ```
 ///
-/// As D, T and each of a/D and b/D · 1 ns are limited, no product exceeds 2¹²⁵.
+/// D, T and each of a/D and b/D · 1 ns are limited, so no product exceeds 2¹²⁵.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Segments {
-    /// As they were asked for.
+    /// The segments as requested.
     asked: Vec<Segment>,
-    /// Without those of no length.
+    /// The segments with a length above zero.
     pieces: Vec<Piece>,
     /// D.
     units_per_request: u64,
     len: u64,
 }
 
-/// One segment as computed with.
+/// One segment, prepared for computing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Piece {
     start_ns: u64,
@@ -93,7 +93,7 @@ struct Piece {
     to: u64,
     /// R at its start, in units.
     base: u128,
-    /// The first request that can be scheduled in it: R at its start, in requests, rounded up.
+    /// The first request that can be scheduled in the segment: R at its start, in requests, rounded up.
     first: u64,
 }
 
@@ -144,7 +144,7 @@ impl Segments {
     }
 
     pub(super) fn scheduled_ns(&self, index: u64) -> u64 {
-        // Of pieces that begin with the same request it is scheduled in the last: the others end before.
+        // If several segments start with the same request, it is scheduled in the last one: the others end before.
         let after = self.pieces.partition_point(|piece| piece.first <= index);
         // The first piece begins with request 0.
         let piece = &self.pieces[after - 1];
@@ -164,7 +164,7 @@ impl Segments {
         self.units_per_request.div_ceil(self.highest().max(1))
     }
 
-    /// The highest rate, in units per nanosecond.
+    /// Returns the highest rate, in units per nanosecond.
     fn highest(&self) -> u64 {
         let ends = self.pieces.iter().map(|piece| piece.from.max(piece.to));
         ends.max().unwrap_or(0)
@@ -172,7 +172,7 @@ impl Segments {
 }
 
 impl Piece {
-    /// Units from the start of the piece to `t` ns later, rounded down.
+    /// Returns the units from the start of the segment to `t` ns later, rounded down.
     fn reached(&self, t: u64) -> u128 {
         // change · t² / 2T = whole · t + rest · t / 2T.
         let (t, twice_length) = (u128::from(t), 2 * u128::from(self.length_ns));
@@ -186,12 +186,12 @@ impl Piece {
         }
     }
 
-    /// The least time since the start of the piece by which so many units are reached.
+    /// Returns the least time since the start of the segment by which this many units are reached.
     fn time_of(&self, units: u128) -> u64 {
         if self.from == self.to {
             return requests(units.div_ceil(u128::from(self.from.max(1))));
         }
-        // The root of the quadratic in the form that cancels nothing, then exactly.
+        // The root of the quadratic in the form without cancellation, then exactly.
         let (from, to) = (self.from as f64, self.to as f64);
         let slope = (to - from) / self.length_ns as f64;
         let units_then = units as f64;
@@ -201,7 +201,7 @@ impl Piece {
     }
 }
 
-/// D: twice the least common multiple of all periods.
+/// Returns D: twice the least common multiple of all periods.
 fn units_per_request(segments: &[Segment]) -> Result<u64, ScheduleError> {
     let mut common = 1_u64;
     let rates = segments
@@ -220,7 +220,7 @@ fn units_per_request(segments: &[Segment]) -> Result<u64, ScheduleError> {
     Ok(2 * common)
 }
 
-/// Requests per nanoseconds.
+/// Returns requests and nanoseconds.
 fn lowest_terms(rate: Quota) -> (u64, u64) {
     let (count, period) = (rate.count(), period_ns(rate));
     let divisor = greatest_common_divisor(count, period);
@@ -234,7 +234,7 @@ fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
-/// At one request per nanosecond at most, no count reaches 2⁶³.
+/// Rounds up to requests. At most one request per nanosecond keeps counts below 2⁶³.
 fn requests(count: u128) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }

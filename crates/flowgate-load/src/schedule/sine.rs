@@ -1,4 +1,4 @@
-//! A rate that swings around its mean.
+//! A rate that oscillates around its mean.
 
 use std::f64::consts::PI;
 use std::fmt;
@@ -10,7 +10,7 @@ use super::search::least;
 use super::{ScheduleError, per_ns, period_ns, whole_ns};
 use crate::report::text;
 
-/// The most requests in one period: 10⁻¹⁴ of them is a hundredth of a request.
+/// Maximum number of requests in one period: 10⁻¹⁴ of them is a hundredth of a request.
 const MAX_PER_PERIOD: u128 = 1_000_000_000_000;
 
 /// mean + amplitude · sin(2π t / period).
@@ -22,9 +22,8 @@ const MAX_PER_PERIOD: u128 = 1_000_000_000_000;
 ///       ╰───╯
 /// ```
 ///
-/// Whole periods are counted in integers, as mean · period; only what lies within a period is an
-/// `f64`, and that is off by far less than the one request that would be needed to change the order
-/// of two.
+/// Whole periods are counted in integers, as mean · period. Only the part within a period is an `f64`. Its error is far
+/// below the one request that would change the order of two.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sine {
     mean: Quota,
@@ -62,7 +61,7 @@ impl Sine {
         Ok(sine)
     }
 
-    /// Requests by this time, rounded down; exact after whole periods.
+    /// Returns the requests by this time, rounded down; exact after whole periods.
     pub(super) fn count_in(&self, time_ns: u64) -> u64 {
         let rest_ns = time_ns % self.period_ns;
         let by_mean = self.mean_in(time_ns - rest_ns);
@@ -87,7 +86,7 @@ impl Sine {
         u64::try_from(scheduled).unwrap_or(u64::MAX)
     }
 
-    /// About when in a period R reaches `requests`: Newton's method, kept between bounds.
+    /// Estimates when R reaches `requests` within a period, by Newton's method between bounds.
     fn guess_ns(&self, requests: f64) -> u64 {
         const ENOUGH: usize = 50;
         let (mut low, mut high) = (0.0, self.period_ns as f64);
@@ -113,14 +112,14 @@ impl Sine {
         at as u64
     }
 
-    /// R(t) within a period.
+    /// Returns R(t) within a period.
     fn within(&self, ns: f64) -> f64 {
         let period = self.period_ns as f64;
         let sine = (PI * ns / period).sin();
         per_ns(self.mean) * ns + per_ns(self.amplitude) * period / PI * sine * sine
     }
 
-    /// What the mean rate asks for in this time, in requests · its period.
+    /// Returns the requests of the mean rate in this time, in units of 1 / period.
     fn mean_in(&self, time_ns: u64) -> u128 {
         u128::from(time_ns) * u128::from(self.mean.count())
     }

@@ -1,14 +1,13 @@
-//! Scheduled times one after the other.
+//! Iterator over scheduled times.
 
 use std::iter::FusedIterator;
 use std::time::Duration;
 
 use super::{Kind, Schedule};
 
-/// The scheduled times of a [`Schedule`] in order; [`Schedule::times`] makes it.
+/// Iterator over the scheduled times of a [`Schedule`], returned by [`Schedule::times`].
 ///
-/// It allocates nothing. Skipping ahead costs no more than one step of it, but for random gaps,
-/// where all that is skipped is added up.
+/// It does not allocate. Skipping ahead is as cheap as one step, except for random gaps, which are all added up.
 ///
 /// # Examples
 ///
@@ -27,9 +26,9 @@ use super::{Kind, Schedule};
 #[derive(Clone, Debug)]
 pub struct Times<'a> {
     schedule: &'a Schedule,
-    /// Of the next request.
+    /// Index of the next request.
     index: u64,
-    /// Of random gaps, those before the next request's.
+    /// For random gaps: the sum before the next request.
     gaps: u64,
 }
 

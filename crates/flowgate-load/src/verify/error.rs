@@ -7,7 +7,7 @@ use super::StatusRanges;
 use crate::engine::RunError;
 use crate::failure::Failure;
 
-/// Why a server could not be asked, or not any longer.
+/// Error that prevents or ends an investigation of a server.
 ///
 /// # Examples
 ///
@@ -21,7 +21,7 @@ use crate::failure::Failure;
 /// asking.admitted = "204".parse()?;
 /// let mut subject = HttpSubject::new(asking, &Stop::new())?;
 /// match Investigation::new().run(&mut subject, &mut |_| {}) {
-///     Err(VerifyError::Neither { status, .. }) => assert_eq!(status, 200),
+///     Err(VerifyError::Inconclusive { status, .. }) => assert_eq!(status, 200),
 ///     other => panic!("{other:?}"),
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -29,32 +29,32 @@ use crate::failure::Failure;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum VerifyError {
-    /// It was not found, or no connection could be made.
+    /// The host was not found, or no connection could be opened.
     Run(RunError),
-    /// It gave no answer, or none any longer.
+    /// The server does not respond, or has stopped responding.
     NoAnswer(Failure),
-    /// It sends those who ask to somewhere else.
+    /// The server redirects to another URL.
     Redirect {
-        /// What it answered.
+        /// Status of the response.
         status: StatusCode,
-        /// Where to, if it says so: a whole URL, if it is not beside the path that was asked for.
+        /// Target of the redirect, if the response names one. It is a full URL unless it is relative to the path.
         location: Option<String>,
     },
-    /// It sends those who ask to where they are.
+    /// The server redirects to the same URL.
     RedirectLoop {
-        /// What it answered.
+        /// Status of the response.
         status: StatusCode,
     },
-    /// What it answers is neither yes nor no.
-    Neither {
-        /// What it answered.
+    /// The status of the response is in neither list.
+    Inconclusive {
+        /// Status of the response.
         status: StatusCode,
-        /// What would be yes.
+        /// Statuses that count as admitted.
         admitted: StatusRanges,
-        /// What would be no.
+        /// Statuses that count as refused.
         refused: StatusRanges,
     },
-    /// It was stopped.
+    /// The investigation was stopped.
     Stopped,
 }
 
@@ -72,37 +72,39 @@ impl fmt::Display for VerifyError {
         match self {
             VerifyError::Run(error) => error.fmt(f),
             VerifyError::NoAnswer(failure) => {
-                write!(f, "no answer: {failure}")?;
+                write!(f, "no response: {failure}")?;
                 match failure.advice() {
                     Some(advice) => write!(f, "; {advice}"),
-                    None if *failure == Failure::Timeout => f.write_str("; -t gives it longer"),
+                    None if *failure == Failure::Timeout => {
+                        f.write_str("; increase the timeout with -t")
+                    }
                     None => Ok(()),
                 }
             }
             VerifyError::Redirect { status, location } => {
-                write!(f, "it answers {status}")?;
+                write!(f, "the server responds {status}")?;
                 match location {
-                    Some(location) => write!(f, ", to {location}: type that URL"),
-                    None => f.write_str(" and does not say where to: type another URL"),
+                    Some(location) => write!(f, " to {location}: type that URL"),
+                    None => f.write_str(" without a location: type another URL"),
                 }
             }
             VerifyError::RedirectLoop { status } => write!(
                 f,
-                "it answers {status}, to this same URL: type another, or say with -H what it wants to see"
+                "the server responds {status} to this same URL: type another URL, or add the header it needs with -H"
             ),
-            VerifyError::Neither {
+            VerifyError::Inconclusive {
                 status,
                 admitted,
                 refused,
             } => {
                 write!(
                     f,
-                    "it answers {status}, which is neither yes ({admitted}) nor no ({refused}): "
+                    "the server responds {status}, which is in neither --admitted ({admitted}) nor --refused ({refused}): "
                 )?;
                 if matches!(*status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-                    f.write_str("say who asks with -a or -H, ")?;
+                    f.write_str("add credentials with -a or -H, ")?;
                 }
-                f.write_str("type another URL, or say what it is with --admitted or --refused")
+                f.write_str("type another URL, or list the status in --admitted or --refused")
             }
             VerifyError::Stopped => f.write_str("stopped"),
         }

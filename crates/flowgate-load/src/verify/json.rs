@@ -3,8 +3,8 @@ use serde::Serialize;
 
 use crate::target::Target;
 
-/// The number of the layout that [`to_json`] writes.
-const SCHEMA: u64 = 1;
+/// Version of the layout that [`to_json`] writes.
+const SCHEMA: u64 = 2;
 
 #[derive(Serialize)]
 struct Written<'a> {
@@ -15,10 +15,15 @@ struct Written<'a> {
     findings: &'a Findings,
 }
 
-/// What was found out of `target`, as JSON, indented, with a line end at its end.
+/// Returns the findings as indented JSON with a final line end.
 ///
-/// Beside the fields of [`Findings`] it has `schema`, the number of this layout, which grows when a field goes or
-/// changes its meaning; `flowgate`, the version that wrote it; and `target`, the URL. Times are in seconds, rates per second.
+/// In addition to the fields of [`Findings`] it has:
+///
+/// - `schema`: the version of this layout. It increases when a field is removed or changes its meaning.
+/// - `flowgate`: the version of flowgate that wrote it.
+/// - `target`: the URL.
+///
+/// Times are in seconds, rates in requests per second.
 ///
 /// # Examples
 ///
@@ -27,7 +32,7 @@ struct Written<'a> {
 /// use flowgate_load::verify::to_json;
 /// use flowgate_verify::{Investigation, Simulated};
 ///
-/// // One that lets everything through, in process.
+/// // A limiter in the same process that admits every request.
 /// let mut limiter = Simulated::new(|_| true.into());
 /// let Ok(findings) = Investigation::new().run(&mut limiter, &mut |_| {});
 /// let json = to_json(&Target::parse("http://localhost:8080/")?, &findings);
@@ -43,6 +48,6 @@ pub fn to_json(target: &Target, findings: &Findings) -> String {
         target: target.to_string(),
         findings,
     };
-    // It has no maps with keys that are not text, the only thing that cannot be written.
+    // Only maps with keys that are not text cannot be written, and there are none.
     serde_json::to_string_pretty(&written).unwrap_or_default() + "\n"
 }

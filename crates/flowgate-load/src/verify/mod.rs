@@ -1,21 +1,21 @@
-//! A rate limiter on the other side of HTTP, as something that can be asked.
+//! Sends the requests of an investigation to a server over HTTP.
 //!
 //! ```text
-//!  Investigation ── Volley ──▶ HttpSubject ── each shot at its time ──▶ Lane ──▶ connection
-//!                ◀─ [Observation] ──╯      ◀─ status, Told, sent and answered ──╯
+//!  Investigation ── ProbeBatch ──▶ HttpSubject ── each probe at its time ──▶ Prober ──▶ connection
+//!                ◀─ [Observation] ──╯      ◀─ status, Advertised, sent and answered ──╯
 //! ```
 //!
-//! What is asked, and what follows from the answers, is flowgate-verify's.
+//! The crate flowgate-verify plans the requests and draws the conclusions.
 
 mod error;
+mod inconclusive;
 mod json;
-mod lane;
-mod neither;
+mod prober;
 mod statuses;
 mod subject;
 
 pub use error::VerifyError;
+pub use inconclusive::Inconclusive;
 pub use json::to_json;
-pub use neither::Neither;
 pub use statuses::{StatusRanges, StatusRangesError};
-pub use subject::{Asking, HttpSubject, MAX_LANES};
+pub use subject::{Asking, HttpSubject, MAX_CONNECTIONS};

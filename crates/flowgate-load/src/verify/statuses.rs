@@ -1,4 +1,4 @@
-//! Statuses, as they are typed: `200-299,304`.
+//! Lists of statuses, as they are typed: `200-299,304`.
 
 use std::error::Error;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use hyper::StatusCode;
 
-/// Some statuses.
+/// List of statuses.
 ///
 /// ```
 /// use flowgate_load::verify::StatusRanges;
@@ -20,7 +20,7 @@ use hyper::StatusCode;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusRanges(Vec<RangeInclusive<u16>>);
 
-/// Why a text names no statuses.
+/// Error of parsing a list of statuses.
 ///
 /// # Examples
 ///
@@ -28,13 +28,13 @@ pub struct StatusRanges(Vec<RangeInclusive<u16>>);
 /// use flowgate_load::verify::{StatusRanges, StatusRangesError};
 ///
 /// let error: StatusRangesError = "2xx".parse::<StatusRanges>().unwrap_err();
-/// assert_eq!(error.to_string(), "\"2xx\" names no statuses from 200 to 599: type 200-299,304");
+/// assert_eq!(error.to_string(), "\"2xx\" is not a list of statuses from 200 to 599: type 200-299,304");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusRangesError(String);
 
 impl StatusRanges {
-    /// 200 to 299.
+    /// Returns 200 to 299.
     ///
     /// # Examples
     ///
@@ -47,7 +47,7 @@ impl StatusRanges {
         StatusRanges(vec![200..=299])
     }
 
-    /// 429 and 503.
+    /// Returns 429 and 503.
     ///
     /// # Examples
     ///
@@ -60,7 +60,7 @@ impl StatusRanges {
         StatusRanges(vec![429..=429, 503..=503])
     }
 
-    /// Whether this is one of them.
+    /// Returns whether the list contains `status`.
     ///
     /// # Examples
     ///
@@ -77,7 +77,7 @@ impl StatusRanges {
         self.0.iter().any(|range| range.contains(&status.as_u16()))
     }
 
-    /// Whether one of them is also one of `other`.
+    /// Returns whether both lists have a status in common.
     ///
     /// # Examples
     ///
@@ -139,7 +139,7 @@ impl fmt::Display for StatusRangesError {
         let text = &self.0;
         write!(
             f,
-            "{text:?} names no statuses from 200 to 599: type 200-299,304"
+            "{text:?} is not a list of statuses from 200 to 599: type 200-299,304"
         )
     }
 }

@@ -3,13 +3,13 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use flowgate_verify::{Observation, Outcome, Phase, Shot, Subject, Volley};
+use flowgate_verify::{Observation, Outcome, Phase, Probe, ProbeBatch, Subject};
 use hyper::header::{HeaderName, HeaderValue};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{LocalSet, spawn_local, yield_now};
 
-use super::lane::{self, Asked, Lane, Way};
-use super::{Neither, StatusRanges, VerifyError};
+use super::prober::{self, Asked, Prober, Way};
+use super::{Inconclusive, StatusRanges, VerifyError};
 use crate::connection::{ConnectOptions, Connector, HttpVersion};
 use crate::engine::{RunError, resolve};
 use crate::failure::Failure;
@@ -18,14 +18,14 @@ use crate::report::nanos;
 use crate::stop::Stop;
 use crate::target::Target;
 
-/// The most connections that a subject is asked over.
-pub const MAX_LANES: u32 = 1000;
-/// So many requests in a row without an answer are enough, once there have been answers.
+/// Maximum number of connections of an investigation.
+pub const MAX_CONNECTIONS: u32 = 1000;
+/// Number of consecutive requests without a response after which an investigation ends.
 const TOO_MANY_UNANSWERED: usize = 100;
-/// So many requests of a volley over one connection without an answer in time are enough: each takes all of that time.
+/// Number of timeouts of one batch on one connection after which an investigation ends: each takes the whole timeout.
 const TOO_MANY_TIMEOUTS: usize = 3;
 
-/// How a server is asked, and how its answers are read.
+/// How an investigation sends requests to a server and reads its responses.
 ///
 /// # Examples
 ///
@@ -36,7 +36,7 @@ const TOO_MANY_TIMEOUTS: usize = 3;
 ///
 /// let mut asking = Asking::new(Target::parse("http://localhost:8080/")?);
 /// assert_eq!(asking.refused.to_string(), "429,503");
-/// // Whether keys are apart can then be found out, too.
+/// // Two keys, to find out whether keys have separate limits.
 /// let keys = ["k-17", "k-18"].map(HeaderValue::from_static);
 /// asking.keys = Some((HeaderName::from_static("x-api-key"), keys.to_vec()));
 /// asking.refused = "403,429".parse()?;
@@ -44,24 +44,26 @@ const TOO_MANY_TIMEOUTS: usize = 3;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Asking {
-    /// Where.
+    /// URL of the requests.
     pub target: Target,
-    /// What each request says.
+    /// Method, headers and body of each request.
     pub template: Template,
-    /// A header that says whose request it is, and its values: one for each key.
+    /// Header that names the key of a request, and its values: one per key.
     pub keys: Option<(HeaderName, Vec<HeaderValue>)>,
-    /// Answers with these statuses were let through. Default 200 to 299.
+    /// Statuses of admitted requests (default: 200 to 299).
     pub admitted: StatusRanges,
-    /// Answers with these statuses are refusals. Default 429 and 503. All others are failures.
+    /// Statuses of refused requests (default: 429 and 503). All others are inconclusive.
     pub refused: StatusRanges,
-    /// How connections are made; always HTTP/1.1, as a connection then has one request at a time.
+    /// Options for opening connections.
+    ///
+    /// The version is always HTTP/1.1, because a connection then has one request at a time.
     pub connect: ConnectOptions,
-    /// How long an answer may take before it counts as failed. Default 10 s.
+    /// Maximum time of a request (default: 10 s).
     pub timeout: Duration,
 }
 
 impl Asking {
-    /// With the defaults: `GET`, one key.
+    /// Creates the configuration with the defaults: `GET`, one key.
     ///
     /// # Examples
     ///
@@ -89,11 +91,11 @@ impl Asking {
     }
 }
 
-/// A rate limiter on the other side of HTTP. Blocks while it asks.
+/// A rate limiter behind HTTP. Blocks while it sends requests.
 ///
-/// Each lane is a connection that is kept alive; it is opened when it is first used, and opened anew when it has
-/// broken.
-/// An investigation ends early, with an error, if the first answer is neither yes nor no, or none comes any longer.
+/// Each connection is kept alive. It is opened when it is first used, and again after it has closed.
+///
+/// An investigation ends with an error if the first response is inconclusive, or if the server stops responding.
 ///
 /// ```no_run
 /// use flowgate_load::verify::{Asking, HttpSubject};
@@ -107,26 +109,28 @@ impl Asking {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct HttpSubject {
-    // Before the runtime, which they need when they are dropped.
-    lanes: BTreeMap<u32, Lane>,
+    // Declared before the runtime, because dropping them needs it.
+    probers: BTreeMap<u32, Prober>,
     local: LocalSet,
     runtime: Runtime,
     way: Rc<Way>,
     target: Target,
-    /// From then on nothing is sent.
+    /// Nothing is sent from this time on.
     end_ns: u64,
     stop: Stop,
     has_answered: bool,
     unanswered: usize,
-    neither: BTreeMap<Neither, u64>,
+    inconclusive: BTreeMap<Inconclusive, u64>,
 }
 
 impl HttpSubject {
-    /// Finds the host. Nothing is sent yet. When `stop` is stopped, asking ends with an error.
+    /// Resolves the host. Nothing is sent yet.
+    ///
+    /// When `stop` is stopped, the investigation ends with an error.
     ///
     /// # Errors
     ///
-    /// When the host is not found within the time limit for connecting, or what is needed for TLS cannot be read.
+    /// Returns an error if the host is not found within the connection timeout, or if TLS cannot be set up.
     ///
     /// # Examples
     ///
@@ -136,7 +140,7 @@ impl HttpSubject {
     ///
     /// let origin = Origin::start()?;
     /// let subject = HttpSubject::new(Asking::new(Target::parse(&origin.url())?), &Stop::new())?;
-    /// assert!(subject.neither().is_empty()); // nothing has been sent yet
+    /// assert!(subject.inconclusive().is_empty()); // nothing has been sent yet
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn new(asking: Asking, stop: &Stop) -> Result<HttpSubject, VerifyError> {
@@ -175,7 +179,7 @@ impl HttpSubject {
             began: Instant::now(),
         };
         Ok(HttpSubject {
-            lanes: BTreeMap::new(),
+            probers: BTreeMap::new(),
             local: LocalSet::new(),
             runtime,
             way: Rc::new(way),
@@ -184,11 +188,11 @@ impl HttpSubject {
             stop: stop.clone(),
             has_answered: false,
             unanswered: 0,
-            neither: BTreeMap::new(),
+            inconclusive: BTreeMap::new(),
         })
     }
 
-    /// Whether it is on this machine, by each of its addresses.
+    /// Returns whether all addresses of the server are on this machine.
     ///
     /// # Examples
     ///
@@ -207,12 +211,12 @@ impl HttpSubject {
         addresses.all(|address| address.ip().to_canonical().is_loopback())
     }
 
-    /// What came that was neither yes nor no, and how often.
+    /// Returns the inconclusive results, with their counts.
     ///
     /// # Examples
     ///
     /// ```
-    /// use flowgate_load::verify::{Asking, HttpSubject, Neither};
+    /// use flowgate_load::verify::{Asking, HttpSubject, Inconclusive};
     /// use flowgate_load::{Origin, Stop, Target};
     /// use flowgate_verify::Investigation;
     /// use hyper::StatusCode;
@@ -222,54 +226,57 @@ impl HttpSubject {
     /// asking.admitted = "204".parse()?;
     /// let mut subject = HttpSubject::new(asking, &Stop::new())?;
     /// let ended = Investigation::new().run(&mut subject, &mut |_| {});
-    /// assert!(ended.is_err() && subject.neither().contains_key(&Neither::Answer(StatusCode::OK)));
+    /// assert!(ended.is_err() && subject.inconclusive().contains_key(&Inconclusive::Answer(StatusCode::OK)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn neither(&self) -> &BTreeMap<Neither, u64> {
-        &self.neither
+    pub fn inconclusive(&self) -> &BTreeMap<Inconclusive, u64> {
+        &self.inconclusive
     }
 
-    /// Carries out a volley. Whether one of the connections was given up, too.
-    fn fire(&mut self, shots: &[Shot]) -> Result<(Vec<Asked>, bool), VerifyError> {
-        let mut parts: BTreeMap<u32, Vec<Shot>> = BTreeMap::new();
-        for shot in shots {
-            parts.entry(shot.lane % MAX_LANES).or_default().push(*shot);
+    /// Sends a batch. Also returns whether one of the connections was given up.
+    fn send_probes(&mut self, probes: &[Probe]) -> Result<(Vec<Asked>, bool), VerifyError> {
+        let mut parts: BTreeMap<u32, Vec<Probe>> = BTreeMap::new();
+        for probe in probes {
+            parts
+                .entry(probe.connection % MAX_CONNECTIONS)
+                .or_default()
+                .push(*probe);
         }
-        let mut lanes = Vec::with_capacity(parts.len());
+        let mut probers = Vec::with_capacity(parts.len());
         {
             let _inside = self.runtime.enter();
-            for (number, shots) in parts {
-                let lane = match self.lanes.remove(&number) {
-                    Some(lane) => lane,
-                    None => Lane::new(number).map_err(RunError::System)?,
+            for (number, probes) in parts {
+                let prober = match self.probers.remove(&number) {
+                    Some(prober) => prober,
+                    None => Prober::new(number).map_err(RunError::System)?,
                 };
-                lanes.push((lane, shots));
+                probers.push((prober, probes));
             }
         }
         let (way, stop, end_ns) = (self.way.clone(), self.stop.clone(), self.end_ns);
-        let fired = self.local.block_on(&self.runtime, async move {
+        let sent = self.local.block_on(&self.runtime, async move {
             tokio::select! {
                 biased;
                 () = stop.stopped() => None,
-                fired = fire(way, lanes, end_ns) => Some(fired),
+                sent = send_probes(way, probers, end_ns) => Some(sent),
             }
         });
         let (mut all, mut is_given_up) = (Vec::new(), false);
-        for fired in fired.ok_or(VerifyError::Stopped)? {
-            self.lanes.insert(fired.lane.number(), fired.lane);
-            all.extend(fired.asked);
-            is_given_up |= fired.timeouts == TOO_MANY_TIMEOUTS;
+        for sent in sent.ok_or(VerifyError::Stopped)? {
+            self.probers.insert(sent.prober.number(), sent.prober);
+            all.extend(sent.asked);
+            is_given_up |= sent.timeouts == TOO_MANY_TIMEOUTS;
         }
         all.sort_by_key(|asked| asked.observation.sent_ns);
         Ok((all, is_given_up))
     }
 
-    /// Whether it makes sense to go on.
+    /// Returns an error if the investigation cannot continue.
     fn judge(&mut self, phase: Phase, asked: &[Asked]) -> Result<(), VerifyError> {
         for asked in asked {
             let has_failed = asked.observation.outcome == Outcome::Failed;
             if has_failed {
-                *self.neither.entry(asked.neither()).or_default() += 1;
+                *self.inconclusive.entry(asked.inconclusive()).or_default() += 1;
             }
             match &asked.answer {
                 Ok(status) => {
@@ -284,10 +291,10 @@ impl HttpSubject {
                     self.unanswered += 1;
                     if !self.has_answered || self.unanswered >= TOO_MANY_UNANSWERED {
                         return Err(match *failure {
-                            lane::Asking::Connecting(address, failure) => {
+                            prober::Asking::Connecting(address, failure) => {
                                 RunError::Connect { address, failure }.into()
                             }
-                            lane::Asking::Exchanging(failure) => VerifyError::NoAnswer(failure),
+                            prober::Asking::Exchanging(failure) => VerifyError::NoAnswer(failure),
                         });
                     }
                 }
@@ -296,10 +303,10 @@ impl HttpSubject {
         Ok(())
     }
 
-    fn useless(&self, answered: &lane::Status) -> VerifyError {
+    fn useless(&self, answered: &prober::Status) -> VerifyError {
         let status = answered.code;
         if !status.is_redirection() {
-            return VerifyError::Neither {
+            return VerifyError::Inconclusive {
                 status,
                 admitted: self.way.admitted.clone(),
                 refused: self.way.refused.clone(),
@@ -315,7 +322,7 @@ impl HttpSubject {
     }
 }
 
-/// A `Location` as a URL that can be typed, if it is one or begins at the root.
+/// Turns a `Location` into a URL that can be typed, if it is absolute or starts at the root.
 fn absolute(location: &str, base: &Target) -> String {
     let scheme = if base.is_tls() { "https" } else { "http" };
     if location.starts_with("//") {
@@ -327,36 +334,36 @@ fn absolute(location: &str, base: &Target) -> String {
     }
 }
 
-/// What became of the shots of a lane.
-struct Fired {
-    lane: Lane,
+/// Results of one prober's probes.
+struct Sent {
+    prober: Prober,
     asked: Vec<Asked>,
     timeouts: usize,
 }
 
-/// All lanes concurrently, each with those of its shots that go out before the end. All connections are open before the first is
-/// asked.
-async fn fire(way: Rc<Way>, lanes: Vec<(Lane, Vec<Shot>)>, end_ns: u64) -> Vec<Fired> {
-    // What the servers did since the last volley, such as closing connections, is known after this.
+/// Runs all probers concurrently, each with its probes before the end. All connections are open before the first
+/// request is sent.
+async fn send_probes(way: Rc<Way>, probers: Vec<(Prober, Vec<Probe>)>, end_ns: u64) -> Vec<Sent> {
+    // Processes events since the last batch, such as closed connections.
     yield_now().await;
-    let mut opening = Vec::with_capacity(lanes.len());
-    for (mut lane, shots) in lanes {
+    let mut opening = Vec::with_capacity(probers.len());
+    for (mut prober, probes) in probers {
         let way = way.clone();
         opening.push(spawn_local(async move {
-            // Whoever asks over it finds out if it is not.
-            let _ = lane.open(&way).await;
-            (lane, shots)
+            // Requests over it report the failure.
+            let _ = prober.open(&way).await;
+            (prober, probes)
         }));
     }
     let mut asking = Vec::with_capacity(opening.len());
     for opened in opening {
-        let (mut lane, shots) = joined(opened.await);
+        let (mut prober, probes) = joined(opened.await);
         let way = way.clone();
         asking.push(async move {
-            let mut asked = Vec::with_capacity(shots.len());
+            let mut asked = Vec::with_capacity(probes.len());
             let mut timeouts = 0;
-            for shot in shots {
-                let Some(one) = lane.ask(&way, shot, end_ns).await else {
+            for probe in probes {
+                let Some(one) = prober.ask(&way, probe, end_ns).await else {
                     break;
                 };
                 timeouts += usize::from(one.has_timed_out());
@@ -365,22 +372,22 @@ async fn fire(way: Rc<Way>, lanes: Vec<(Lane, Vec<Shot>)>, end_ns: u64) -> Vec<F
                     break;
                 }
             }
-            Fired {
-                lane,
+            Sent {
+                prober,
                 asked,
                 timeouts,
             }
         });
     }
     let asking: Vec<_> = asking.into_iter().map(spawn_local).collect();
-    let mut fired = Vec::with_capacity(asking.len());
+    let mut sent = Vec::with_capacity(asking.len());
     for task in asking {
-        fired.push(joined(task.await));
+        sent.push(joined(task.await));
     }
-    fired
+    sent
 }
 
-/// What a task has made. None is aborted while it is waited for, and one that panics has its panic handed on.
+/// Returns the result of a task, and resumes its panic. Tasks are not aborted while they are awaited.
 fn joined<T>(outcome: Result<T, tokio::task::JoinError>) -> T {
     match outcome {
         Ok(made) => made,
@@ -399,10 +406,10 @@ impl Subject for HttpSubject {
         self.end_ns = end_ns;
     }
 
-    fn send(&mut self, volley: &Volley) -> Result<Vec<Observation>, VerifyError> {
-        let (asked, is_given_up) = self.fire(&volley.shots)?;
-        self.judge(volley.phase, &asked)?;
-        if is_given_up && asked.len() < volley.shots.len() {
+    fn send(&mut self, batch: &ProbeBatch) -> Result<Vec<Observation>, VerifyError> {
+        let (asked, is_given_up) = self.send_probes(&batch.probes)?;
+        self.judge(batch.phase, &asked)?;
+        if is_given_up && asked.len() < batch.probes.len() {
             return Err(VerifyError::NoAnswer(Failure::Timeout));
         }
         Ok(asked.into_iter().map(|asked| asked.observation).collect())
@@ -413,7 +420,7 @@ impl fmt::Debug for HttpSubject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpSubject")
             .field("addresses", &self.way.addresses)
-            .field("lanes", &self.lanes.len())
+            .field("probers", &self.probers.len())
             .finish_non_exhaustive()
     }
 }
@@ -428,22 +435,22 @@ mod tests {
         let origin = Origin::start().unwrap();
         let asking = Asking::new(Target::parse(&origin.url()).unwrap());
         let mut subject = HttpSubject::new(asking, &Stop::new()).unwrap();
-        // All are scheduled for the same time, and so many would take seconds.
-        let volley = |count| Volley {
+        // All have the same scheduled time; sending all of them would take seconds.
+        let batch = |count| ProbeBatch {
             phase: Phase::Burst,
-            shots: (0..count)
-                .map(|index| Shot {
+            probes: (0..count)
+                .map(|index| Probe {
                     at_ns: 0,
-                    lane: index % 2,
+                    connection: index % 2,
                     key: 0,
                 })
                 .collect(),
         };
-        let few = subject.send(&volley(10)).unwrap();
+        let few = subject.send(&batch(10)).unwrap();
         assert_eq!(few.len(), 10);
         subject.end_at(subject.now_ns() + 200_000_000);
-        let seen = subject.send(&volley(200_000)).unwrap();
+        let seen = subject.send(&batch(200_000)).unwrap();
         assert!((1..200_000).contains(&seen.len()), "{}", seen.len());
-        assert_eq!(subject.send(&volley(10)).unwrap(), []);
+        assert_eq!(subject.send(&batch(10)).unwrap(), []);
     }
 }

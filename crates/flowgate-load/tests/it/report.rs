@@ -284,11 +284,11 @@ fn the_text_of_a_run_in_which_everything_went_wrong() {
     report.connections.why_missing = Some(Failure::Exhausted);
     report.is_interrupted = true;
     let expected = "\
-target     http://127.0.0.1:8080/  (own server, as no URL was given)
+target     http://127.0.0.1:8080/  (built-in test server)
 rate       asked 90/min = 1.5/s
 achieved   1.3/s over 39 intervals   error -13.3333 %
 sent       40 of 90 in 30.0 s   up to 3 of 50 connections busy
-           5 waited for one, up to 12.0 ms
+           5 waited for a connection, up to 12.0 ms
            7 did not open: too many open files or ports
 
                  p50       p90       p99     p99.9    p99.99       max
@@ -298,7 +298,7 @@ service            -         -         -         -         -         -
 
 status     2xx 20   3xx 2   4xx 3   5xx 4   limited 5 (429, 503)   1xx 1   other 1
            of these 4 × 500, 3 × 404, 2 × 302, 1 × 204
-errors     3 answered 4xx   4 answered 5xx   1 answered as no standard says   \
+errors     3 answered 4xx   4 answered 5xx   1 answered with a nonstandard status   \
 30 connection refused   1 timed out   1 answer is not HTTP/1.1   2 unanswered at the end
 verdict    RATE NOT HELD: interrupted; sent 40 of 90 (connection refused); \
 rate off by -13.3333 %, more than 0.1 %
@@ -365,30 +365,30 @@ fn the_text_of_a_ramp_says_how_close_each_second_was() {
     );
     assert_eq!(
         line(&report, "seconds"),
-        "seconds    5 of 5 seconds within 1 of the plan"
+        "seconds    5 of 5 seconds within 1 of the schedule"
     );
     assert_eq!(
-        line(&report, "           furthest"),
-        "           furthest off: sent 201 of 200 from 2 s on"
+        line(&report, "           largest"),
+        "           largest difference: sent 201 of 200 scheduled, from 2 s"
     );
     assert_eq!(
         line(&report, "verdict"),
-        "verdict    RATE HELD: all sent, 5 of 5 seconds within 1 of the plan, lag p99 at most 3.33 ms"
+        "verdict    RATE HELD: all sent, 5 of 5 seconds within 1 of the schedule, lag p99 at most 3.33 ms"
     );
     report.timeline.slots = slots([120, 160, 200, 240, 280], [120, 150, 210, 240, 280]);
     report.timeline.width = 7000 * MILLI;
     assert_eq!(
         line(&report, "seconds"),
-        "seconds    3 of 5 spans of 7 s within 1 of the plan"
+        "seconds    3 of 5 intervals of 7 s within 1 of the schedule"
     );
     assert_eq!(
-        line(&report, "           furthest"),
-        "           furthest off: sent 210 of 200 from 14 s on"
+        line(&report, "           largest"),
+        "           largest difference: sent 210 of 200 scheduled, from 14 s"
     );
     report.timeline.slots = slots([120; 5], [120; 5]);
     assert_eq!(
         line(&report, "seconds"),
-        "seconds    5 of 5 spans of 7 s within 1 of the plan"
+        "seconds    5 of 5 intervals of 7 s within 1 of the schedule"
     );
     assert_eq!(line(&perfect(), "seconds"), "");
 }
@@ -436,7 +436,7 @@ fn a_limit_that_is_never_exceeded_is_kept() {
         "{text}"
     );
     assert!(text.contains("sent       500 in 4.99 s"), "{text}");
-    let last = "verdict    RATE LIMIT KEPT: no two sends closer together than 10 ms\n";
+    let last = "verdict    RATE LIMIT KEPT: all gaps at least 10 ms\n";
     assert!(text.ends_with(last), "{text}");
     // However little was sent: that is what was asked for.
     let mut idle = under();
@@ -453,7 +453,7 @@ fn sends_that_are_closer_together_than_may_be_are_found() {
         panic!("{report}");
     };
     assert_eq!(causes.len(), 1);
-    assert_eq!(causes[0].to_string(), "sent 3 in 20 ms, of 2 that may be");
+    assert_eq!(causes[0].to_string(), "sent 3 in 20 ms, 2 allowed");
     report.asked.guarantee = Some(Guarantee {
         burst: 3,
         per_second: 100.0,
@@ -461,7 +461,7 @@ fn sends_that_are_closer_together_than_may_be_are_found() {
     assert_eq!(report.verdict(), Verdict::RateLimitKept);
     let text = report.to_string();
     assert!(
-        text.ends_with("verdict    RATE LIMIT KEPT: never more sent than 3 and 100/s\n"),
+        text.ends_with("verdict    RATE LIMIT KEPT: never more than 3 + 100/s sent\n"),
         "{text}"
     );
 }
@@ -487,8 +487,8 @@ fn a_window_that_holds_more_than_may_be_is_found() {
         );
     }
     for (sends, within_ns, expected) in [
-        (101, 999_999_999, "sent 101 in 1 s, of 100 that may be"),
-        (201, 1_500_000_000, "sent 201 in 1.5 s, of 200 that may be"),
+        (101, 999_999_999, "sent 101 in 1 s, 100 allowed"),
+        (201, 1_500_000_000, "sent 201 in 1.5 s, 200 allowed"),
     ] {
         let text = judged(sends, within_ns);
         let last = format!("verdict    RATE LIMIT NOT KEPT: {expected}\n");
@@ -504,7 +504,7 @@ fn a_rate_with_skipped_requests_is_not_held() {
             report.counts.sent = 4993;
             report.span = 4992 * MILLI;
         }),
-        "skipped 7 of 5000 that were late",
+        "skipped 7 late requests of 5000",
     );
 }
 
@@ -537,7 +537,7 @@ response      110 µs    220 µs   1.10 ms   2.20 ms         -   5.50 ms
 
 status     2xx 5000   3xx 0   4xx 0   5xx 0   limited 0 (429, 503)
 errors     none
-verdict    UNPACED: no rate was asked for
+verdict    UNPACED: no rate was given
 ";
     assert_eq!(report.to_string(), expected);
 }

@@ -245,11 +245,11 @@ fn a_page_says_what_was_asked_and_how_it_went() {
         &[
             "after",
             "RATE NOT HELD",
-            "skipped 7 of 3000",
+            "skipped 7 late requests of 3000",
             "interrupted",
             "http://127.0.0.1:8080/?a=1&b=<2>",
         ],
-        &["run 3", "UNPACED", "No rate was asked for"],
+        &["run 3", "UNPACED", "No rate was given"],
     ];
     assert_eq!(articles.len(), said.len());
     for (article, said) in articles.iter().zip(said) {
@@ -277,9 +277,9 @@ fn the_numbers_of_a_run_are_on_its_page() {
     let rows = rows(&page);
     let expected = [
         "sent|2970 of 3000",
-        "skipped, being late|7",
+        "skipped, late|7",
         "could not be sent|23",
-        "waited for one|11, up to 41.0 ms",
+        "waited for a connection|11, up to 41.0 ms",
         "did not open|8 (connection refused)",
         "smallest gap|940 µs",
         "most in any 100 ms|101",

@@ -145,15 +145,15 @@ fn what_is_not_a_report_is_refused_in_one_line() {
         ),
         (
             &failure,
-            "not a flowgate report: \"bored\" is no kind of failure",
+            "not a flowgate report: \"bored\" is not a kind of failure",
         ),
         (
             &newer,
-            "a report of schema 2, where this version reads schema 1",
+            "a report of schema 2, but this version reads schema 1",
         ),
         (
             r#"{"schema": 99}"#,
-            "a report of schema 99, where this version reads schema 1",
+            "a report of schema 99, but this version reads schema 1",
         ),
     ];
     for (json, text) in table {

@@ -319,7 +319,7 @@ fn targets_of_two_hosts_are_refused() {
         .push(Target::parse("http://127.0.0.1:1/").unwrap());
     let error = flowgate_load::run(plan, &Stop::new()).unwrap_err();
     assert!(
-        error.to_string().contains("are not of one host and port"),
+        error.to_string().contains("differ in host or port"),
         "{error}"
     );
 }

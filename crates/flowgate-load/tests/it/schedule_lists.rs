@@ -105,8 +105,8 @@ fn the_busiest_second_of_a_replay_says_how_many_are_on_their_way() {
 fn what_is_no_time_is_named_by_its_line() {
     let long = "9".repeat(1000);
     for (text, expected) in [
-        ("0\nsoon\n", "line 2: \"soon\" is no time"),
-        ("# a\n\n-1\n", "line 3: \"-1\" is no time"),
+        ("0\nsoon\n", "line 2: \"soon\" is not a time"),
+        ("# a\n\n-1\n", "line 3: \"-1\" is not a time"),
         ("1e3", "line 1: \"1e3\""),
         ("1,5", "line 1: \"1,5\""),
         ("NaN", "line 1: \"NaN\""),
@@ -116,19 +116,19 @@ fn what_is_no_time_is_named_by_its_line() {
         ("+1", "line 1: \"+1\""),
         (
             "0\n2\n1.5\n",
-            "line 3: 1.5 is earlier than 2, the time before it",
+            "line 3: 1.5 is earlier than 2, the previous time",
         ),
         (
             "18446744073.709551616",
-            "line 1: 18446744073.709551616 s are more than 584 years",
+            "line 1: 18446744073.709551616 s exceed the maximum of 584 years",
         ),
         ("99999999999999999999999999999999999999999999", "584 years"),
         (
             &long,
-            "line 1: \"9999999999999999999999999999999999999999\" is no time",
+            "line 1: \"9999999999999999999999999999999999999999\" is not a time",
         ),
-        ("", "holds no times"),
-        ("# nothing\n\n", "holds no times"),
+        ("", "contains no times"),
+        ("# nothing\n\n", "contains no times"),
     ] {
         let error = replay(text).unwrap_err();
         assert!(error.contains(expected), "{text:?}: {error}");

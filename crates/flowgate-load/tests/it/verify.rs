@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use flowgate_load::verify::{Asking, HttpSubject, VerifyError};
 use flowgate_load::{Failure, RunError, Stop, Target};
-use flowgate_verify::{Outcome, Phase, Shot, Subject, Volley};
+use flowgate_verify::{Outcome, Phase, Probe, ProbeBatch, Subject};
 use hyper::header::{HeaderName, HeaderValue};
 
 const YES: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -59,23 +59,23 @@ fn subject(url: &str) -> HttpSubject {
     HttpSubject::new(asking(url), &Stop::new()).unwrap()
 }
 
-/// So many shots, in turn over so many lanes, a millisecond apart from now on.
-fn volley(subject: &HttpSubject, phase: Phase, count: u32, lanes: u32) -> Volley {
+/// So many probes, in turn over so many connections, a millisecond apart from now on.
+fn batch(subject: &HttpSubject, phase: Phase, count: u32, connections: u32) -> ProbeBatch {
     let now_ns = subject.now_ns();
-    let shots = (0..count).map(|index| Shot {
+    let probes = (0..count).map(|index| Probe {
         at_ns: now_ns + u64::from(index) * 1_000_000,
-        lane: index % lanes,
+        connection: index % connections,
         key: 0,
     });
-    Volley {
+    ProbeBatch {
         phase,
-        shots: shots.collect(),
+        probes: probes.collect(),
     }
 }
 
 fn hello(subject: &mut HttpSubject) -> Result<(), VerifyError> {
-    let volley = volley(subject, Phase::Hello, 1, 1);
-    subject.send(&volley).map(|_| ())
+    let batch = batch(subject, Phase::Hello, 1, 1);
+    subject.send(&batch).map(|_| ())
 }
 
 #[test]
@@ -89,20 +89,26 @@ fn each_shot_goes_out_at_its_time_on_its_lane_and_its_answer_is_read() {
     let mut subject = subject(&url);
     assert!(subject.is_local());
     hello(&mut subject).unwrap();
-    let volley = volley(&subject, Phase::Steady, 20, 2);
-    let seen = subject.send(&volley).unwrap();
+    let batch = batch(&subject, Phase::Steady, 20, 2);
+    let seen = subject.send(&batch).unwrap();
     assert_eq!(seen.len(), 20);
-    assert_eq!(seen.iter().filter(|seen| seen.lane == 0).count(), 10);
-    // One lane may be late, and its shot seen after the next of the other one.
-    let of_both = [0, 1].map(|lane| {
-        let shots = volley.shots.iter().filter(move |shot| shot.lane == lane);
-        shots.zip(seen.iter().filter(move |seen| seen.lane == lane))
+    assert_eq!(seen.iter().filter(|seen| seen.connection == 0).count(), 10);
+    // One connection may be late, and its probe seen after the next of the other one.
+    let of_both = [0, 1].map(|connection| {
+        let probes = batch
+            .probes
+            .iter()
+            .filter(move |probe| probe.connection == connection);
+        probes.zip(
+            seen.iter()
+                .filter(move |seen| seen.connection == connection),
+        )
     });
-    for (shot, seen) in of_both.into_iter().flatten() {
-        assert!(shot.at_ns <= seen.sent_ns && seen.sent_ns <= seen.answered_ns);
-        let expected = [Outcome::Admitted, Outcome::Refused][shot.lane as usize];
+    for (probe, seen) in of_both.into_iter().flatten() {
+        assert!(probe.at_ns <= seen.sent_ns && seen.sent_ns <= seen.answered_ns);
+        let expected = [Outcome::Admitted, Outcome::Refused][probe.connection as usize];
         assert_eq!(seen.outcome, expected);
-        let told = seen.told;
+        let told = seen.advertised;
         match seen.outcome {
             Outcome::Refused => {
                 assert_eq!(told.retry_after, Some(Duration::from_secs(3)));
@@ -110,7 +116,7 @@ fn each_shot_goes_out_at_its_time_on_its_lane_and_its_answer_is_read() {
                 assert_eq!(told.more_after, Some(Duration::from_secs(2)));
                 assert_eq!(told.window, Some(Duration::from_secs(1)));
             }
-            _ => assert_eq!(told, flowgate_verify::Told::default()),
+            _ => assert_eq!(told, flowgate_verify::Advertised::default()),
         }
     }
     assert!(seen.is_sorted_by_key(|seen| seen.sent_ns));
@@ -122,8 +128,8 @@ fn a_connection_that_is_closed_is_opened_anew() {
     let closing = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
     let mut subject = subject(&server(move |_, _| Some(closing.to_owned())));
     hello(&mut subject).unwrap();
-    let volley = volley(&subject, Phase::Burst, 10, 3);
-    let seen = subject.send(&volley).unwrap();
+    let batch = batch(&subject, Phase::Burst, 10, 3);
+    let seen = subject.send(&batch).unwrap();
     assert!(seen.iter().all(|seen| seen.outcome == Outcome::Admitted));
 }
 
@@ -140,16 +146,16 @@ fn a_request_without_an_answer_has_failed_and_the_next_is_asked_all_the_same() {
     let mut subject = HttpSubject::new(asking, &Stop::new()).unwrap();
     hello(&mut subject).unwrap();
     let now_ns = subject.now_ns();
-    let shots = [0, 1, 0, 1].map(|key| Shot {
+    let probes = [0, 1, 0, 1].map(|key| Probe {
         at_ns: now_ns,
-        lane: 0,
+        connection: 0,
         key,
     });
-    let volley = Volley {
+    let batch = ProbeBatch {
         phase: Phase::Keys,
-        shots: shots.to_vec(),
+        probes: probes.to_vec(),
     };
-    let seen = subject.send(&volley).unwrap();
+    let seen = subject.send(&batch).unwrap();
     let outcomes: Vec<_> = seen.iter().map(|seen| (seen.key, seen.outcome)).collect();
     let (yes, failed) = (Outcome::Admitted, Outcome::Failed);
     assert_eq!(outcomes, [(0, yes), (1, failed), (0, yes), (1, yes)]);
@@ -170,16 +176,16 @@ fn an_answer_that_takes_too_long_is_none() {
     asking.keys = Some((HeaderName::from_static("x-key"), values));
     let mut subject = HttpSubject::new(asking, &Stop::new()).unwrap();
     hello(&mut subject).unwrap();
-    let shot = Shot {
+    let probe = Probe {
         at_ns: 0,
-        lane: 0,
+        connection: 0,
         key: 1,
     };
-    let volley = Volley {
+    let batch = ProbeBatch {
         phase: Phase::Keys,
-        shots: vec![shot],
+        probes: vec![probe],
     };
-    let seen = subject.send(&volley).unwrap();
+    let seen = subject.send(&batch).unwrap();
     assert_eq!(seen[0].outcome, Outcome::Failed);
 }
 
@@ -196,11 +202,11 @@ fn what_cannot_be_asked_is_said() {
     assert!(matches!(redirect, VerifyError::Redirect { .. }));
     assert_eq!(
         redirect.to_string(),
-        "it answers 301 Moved Permanently, to https://elsewhere/: type that URL"
+        "the server responds 301 Moved Permanently to https://elsewhere/: type that URL"
     );
     let neither = refusing(error).to_string();
     assert!(neither.starts_with(
-        "it answers 500 Internal Server Error, which is neither yes (200-299) nor no (429,503)"
+        "the server responds 500 Internal Server Error, which is in neither --admitted (200-299) nor --refused (429,503)"
     ));
     assert!(matches!(
         refusing(ssh),
@@ -237,9 +243,9 @@ fn a_server_that_gives_up_answering_is_given_up() {
     let mut subject = subject(&url);
     hello(&mut subject).unwrap();
     let begun = Instant::now();
-    let volley = volley(&subject, Phase::Burst, 300, 3);
+    let batch = batch(&subject, Phase::Burst, 300, 3);
     assert!(matches!(
-        subject.send(&volley),
+        subject.send(&batch),
         Err(VerifyError::NoAnswer(Failure::Closed | Failure::Reset))
     ));
     assert!(begun.elapsed() < Duration::from_secs(60));
@@ -251,11 +257,11 @@ fn asking_ends_when_it_is_stopped() {
     let stop = Stop::new();
     let mut subject = HttpSubject::new(asking(&url), &stop).unwrap();
     hello(&mut subject).unwrap();
-    let far = Volley {
+    let far = ProbeBatch {
         phase: Phase::Steady,
-        shots: vec![Shot {
+        probes: vec![Probe {
             at_ns: u64::MAX,
-            lane: 0,
+            connection: 0,
             key: 0,
         }],
     };

@@ -3,7 +3,8 @@
 use flowgate_load::verify::to_json;
 use flowgate_load::{Target, html};
 use flowgate_verify::{
-    Claim, Estimate, Findings, Investigation, Judgement, Kind, Point, Simulated, Steady, Verdict,
+    Estimate, ExpectedLimit, Findings, Investigation, Judgement, Kind, Point, Simulated, Steady,
+    Verdict,
 };
 use roxmltree::{Document, ParsingOptions};
 
@@ -14,18 +15,18 @@ fn target() -> Target {
 fn findings() -> Findings {
     let Ok(mut findings) =
         Investigation::new().run(&mut Simulated::new(|_| true.into()), &mut |_| ());
-    findings.likeness.kind = Kind::TokenBucket;
+    findings.detected.kind = Kind::TokenBucket;
     let estimate = |value| {
         Some(Estimate {
             value,
             plus_minus: 0.1,
         })
     };
-    findings.likeness.rate = estimate(99.8);
-    findings.likeness.burst = estimate(20.0);
+    findings.detected.rate = estimate(99.8);
+    findings.detected.burst = estimate(20.0);
     findings.envelope = (1..=5_000_u32)
         .map(|index| Point {
-            span: f64::from(index - 1) / 100.0,
+            interval: f64::from(index - 1) / 100.0,
             admitted: u64::from(20 + index),
         })
         .collect();
@@ -36,8 +37,8 @@ fn findings() -> Findings {
             requests: 500,
         })
         .to_vec();
-    findings.claim = Some(Judgement {
-        claim: "100/s burst 20".parse::<Claim>().unwrap(),
+    findings.expected = Some(Judgement {
+        limit: "100/s burst 20".parse::<ExpectedLimit>().unwrap(),
         verdict: Verdict::Differs(vec!["it is <another>".to_owned()]),
     });
     findings
@@ -65,7 +66,7 @@ fn the_page_says_what_was_found_and_is_not_long() {
         "token bucket",
         "DIFFERS",
         "it is <another>",
-        "claimed: 100/s burst 20",
+        "expected limit: 100/s burst 20",
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
@@ -86,24 +87,24 @@ fn a_page_of_nothing_and_of_odd_numbers_is_well_formed() {
     let mut nothing = findings();
     nothing.envelope.clear();
     nothing.steady.clear();
-    nothing.claim = None;
-    nothing.likeness.rate = None;
+    nothing.expected = None;
+    nothing.detected.rate = None;
     parsed(&html::limiter_page(&target(), &nothing));
 
     let mut odd = findings();
     odd.seconds = f64::NAN;
-    odd.likeness.rate = Some(Estimate {
+    odd.detected.rate = Some(Estimate {
         value: f64::INFINITY,
         plus_minus: f64::NAN,
     });
-    odd.claim = None;
+    odd.expected = None;
     odd.envelope = vec![
         Point {
-            span: 0.0,
+            interval: 0.0,
             admitted: u64::MAX,
         },
         Point {
-            span: f64::MAX,
+            interval: f64::MAX,
             admitted: 0,
         },
     ];
@@ -121,11 +122,11 @@ fn a_page_of_nothing_and_of_odd_numbers_is_well_formed() {
 fn json_has_a_number_for_its_layout() {
     let text = to_json(&target(), &findings());
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(json["schema"], 1);
+    assert_eq!(json["schema"], 2);
     assert_eq!(json["flowgate"], env!("CARGO_PKG_VERSION"));
     assert_eq!(json["target"], target().to_string());
-    assert_eq!(json["likeness"]["kind"], "token-bucket");
-    assert_eq!(json["likeness"]["rate"]["value"], 99.8);
-    assert_eq!(json["claim"]["claim"], "100/s burst 20");
+    assert_eq!(json["detected"]["kind"], "token-bucket");
+    assert_eq!(json["detected"]["rate"]["value"], 99.8);
+    assert_eq!(json["expected"]["limit"], "100/s burst 20");
     assert!(text.ends_with("}\n"));
 }

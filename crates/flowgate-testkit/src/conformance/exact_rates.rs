@@ -1,4 +1,4 @@
-//! C8: at both ends of the range, what is due comes through, to the unit.
+//! C8, exact rates: at both ends of the range, exactly the scheduled units are admitted.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(super) fn check(kind: Kind, build: Build<'_>) -> Result<(), Box<Finding>> {
     }
 }
 
-/// Drains windows, again and again, each a nanosecond early and in time.
+/// Drains windows repeatedly, each 1 ns too early and in time.
 fn windows(kind: Kind, build: Build<'_>) -> Result<(), Box<Finding>> {
     for (limit, period_ns) in [1, 3, 7, 100, 80_000]
         .into_iter()
@@ -45,7 +45,7 @@ fn windows(kind: Kind, build: Build<'_>) -> Result<(), Box<Finding>> {
     Ok(())
 }
 
-/// All of a window's limit at its first instant, and nothing more until it is over.
+/// Takes a window's whole limit at its first instant, and nothing more until it is over.
 fn round_of_window(
     subject: &mut dyn Subject,
     trace: &mut Trace,
@@ -96,7 +96,7 @@ fn found(what: String, setup: Setup, trace: Trace) -> Finding {
     }
 }
 
-/// Drains buckets at the ends of the range, and counts what then comes through.
+/// Drains buckets at the ends of the range, and counts what they admit afterwards.
 fn buckets(build: Build<'_>) -> Result<(), Box<Finding>> {
     let counts = [
         1,
@@ -156,7 +156,7 @@ fn drain(subject: &mut dyn Subject, trace: &mut Trace, burst: u64) -> Result<boo
     Ok(true)
 }
 
-/// One at each instant at which one is due, and none a nanosecond earlier.
+/// One at each scheduled time, and none 1 ns earlier.
 fn due_instants(subject: &mut dyn Subject, trace: &mut Trace, rate: &Rate) -> Result<(), String> {
     let due_ns = |k: i128| u64::try_from(rate.wait_ns(k * rate.price)).unwrap_or(u64::MAX);
     for k in 1..=200 {
@@ -191,7 +191,7 @@ fn due_instants(subject: &mut dyn Subject, trace: &mut Trace, rate: &Rate) -> Re
     Ok(())
 }
 
-/// Polling ten times as often as tokens come, and setting the same quota again, may cost nothing.
+/// Polling ten times as often as tokens flow in, and setting the same quota again, must cost nothing.
 fn polled_too_often(
     subject: &mut dyn Subject,
     trace: &mut Trace,

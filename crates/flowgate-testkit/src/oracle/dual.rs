@@ -1,7 +1,7 @@
-//! Two exact token buckets that are decided together, in fractions.
+//! Two exact token buckets that decide together, in fractions.
 //!
-//! Each bucket is the textbook one: a level, in units, and the time at which that was the level. An operation takes from both
-//! or from neither. flowgate keeps two arrival times in one word instead.
+//! Each bucket is the textbook one: a level in units, and its time. An operation takes from both or from neither.
+//! flowgate stores two arrival times in one word instead.
 
 use core::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::script::{Op, Outcome, Retry, Step};
 
 /// The exact limiter of one or two quotas.
 ///
-/// Feed it the same [`Step`]s as the limiter under test and compare the answers. It tries, takes up to, reserves, refunds and
-/// tells what is available; it skips the other operations.
+/// Pass it the same [`Step`]s as the limiter under test, and compare the answers. It tries, takes up to, reserves,
+/// refunds and reports the available units. It skips the other operations.
 ///
 /// ```
 /// use flowgate_testkit::oracle::DualOracle;
@@ -23,7 +23,7 @@ use crate::script::{Op, Outcome, Retry, Step};
 /// let mut oracle = DualOracle::new(&"10/s burst 2; 3/min".parse()?);
 /// let mut act = |at_ns, op| oracle.step(&Step { at_ns, op });
 /// assert_eq!(act(0, Op::Try { n: 2 }), Outcome::Admitted);
-/// // The first quota would admit 2 after 200 ms, the second one after 20 s.
+/// // The first quota admits 2 after 200 ms, the second one after 20 s.
 /// let refused = act(0, Op::Try { n: 2 });
 /// assert_eq!(refused, Outcome::Refused(Retry::After(Duration::from_secs(20))));
 /// # Ok::<(), flowgate::QuotaError>(())
@@ -31,18 +31,18 @@ use crate::script::{Op, Outcome, Retry, Step};
 #[derive(Clone, Debug)]
 pub struct DualOracle {
     buckets: Vec<Bucket>,
-    /// The latest time that any reservation was told to wait for; 0: none.
+    /// The latest time of a reservation; 0 for none.
     last_told_ns: u64,
 }
 
 #[derive(Clone, Debug)]
 struct Bucket {
-    /// Units per nanosecond, of which the denominator is a unit's price and the numerator the ticks of a nanosecond.
+    /// Units per nanosecond. The denominator is the price of a unit, the numerator the ticks of a nanosecond.
     rate: BigRational,
     burst: BigRational,
     burst_units: u64,
     level: BigRational,
-    /// The time at which `level` was the level.
+    /// Time of `level`.
     since: BigRational,
 }
 
@@ -50,7 +50,7 @@ fn whole(value: impl Into<u128>) -> BigRational {
     BigRational::from_integer(value.into().into())
 }
 
-/// `value` as a number of nanoseconds or units, if it is not negative and below 2⁶⁴.
+/// Returns `value` as a number of nanoseconds or units, if it is not negative and below 2⁶⁴.
 fn number(value: &BigRational) -> Option<u64> {
     u64::try_from(value.to_integer()).ok()
 }
@@ -68,7 +68,7 @@ impl Bucket {
         }
     }
 
-    /// The level at `time`. Before the time of the level, the line runs on backward.
+    /// Returns the level at `time`. Before the time of the level, the line runs backward.
     fn level_at(&self, time: &BigRational) -> BigRational {
         let level = &self.level + &self.rate * (time - &self.since);
         level.min(self.burst.clone())
@@ -83,7 +83,7 @@ impl Bucket {
         self.level -= whole(n);
     }
 
-    /// The first time, from `now` on, at which there are `n` units if nobody takes any.
+    /// Returns the first time, from `now` on, at which there are `n` units without other callers.
     fn time_of(&self, now: &BigRational, n: u64) -> BigRational {
         let missing = whole(n) - self.level_at(now);
         if missing <= whole(0_u32) {
@@ -92,7 +92,7 @@ impl Bucket {
         now + missing / &self.rate
     }
 
-    /// `time`, rounded up to a whole number of ticks, of which the rate's numerator make a nanosecond.
+    /// Returns `time`, rounded up to whole ticks; the rate's numerator is the number of ticks per nanosecond.
     fn tick_at(&self, time: &BigRational) -> BigRational {
         let ticks_per_ns = BigRational::from_integer(self.rate.numer().clone());
         (time * &ticks_per_ns).ceil() / ticks_per_ns
@@ -102,7 +102,7 @@ impl Bucket {
         number(&self.level_at(now).floor()).unwrap_or(0)
     }
 
-    /// Returns how many units more there are after `n` came back.
+    /// Returns how many units more there are after a refund of `n`.
     fn give_back(&mut self, now: &BigRational, n: u64) -> u64 {
         let before = self.units_at(now);
         let level = self.level_at(now);
@@ -115,7 +115,7 @@ impl Bucket {
 }
 
 impl DualOracle {
-    /// Full buckets for these quotas.
+    /// Creates full buckets for these quotas.
     ///
     /// ```
     /// use flowgate_testkit::oracle::DualOracle;
@@ -131,7 +131,7 @@ impl DualOracle {
         }
     }
 
-    /// Does `step` and says what a right limiter answers.
+    /// Performs `step`, and returns the correct answer.
     ///
     /// ```
     /// use flowgate_testkit::oracle::DualOracle;
@@ -160,7 +160,7 @@ impl DualOracle {
         }
     }
 
-    /// How many units both buckets hold at `at_ns`.
+    /// Returns the units that both buckets hold at `at_ns`.
     ///
     /// ```
     /// use flowgate_testkit::oracle::DualOracle;
@@ -179,7 +179,7 @@ impl DualOracle {
         units.min().unwrap_or(0)
     }
 
-    /// After how many nanoseconds both buckets are full, rounded up, if nobody takes anything.
+    /// Returns the nanoseconds until both buckets are full without other callers, rounded up.
     ///
     /// ```
     /// use flowgate_testkit::oracle::DualOracle;
@@ -203,7 +203,7 @@ impl DualOracle {
         bursts.min().unwrap_or(0)
     }
 
-    /// The first time at which both have `n` units.
+    /// Returns the first time at which both have `n` units.
     fn time_of(&self, now: &BigRational, n: u64) -> BigRational {
         let times = self.buckets.iter().map(|bucket| bucket.time_of(now, n));
         times.max().unwrap_or_else(|| now.clone())
@@ -262,7 +262,7 @@ impl DualOracle {
         Outcome::Promised { at_ns: told_ns }
     }
 
-    /// The newest `n` units count as never taken; none while anybody may still wait for its time.
+    /// Treats the newest `n` units as never taken; no effect while a caller may still wait for its time.
     fn refund(&mut self, at_ns: u64, now: &BigRational, n: u64) -> u64 {
         if self.last_told_ns > 0 && at_ns <= self.last_told_ns {
             return 0;
@@ -275,7 +275,7 @@ impl DualOracle {
     }
 }
 
-/// Rounded up to whole nanoseconds.
+/// Rounds up to whole nanoseconds.
 fn duration(wait: &BigRational) -> Duration {
     let ns = u128::try_from(wait.ceil().to_integer()).unwrap_or(u128::MAX);
     let secs = u64::try_from(ns / 1_000_000_000).unwrap_or(u64::MAX);
@@ -288,7 +288,7 @@ mod tests {
     use crate::oracle::Oracle;
     use crate::script::Setup;
 
-    /// With one quota, or the same one twice, it is the other oracle.
+    /// With one quota, or the same one twice, it equals the other oracle.
     #[test]
     fn one_quota_is_the_token_bucket() {
         let quota: Quota = "7/3s burst 5".parse().expect("a quota");

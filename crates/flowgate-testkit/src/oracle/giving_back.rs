@@ -1,24 +1,22 @@
-//! How much comes back from a cancelled reservation, and from a refund.
+//! How much a cancelled reservation or a refund returns.
 //!
-//! Two things are in the way of giving everything back.
+//! Two effects limit the amount.
 //!
-//! *What has flowed in again.* A reservation's tokens flow in first for those before it, then for
-//! it. Had nobody taken anything before it, they would have flowed in earlier: so what was given
-//! back *since it was made* counts as if it had been taken after it. Only what is then still
-//! missing comes back.
+//! *Refilled tokens.* A reservation's tokens flow in first for earlier callers, then for it. Without earlier callers,
+//! they would have flowed in earlier. So what was returned *since the reservation was made* counts as taken after it.
+//! Only what is then still missing is returned.
 //!
-//! *Who was told a time.* Reservations that still stand keep the times that they were told. What is
-//! given back from under them leaves a *hole*, which newcomers may use up at the very instant of a
-//! later reservation. So with X grains of holes and m grains told for a time still ahead, at most
-//! full − X − m come back.
+//! *Granted times.* Later reservations keep their times. A refund from before them leaves a *hole*, which a new caller
+//! may use at the very time of a later reservation. So with X grains of holes and m grains granted for a future time,
+//! at most full − X − m are returned.
 //!
-//! This module only follows that rule; that it never breaks the promise is what
-//! [`exhaustive`](crate::exhaustive) shows, by trying every short history.
+//! This module only implements that rule. [`exhaustive`](crate::exhaustive) shows, by trying every short history, that
+//! the rule never violates the bound.
 
 use super::{Oracle, Outcome, scaled_down, scaled_up};
 use crate::rate::Rate;
 
-/// Changes of quota that a reservation can outlive.
+/// Number of changes of quota that a reservation can outlive.
 const REMEMBERED: usize = 16;
 
 /// A reservation that can still be cancelled.
@@ -29,24 +27,24 @@ pub(super) struct Held {
     scale: u64,
     /// When the bucket would have been full again right after it, in grains.
     full_at: i128,
-    /// What had been given back when it was made, in grains.
+    /// What had been returned when it was made, in grains.
     given: i128,
-    /// How many changes of quota came before it.
+    /// Number of changes of quota before it.
     changes_before: u64,
-    /// The time that it was told, if that was later than any before it, and the latest of those.
+    /// Its time, if that was later than any before it, and the latest of those.
     told_ns: Option<(u64, u64)>,
 }
 
-/// What was given back, and what it was given back under.
+/// Returned grains, and the later reservations that limit them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GivenBack {
-    /// All that was ever given back out of order since the quota changed, in grains.
+    /// Grains returned out of order since the quota changed.
     given: i128,
     hole: i128,
     hole_until_ns: u64,
-    /// The largest amount that was ever told to wait, in units.
+    /// The largest reservation with a future time, in units.
     largest_told: u64,
-    /// The latest time that anybody was told to wait for; 0: nobody.
+    /// The latest time of a reservation; 0 for none.
     pub(super) last_told_ns: u64,
     changes: Vec<Change>,
     change_count: u64,
@@ -58,14 +56,14 @@ struct Change {
     number: u64,
     before: i128,
     after: i128,
-    /// What had been given back under the old quota.
+    /// What had been returned under the old quota.
     given: i128,
     by: i128,
     per: i128,
 }
 
 impl GivenBack {
-    /// A reservation was told to wait until `at_ns`.
+    /// Records a reservation for `at_ns`.
     pub(super) fn note_told(&mut self, n: u64, at_ns: u64) {
         self.largest_told = self.largest_told.max(n);
         self.last_told_ns = self.last_told_ns.max(at_ns);
@@ -96,7 +94,7 @@ impl GivenBack {
         }
     }
 
-    /// Newcomers can have `grains` at the very instant of the last reservation.
+    /// Records that a new caller can take `grains` at the very time of the last reservation.
     pub(super) fn leave_hole(&mut self, at_ns: u64, grains: i128) {
         self.hole = self.hole_at(at_ns) + grains;
         self.hole_until_ns = self.last_told_ns;
@@ -136,9 +134,8 @@ impl GivenBack {
         });
     }
 
-    /// When, in the grains of now, the bucket would have been full again right after the
-    /// reservation, had nobody taken what was given back since; if every change since is
-    /// remembered.
+    /// Returns when the bucket would have been full again right after the reservation, in current grains and without
+    /// what was returned since. `None` if a change since is no longer remembered.
     fn full_at_now(&self, held: &Held) -> Option<i128> {
         let since = |change: &&Change| change.number > held.changes_before;
         if self.changes.iter().filter(since).count() as u64
@@ -163,7 +160,7 @@ impl GivenBack {
 }
 
 impl Oracle {
-    /// Gives back a reservation, of which there is one, as far as no later one counts on it.
+    /// Cancels a reservation, as far as no later one relies on it.
     pub(super) fn cancel(&mut self, at_ns: u64, pick: usize) -> Outcome {
         let held = self.held.remove(pick % self.held.len());
         let Some(full_at) = self.given_back.full_at_now(&held) else {
@@ -190,8 +187,7 @@ impl Oracle {
         self.give_back(at_ns, own.min(missing), taken_since)
     }
 
-    /// The newest `n` count as never admitted: everything still ahead may have been made after
-    /// them.
+    /// Treats the newest `n` units as never admitted. Everything with a future time may have been made after them.
     pub(super) fn refund(&mut self, at_ns: u64, n: u64) -> Outcome {
         let most = self.rate.burst_units.saturating_add(self.debt_units());
         let at_ns = self.newest_decided_ns(at_ns);

@@ -1,6 +1,6 @@
-//! Histories in which the quota changes: every pair of grants, by the limiter's own time.
+//! Judges histories with changes of quota: every pair of grants, by the limiter's own time.
 //!
-//! Slow, and hard to get wrong. All quotas of a history count the same units.
+//! It is slow, and hard to get wrong. All quotas of a history count the same units.
 
 use flowgate::Refill;
 use num_rational::BigRational;
@@ -8,22 +8,22 @@ use num_rational::BigRational;
 use super::{Anchor, Broken, Grant, Kind, decaying};
 use crate::rate::Rate;
 
-/// A quota, how its tokens flow in, and the time from which it is in force.
+/// A quota with its refill, and the time from which it is current.
 #[derive(Clone, Copy)]
 pub(super) struct Era {
     pub since_ns: u64,
     pub rate: Rate,
     pub refill: Refill,
-    /// A period of an interval refill ends here,
+    /// End of a period of an interval refill,
     pub ends_ns: u64,
-    /// and the first one begins here.
+    /// and start of the first one.
     pub begun_ns: i128,
     /// Units that the change itself adds.
     pub added: u64,
 }
 
 impl Era {
-    /// The time by which tokens have flowed in at `at_ns`, which is not before it began.
+    /// Returns the time by which tokens have flowed in at `at_ns`, which is not before the era began.
     fn limiter_ns(&self, at_ns: u64) -> i128 {
         if self.refill != Refill::Interval {
             return i128::from(at_ns);
@@ -40,7 +40,8 @@ impl Era {
 pub(super) struct Decided {
     pub grant: Grant,
     pub era: usize,
-    /// The era in which the limiter was built that decided it. A handover builds another limiter, which knows of no earlier quota.
+    /// The era in which the deciding limiter was built. A handover builds another limiter, which knows no earlier
+    /// quota.
     pub built: usize,
 }
 
@@ -81,7 +82,7 @@ pub(super) fn check(
     }
 }
 
-/// Checks that no more was admitted from the one time to the other than is allowed.
+/// Checks that no more was admitted between the two times than allowed.
 fn within(from_ns: u64, to_ns: u64, admitted: u128, allowed: u128) -> Result<(), Broken> {
     if admitted <= allowed {
         return Ok(());
@@ -94,18 +95,18 @@ fn within(from_ns: u64, to_ns: u64, admitted: u128, allowed: u128) -> Result<(),
     })
 }
 
-/// The last era that had begun by `at_ns`.
+/// Returns the last era that had begun by `at_ns`.
 fn era_at(eras: &[Era], at_ns: u64) -> usize {
     eras.partition_point(|era| era.since_ns <= at_ns)
         .saturating_sub(1)
 }
 
-/// The end of the era of this index.
+/// Returns the end of the era with this index.
 fn until_ns(eras: &[Era], index: usize) -> u64 {
     eras.get(index + 1).map_or(u64::MAX, |next| next.since_ns)
 }
 
-/// What flows in from the clock's origin until `at_ns`.
+/// Returns what flows in from the clock's origin until `at_ns`.
 fn flowed(eras: &[Era], at_ns: u64) -> BigRational {
     let mut sum = BigRational::from_integer(0.into());
     for (index, era) in eras.iter().enumerate() {
@@ -118,8 +119,7 @@ fn flowed(eras: &[Era], at_ns: u64) -> BigRational {
     sum
 }
 
-/// In every interval, at most the largest burst in force, what the changes in it add, and what flows
-/// in.
+/// In every interval, at most the largest current burst, what the changes add, and the refill.
 fn buckets(eras: &[Era], overdrawn: u64, grants: &[Decided]) -> Result<(), Broken> {
     let flowed: Vec<_> = grants
         .iter()
@@ -151,21 +151,20 @@ fn buckets(eras: &[Era], overdrawn: u64, grants: &[Decided]) -> Result<(), Broke
     Ok(())
 }
 
-/// The eras of the times of `grants`, from the first to the last.
+/// Returns the eras of the times of `grants`, from the first to the last.
 fn eras_in_time<'a>(eras: &'a [Era], grants: &[Decided]) -> &'a [Era] {
     let (first, last) = span_in_time(eras, grants);
     &eras[first..=last]
 }
 
-/// The eras that a run of grants has to do with: from that of the first one's time to the latest in
-/// which any was decided.
+/// Returns the eras of a run of grants: from that of the first time to the latest decision.
 fn eras_of<'a>(eras: &'a [Era], grants: &[Decided]) -> &'a [Era] {
     let (first, last) = span_in_time(eras, grants);
     let decided = grants.iter().map(|decided| decided.era).max();
     &eras[first..=decided.unwrap_or(0).max(last)]
 }
 
-/// The first and the last era of the times of `grants`.
+/// Returns the first and the last era of the times of `grants`.
 fn span_in_time(eras: &[Era], grants: &[Decided]) -> (usize, usize) {
     let times = |decided: &Decided| {
         let at_ns = decided.grant.at_ns;
@@ -184,8 +183,8 @@ fn largest_limit(eras: &[Era]) -> u128 {
     limits.max().unwrap_or(0)
 }
 
-/// At most `most` of the largest limit in every span of the shortest window, of the quotas of that time: which quota a grant was
-/// decided by does not matter.
+/// At most `most` of the largest limit in every interval of the shortest window, of the quotas of that time. Which
+/// quota decided a grant does not matter.
 fn spans(eras: &[Era], most: fn(u128) -> u128, grants: &[Decided]) -> Result<(), Broken> {
     for (first, Decided { grant: from, .. }) in grants.iter().enumerate() {
         let mut admitted = 0;
@@ -203,8 +202,8 @@ fn spans(eras: &[Era], most: fn(u128) -> u128, grants: &[Decided]) -> Result<(),
     Ok(())
 }
 
-/// At most the largest limit of that time in each window, of which `number` has the number in the chain of one quota, or in
-/// what a change leaves of it.
+/// At most the largest limit of that time in each window. `number` returns the index of a window in the chain of one
+/// quota, or in what a change leaves of it.
 fn cells(
     eras: &[Era],
     grants: &[Decided],
@@ -231,8 +230,7 @@ fn cells(
     Ok(())
 }
 
-/// What a grant costs, at the cheaper of the rates of its time and of its decision, has passed
-/// before the next one.
+/// The cost of a grant, at the cheaper of the rates of its time and of its decision, has passed before the next one.
 fn next_pays(eras: &[Era], grants: &[Decided]) -> Result<(), Broken> {
     for pair in grants.windows(2) {
         let [from, to] = [pair[0].grant, pair[1].grant];
@@ -246,7 +244,7 @@ fn next_pays(eras: &[Era], grants: &[Decided]) -> Result<(), Broken> {
     Ok(())
 }
 
-/// The level after each grant is at most the limit; it decays by the half-life in force.
+/// The level after each grant is at most the limit; it decays by the current half-life.
 fn levels(eras: &[Era], grants: &[Decided]) -> Result<(), Broken> {
     let (mut level, mut last_ns) = (0.0_f64, 0);
     for decided in grants {
@@ -358,7 +356,7 @@ mod tests {
         assert_eq!((broken.admitted, broken.allowed), (30, 25));
     }
 
-    /// The limiter that a handover builds has the quota of then at all times.
+    /// The limiter that a handover builds has the current quota at all times.
     #[test]
     fn c1_a_grant_after_a_handover_is_judged_by_no_earlier_quota() {
         let eras = eras(&[(0, per_10_ns(3)), (20, per_10_ns(4))]);

@@ -2,13 +2,13 @@
 
 use super::{Broken, Grant};
 
-/// How far floating point may be off, relative to the limit: this check is blind to less.
+/// Relative error of floating point: the check does not detect less.
 const BLIND: f64 = 1e-9;
 
-/// How much less than the limit a level may be kept, relative to it, by a limiter in integers.
+/// Relative distance from the limit that an integer limiter may keep.
 const KEPT_BACK: f64 = 1e-6;
 
-/// The level after each grant is at most `limit`. `grants` are in order.
+/// Checks that the level after each grant is at most `limit`. `grants` are in order.
 pub(super) fn check(limit: u128, half_life_ns: u64, grants: &[Grant]) -> Result<(), Broken> {
     let most = most(limit);
     for (grant, level) in grants.iter().zip(levels(half_life_ns, grants)) {
@@ -24,19 +24,19 @@ pub(super) fn check(limit: u128, half_life_ns: u64, grants: &[Grant]) -> Result<
     Ok(())
 }
 
-/// The level up to which nothing is found wrong.
+/// Returns the maximum accepted level.
 pub(super) fn most(limit: u128) -> f64 {
     limit as f64 * (1.0 + BLIND)
 }
 
-/// Whether the level after the last grant is clearly within `limit`. `grants` are in order.
+/// Returns whether the level after the last grant is clearly within `limit`. `grants` are in order.
 pub(super) fn has_room(limit: u128, half_life_ns: u64, grants: &[Grant]) -> bool {
     let most = limit as f64 * (1.0 - KEPT_BACK);
     let last = levels(half_life_ns, grants).last();
     last.is_none_or(|level| level <= most)
 }
 
-/// The level after each grant.
+/// Returns the level after each grant.
 fn levels(half_life_ns: u64, grants: &[Grant]) -> impl Iterator<Item = f64> {
     let (mut level, mut last_ns) = (0.0_f64, 0);
     grants.iter().map(move |grant| {

@@ -1,9 +1,9 @@
-//! A limit of what is in flight: the list of what is held.
+//! A concurrency limit: the list of permits that are held.
 
 use super::Broken;
 use crate::script::{Op, Outcome, Setup, Step};
 
-/// What is held, and the limit in force.
+/// Held permits, and the current limit.
 struct Ledger {
     held: Vec<u64>,
     limit: u128,
@@ -35,7 +35,7 @@ impl Ledger {
     }
 }
 
-/// Nothing is admitted that takes what is in flight above the limit in force.
+/// Checks that no admission exceeds the current limit.
 pub(super) fn check(setup: &Setup, trace: &[(Step, Outcome)]) -> Result<(), Broken> {
     let mut ledger = Ledger::new(setup);
     for (step, outcome) in trace {
@@ -54,7 +54,7 @@ pub(super) fn check(setup: &Setup, trace: &[(Step, Outcome)]) -> Result<(), Brok
     Ok(())
 }
 
-/// How many units the last step of `trace` could have taken within the limit.
+/// Returns how many units the last step of `trace` could have acquired within the limit.
 pub(crate) fn room(setup: &Setup, trace: &[(Step, Outcome)]) -> u128 {
     let mut ledger = Ledger::new(setup);
     for (step, outcome) in trace {

@@ -1,4 +1,4 @@
-//! Whoever comes next pays: what was granted before has flowed in.
+//! The next grant waits until the cost of the previous one has flowed in.
 
 use super::{Broken, Grant};
 use crate::rate::Rate;
@@ -6,8 +6,7 @@ use crate::rate::Rate;
 /// In every interval, all grants but the last cost no more time than there is. `grants` are in
 /// order.
 ///
-/// The price is the stable rate's. A limiter that warms up asks for more while it is cold, so this
-/// is what it promises at the least.
+/// The price is that of the stable rate. A warm-up limiter demands more while it is cold, so this is its minimum.
 pub(super) fn check(rate: &Rate, grants: &[Grant]) -> Result<(), Broken> {
     let (mut owed, mut from_ns, mut admitted, mut last_ns) = (0_i128, 0, 0_u128, 0_u64);
     for grant in grants {

@@ -1,10 +1,10 @@
-//! A bucket whose next caller pays.
+//! A bucket in pay-after mode.
 
 use super::Grant;
 use crate::rate::Rate;
 
-/// Whether the last of `grants`, which are in order, comes while the bucket is not in debt, and
-/// leaves a debt of a burst at the most.
+/// Returns whether the last of `grants`, which are in order, comes while the bucket has no debt, and leaves at most a
+/// debt of one burst.
 pub(super) fn must_grant(rate: &Rate, grants: &[Grant]) -> bool {
     let (mut level, mut last_ns) = (rate.full, 0);
     for (index, grant) in grants.iter().enumerate() {

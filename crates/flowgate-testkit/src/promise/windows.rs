@@ -2,7 +2,7 @@
 
 use super::{Anchor, Broken, Grant};
 
-/// At most `most` in every half-open window, wherever it begins. `grants` are in order.
+/// Checks for at most `most` in every half-open window. `grants` are in order.
 pub(super) fn every(most: u128, window_ns: u64, grants: &[Grant]) -> Result<(), Broken> {
     let (mut first, mut admitted) = (0, 0_u128);
     let mut worst: Option<Broken> = None;
@@ -24,7 +24,7 @@ pub(super) fn every(most: u128, window_ns: u64, grants: &[Grant]) -> Result<(), 
     worst.map_or(Ok(()), Err)
 }
 
-/// At most `limit` in each window of the chain that `anchor` begins. `grants` are in order.
+/// Checks for at most `limit` in each window of the chain that `anchor` begins. `grants` are in order.
 pub(super) fn chain(
     limit: u128,
     window_ns: u64,
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(chain(5, 10, Anchor::Aligned(25), &grants), Ok(()));
     }
 
-    /// What the table of promises says of a fixed window.
+    /// The bound of a fixed window in the table.
     #[test]
     fn c1_a_chain_that_is_kept_has_at_most_twice_its_limit_less_one_in_a_window() {
         let mut rng = fastrand::Rng::with_seed(3);

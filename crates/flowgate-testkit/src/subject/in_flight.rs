@@ -1,4 +1,4 @@
-//! Limits of what is in flight: what is tried is held until it is cancelled.
+//! Concurrency limits: what is acquired is held until it is cancelled.
 
 use flowgate::{ConcurrencyLimit, KeyPermit, KeyedConcurrencyLimit, ManualClock, Permit, Quota};
 
@@ -7,12 +7,12 @@ use crate::script::{Op, Outcome, Setup, Step};
 
 type Test<'a> = &'a mut dyn FnMut(&mut dyn Subject);
 
-/// The key that is judged. The others are smaller.
+/// The key under test. The others are smaller.
 const KEY: u64 = 1_000;
-/// Other keys, of which one takes and gives back a slot at every step.
+/// Number of other keys. One of them acquires and releases a permit at every step.
 const OTHERS: u64 = 20;
 const CAPACITY: usize = 100;
-/// So that each run is the same.
+/// Makes each run reproducible.
 const SEED: [u64; 2] = [1, 2];
 
 const HOLDS: Capabilities = Capabilities {
@@ -41,8 +41,9 @@ pub fn concurrency_limit(setup: &Setup, test: Test<'_>) {
     });
 }
 
-/// Builds a [`KeyedConcurrencyLimit`] of the quota's limit, of which one key is judged, and others take slots as well: a
-/// [`Build`](super::Build).
+/// Builds a [`KeyedConcurrencyLimit`] of the quota's limit: a [`Build`](super::Build).
+///
+/// One key is under test; others acquire permits as well.
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -54,7 +55,7 @@ pub fn concurrency_limit(setup: &Setup, test: Test<'_>) {
 ///
 /// # Panics
 ///
-/// If it cannot be built as `setup` says.
+/// Panics if it cannot be built by `setup`.
 pub fn keyed_concurrency_limit(setup: &Setup, test: Test<'_>) {
     let limits = KeyedConcurrencyLimit::builder(slots(setup.quota))
         .clock(ManualClock::new())
@@ -68,7 +69,7 @@ pub fn keyed_concurrency_limit(setup: &Setup, test: Test<'_>) {
     });
 }
 
-/// The quota's limit, which is drawn from far below 2³¹.
+/// Returns the quota's limit, which is far below 2³¹.
 fn slots(quota: Quota) -> u32 {
     u32::try_from(quota.count() * quota.scale()).unwrap_or(u32::MAX)
 }

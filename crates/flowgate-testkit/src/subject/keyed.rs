@@ -1,5 +1,5 @@
-//! One key of a table that other keys use as well: one builder a type. Each can export its table and continue with the
-//! imported one.
+//! One key of a table that other keys use as well: one builder per type. Each can export its table and continue with
+//! the import.
 
 use flowgate::{
     DualTokenBucket, FixedWindow, Keyed, KeyedAlgorithm, KeyedBuilder, ManualClock, Quota, Quotas,
@@ -12,16 +12,17 @@ use crate::script::{Op, Outcome, Setup, Step};
 
 type Test<'a> = &'a mut dyn FnMut(&mut dyn Subject);
 
-/// The key that is judged. The others are smaller.
+/// The key under test. The others are smaller.
 const KEY: u64 = 1_000;
-/// Few enough that each keeps its slot: a key that makes way for another may be refused what it has not taken.
+/// Few enough that each keeps its entry: an evicted key may be refused needlessly.
 const OTHERS: u64 = 20;
 const CAPACITY: usize = 100;
-/// So that each run is the same.
+/// Makes each run reproducible.
 const SEED: [u64; 2] = [1, 2];
 
-/// Builds a [`Keyed`] token bucket: a [`Build`](super::Build). Nothing for a quota that it refuses, of which a full bucket
-/// would take centuries.
+/// Builds a [`Keyed`] token bucket: a [`Build`](super::Build).
+///
+/// Builds nothing for a quota that it refuses, whose full bucket would take centuries to refill.
 ///
 /// ```
 /// use flowgate_testkit::conformance::{Contract, check_contract};
@@ -35,8 +36,9 @@ pub fn keyed_token_bucket(setup: &Setup, test: Test<'_>) {
     one_key(by_one(Keyed::token_bucket), setup, false, test);
 }
 
-/// Builds a [`Keyed`] leaky bucket with the quota's burst for its slack: a [`Build`](super::Build). Nothing for a
-/// quota that it refuses, of which a full bucket would take centuries.
+/// Builds a [`Keyed`] leaky bucket with the quota's burst as its slack: a [`Build`](super::Build).
+///
+/// Builds nothing for a quota that it refuses, whose full bucket would take centuries to refill.
 ///
 /// ```
 /// use flowgate_testkit::conformance::{Contract, check_contract};
@@ -70,7 +72,7 @@ pub fn keyed_fixed_window(setup: &Setup, test: Test<'_>) {
     one_key(by_window(setup.kind), setup, false, test);
 }
 
-/// Builds a [`Keyed`] segmented window, of one segment: a [`Build`](super::Build).
+/// Builds a [`Keyed`] segmented window of one segment: a [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::conformance;
@@ -85,11 +87,10 @@ pub fn keyed_segmented_window(setup: &Setup, test: Test<'_>) {
     one_key(by_one(Keyed::segmented_window), setup, false, test);
 }
 
-/// Builds the [`Keyed`] limiter of the setup's kind, asked by a manual clock that the steps set forward and back: a
-/// [`Build`](super::Build).
+/// Builds the [`Keyed`] limiter of the setup's kind on a manual clock: a [`Build`](super::Build).
 ///
-/// A step at the end of time is asked at that explicit time, and does not set the clock. The kinds are token bucket,
-/// fixed window and segmented window of one segment; it builds nothing for others.
+/// The steps set the clock forward and back. A step at the end of time uses that explicit time, and does not set the
+/// clock. The kinds are token bucket, fixed window and segmented window of one segment; it builds nothing for others.
 ///
 /// ```
 /// use flowgate_testkit::conformance::{Contract, check_contract};
@@ -110,11 +111,10 @@ pub fn keyed_by_its_clock(setup: &Setup, test: Test<'_>) {
     }
 }
 
-/// Builds a [`Keyed`] dual token bucket with the same quota twice: a [`Build`](super::Build). Nothing for a quota that it
-/// refuses.
+/// Builds a [`Keyed`] dual token bucket with the same quota twice: a [`Build`](super::Build).
 ///
-/// It promises what a token bucket does, except that its rate is slightly lower than the quota's. So C2 and C8 do not hold
-/// to the nanosecond, and C1, C3, C4 and C5 do.
+/// Builds nothing for a quota that it refuses. Its bound is that of a token bucket, but its rate is slightly lower. So
+/// C2 (never refuses needlessly) and C8 (exact rates) do not hold to the nanosecond; C1, C3, C4 and C5 do.
 ///
 /// ```
 /// use flowgate_testkit::conformance::{Contract, check_contract};
@@ -128,7 +128,9 @@ pub fn keyed_dual_token_bucket(setup: &Setup, test: Test<'_>) {
     one_key(by_two(), setup, false, test);
 }
 
-/// Builds a [`Keyed`] dual token bucket with the same quota twice, asked by its clock: a [`Build`](super::Build).
+/// Builds a [`Keyed`] dual token bucket with the same quota twice, on its own clock.
+///
+/// A [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::conformance::{Contract, check_contract};
@@ -158,7 +160,7 @@ fn one_key<A: KeyedAlgorithm>(made: Made<A>, setup: &Setup, own_clock: bool, tes
     });
 }
 
-/// How a table is made of a quota, and how the quota is replaced. It may not fit.
+/// How a table is built from a quota, and how the quota is replaced. Both may fail.
 struct Made<A: KeyedAlgorithm> {
     builder: Box<dyn Fn(Quota) -> Option<KeyedBuilder<A>>>,
     replace: fn(&Keyed<A>, Quota) -> bool,
@@ -201,14 +203,14 @@ struct OneKey<A: KeyedAlgorithm> {
     made: Made<A>,
     quota: Quota,
     limits: Keyed<A>,
-    /// The clock that times a change of quota and a handover.
+    /// The clock of changes of quota and handovers.
     time: ManualClock,
-    /// Whether all else is dated by it as well, or asked at explicit times.
+    /// Whether all other operations use that clock too, or explicit times.
     own_clock: bool,
     steps: u64,
 }
 
-/// The operations on a key, of the table or of its view at a time.
+/// Operations on a key, of the table or of its view at a time.
 macro_rules! act {
     ($limits:expr, $op:expr) => {
         match $op {
@@ -224,7 +226,7 @@ macro_rules! act {
 impl<A: KeyedAlgorithm> OneKey<A> {
     /// # Panics
     ///
-    /// If an import with the same quota fails.
+    /// Panics if an import with the same quota fails.
     fn hand_over(&mut self, quota: Option<Quota>) -> Outcome {
         let file = self.limits.export();
         let next = quota.unwrap_or(self.quota);

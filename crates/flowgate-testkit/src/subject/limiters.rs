@@ -1,4 +1,4 @@
-//! flowgate's other limiters, each as its setup says: one builder a type.
+//! flowgate's other limiters, each by its setup: one builder per type.
 
 use core::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::promise::{Anchor, Kind};
 use crate::rate::Rate;
 use crate::script::Setup;
 
-/// The cold factor of [`warm_up`].
+/// Cold factor of [`warm_up`].
 ///
 /// ```
 /// use flowgate::Quota;
@@ -24,7 +24,7 @@ use crate::script::Setup;
 /// use flowgate_testkit::subject::{COLD_FACTOR, warm_up};
 /// use std::time::Duration;
 ///
-/// // Cold, a unit takes that many times as long as it does later on.
+/// // Cold, a unit takes this many times as long.
 /// warm_up(&Setup::of(Kind::NextPays, Quota::per_hour(3600)), &mut |subject| {
 ///     let now = Step { at_ns: 0, op: Op::Try { n: 1 } };
 ///     assert_eq!(subject.step(&now), Outcome::Admitted);
@@ -44,7 +44,7 @@ fn stopped() -> ManualClock {
     ManualClock::new()
 }
 
-/// Builds a [`LeakyBucket`] with the quota's burst for its slack: a [`Build`](super::Build).
+/// Builds a [`LeakyBucket`] with the quota's burst as its slack: a [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -56,14 +56,15 @@ fn stopped() -> ManualClock {
 ///
 /// # Panics
 ///
-/// If it cannot be built as `setup` says; so do all that follow.
+/// Panics if it cannot be built by `setup`; so do all that follow.
 pub fn leaky_bucket(setup: &Setup, test: Test<'_>) {
     let bucket = leaky(setup, stopped()).expect("the setup is in range");
     test(&mut BucketSubject::new(&bucket));
 }
 
-/// Builds a [`Striped`] token bucket that is asked at explicit times, which empties its stripes: a
-/// [`Build`](super::Build).
+/// Builds a [`Striped`] token bucket at explicit times: a [`Build`](super::Build).
+///
+/// Explicit times empty its stripes.
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -78,14 +79,14 @@ pub fn striped(setup: &Setup, test: Test<'_>) {
     test(&mut BucketSubject::new(&striped));
 }
 
-/// Builds a [`Striped`] token bucket that is asked by its clock: a [`Build`](super::Build).
+/// Builds a [`Striped`] token bucket on its own clock: a [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::conformance::{Contract, check_contract};
 /// use flowgate_testkit::promise::Kind;
 /// use flowgate_testkit::subject::striped_by_its_clock;
 ///
-/// // What is taken from a stripe has no date, so C2 holds up to an eighth of the burst.
+/// // Taking from a stripe has no timestamp, so C2 holds up to 1/8 of the burst.
 /// assert!(check_contract(Kind::Bucket, &striped_by_its_clock, Contract::C2, 20).is_ok());
 /// ```
 pub fn striped_by_its_clock(setup: &Setup, test: Test<'_>) {
@@ -98,7 +99,7 @@ pub fn striped_by_its_clock(setup: &Setup, test: Test<'_>) {
     test(&mut OwnClock::striped(&striped, time, eighth, undated));
 }
 
-/// Builds a [`Striped`] leaky bucket that is asked at explicit times: a [`Build`](super::Build).
+/// Builds a [`Striped`] leaky bucket at explicit times: a [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -112,7 +113,7 @@ pub fn striped_leaky_bucket(setup: &Setup, test: Test<'_>) {
     test(&mut BucketSubject::new(&Striped::with_stripes(bucket, 1)));
 }
 
-/// Builds a [`Striped`] leaky bucket that is asked by its clock: a [`Build`](super::Build).
+/// Builds a [`Striped`] leaky bucket on its own clock: a [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::conformance::{Contract, check_contract};
@@ -131,7 +132,7 @@ pub fn striped_leaky_bucket_by_its_clock(setup: &Setup, test: Test<'_>) {
     test(&mut OwnClock::striped(&striped, time, eighth, undated));
 }
 
-/// Builds a [`Striped`] fixed window that is asked at explicit times: a [`Build`](super::Build).
+/// Builds a [`Striped`] fixed window at explicit times: a [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::promise::{Anchor, Kind};
@@ -146,10 +147,10 @@ pub fn striped_fixed_window(setup: &Setup, test: Test<'_>) {
     test(&mut Explicit(&Striped::with_stripes(window, 1)));
 }
 
-/// Builds a [`Striped`] fixed window that is asked by its clock: a [`Build`](super::Build).
+/// Builds a [`Striped`] fixed window on its own clock: a [`Build`](super::Build).
 ///
-/// A stripe does not know when it is taken from, so no chain of windows has all grants; the bound that is left is
-/// that of two windows.
+/// Taking from a stripe has no timestamp, so no chain of windows contains all grants. The remaining bound is that of
+/// two windows.
 ///
 /// ```
 /// use flowgate_testkit::conformance::{Contract, check_contract};
@@ -168,7 +169,7 @@ pub fn striped_fixed_window_by_its_clock(setup: &Setup, test: Test<'_>) {
     test(&mut OwnClock::striped(&striped, time, eighth, undated));
 }
 
-/// What a [`Striped`] limiter may refuse, though it would fit.
+/// Returns what a [`Striped`] limiter may refuse needlessly.
 fn an_eighth(setup: &Setup) -> u64 {
     let rate = Rate::of(setup.quota);
     let most = match setup.kind {
@@ -178,7 +179,7 @@ fn an_eighth(setup: &Setup) -> u64 {
     most / 8
 }
 
-/// Builds a [`PayAfter`] with the burst for its deepest debt: a [`Build`](super::Build).
+/// Builds a [`PayAfter`] whose maximum debt is the burst: a [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -192,8 +193,9 @@ pub fn pay_after(setup: &Setup, test: Test<'_>) {
     test(&mut Explicit(&limiter));
 }
 
-/// Builds a [`DualTokenBucket`] with the same quota twice, which promises what a token bucket does, if it is exact:
-/// a [`Build`](super::Build).
+/// Builds a [`DualTokenBucket`] with the same quota twice: a [`Build`](super::Build).
+///
+/// Its bound is that of a token bucket. Builds nothing if the quota is not exact.
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -209,7 +211,9 @@ pub fn dual_token_bucket(setup: &Setup, test: Test<'_>) {
     }
 }
 
-/// Builds a [`DualTokenBucket`] with the same quota twice, if it is exact, asked by its clock: a [`Build`](super::Build).
+/// Builds a [`DualTokenBucket`] with the same quota twice, on its own clock.
+///
+/// A [`Build`](super::Build). Builds nothing if the quota is not exact.
 ///
 /// ```
 /// use flowgate_testkit::conformance::{Contract, check_contract};
@@ -227,7 +231,7 @@ pub fn dual_token_bucket_by_its_clock(setup: &Setup, test: Test<'_>) {
     }
 }
 
-/// Builds a [`FixedWindow`], aligned if the setup promises that: a [`Build`](super::Build).
+/// Builds a [`FixedWindow`], aligned if the setup requires that: a [`Build`](super::Build).
 ///
 /// ```
 /// use flowgate_testkit::promise::{Anchor, Kind};
@@ -243,8 +247,9 @@ pub fn fixed_window(setup: &Setup, test: Test<'_>) {
     test(&mut Explicit(&window));
 }
 
-/// Builds a [`FixedWindow`] that reads the clock only when its count is used up, which promises what
-/// an interpolated one does: a [`Build`](super::Build).
+/// Builds a [`FixedWindow`] that reads the clock only when its count is used up.
+///
+/// A [`Build`](super::Build). Its bound is that of an interpolated window.
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -276,8 +281,9 @@ pub fn sliding_window(setup: &Setup, test: Test<'_>) {
     test(&mut Explicit(&window));
 }
 
-/// Builds a [`SegmentedWindow`] with as many segments as the setup promises, or as the window has
-/// nanoseconds: a [`Build`](super::Build). Nothing for another kind of promise.
+/// Builds a [`SegmentedWindow`] with the segments of the setup: a [`Build`](super::Build).
+///
+/// It has at most as many segments as the window has nanoseconds. Builds nothing for another kind of bound.
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -308,8 +314,9 @@ pub fn approximate_window(setup: &Setup, test: Test<'_>) {
     test(&mut Explicit(&window));
 }
 
-/// Builds a [`WarmUp`] that warms up in three of the quota's periods, or in an hour if that is
-/// less: a [`Build`](super::Build).
+/// Builds a [`WarmUp`]: a [`Build`](super::Build).
+///
+/// It warms up in three of the quota's periods, but at most one hour.
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -323,8 +330,9 @@ pub fn warm_up(setup: &Setup, test: Test<'_>) {
     test(&mut Explicit(&limiter));
 }
 
-/// Builds a [`DecayingBucket`] with the quota's limit for its capacity and its period for the
-/// half-life: a [`Build`](super::Build).
+/// Builds a [`DecayingBucket`]: a [`Build`](super::Build).
+///
+/// Its capacity is the quota's limit, and its half-life the quota's period.
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -338,11 +346,10 @@ pub fn decaying_bucket(setup: &Setup, test: Test<'_>) {
     test(&mut Explicit(&bucket));
 }
 
-/// Builds the limiter of the setup's kind, asked by a manual clock that the steps set forward and back: a
-/// [`Build`](super::Build).
+/// Builds the limiter of the setup's kind on a manual clock: a [`Build`](super::Build).
 ///
-/// A step at the end of time is asked at that explicit time, and does not set the clock. Callers may wait. Builds
-/// nothing for [`Kind::InFlight`].
+/// The steps set the clock forward and back. A step at the end of time uses that explicit time, and does not set the
+/// clock. Callers may wait. Builds nothing for [`Kind::InFlight`].
 ///
 /// ```
 /// use flowgate::Quota;
@@ -361,7 +368,7 @@ pub fn decaying_bucket(setup: &Setup, test: Test<'_>) {
 ///
 /// # Panics
 ///
-/// If it cannot be built as `setup` says.
+/// Panics if it cannot be built by `setup`.
 pub fn by_its_clock(setup: &Setup, test: Test<'_>) {
     let time = stopped();
     by_its_clock_if_in_range(setup, &time, test).expect("the setup is in range");
@@ -392,7 +399,7 @@ fn by_its_clock_if_in_range(
     Ok(())
 }
 
-/// The same quota twice, if that is exact.
+/// Returns the same quota twice, if that is exact.
 pub(super) fn twice(quota: Quota) -> Option<Quotas> {
     Quotas::two(quota, quota).ok().filter(Quotas::is_exact)
 }

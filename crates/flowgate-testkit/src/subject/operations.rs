@@ -1,4 +1,4 @@
-//! The operations of flowgate's limiters, at explicit times and by their own clocks.
+//! The operations of flowgate's limiters, at explicit times and on their own clocks.
 
 use flowgate::{
     Acquire, ApproximateWindow, Carry, DecayingBucket, DualTokenBucket, FixedWindow, LeakyBucket,
@@ -11,9 +11,9 @@ use super::{Capabilities, Subject, answer, refusal};
 use crate::script::{Op, Outcome, Step};
 use crate::task::Task;
 
-/// What a limiter does, twice: [`Explicit`] and [`OwnClock`] choose.
+/// What a limiter does, for both [`Explicit`] and [`OwnClock`].
 pub(super) trait Operations: Limiter {
-    /// What it can do by either.
+    /// The supported operations.
     const ABLE: Capabilities;
 
     fn at_explicit(&self, now: Timestamp, op: &Op) -> Outcome;
@@ -21,7 +21,7 @@ pub(super) trait Operations: Limiter {
     fn by_own_clock(&self, op: &Op) -> Outcome;
 }
 
-/// Whether a change was accepted, as an outcome.
+/// Returns whether a change was accepted, as an outcome.
 fn changed<E>(change: Result<(), E>) -> Outcome {
     match change {
         Ok(()) => Outcome::Changed,
@@ -46,7 +46,7 @@ const BUCKET: Capabilities = Capabilities {
     ..GIVES_BACK
 };
 
-/// A limiter with what it can do, and the operations for that: `at` is the limiter, or its view at a time.
+/// A limiter with its supported operations. `at` is the limiter, or its view at a time.
 macro_rules! operations {
     ($($limiter:ty),+; $able:expr; |$at:ident| $arms:tt) => {
         $(operations!(@one $limiter; $able; $at $arms);)+
@@ -113,7 +113,7 @@ operations!(DecayingBucket; TRIES; |at| {
     }
 });
 
-/// A limiter that is asked at explicit times.
+/// A limiter at explicit times.
 pub(super) struct Explicit<'a, L>(pub &'a L);
 
 impl<L: Operations> Subject for Explicit<'_, L> {
@@ -127,7 +127,7 @@ impl<L: Operations> Subject for Explicit<'_, L> {
     }
 }
 
-/// A limiter that is asked by its own clock, which the steps set, and who waits for it.
+/// A limiter on its own clock, which the steps set, with its waiters.
 pub(super) struct OwnClock<'a, L> {
     limiter: &'a L,
     time: ManualClock,
@@ -147,8 +147,9 @@ impl<'a, L: Operations> OwnClock<'a, L> {
         }
     }
 
-    /// The limiter may refuse `may_withhold` units that would fit, and take `most_undated` units without reading the
-    /// clock.
+    /// Creates a subject with the allowances of a striped limiter.
+    ///
+    /// It may refuse `may_withhold` units needlessly, and take `most_undated` units without reading the clock.
     pub fn striped(
         limiter: &'a L,
         time: ManualClock,

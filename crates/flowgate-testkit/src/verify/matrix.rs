@@ -1,4 +1,5 @@
-//! What all limiters here look like from outside: a confusion matrix, and what is found in the specimens.
+//! What all limiters of flowgate look like from outside: a confusion matrix, and the findings about the broken
+//! limiters.
 
 use core::time::Duration;
 
@@ -9,11 +10,11 @@ use flowgate::{
 };
 
 use super::{Budget, Findings, Investigation, verify_at, verify_fn};
+use crate::broken::{Checker, broken_limiters};
 use crate::script::{Op, Outcome, Setup, Step};
-use crate::specimens::{Checker, exhibits};
 use crate::subject::Subject;
 
-/// Rates at which each type is asked: per minute, fractions, bursts of one, windows of a second, fast ones.
+/// Quotas of the matrix, with periods from a second to minutes.
 pub const QUOTAS: [&str; 6] = [
     "1/min burst 1",
     "5/s burst 1",
@@ -23,13 +24,13 @@ pub const QUOTAS: [&str; 6] = [
     "5000/s burst 100",
 ];
 
-/// A limiter on a manual clock, as the catalogue of [`limiters`] has it.
+/// A limiter on a manual clock, as built by [`limiters`].
 pub type Built = (Box<dyn Limiter>, ManualClock);
 
-/// A type of limiter, and how to build it for a quota; as windows, of as long as the burst takes to come back.
+/// A type of limiter with its builder for a quota. Windows are as long as a burst takes to refill.
 pub type Entry = (&'static str, fn(Quota) -> Option<Built>);
 
-/// Every flowgate type that limits a rate.
+/// Returns every flowgate type that limits a rate.
 pub fn limiters() -> Vec<Entry> {
     vec![
         ("token bucket", |quota| {
@@ -117,14 +118,14 @@ fn segmented(quota: Quota, segments: u64) -> Option<Built> {
     Some((Box::new(builder.build().ok()?), time))
 }
 
-/// The window in which as much comes back as the burst is.
+/// Returns the window in which a burst refills.
 fn window(quota: Quota) -> Option<Quota> {
     let nanos = quota.period().as_nanos() * u128::from(quota.max_burst());
     let period = Duration::from_nanos((nanos / u128::from(quota.count())) as u64);
     Quota::new(quota.max_burst(), period).ok()
 }
 
-/// A budget that suffices for any rate: five minutes, or a hundred tokens' time.
+/// Returns a budget that suffices: five minutes, or the time of a hundred tokens.
 pub fn budget(quota: Quota) -> Budget {
     let tokens = quota.period().as_secs_f64() / quota.count() as f64;
     Budget {
@@ -133,9 +134,9 @@ pub fn budget(quota: Quota) -> Budget {
     }
 }
 
-/// What `entry` looks like at `quota`. `None` if there is no such limiter.
+/// Returns the findings about `entry` at `quota`; `None` if there is no such limiter.
 ///
-/// From `seed` are drawn what is asked, how long answers take, and when on the limiter's clock it begins.
+/// `seed` determines the requests, the response times, and the limiter's time at the start.
 pub fn look(entry: Entry, quota: Quota, seed: u64) -> Option<Findings> {
     let (limiter, clock) = (entry.1)(quota)?;
     clock.set(Timestamp::from_nanos(
@@ -148,21 +149,25 @@ pub fn look(entry: Entry, quota: Quota, seed: u64) -> Option<Findings> {
     }))
 }
 
-/// How long answers take at most.
+/// Maximum response times.
 const SERVICES: [Duration; 3] = [
     Duration::from_millis(1),
     Duration::from_micros(100),
     Duration::from_millis(3),
 ];
 
-/// Investigations begin before that.
+/// Investigations start before this time.
 const LATEST_NS: u64 = 1_000_000_000_000;
 
-/// What is found in each specimen that one caller can drive and that was caught by the conformance suite or the oracle,
-/// against the claim that it keeps its quota.
-pub fn specimens(quota: Quota) -> Vec<(&'static str, Findings)> {
-    let driven = exhibits().into_iter().filter_map(|exhibit| {
-        let build = match exhibit.checker {
+/// Returns the findings about each broken limiter that one caller can drive.
+///
+/// The expected limit is its quota.
+/// limit.
+///
+/// Only limiters that the conformance suite or the oracle detects are included.
+pub fn broken(quota: Quota) -> Vec<(&'static str, Findings)> {
+    let driven = broken_limiters().into_iter().filter_map(|limiter| {
+        let build = match limiter.checker {
             Checker::Conformance(_, _, build) | Checker::Oracle(_, build) => build,
             Checker::Schedules(..) => return None,
         };
@@ -170,13 +175,13 @@ pub fn specimens(quota: Quota) -> Vec<(&'static str, Findings)> {
         build(&Setup::new(quota), &mut |subject| {
             findings = Some(look_at(subject, quota));
         });
-        Some((exhibit.name, findings?))
+        Some((limiter.name, findings?))
     });
     driven.collect()
 }
 
 fn look_at(subject: &mut dyn Subject, quota: Quota) -> Findings {
-    let investigation = Investigation::new().claim(quota).budget(budget(quota));
+    let investigation = Investigation::new().expected(quota).budget(budget(quota));
     verify_fn(&ManualClock::new(), &investigation, |question| {
         let step = Step {
             at_ns: question.at_ns,

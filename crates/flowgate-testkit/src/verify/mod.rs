@@ -1,7 +1,7 @@
-//! What does a limiter look like from outside, and what does it really admit? In process, in no time.
+//! Verifies a limiter in process: which algorithm does it appear to use, and what does it really admit?
 //!
-//! [`verify()`] asks a limiter as `flowgate verify` asks a server, over many connections whose answers take up to a
-//! millisecond, on a clock that only this moves. [`verify_fn`] does so with anything that says yes or no.
+//! [`verify()`] sends the requests of `flowgate verify` to a limiter: over many connections with response times of up
+//! to 1 ms, on a clock that only this function moves. [`verify_fn`] does the same with a closure.
 //!
 //! ```
 //! use flowgate::{ManualClock, SlidingWindow};
@@ -11,8 +11,8 @@
 //! let limiter = SlidingWindow::builder("20/s".parse()?).clock(&time).build()?;
 //! let findings = verify(&limiter, &time, &Investigation::new());
 //!
-//! assert_eq!(findings.likeness.kind, Kind::SlidingLog);
-//! assert_eq!(findings.likeness.burst.unwrap().value, 20.0);
+//! assert_eq!(findings.detected.kind, Kind::SlidingLog);
+//! assert_eq!(findings.detected.burst.unwrap().value, 20.0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -25,17 +25,17 @@ use flowgate::{Limiter, ManualClock, Timestamp};
 use flowgate_verify::Simulated;
 #[doc(no_inline)]
 pub use flowgate_verify::{
-    Alignment, Answer, Budget, Claim, Fault, Findings, Investigation, Kind, Outcome, Question,
-    Told, Verdict,
+    Advertised, Alignment, Answer, Budget, Defect, ExpectedLimit, Findings, Investigation, Kind,
+    Outcome, Question, Verdict,
 };
 
-/// How long an answer takes at most.
+/// Maximum response time.
 pub const SERVICE: Duration = Duration::from_millis(1);
 
-/// Asks `limiter`, which is on `clock`, and says what it looks like and what is wrong with it.
+/// Verifies `limiter`, which uses `clock`.
 ///
-/// Each request is [`try_acquire`](Limiter::try_acquire); a refusal tells its
-/// [`retry_after`](flowgate::Denied::retry_after). The clock goes forward from where it stands.
+/// Each request is a [`try_acquire`](Limiter::try_acquire). A refusal advertises its
+/// [`retry_after`](flowgate::Denied::retry_after). The clock continues from its current time.
 pub fn verify(
     limiter: &dyn Limiter,
     clock: &ManualClock,
@@ -44,23 +44,25 @@ pub fn verify(
     verify_fn(clock, investigation, |_| match limiter.try_acquire() {
         Ok(()) => true.into(),
         Err(denied) => Answer {
-            told: Told {
+            advertised: Advertised {
                 retry_after: denied.retry_after(),
-                ..Told::default()
+                ..Advertised::default()
             },
             ..false.into()
         },
     })
 }
 
-/// [`verify()`] for anything that decides: `decide` is asked when `clock` stands at the time of the decision, and
-/// answers with `true.into()` or more.
+/// Verifies anything that decides.
+///
+/// `decide` is called when `clock` shows the time of the decision. It returns `true.into()`, or an answer with more
+/// details.
 ///
 /// ```
 /// use flowgate::ManualClock;
 /// use flowgate_testkit::verify::{Investigation, Kind, verify_fn};
 ///
-/// // One every 10 ms, and none saved up.
+/// // One every 10 ms, without a burst.
 /// let mut next_ns = 0;
 /// let findings = verify_fn(&ManualClock::new(), &Investigation::new(), |question| {
 ///     let admits = question.at_ns >= next_ns;
@@ -69,8 +71,8 @@ pub fn verify(
 ///     }
 ///     admits.into()
 /// });
-/// assert_eq!(findings.likeness.kind, Kind::TokenBucket);
-/// assert!((findings.likeness.rate.unwrap().value - 100.0).abs() < 1.0);
+/// assert_eq!(findings.detected.kind, Kind::TokenBucket);
+/// assert!((findings.detected.rate.unwrap().value - 100.0).abs() < 1.0);
 /// ```
 pub fn verify_fn(
     clock: &ManualClock,
@@ -80,7 +82,7 @@ pub fn verify_fn(
     verify_at(clock, investigation, SERVICE, 0, decide)
 }
 
-/// [`verify_fn`] with answers that take up to `service`, at random times drawn from `seed`.
+/// Verifies anything that decides, with response times up to `service`, drawn from `seed`.
 pub fn verify_at(
     clock: &ManualClock,
     investigation: &Investigation,

@@ -1,46 +1,46 @@
-//! nginx's `limit_req`, as its `ngx_http_limit_req_module.c` has it: what it looks like to one who only asks.
+//! A model of nginx's `limit_req` (`ngx_http_limit_req_module.c`), as seen by a client.
 //!
-//! It counts by a clock of whole milliseconds, in thousandths of a request. Where it reads the kernel's cheap clock, that
-//! is whole ticks, on many kernels of 4 ms.
+//! It counts thousandths of a request, with a clock of whole milliseconds. On kernels whose cheap clock ticks every 4
+//! ms, the clock is that coarse.
 //!
-//! So it never admits more than its rate in the long run. But without `burst` a request has to come a whole number of ticks after
-//! the one before: at 100 per second 10 of 1 ms, which can be 9.1 ms, or 3 of 4 ms, which is no more than 83.3 per
-//! second for one who asks all the time.
+//! In the long run it never admits more than its rate. But without `burst`, a request must come a whole number of ticks
+//! after the previous one. At 100/s that is 10 ticks of 1 ms, which can be 9.1 ms, or 3 ticks of 4 ms, which is at most
+//! 83.3 per second for a client that sends continuously.
 
 use core::time::Duration;
 
 use super::{Answer, Question};
 
-/// A limit of one key.
+/// Limit of one key.
 ///
 /// ```
 /// use flowgate_testkit::verify::nginx::LimitReq;
 /// use flowgate_testkit::verify::{Outcome, Question};
 ///
 /// let mut limit = LimitReq::new(100, 0);
-/// let mut at = |at_ns| limit.answer(Question { at_ns, lane: 0, key: 0 }).outcome;
+/// let mut at = |at_ns| limit.answer(Question { at_ns, connection: 0, key: 0 }).outcome;
 /// assert_eq!(at(900_000), Outcome::Admitted);
 /// assert_eq!(at(9_900_000), Outcome::Refused); // nine of its milliseconds later
 /// assert_eq!(at(10_000_000), Outcome::Admitted); // ten
 /// ```
 #[derive(Clone, Debug)]
 pub struct LimitReq {
-    /// Thousandths of a request in a second.
+    /// Thousandths of a request per second.
     rate: i64,
     /// In thousandths.
     burst: i64,
     delays: bool,
     tick_ns: u64,
-    /// In thousandths, and when.
+    /// Excess in thousandths, and its time.
     state: Option<(i64, i64)>,
 }
 
 impl LimitReq {
-    /// `rate=…r/s` with `burst=…`, or 0 without it: those over the rate wait.
+    /// Creates `rate=…r/s` with `burst=…`, or 0 without it. Requests over the rate wait.
     ///
     /// # Panics
     ///
-    /// If `per_second` is 0.
+    /// Panics if `per_second` is 0.
     pub fn new(per_second: u32, burst: u32) -> Self {
         assert!(per_second > 0, "nginx accepts no rate of 0");
         Self {
@@ -52,7 +52,7 @@ impl LimitReq {
         }
     }
 
-    /// With `nodelay`: those over the rate do not wait.
+    /// Applies `nodelay`: requests over the rate do not wait.
     #[must_use]
     pub fn nodelay(self) -> Self {
         Self {
@@ -61,11 +61,11 @@ impl LimitReq {
         }
     }
 
-    /// On a clock that stands still for so long; 1 ms unless told.
+    /// Sets the resolution of the clock (default: 1 ms).
     ///
     /// # Panics
     ///
-    /// If that is less than a millisecond.
+    /// Panics if the resolution is below 1 ms.
     #[must_use]
     pub fn tick(self, tick: Duration) -> Self {
         assert!(
@@ -78,7 +78,7 @@ impl LimitReq {
         }
     }
 
-    /// Decides as `ngx_http_limit_req_lookup` does, and answers when the delay is over.
+    /// Decides like `ngx_http_limit_req_lookup`, and responds after the delay.
     pub fn answer(&mut self, question: Question) -> Answer {
         let shown_ns = question.at_ns / self.tick_ns * self.tick_ns;
         let now_ms = (shown_ns / 1_000_000) as i64;
@@ -110,12 +110,12 @@ impl LimitReq {
 mod tests {
     use super::*;
 
-    /// What becomes of requests at these times.
+    /// Returns the responses to requests at these times.
     fn answers(mut limit: LimitReq, at_us: &[u64]) -> Vec<Option<Duration>> {
         let answers = at_us.iter().map(|at| {
             let answer = limit.answer(Question {
                 at_ns: at * 1_000,
-                lane: 0,
+                connection: 0,
                 key: 0,
             });
             (answer

@@ -1,4 +1,4 @@
-//! What limiters look like from outside, in process: the confusion matrix, what is found in the specimens, and that
+//! What limiters look like from outside, in process: the confusion matrix, findings about the broken limiters, and that
 //! exact limiters are never accused.
 //!
 //! `cargo run --release -p flowgate-testkit --example confusion` prints all of it.
@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use flowgate::{FixedWindow, Limiter, ManualClock, Quota, SlidingWindow, TokenBucket};
-use flowgate_testkit::verify::matrix::{QUOTAS, limiters, look, specimens};
+use flowgate_testkit::verify::matrix::{QUOTAS, broken, limiters, look};
 use flowgate_testkit::verify::{
-    Alignment, Budget, Claim, Fault, Findings, Investigation, Kind, verify_at,
+    Alignment, Budget, Defect, ExpectedLimit, Findings, Investigation, Kind, verify_at,
 };
 
 const AT_ONCE: Kind = Kind::TokenBucket;
@@ -39,29 +39,29 @@ fn each_type_looks_like_what_it_is_at_its_rate_and_burst() {
                 continue;
             }
             let findings = look(entry, quota, 1).unwrap();
-            let likeness = &findings.likeness;
+            let detected = &findings.detected;
             // Answers that take a twentieth of a window, of which nobody knows when it begins, may leave it open.
             if entry.0 == "fixed window, aligned" && text == QUOTAS[5] {
                 assert!(
-                    [ON_CLOCK, Kind::Unknown].contains(&likeness.kind),
-                    "{likeness}"
+                    [ON_CLOCK, Kind::Unknown].contains(&detected.kind),
+                    "{detected}"
                 );
                 continue;
             }
             assert!(
-                kinds.contains(&likeness.kind),
-                "{} {text}: {likeness}",
+                kinds.contains(&detected.kind),
+                "{} {text}: {detected}",
                 entry.0
             );
-            assert_eq!(findings.faults, [], "{} {text}: {findings}", entry.0);
-            if likeness.kind == Kind::Unlimited {
+            assert_eq!(findings.defects, [], "{} {text}: {findings}", entry.0);
+            if detected.kind == Kind::Unlimited {
                 continue;
             }
-            let claimed = quota.count() as f64 / quota.period().as_secs_f64();
-            let rate = likeness.rate.unwrap().value;
+            let numbers = quota.count() as f64 / quota.period().as_secs_f64();
+            let rate = detected.rate.unwrap().value;
             assert!(
-                (rate / claimed - 1.0).abs() < 0.02,
-                "{} {text}: {likeness}",
+                (rate / numbers - 1.0).abs() < 0.02,
+                "{} {text}: {detected}",
                 entry.0
             );
             // Where the next caller pays, one more is let ahead.
@@ -70,8 +70,8 @@ fn each_type_looks_like_what_it_is_at_its_rate_and_burst() {
             } else {
                 0.0
             };
-            let burst = likeness.burst.unwrap().value - more - quota.max_burst() as f64;
-            assert!(burst.abs() <= 2.0, "{} {text}: {likeness}", entry.0);
+            let burst = detected.burst.unwrap().value - more - quota.max_burst() as f64;
+            assert!(burst.abs() <= 2.0, "{} {text}: {detected}", entry.0);
         }
     }
 }
@@ -86,15 +86,15 @@ fn a_window_of_two_counters_is_recognised_though_nobody_sees_its_windows() {
     for text in ["7/3s burst 7", "100/s burst 100"] {
         for seed in 0..3 {
             let findings = look(approximate.unwrap(), text.parse().unwrap(), seed).unwrap();
-            if findings.likeness.kind != Kind::SlidingCounter {
-                others.push(format!("{text} {seed}: {}", findings.likeness));
+            if findings.detected.kind != Kind::SlidingCounter {
+                others.push(format!("{text} {seed}: {}", findings.detected));
             }
         }
     }
     assert!(others.is_empty(), "{others:#?}");
 }
 
-/// A limiter that warms up admits less after a rest, and a bucket that decays loses most when it is full. Neither is of a kind
+/// A limiter that warms up admits less after a rest, and a bucket that decays loses most when it is full. Inconclusive is of a kind
 /// that is known, however near it comes to one.
 #[test]
 fn what_is_of_no_kind_that_is_known_is_not_taken_for_one() {
@@ -109,8 +109,8 @@ fn what_is_of_no_kind_that_is_known_is_not_taken_for_one() {
         let entry = limiters().into_iter().find(|entry| entry.0 == name);
         for seed in 0..seeds {
             let findings = look(entry.unwrap(), text.parse().unwrap(), seed).unwrap();
-            if findings.likeness.kind != Kind::Unknown {
-                taken.push(format!("{name} {text} {seed}: {}", findings.likeness));
+            if findings.detected.kind != Kind::Unknown {
+                taken.push(format!("{name} {text} {seed}: {}", findings.detected));
             }
         }
     }
@@ -138,13 +138,17 @@ const NOT_SEEN: [&str; 15] = [
 ];
 
 #[test]
-fn c1_what_a_specimen_admits_beyond_its_quota_is_found_where_it_shows() {
+fn c1_over_admission_of_broken_limiters_is_detected() {
     let over = |findings: &Findings| {
-        let is_over = |fault: &Fault| matches!(fault, Fault::OverAdmission { .. });
-        findings.faults.iter().any(is_over)
+        let is_over = |defect: &Defect| matches!(defect, Defect::OverAdmission { .. });
+        findings.defects.iter().any(is_over)
     };
-    let found = specimens("5/s burst 3".parse().unwrap());
-    assert_eq!(found.len(), 26, "specimens that a single caller can drive");
+    let found = broken("5/s burst 3".parse().unwrap());
+    assert_eq!(
+        found.len(),
+        26,
+        "broken limiters that a single caller can drive"
+    );
     for (name, findings) in &found {
         let is_over = matches!(
             *name,
@@ -157,7 +161,7 @@ fn c1_what_a_specimen_admits_beyond_its_quota_is_found_where_it_shows() {
                 | "share_of_limit"
         );
         assert_eq!(over(findings), is_over, "{name}: {findings}");
-        let is_as_it_should_be = findings.likeness.kind == AT_ONCE && findings.faults.is_empty();
+        let is_as_it_should_be = findings.detected.kind == AT_ONCE && findings.defects.is_empty();
         let is_not_seen = NOT_SEEN.contains(name);
         assert_eq!(is_as_it_should_be, is_not_seen, "{name}: {findings}");
     }
@@ -183,7 +187,7 @@ fn c1_exact_limiters_are_never_accused() {
         let clock = ManualClock::new();
         let window = quota.period() * quota.max_burst() as u32 / quota.count() as u32;
         let in_window = Quota::new(quota.max_burst(), window).unwrap();
-        let (limiter, claim): (Box<dyn Limiter>, String) = match run / 5 % 3 {
+        let (limiter, expected): (Box<dyn Limiter>, String) = match run / 5 % 3 {
             0 => {
                 let built = TokenBucket::builder(quota).clock(&clock).build();
                 (Box::new(built.unwrap()), quota.to_string())
@@ -197,17 +201,24 @@ fn c1_exact_limiters_are_never_accused() {
                 (Box::new(built.unwrap()), format!("fixed {in_window}"))
             }
         };
-        let claim: Claim = claim.parse().unwrap();
+        let expected: ExpectedLimit = expected.parse().unwrap();
         let budget = Budget {
             requests: 1_000,
             time: Duration::from_secs(30),
         };
-        let investigation = Investigation::new().claim(claim).budget(budget).seed(run);
+        let investigation = Investigation::new()
+            .expected(expected)
+            .budget(budget)
+            .seed(run);
         let service = Duration::from_micros([0, 50, 300, 1_000][run as usize % 4]);
         let findings = verify_at(&clock, &investigation, service, run, |_| {
             limiter.try_acquire().is_ok().into()
         });
-        assert_eq!(findings.faults, [], "{run} {claim} {service:?}: {findings}");
+        assert_eq!(
+            findings.defects,
+            [],
+            "{run} {expected} {service:?}: {findings}"
+        );
         assert!(
             findings.requests <= 1_000 && findings.seconds < 31.0,
             "{findings}"

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use flowgate::{ManualClock, Timestamp};
 use flowgate_testkit::verify::nginx::LimitReq;
-use flowgate_testkit::verify::{Claim, Findings, Investigation, Kind, Verdict, verify_at};
+use flowgate_testkit::verify::{ExpectedLimit, Findings, Investigation, Kind, Verdict, verify_at};
 
 /// Times for which its clock may stand still, and what that makes of 100 per second if only one goes at a time.
 const TICKS: [(Duration, f64); 2] = [
@@ -24,14 +24,14 @@ const SERVICES: [Duration; 3] = [
 const SEEDS: u64 = 6;
 
 /// From a time on its clock that is drawn from `seed`, as are the delays.
-fn look(mut limit: LimitReq, claim: Option<&str>, seed: u64) -> Findings {
+fn look(mut limit: LimitReq, expected: Option<&str>, seed: u64) -> Findings {
     let clock = ManualClock::new();
     let began_ns = Rng::with_seed(seed).u64(0..1_000_000_000_000);
     clock.set(Timestamp::from_nanos(began_ns));
     let mut investigation = Investigation::new().seed(seed);
-    if let Some(claim) = claim {
-        let claim: Claim = claim.parse().unwrap();
-        investigation = investigation.claim(claim);
+    if let Some(expected) = expected {
+        let expected: ExpectedLimit = expected.parse().unwrap();
+        investigation = investigation.expected(expected);
     }
     let service = SERVICES[seed as usize % SERVICES.len()];
     verify_at(&clock, &investigation, service, seed, |question| {
@@ -42,16 +42,16 @@ fn look(mut limit: LimitReq, claim: Option<&str>, seed: u64) -> Findings {
 /// All of what is wrong.
 fn judge(expected: (Kind, f64, f64), findings: &Findings) -> Option<String> {
     let (kind, rate, burst) = expected;
-    let likeness = &findings.likeness;
+    let detected = &findings.detected;
     let is_near = |found: Option<f64>, expected: f64, off: f64| {
         found.is_some_and(|found| (found - expected).abs() <= off)
     };
-    let found_rate = likeness.rate.map(|rate| rate.value);
-    let found_burst = likeness.burst.map(|burst| burst.value);
-    let is_right = likeness.kind == kind
+    let found_rate = detected.rate.map(|rate| rate.value);
+    let found_burst = detected.burst.map(|burst| burst.value);
+    let is_right = detected.kind == kind
         && is_near(found_rate, rate, 0.02 * rate)
         && is_near(found_burst, burst, 1.0)
-        && findings.faults.is_empty();
+        && findings.defects.is_empty();
     (!is_right).then(|| findings.to_string())
 }
 
@@ -63,9 +63,9 @@ fn a_limit_of_one_at_a_time_is_recognised_by_the_ticks_of_its_clock() {
             let findings = look(LimitReq::new(100, 0).tick(tick), None, seed);
             let off = judge((Kind::TokenBucket, rate, 1.0), &findings);
             wrong.extend(off.map(|off| format!("{tick:?} {seed}: {off}")));
-            let ticks = format!("if its clock ticks every {} ms", tick.as_millis());
+            let ticks = format!("if its clock advances every {} ms", tick.as_millis());
             if !findings.to_string().contains(&ticks) {
-                wrong.push(format!("{tick:?} {seed}: {}", findings.likeness));
+                wrong.push(format!("{tick:?} {seed}: {}", findings.detected));
             }
         }
     }
@@ -95,14 +95,14 @@ fn with_burst_it_is_a_queue_and_with_nodelay_a_bucket() {
 fn c1_a_clock_that_stands_still_does_not_excuse_what_is_too_much() {
     for (tick, _) in TICKS {
         for seed in 0..2 {
-            for (rate, burst, claim) in [
+            for (rate, burst, expected) in [
                 (130, 0, "100/s burst 1"),
                 (110, 20, "100/s burst 21"),
                 (100, 22, "100/s burst 20"),
             ] {
                 let limit = LimitReq::new(rate, burst).nodelay().tick(tick);
-                let findings = look(limit, Some(claim), seed);
-                let verdict = &findings.claim.as_ref().unwrap().verdict;
+                let findings = look(limit, Some(expected), seed);
+                let verdict = &findings.expected.as_ref().unwrap().verdict;
                 assert_ne!(*verdict, Verdict::Consistent, "{tick:?} {seed}: {findings}");
             }
         }

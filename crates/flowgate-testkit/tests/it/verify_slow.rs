@@ -61,11 +61,11 @@ fn c1_what_takes_long_to_come_back_is_known_and_not_accused() {
         let quota: Quota = text.parse().unwrap();
         for seed in 0..3 {
             let findings = look(name, text, seconds, seed);
-            let likeness = &findings.likeness;
-            let burst = likeness.burst.map(|burst| burst.value);
-            let is_right = likeness.kind == kind
+            let detected = &findings.detected;
+            let burst = detected.burst.map(|burst| burst.value);
+            let is_right = detected.kind == kind
                 && burst == Some(quota.max_burst() as f64)
-                && findings.faults.is_empty();
+                && findings.defects.is_empty();
             let is_over = findings
                 .worst
                 .is_some_and(|worst| worst.admitted as f64 > worst.allowed + 0.5);

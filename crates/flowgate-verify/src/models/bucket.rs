@@ -1,22 +1,22 @@
-//! Token bucket, GCRA, leaky bucket as a meter: the time at which the bucket is full again stands for what is in it.
+//! Token bucket, GCRA, leaky bucket as a meter. The state is the time at which the bucket is full again.
 
 use super::{Decide, GRAIN};
 use crate::evidence::Evidence;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bucket {
-    /// Between two tokens.
+    /// Time between two tokens.
     pub(crate) interval: f64,
     pub(crate) burst: f64,
 }
 
 impl Bucket {
-    /// How far ahead of now the bucket may become full.
+    /// Returns how far ahead of now the bucket may become full.
     fn tolerance(&self) -> f64 {
         self.interval * self.burst
     }
 
-    /// Admissions that were surely more than it had.
+    /// Counts the admissions that certainly exceeded the available tokens.
     pub(crate) fn over(&self, evidence: &Evidence) -> u64 {
         let mut full_at = f64::NEG_INFINITY;
         let mut over = 0;
@@ -31,7 +31,7 @@ impl Bucket {
         over
     }
 
-    /// Refusals although it surely had one.
+    /// Counts the refusals although a token was certainly available.
     pub(crate) fn wasted(&self, evidence: &Evidence) -> u64 {
         let mut full_at = f64::NEG_INFINITY;
         evidence.wasted(

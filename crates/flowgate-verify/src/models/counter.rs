@@ -1,24 +1,24 @@
-//! A sliding window estimated from two counters: of the window before, the share counts that is still in sight.
+//! A sliding window estimated from two counters. The previous window counts in proportion to its overlap.
 //!
-//! Some admit while the estimate is below the limit, others if one more still fits.
+//! Some limiters admit while the estimate is below the limit, others only if one more request fits.
 
 use super::{Decide, GRAIN, floor};
 use crate::evidence::{Evidence, Span};
 
-/// By so much an estimate may be off, for what is lost in fractions.
+/// Tolerance of an estimate, for rounding errors.
 const SLACK: f64 = 1e-6;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Counter {
     pub(crate) limit: f64,
     pub(crate) window: f64,
-    /// When one of the windows begins.
+    /// Start of one of the windows.
     pub(crate) phase: f64,
-    /// How much must be free for one more: 1, or next to nothing.
+    /// Free capacity needed for one more request: 1, or nearly 0.
     pub(crate) spare: f64,
 }
 
-/// Counts of the window that was touched last and of the one before.
+/// Counts of the last window used and of the one before.
 #[derive(Clone, Copy, Debug, Default)]
 struct TwoCounts {
     index: f64,
@@ -34,7 +34,7 @@ impl TwoCounts {
         }
     }
 
-    /// Moves on to the window `index`, if it is not there yet.
+    /// Advances to the window `index`, if that is later.
     fn advance(&mut self, index: f64) {
         if index > self.index {
             self.before = if index == self.index + 1.0 {
@@ -47,7 +47,7 @@ impl TwoCounts {
         }
     }
 
-    /// The count in the window `index`.
+    /// Returns the count in the window `index`.
     fn at(&self, index: f64) -> f64 {
         if index == self.index {
             self.current
@@ -58,7 +58,7 @@ impl TwoCounts {
         }
     }
 
-    /// One more that may have been in any window from `first` to `last`.
+    /// Adds an admission that may have been in any window from `first` to `last`.
     fn add_to(&mut self, first: f64, last: f64) {
         self.advance(last);
         if last >= self.index {
@@ -71,9 +71,9 @@ impl TwoCounts {
 }
 
 impl Counter {
-    /// One more has to fit as a whole.
+    /// A whole request must fit.
     pub(crate) const WHOLE: f64 = 1.0;
-    /// Anything free is enough.
+    /// Any free capacity is enough.
     pub(crate) const ANY: f64 = 2.0 * SLACK;
 
     fn index(&self, at: f64) -> f64 {
@@ -87,8 +87,7 @@ impl Counter {
         counts.at(index - 1.0) * in_sight + counts.at(index)
     }
 
-    /// Admissions although the estimate had surely reached the limit. If these are more than `most`, something that is
-    /// more.
+    /// Counts the admissions although the estimate had certainly reached the limit. Stops early beyond `most`.
     pub(crate) fn over(&self, evidence: &Evidence, most: u64) -> u64 {
         let mut counts = TwoCounts::new();
         let mut over = 0;
@@ -97,7 +96,7 @@ impl Counter {
             counts.advance(index);
             let earliest = self.index(span.from);
             if earliest != index {
-                // It has at least the weight of one in the window before.
+                // It weighs at least as much as one in the previous window.
                 counts.before += f64::from(u8::from(earliest == index - 1.0));
                 continue;
             }
@@ -113,7 +112,7 @@ impl Counter {
         over
     }
 
-    /// Refusals although one more surely fitted; the same.
+    /// Counts the refusals although one more request certainly fitted. Stops early beyond `most`.
     pub(crate) fn wasted(&self, evidence: &Evidence, most: u64) -> u64 {
         let mut counts = TwoCounts::new();
         let mut admitted = evidence.possibly.as_slice();
@@ -133,12 +132,12 @@ impl Counter {
         wasted
     }
 
-    /// Whether a refusal can be right if no more than this was admitted.
+    /// Returns whether a refusal can be right after these admissions.
     fn may_refuse(&self, counts: &TwoCounts, refused: Span) -> bool {
         let from = refused.from - GRAIN;
         let index = self.index(from);
         let straddles = self.index(refused.to) != index || counts.index > index;
-        // A whole count is exact, and a limit that it just reaches is not passed.
+        // A whole count is exact, and reaching the limit does not exceed it.
         let slack = if counts.at(index - 1.0) > 0.0 {
             SLACK
         } else {

@@ -1,16 +1,16 @@
-//! Fixed windows that begin with a request: the count begins anew with each.
+//! Fixed windows that begin with a request. The count restarts with each window.
 
 use super::{Decide, GRAIN};
 use crate::evidence::{Evidence, Span};
 
-/// A window begins with the first request after the one before has ended.
+/// A window begins with the first request after the previous one has ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct OnRequest {
     pub(crate) limit: f64,
     pub(crate) window: f64,
 }
 
-/// What is known of the window that is open: when it began, and how many it has admitted.
+/// State of the current window: its start, and its number of admissions.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     began: Span,
@@ -28,8 +28,8 @@ impl Open {
     }
 }
 
-/// The window that was begun last, the one before, for refusals that were under way meanwhile, and how many admissions
-/// were wrong.
+/// The latest window, the one before it (for refusals that were in flight meanwhile), and the number of wrong
+/// admissions.
 #[derive(Clone, Copy, Debug, Default)]
 struct Windows {
     open: Option<Open>,
@@ -38,10 +38,9 @@ struct Windows {
 }
 
 impl OnRequest {
-    /// Admissions beyond the limit of a window that was surely open.
+    /// Counts the admissions beyond the limit of a window that was certainly open.
     ///
-    /// Where it is not certain whether an admission was the first of a new window, what is known of the window gets
-    /// vaguer.
+    /// If it is uncertain whether an admission opened a new window, the knowledge about the window becomes vaguer.
     pub(crate) fn over(&self, evidence: &Evidence) -> u64 {
         let mut windows = Windows::default();
         for span in &evidence.possibly {
@@ -50,7 +49,7 @@ impl OnRequest {
         windows.over
     }
 
-    /// Refusals while no window can have been open that had reached its limit.
+    /// Counts the refusals while no open window can have reached its limit.
     pub(crate) fn wasted(&self, evidence: &Evidence) -> u64 {
         evidence.wasted(
             &mut Windows::default(),
@@ -65,7 +64,7 @@ impl OnRequest {
         )
     }
 
-    /// Takes in an admission.
+    /// Processes an admission.
     fn admit(&self, windows: &mut Windows, span: Span) {
         let begin = |windows: &mut Windows| {
             windows.before = windows.open.replace(Open::with(span));

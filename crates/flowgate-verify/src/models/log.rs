@@ -6,7 +6,7 @@ use super::pairs::Pairs;
 use super::{Decide, GRAIN};
 use crate::evidence::Evidence;
 
-/// Numbers of windows in which too much is surely too much.
+/// Numbers of windows for which over-admission is certain.
 const WINDOWS: [f64; 4] = [1.0, 4.0, 16.0, 64.0];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,7 +21,7 @@ impl Log {
         Self { limit, window }
     }
 
-    /// Admissions that came surely within one window after as many as it allows.
+    /// Counts the admissions that certainly came within one window after as many as it allows.
     pub(crate) fn over(&self, evidence: &Evidence) -> u64 {
         let limit = self.limit as usize;
         let surely = &evidence.surely;
@@ -30,7 +30,7 @@ impl Log {
         over.count() as u64
     }
 
-    /// Refusals when there cannot have been that many in the window before.
+    /// Counts the refusals although the previous window cannot have reached the limit.
     pub(crate) fn wasted(&self, evidence: &Evidence) -> u64 {
         let limit = self.limit as usize;
         let possibly = &evidence.possibly;
@@ -48,8 +48,8 @@ impl Log {
         )
     }
 
-    /// How often more than n + 1 limits were surely admitted within n windows, which is more than any window allows
-    /// that keeps the limit: the most for some n. However vague the times are, this is certain.
+    /// Returns how often more than n + 1 limits were certainly admitted within n windows, for the worst n. No window
+    /// that enforces the limit allows that, so this is certain however vague the times are.
     pub(crate) fn surely_over(&self, evidence: &Evidence) -> u64 {
         let over = WINDOWS.map(|windows| {
             let limit = (windows + 1.0) * self.limit;
@@ -58,7 +58,7 @@ impl Log {
         over.into_iter().max().unwrap_or(0)
     }
 
-    /// What the window would have to be for each admission and refusal to be right: at most, and at least.
+    /// Returns the maximum and minimum window lengths for which each admission and refusal is right.
     pub(crate) fn bounds(limit: u64, evidence: &Evidence) -> (Vec<f64>, Vec<f64>) {
         let pairs = Pairs::of(limit as usize, evidence);
         (pairs.at_most().collect(), pairs.at_least().collect())
@@ -82,17 +82,17 @@ impl Log {
     }
 }
 
-/// What no window allows that keeps its limit, by its length: for a search that tries many lengths.
+/// What no window that enforces its limit allows, by the length of the window. For searches over many lengths.
 #[derive(Clone, Debug)]
 pub(crate) struct Bounds {
-    /// For so many windows, what these may be at most for each admission to be right, in order.
+    /// For each number of windows: the maximum length at which each admission is right, in order.
     over: Vec<(f64, Vec<f64>)>,
-    /// For so many windows, what these have to be at least for each refusal to be right, in order.
+    /// For this number of windows: the minimum length at which each refusal is right, in order.
     wasted: (f64, Vec<f64>),
 }
 
 impl Bounds {
-    /// Of windows that admit `limit`, and refuse if as many were admitted in the window before.
+    /// Bounds of windows that admit `limit` and refuse if the previous window admitted that many.
     pub(crate) fn of(limit: f64, evidence: &Evidence) -> Self {
         Self {
             over: surely_over(limit, evidence),
@@ -100,7 +100,7 @@ impl Bounds {
         }
     }
 
-    /// Of windows of two counters: they refuse if all but one were admitted in the two windows before.
+    /// Bounds of windows of two counters. They refuse if all but one were admitted in the previous two windows.
     pub(crate) fn of_counters(limit: f64, evidence: &Evidence) -> Self {
         Self {
             over: surely_over(limit, evidence),
@@ -108,8 +108,8 @@ impl Bounds {
         }
     }
 
-    /// How many answers cannot be right, by these bounds and by what a model with such a window says beside: `over` and
-    /// `wasted`, which are told how many are too many. If there are more than `most`, something that is more.
+    /// Counts the inconsistent responses by these bounds and by the model itself (`over`, `wasted`). Stops early beyond
+    /// `most`.
     pub(crate) fn unexplained_within(
         &self,
         window: f64,

@@ -1,7 +1,7 @@
-//! Kinds of limiters with their numbers: how each decides, and how much of what was seen it explains.
+//! Algorithms with parameters: how each decides, and how many responses are consistent with it.
 //!
-//! A model is not asked what it would have answered, but whether what was answered can be right, given all that was
-//! answered before: so one wrong answer counts once, and not again in all that follow from it.
+//! A model is not compared with what it would have decided itself. The question is whether each decision can be right,
+//! given all earlier ones. So a wrong decision counts once, and does not make later ones wrong.
 
 mod bucket;
 mod counter;
@@ -20,22 +20,22 @@ pub(crate) use segments::Segments;
 use crate::evidence::Evidence;
 use crate::{Alignment, Kind};
 
-/// Times are compared to the nanosecond, in which all are given; sums of fractions may be off by less.
+/// Times are compared to the nanosecond; sums of fractions may be off by less.
 const GRAIN: f64 = 0.5;
 
-/// `x.floor()` below 2⁵¹, without the call that it is for processors that have no instruction for it.
+/// Returns `x.floor()` for values below 2⁵¹, without the call that it costs on CPUs without such an instruction.
 fn floor(x: f64) -> f64 {
-    /// Beyond it there are no fractions.
+    /// Beyond this value there are no fractions.
     const WHOLE: f64 = 1.5 * (1_u64 << 52) as f64;
     let nearest = (x + WHOLE) - WHOLE;
     nearest - if nearest > x { 1.0 } else { 0.0 }
 }
 
-/// A kind with its numbers. Times are in nanoseconds.
+/// An algorithm with its parameters. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Model {
     Bucket(Bucket),
-    /// Admits as a bucket does, and answers when the turn comes.
+    /// Admits as a bucket does, and responds at the time of the grant.
     Queue(Bucket),
     OnRequest(OnRequest),
     Log(Log),
@@ -59,13 +59,13 @@ impl Model {
         }
     }
 
-    /// How many answers cannot be right.
+    /// Counts the responses that cannot be right.
     pub(crate) fn unexplained(&self, evidence: &Evidence) -> u64 {
         let wasted = self.own_wasted(evidence);
         self.over(evidence) + wasted.max(self.windows_wasted(evidence))
     }
 
-    /// How many were admitted that should not have been.
+    /// Counts the admissions that should have been refused.
     pub(crate) fn over(&self, evidence: &Evidence) -> u64 {
         self.own_over(evidence).max(self.windows_over(evidence))
     }
@@ -80,7 +80,7 @@ impl Model {
         }
     }
 
-    /// How many were refused that should not have been.
+    /// Counts the refusals that should have been admitted.
     fn own_wasted(&self, evidence: &Evidence) -> u64 {
         match self {
             Self::Bucket(model) | Self::Queue(model) => model.wasted(evidence),
@@ -91,7 +91,7 @@ impl Model {
         }
     }
 
-    /// What no window allows that keeps its limit.
+    /// Counts the admissions that no window with this limit allows.
     fn windows_over(&self, evidence: &Evidence) -> u64 {
         match *self {
             Self::Bucket(_) | Self::Queue(_) | Self::Log(_) => 0,
@@ -99,8 +99,8 @@ impl Model {
         }
     }
 
-    /// A window refuses if it has admitted the limit, which is then also in the last window's length; two counters, if
-    /// all but one are in the last two.
+    /// Counts the refusals that no window allows. A window refuses only if the last window length holds the limit; two
+    /// counters refuse only if the last two hold all but one.
     fn windows_wasted(&self, evidence: &Evidence) -> u64 {
         match *self {
             Self::Bucket(_) | Self::Queue(_) | Self::Log(_) => 0,
@@ -111,7 +111,7 @@ impl Model {
         }
     }
 
-    /// The limiter itself, which nobody has asked yet.
+    /// Returns a fresh limiter of this kind.
     pub(crate) fn start(&self) -> Decide {
         match *self {
             Self::Bucket(model) | Self::Queue(model) => model.start(),
@@ -122,7 +122,7 @@ impl Model {
         }
     }
 
-    /// The most at once.
+    /// Returns the burst.
     pub(crate) fn burst(&self) -> f64 {
         match self {
             Self::Bucket(model) | Self::Queue(model) => model.burst,
@@ -133,7 +133,7 @@ impl Model {
         }
     }
 
-    /// A window's length.
+    /// Returns the length of the window.
     pub(crate) fn window(&self) -> Option<f64> {
         match self {
             Self::Bucket(_) | Self::Queue(_) => None,
@@ -144,7 +144,7 @@ impl Model {
         }
     }
 
-    /// Per second.
+    /// Returns the rate per second.
     pub(crate) fn rate(&self) -> f64 {
         match self {
             Self::Bucket(model) | Self::Queue(model) => 1e9 / model.interval,
@@ -152,7 +152,7 @@ impl Model {
         }
     }
 
-    /// After how long everything is forgotten.
+    /// Returns the time after which everything is forgotten.
     pub(crate) fn memory(&self) -> f64 {
         match self {
             Self::Bucket(model) | Self::Queue(model) => model.burst * model.interval,

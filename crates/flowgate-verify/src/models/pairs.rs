@@ -1,31 +1,31 @@
-//! What a limit says of answers, whatever windows it is kept in: pairs of times, a limit of admissions from one to the
-//! other, that no window may hold, or one has to.
+//! What a limit implies for any kind of window: pairs of times, one limit of admissions apart. Some pairs must not fit
+//! into one window; others must.
 
 use crate::evidence::Evidence;
 
-/// So many are counted between two looks at whether it is too many.
+/// Number of pairs counted between two checks against `most`.
 const CHUNK: usize = 256;
 
-/// Two times in nanoseconds, the earlier one first if they are certain.
+/// Two times in nanoseconds; the earlier one comes first if both are certain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair {
     pub(crate) first: f64,
     pub(crate) last: f64,
 }
 
-/// What answers say of one limit.
+/// What the responses imply for one limit.
 #[derive(Clone, Debug)]
 pub(crate) struct Pairs {
-    /// An admission, and the one a limit later: not in one window.
+    /// An admission, and the admission one limit later: not in one window.
     apart: Vec<Pair>,
-    /// The admission that is a limit before a refusal, and the refusal: in one window.
+    /// The admission one limit before a refusal, and the refusal: in one window.
     together: Vec<Pair>,
-    /// Refusals after fewer admissions than that.
+    /// Refusals after fewer admissions than the limit.
     alone: u64,
 }
 
 impl Pairs {
-    /// `limit` is at least 1.
+    /// Collects the pairs for `limit`, at least 1.
     pub(crate) fn of(limit: usize, evidence: &Evidence) -> Self {
         let surely = &evidence.surely;
         let apart = surely.iter().zip(surely.iter().skip(limit));
@@ -58,25 +58,25 @@ impl Pairs {
         }
     }
 
-    /// What a window may be at most for each admission to be right.
+    /// Returns the maximum window length for each admission to be right.
     pub(crate) fn at_most(&self) -> impl Iterator<Item = f64> {
         self.apart.iter().map(|pair| pair.last - pair.first)
     }
 
-    /// What a window has to be at least for each refusal to be right.
+    /// Returns the minimum window length for each refusal to be right.
     pub(crate) fn at_least(&self) -> impl Iterator<Item = f64> {
         let alone = std::iter::repeat_n(f64::INFINITY, self.alone as usize);
         let together = self.together.iter().map(|pair| pair.last - pair.first);
         alone.chain(together)
     }
 
-    /// Admissions beyond the limit, if `are_in_one` says which pairs one window holds. If these are more than `most`,
-    /// something that is more.
+    /// Counts the admissions beyond the limit. `are_in_one` decides which pairs one window holds. Stops early beyond
+    /// `most`.
     pub(crate) fn over(&self, most: u64, are_in_one: impl Fn(&Pair) -> bool) -> u64 {
         count(&self.apart, most, are_in_one)
     }
 
-    /// Refusals before the limit was reached; the same.
+    /// Counts the refusals before the limit was reached. Stops early beyond `most`.
     pub(crate) fn wasted(&self, most: u64, are_in_one: impl Fn(&Pair) -> bool) -> u64 {
         let left = most.saturating_sub(self.alone);
         self.alone + count(&self.together, left, |pair| !are_in_one(pair))

@@ -1,6 +1,6 @@
-//! Windows on a clock, cut into segments: at most the limit in the segment that it is now and some before it.
+//! Windows on the clock, divided into segments: at most the limit in the current segment and some before it.
 //!
-//! With one segment it is a fixed window: the count begins anew with each, whether or not anybody asks.
+//! With one segment it is a fixed window: the count restarts with each window, whether or not requests arrive.
 
 use std::collections::VecDeque;
 
@@ -12,11 +12,11 @@ use crate::evidence::Evidence;
 pub(crate) struct Segments {
     /// A whole number.
     pub(crate) limit: f64,
-    /// Of all segments that count.
+    /// Total length of all segments that count.
     pub(crate) window: f64,
-    /// When one of the segments begins.
+    /// Start of one of the segments.
     pub(crate) phase: f64,
-    /// How many segments count, the current one included.
+    /// Number of segments that count, including the current one.
     pub(crate) count: u32,
 }
 
@@ -29,23 +29,22 @@ impl Segments {
         floor((at - self.phase) / self.length())
     }
 
-    /// What answers say of the limit.
+    /// Returns what the responses imply for the limit.
     pub(crate) fn pairs(&self, evidence: &Evidence) -> Pairs {
         Pairs::of(self.limit as usize, evidence)
     }
 
-    /// Whether both times are in segments that count together.
+    /// Returns whether both times are in segments that count together.
     fn sees(&self, pair: &Pair) -> bool {
         self.index(pair.last) < self.index(pair.first) + f64::from(self.count)
     }
 
-    /// Admissions that came after as many as the limit, all of them surely in segments that still counted. If these are
-    /// more than `most`, something that is more.
+    /// Counts the admissions beyond the limit, all certainly in segments that still count. Stops early beyond `most`.
     pub(crate) fn over(&self, pairs: &Pairs, most: u64) -> u64 {
         pairs.over(most, |pair| self.sees(pair))
     }
 
-    /// Refusals when that many cannot have been in the segments that count; the same.
+    /// Counts the refusals although the segments that count cannot hold the limit. Stops early beyond `most`.
     pub(crate) fn wasted(&self, pairs: &Pairs, most: u64) -> u64 {
         pairs.wasted(most, |pair| self.sees(pair))
     }

@@ -1,12 +1,12 @@
-//! A model explains everything that a limiter of its kind answers, whenever in between it decided; and not what another
-//! kind answers.
+//! A model is consistent with every response of a limiter of its kind, whenever the limiter decided. It is not
+//! consistent with the responses of another kind.
 
 use std::time::Duration;
 
 use fastrand::Rng;
 
 use super::*;
-use crate::{Observation, Phase, Shot, Simulated, Subject, Volley};
+use crate::{Observation, Phase, Probe, ProbeBatch, Simulated, Subject};
 
 const SECOND: f64 = 1e9;
 
@@ -40,29 +40,29 @@ fn models(rate: f64, burst: f64) -> [Model; 7] {
     ]
 }
 
-/// Bursts of up to half a limit at random times, faster than the rate by half, and at once every now and then.
+/// Random bursts of up to half the limit, in total 1.5 times the rate, and some concurrent requests.
 fn ask(model: Model, rate: f64, burst: f64, service: Duration, seed: u64) -> Vec<Observation> {
     let mut decide = model.start();
     let mut subject =
         Simulated::new(move |question| decide(question.at_ns as f64).into()).service(service, seed);
     let mut rng = Rng::with_seed(seed);
-    let mut shots = Vec::new();
+    let mut probes = Vec::new();
     let mut at = 0.0;
-    while shots.len() < 1_500 {
+    while probes.len() < 1_500 {
         let size = rng.u64(1..=(burst / 2.0) as u64 + 1);
         for index in 0..size {
             let at_ns = at as u64;
-            shots.push(Shot {
+            probes.push(Probe {
                 at_ns,
-                lane: (index % 8) as u32,
+                connection: (index % 8) as u32,
                 key: 0,
             });
         }
         at += size as f64 / rate * SECOND * rng.f64() * 1.3;
     }
-    let Ok(seen) = subject.send(&Volley {
+    let Ok(seen) = subject.send(&ProbeBatch {
         phase: Phase::Shape,
-        shots,
+        probes,
     });
     seen
 }

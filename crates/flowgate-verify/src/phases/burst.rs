@@ -1,33 +1,33 @@
-//! How many at once? Volleys that double until something is refused.
+//! How large is the burst? Batches that double until something is refused.
 
 use super::queue::is_queued;
 use crate::inquiry::{Inquiry, count, took_ns};
 use crate::{Observation, Outcome, Phase, Subject};
 
-/// Volleys of more than this many take more lanes.
-const ON_ONE_LANE: u64 = 64;
+/// Batches of more than this many requests use more connections.
+const ON_ONE_CONNECTION: u64 = 64;
 
-/// The largest volley.
+/// Size of the largest batch.
 const LARGEST: u64 = 4_096;
 
-/// What stood in the way.
+/// Result of this phase.
 pub(crate) enum Found {
-    /// Nothing.
+    /// Nothing was refused.
     NoLimit,
-    /// Some were refused.
+    /// Some requests were refused.
     Refusals,
-    /// Those of this volley waited in a queue.
+    /// The requests of this batch waited in a queue.
     Queue(Vec<Observation>),
 }
 
-/// Asks for 1, 2, 4, … at once until some are refused, or have to wait.
+/// Sends 1, 2, 4, … concurrent requests until some are refused or have to wait.
 pub(crate) fn burst<S: Subject>(inquiry: &mut Inquiry<'_, S>) -> Result<Found, S::Error> {
     let mut size = 1;
     while size <= LARGEST && inquiry.requests_left() > 0 && inquiry.time_left_ns() > 0 {
-        let lanes = u32::try_from(size / ON_ONE_LANE * 8).unwrap_or(u32::MAX);
+        let connections = u32::try_from(size / ON_ONE_CONNECTION * 8).unwrap_or(u32::MAX);
         let from = inquiry.record().len();
-        inquiry.ask_at_once(Phase::Burst, size, lanes.max(1), 0)?;
-        // The first of a volley does not wait.
+        inquiry.ask_in_burst(Phase::Burst, size, connections.max(1), 0)?;
+        // The first of a batch does not wait.
         let idle_ns = inquiry.record().iter().map(took_ns).min().unwrap_or(0);
         let answers = &inquiry.record()[from..];
         if is_queued(answers, idle_ns) {
@@ -44,18 +44,18 @@ pub(crate) fn burst<S: Subject>(inquiry: &mut Inquiry<'_, S>) -> Result<Found, S
     Ok(Found::NoLimit)
 }
 
-/// The same once more for a limiter that admits about `n` at once and then so much per nanosecond: after a rest, and
-/// fast enough that little comes back meanwhile.
+/// Measures the burst again after a rest, for a limiter that admits about `n` in a burst and then `rate` per
+/// nanosecond. The batch is fast enough that little refills meanwhile.
 pub(crate) fn burst_again<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     n: f64,
     rate: f64,
 ) -> Result<(), S::Error> {
-    let lanes = inquiry.lanes_for(4.0 * rate);
+    let connections = inquiry.connections_for(4.0 * rate);
     let at = inquiry.now_ns() as f64 + 2.0 * n / rate;
     let affordable = inquiry.requests_left() / 8;
     let n = ((1.5 * n).ceil() as u64 + 2).min(affordable);
     let times = vec![at; usize::try_from(n).unwrap_or(usize::MAX)];
-    inquiry.ask_at(Phase::Burst, &times, lanes, 0)?;
+    inquiry.ask_at(Phase::Burst, &times, connections, 0)?;
     Ok(())
 }

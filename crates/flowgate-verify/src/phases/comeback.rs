@@ -1,5 +1,4 @@
-//! When is there something again, once everything is used up? Asked less and less often, until something is
-//! admitted, and then how much.
+//! When does an empty limiter admit again? Requests become rarer until one is admitted; then a burst measures how many.
 
 use crate::inquiry::{Inquiry, count};
 use crate::{Outcome, Phase, Subject};
@@ -7,22 +6,22 @@ use crate::{Outcome, Phase, Subject};
 /// The shortest pause.
 const SHORTEST_NS: u64 = 1_000_000;
 
-/// Times that something has to come back.
+/// Number of times that something has to refill.
 const TIMES: u32 = 3;
 
-/// Of the time left, what may be spent here.
+/// Share of the remaining time that this phase may use.
 const SHARE: f64 = 0.6;
 
-/// What came back.
+/// What refilled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Comeback {
-    /// So much per nanosecond, to a factor of two.
+    /// Rate per nanosecond, within a factor of two.
     Rate(f64),
-    /// Nothing, for so many nanoseconds.
+    /// Nothing within this many nanoseconds.
     Nothing(u64),
 }
 
-/// Waits for more after a refusal, several times.
+/// Waits for a refill after a refusal, several times.
 pub(crate) fn comeback<S: Subject>(inquiry: &mut Inquiry<'_, S>) -> Result<Comeback, S::Error> {
     let empty_ns = inquiry.now_ns();
     let until_ns = empty_ns + (inquiry.time_left_ns() as f64 * SHARE) as u64;
@@ -55,12 +54,12 @@ pub(crate) fn comeback<S: Subject>(inquiry: &mut Inquiry<'_, S>) -> Result<Comeb
     })
 }
 
-/// Asks for 1, 2, 4, … until some are refused. How many were admitted.
+/// Sends 1, 2, 4, … requests until some are refused. Returns the number of admissions.
 fn exhaust<S: Subject>(inquiry: &mut Inquiry<'_, S>) -> Result<u64, S::Error> {
     let (mut size, mut admitted) = (1, 0);
     while inquiry.requests_left() > size {
-        let lanes = u32::try_from(size / 16).unwrap_or(u32::MAX).max(1);
-        let answers = inquiry.ask_at_once(Phase::Saturate, size, lanes, 0)?;
+        let connections = u32::try_from(size / 16).unwrap_or(u32::MAX).max(1);
+        let answers = inquiry.ask_in_burst(Phase::Saturate, size, connections, 0)?;
         let fits = count(answers, Outcome::Admitted);
         admitted += fits;
         if fits < size {

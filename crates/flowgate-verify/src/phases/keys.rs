@@ -1,16 +1,16 @@
-//! Do keys share a limit, and do they get alike?
+//! Do keys share a limit, and are they admitted alike?
 
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count};
-use crate::{KeyIsolation, Outcome, Phase, Shot, Subject};
+use crate::{KeyIsolation, Outcome, Phase, Probe, Subject};
 
-/// Requests of each key when all ask for too much.
+/// Number of requests of each key under overload.
 const EACH: u64 = 60;
 
-/// Requests of each key that show whether two of them are in one queue.
+/// Number of requests of each key that show whether two keys share a queue.
 const FEWEST: u32 = 4;
 
-/// Uses everything up as one key, asks at once as the next, and then as all of them.
+/// Uses up the limit as one key, immediately sends as the next, and then as all of them.
 pub(crate) fn keys<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     fit: &Fit,
@@ -22,13 +22,13 @@ pub(crate) fn keys<S: Subject>(
     if keys < 2 || 3 * n > inquiry.requests_left() {
         return Ok(None);
     }
-    let lanes = inquiry.lanes_for(4.0 * rate);
+    let connections = inquiry.connections_for(4.0 * rate);
     let from_ns = inquiry.now_ns();
-    let used_up = inquiry.ask_at_once(Phase::Keys, n + n / 4 + 2, lanes, 0)?;
+    let used_up = inquiry.ask_in_burst(Phase::Keys, n + n / 4 + 2, connections, 0)?;
     if count(used_up, Outcome::Refused) == 0 {
         return Ok(None);
     }
-    let answers = inquiry.ask_at_once(Phase::Keys, n, lanes, 1)?;
+    let answers = inquiry.ask_in_burst(Phase::Keys, n, connections, 1)?;
     if (answers.len() as u64) < n {
         // The rest might have been admitted.
         return Ok(None);
@@ -40,16 +40,16 @@ pub(crate) fn keys<S: Subject>(
     let each = EACH.min(inquiry.requests_left() / u64::from(keys));
     let gap = (1.0 / (3.0 * rate)).min(inquiry.time_left_ns() as f64 * 0.1 / each.max(1) as f64);
     let from = inquiry.now_ns() as f64 + 1.05 * model.memory();
-    let lanes = inquiry.lanes_for(f64::from(keys) / gap);
-    let shots = (0..each).flat_map(|turn| (0..keys).map(move |key| (turn, key)));
-    let shots = shots
-        .zip((0..lanes).cycle())
-        .map(|((turn, key), lane)| Shot {
+    let connections = inquiry.connections_for(f64::from(keys) / gap);
+    let probes = (0..each).flat_map(|turn| (0..keys).map(move |key| (turn, key)));
+    let probes = probes
+        .zip((0..connections).cycle())
+        .map(|((turn, key), connection)| Probe {
             at_ns: (from + turn as f64 * gap) as u64,
-            lane,
+            connection,
             key,
         });
-    let answers = inquiry.ask(Phase::Keys, shots.collect())?;
+    let answers = inquiry.ask(Phase::Keys, probes.collect())?;
     let is_whole = each > 0 && answers.len() as u64 == each * u64::from(keys);
     let mut got = vec![0.0; keys as usize];
     for seen in answers
@@ -65,7 +65,7 @@ pub(crate) fn keys<S: Subject>(
     }))
 }
 
-/// The same of a queue, where two keys ask at once: queues of their own move side by side, and one for both takes twice as
+/// The same for a queue: two keys send concurrently. Separate queues move in parallel; a shared one takes twice as
 /// long.
 pub(crate) fn keys_of_queue<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
@@ -73,7 +73,7 @@ pub(crate) fn keys_of_queue<S: Subject>(
     keys: u32,
 ) -> Result<Option<KeyIsolation>, S::Error> {
     let interval = 1e9 / fit.model.rate();
-    let each = (inquiry.lanes() / 2).min(fit.model.burst() as u32);
+    let each = (inquiry.connections() / 2).min(fit.model.burst() as u32);
     let alone = f64::from(each) * interval;
     let is_affordable = u64::from(2 * each) <= inquiry.requests_left()
         && 5.0 * alone < inquiry.time_left_ns() as f64;
@@ -81,12 +81,12 @@ pub(crate) fn keys_of_queue<S: Subject>(
         return Ok(None);
     }
     let at = inquiry.now_ns() as f64 + 2.0 * alone;
-    let shots = (0..2 * each).map(|lane| Shot {
+    let probes = (0..2 * each).map(|connection| Probe {
         at_ns: at as u64,
-        lane,
-        key: lane % 2,
+        connection,
+        key: connection % 2,
     });
-    let answers = inquiry.ask(Phase::Keys, shots.collect())?;
+    let answers = inquiry.ask(Phase::Keys, probes.collect())?;
     if answers.len() < 2 * each as usize {
         return Ok(None);
     }
@@ -107,7 +107,7 @@ pub(crate) fn keys_of_queue<S: Subject>(
     }))
 }
 
-/// (Σx)² / n Σx²: 1 if all got alike, 1/n if one got everything; 1 if nobody got anything.
+/// Returns (Σx)² / n Σx²: 1 if all keys are equal or nothing was admitted, 1/n if one key got everything.
 fn jain(got: &[f64]) -> f64 {
     let sum: f64 = got.iter().sum();
     let squares: f64 = got.iter().map(|x| x * x).sum();
@@ -128,7 +128,7 @@ mod tests {
     const RATE: f64 = 5.0;
     const BURST: f64 = 40.0;
 
-    /// What two keys with a bucket each are found to do in so much time.
+    /// Returns the result for two keys with a bucket each, within this time.
     fn two_keys(time: Duration) -> Option<KeyIsolation> {
         let model = Model::Bucket(Bucket {
             interval: 1e9 / RATE,

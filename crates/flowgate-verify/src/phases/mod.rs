@@ -1,8 +1,8 @@
-//! What is asked, one idea a file.
+//! The phases of an investigation, one question per file.
 
 mod burst;
 mod comeback;
-mod honesty;
+mod headers;
 mod keys;
 mod nodes;
 mod queue;
@@ -15,7 +15,7 @@ mod steady;
 
 pub(crate) use burst::{Found, burst, burst_again};
 pub(crate) use comeback::{Comeback, comeback};
-pub(crate) use honesty::{honesty, tell};
+pub(crate) use headers::{headers, tell};
 pub(crate) use keys::{keys, keys_of_queue};
 pub(crate) use nodes::nodes;
 pub(crate) use queue::queue;

@@ -1,51 +1,51 @@
-//! Does another connection have another limit?
+//! Does another connection have a separate limit?
 
 use crate::clock::Clock;
 use crate::evidence::Evidence;
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count};
 use crate::models::Model;
-use crate::{Fault, Outcome, Phase, Subject};
+use crate::{Defect, Outcome, Phase, Subject};
 
-/// Lanes that are tried beside the first.
-const LANES: u32 = 7;
+/// Number of connections that are tried beside the first.
+const CONNECTIONS: u32 = 7;
 
-/// How often it has to show: a machine that stands still for once can make it look like that.
+/// Number of times that the result must repeat: one stall of the machine can cause it once.
 const TIMES: u32 = 2;
 
-/// Uses everything up over one lane, and asks at once for the same over others, one after the other.
+/// Uses up the limit over one connection, then immediately tries others, one after the other.
 pub(crate) fn nodes<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     fit: &Fit,
     clock: Clock,
-) -> Result<Option<Fault>, S::Error> {
+) -> Result<Option<Defect>, S::Error> {
     let model = fit.at_most();
-    let lanes = LANES.min(inquiry.lanes() - 1);
+    let connections = CONNECTIONS.min(inquiry.connections() - 1);
     let n = model.burst().ceil() as u64 + 1;
     let mut at_least = u32::MAX;
     for _ in 0..TIMES {
         let affordable = inquiry.requests_left() / 3;
-        let is_fast_enough = inquiry.lanes_for(model.rate() / 1e9) == 1;
+        let is_fast_enough = inquiry.connections_for(model.rate() / 1e9) == 1;
         let is_in_time = 1.05 * model.memory() < inquiry.time_left_ns() as f64 * 0.2;
-        let is_affordable = n * u64::from(lanes + 2) <= affordable;
-        if lanes == 0 || !is_fast_enough || !is_in_time || !is_affordable {
+        let is_affordable = n * u64::from(connections + 2) <= affordable;
+        if connections == 0 || !is_fast_enough || !is_in_time || !is_affordable {
             return Ok(None);
         }
-        at_least = at_least.min(apart(inquiry, &model, clock, n, lanes)?);
+        at_least = at_least.min(apart(inquiry, &model, clock, n, connections)?);
         if at_least < 2 {
             return Ok(None);
         }
     }
-    Ok(Some(Fault::Nodes { at_least }))
+    Ok(Some(Defect::Nodes { at_least }))
 }
 
-/// How many lanes, the first among them, surely got more than the limit after the first had used it up.
+/// Returns how many connections, including the first, were certainly admitted beyond the limit.
 fn apart<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     model: &Model,
     clock: Clock,
     n: u64,
-    lanes: u32,
+    connections: u32,
 ) -> Result<u32, S::Error> {
     let at = inquiry.now_ns() as f64 + 1.05 * model.memory();
     let times = vec![at; usize::try_from(n + n / 4).unwrap_or(usize::MAX)];
@@ -54,13 +54,13 @@ fn apart<S: Subject>(
         return Ok(1);
     }
     let mut got_more = 0;
-    for lane in 0..=lanes {
-        let answers = inquiry.ask_over(Phase::Nodes, n, lane)?;
+    for connection in 0..=connections {
+        let answers = inquiry.ask_over(Phase::Nodes, n, connection)?;
         let both = Evidence::on(clock, used_up.iter().chain(answers));
         let is_as_much = count(answers, Outcome::Admitted) * 2 > n - 1;
         let has_more = is_as_much && model.over(&both) > 0;
-        if has_more && lane == 0 {
-            // It had not been used up.
+        if has_more && connection == 0 {
+            // The limit was not used up.
             return Ok(1);
         }
         got_more += u32::from(has_more);

@@ -1,24 +1,24 @@
-//! Do those over the rate wait? Then answers tell the rate, one after the other, and refusals how many may wait.
+//! Do requests over the rate wait? Then the gaps between responses show the rate, and refusals show the queue length.
 
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count, took_ns};
 use crate::models::{Bucket, Model};
 use crate::{Estimate, Observation, Outcome, Phase, Subject};
 
-/// Answers are late if they take so many times as long as an idle one, and a millisecond more.
+/// A response is late if it takes this many times as long as an idle one, plus 1 ms.
 const TIMES_AS_LONG: u64 = 4;
 const LONGER_NS: u64 = 1_000_000;
 
-/// Distances are even if they are this part of the middle one, or less, away from it.
+/// Gaps are constant if they differ from the median by at most this share.
 const EVEN: f64 = 0.2;
 
-/// Answers that give the rate.
+/// Number of responses that determine the rate.
 const ANSWERS: u64 = 120;
 
-/// Of the time left, what measuring may take.
+/// Share of the remaining time that the measurement may use.
 const SHARE: f64 = 0.4;
 
-/// Whether the answers to a volley came late, and one after the other at even distances.
+/// Returns whether the responses to a batch were late and arrived at constant intervals.
 pub(crate) fn is_queued(answers: &[Observation], idle_ns: u64) -> bool {
     let (gaps, middle) = gaps(answers);
     let mut took: Vec<u64> = answers.iter().map(took_ns).collect();
@@ -27,12 +27,12 @@ pub(crate) fn is_queued(answers: &[Observation], idle_ns: u64) -> bool {
         .get(took.len() / 2)
         .is_some_and(|took| *took > TIMES_AS_LONG * idle_ns + LONGER_NS);
     let uneven = uneven(&gaps, middle);
-    // A server that is busy answers one after the other, too, as fast as it can.
+    // A busy server also responds sequentially, as fast as it can.
     let is_held = middle > (TIMES_AS_LONG * idle_ns) as f64;
     is_late && is_held && gaps.len() >= 5 && uneven * 4 <= gaps.len()
 }
 
-/// Between the answers to those that were admitted, and the one in the middle.
+/// Returns the gaps between the responses to admitted requests, and the median gap.
 fn gaps(answers: &[Observation]) -> (Vec<f64>, f64) {
     let admitted = answers
         .iter()
@@ -54,8 +54,8 @@ fn uneven(gaps: &[f64], middle: f64) -> usize {
     gaps.iter().filter(is_uneven).count()
 }
 
-/// How many answers came early, which a queue does not explain: sooner after the one before than they should, though that
-/// was not late. (Any answer may be late on its way, and the next one is then sooner behind it.)
+/// Counts the gaps that a queue cannot cause: too short, although the previous response was not late. (A response may
+/// be delayed in transit; the next gap is then shorter.)
 fn early(gaps: &[f64], middle: f64) -> usize {
     let mut late = 0.0;
     let mut is_early = |gap: &&f64| {
@@ -67,38 +67,38 @@ fn early(gaps: &[f64], middle: f64) -> usize {
     gaps.iter().filter(|gap| is_early(gap)).count()
 }
 
-/// How fast it moves, and how many wait: over all lanes at once, after a rest; and then for long enough.
+/// Measures the rate and length of the queue: first in one burst after a rest, then for long enough.
 pub(crate) fn queue<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
-    volley: &[Observation],
+    batch: &[Observation],
 ) -> Result<Option<Fit>, S::Error> {
-    let (_, interval) = gaps(volley);
-    let lanes = inquiry.lanes();
-    let rest = f64::from(lanes) * interval;
+    let (_, interval) = gaps(batch);
+    let connections = inquiry.connections();
+    let rest = f64::from(connections) * interval;
     let at = inquiry.now_ns() as f64 + rest;
-    let all = vec![at; lanes as usize];
-    let answers = inquiry.ask_at(Phase::Refill, &all, lanes, 0)?;
+    let all = vec![at; connections as usize];
+    let answers = inquiry.ask_at(Phase::Refill, &all, connections, 0)?;
     let admitted = count(answers, Outcome::Admitted);
     let is_full = count(answers, Outcome::Refused) > 0;
     if admitted < 2 {
         return Ok(None);
     }
-    // No more at once than there is room for, so that none is refused.
+    // No larger than the free part of the queue, so that none is refused.
     let busy = u32::try_from(admitted)
-        .unwrap_or(lanes)
-        .min(lanes)
+        .unwrap_or(connections)
+        .min(connections)
         .div_ceil(2)
         .max(2);
     let affordable = (inquiry.time_left_ns() as f64 * SHARE / interval) as u64;
     let n = ANSWERS.min(affordable).max(u64::from(busy));
-    let answers = inquiry.ask_at_once(Phase::Saturate, n, busy, 0)?;
+    let answers = inquiry.ask_in_burst(Phase::Saturate, n, busy, 0)?;
     let (gaps, middle) = gaps(answers);
     let took: f64 = gaps.iter().sum();
     let mean = took / gaps.len().max(1) as f64;
     if gaps.len() < 2 || mean <= 0.0 {
         return Ok(None);
     }
-    // Each end of the measured time is off by what an answer takes beside the waiting.
+    // Each end of the measured time is off by the response time without waiting.
     let jitter = gaps.iter().map(|gap| (gap - middle).abs()).sum::<f64>() / gaps.len() as f64;
     let share = 2.0 * jitter / took;
     let burst = admitted as f64;
@@ -114,7 +114,7 @@ pub(crate) fn queue<S: Subject>(
             value: rate,
             plus_minus: rate * share,
         },
-        // If none was refused, there may be room for any number more.
+        // If none was refused, the queue may be longer.
         burst: Estimate {
             value: burst,
             plus_minus: if is_full { 0.0 } else { f64::INFINITY },

@@ -1,26 +1,26 @@
-//! Do many at once get more?
+//! Are concurrent requests admitted beyond the limit?
 
 use crate::clock::Clock;
 use crate::evidence::Evidence;
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count};
-use crate::{Fault, Outcome, Phase, Subject};
+use crate::{Defect, Outcome, Phase, Subject};
 
-/// Volleys. Whether two requests meet is a matter of luck.
+/// Number of batches. Whether two requests collide is a matter of chance.
 const TIMES: u32 = 5;
 
-/// Of the time left, what a volley may take with the rest before it.
+/// Share of the remaining time that a batch and the rest before it may use.
 const SHARE: f64 = 0.08;
 
-/// Asks for more than everything over all lanes at one instant, several times, each after a rest.
+/// Sends more than the burst over all connections concurrently, several times, each after a rest.
 pub(crate) fn race<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     fit: &Fit,
     clock: Clock,
-) -> Result<Option<Fault>, S::Error> {
+) -> Result<Option<Defect>, S::Error> {
     let model = fit.at_most();
     let burst = model.burst();
-    let n = burst + (burst / 4.0).max(8.0).max(f64::from(inquiry.lanes()));
+    let n = burst + (burst / 4.0).max(8.0).max(f64::from(inquiry.connections()));
     let mut worst: Option<(u64, u64)> = None;
     for _ in 0..TIMES {
         let rest = 1.05 * model.memory();
@@ -36,7 +36,7 @@ pub(crate) fn race<S: Subject>(
             worst = Some((over, admitted));
         }
     }
-    Ok(worst.map(|(over, admitted)| Fault::Race {
+    Ok(worst.map(|(over, admitted)| Defect::Race {
         admitted,
         allowed: (admitted - over) as f64,
     }))

@@ -1,4 +1,4 @@
-//! Does it admit as much when nobody has asked for long, and no more if it is asked for a lot more?
+//! Is the limiter unchanged after a long rest, and under a much higher load?
 
 use fastrand::Rng;
 
@@ -6,15 +6,15 @@ use crate::fit::Fit;
 use crate::inquiry::Inquiry;
 use crate::{Phase, Subject};
 
-/// Of the time left, what the rest and the stream after it may take.
+/// Share of the remaining time that the rest and the stream after it may use.
 const SHARE: f64 = 0.1;
 
-/// So much more than the rate is asked for, until so many tokens have come back, or at least so many.
+/// Multiple of the rate that is offered, until this many bursts refilled or `LEAST` requests were sent.
 const TIMES_THE_RATE: f64 = 8.0;
 const TOKENS: f64 = 16.0;
 const FEWEST_TOKENS: f64 = 3.0;
 
-/// Rests, and asks for everything and much more.
+/// Rests, then sends a full burst and much more.
 pub(crate) fn rest<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     fit: &Fit,
@@ -35,7 +35,7 @@ pub(crate) fn rest<S: Subject>(
             at
         })
         .collect();
-    let lanes = inquiry.lanes_for(offered);
-    inquiry.ask_at(Phase::Refill, &times, lanes, 0)?;
+    let connections = inquiry.connections_for(offered);
+    inquiry.ask_at(Phase::Refill, &times, connections, 0)?;
     Ok(())
 }

@@ -1,37 +1,37 @@
-//! How many per second, asked for three times as many?
+//! How many requests per second are admitted when three times as many are sent?
 
 use fastrand::Rng;
 
 use crate::inquiry::{Inquiry, count};
 use crate::{Outcome, Phase, Subject};
 
-/// Of what came back, so much is asked for.
+/// Multiple of the rate that is offered.
 const TIMES_THE_RATE: f64 = 3.0;
 
-/// So many admissions give the rate to half a per cent.
+/// Number of admissions that determine the rate to 0.5 %.
 const ADMISSIONS: f64 = 200.0;
 
-/// A second of a fast limiter is as cheap, and longer than answers take.
+/// A fast limiter is observed for at least one second: that is cheap, and longer than responses take.
 const LEAST_NS: f64 = 1e9;
 
-/// So many parts: a stream that is refused as a whole is noticed early, and one that is mostly admitted, too.
+/// Number of parts of the stream. A stream that is refused entirely, or mostly admitted, is noticed early.
 const PARTS: u32 = 4;
 
-/// So often it may turn out that more can be asked for.
+/// Number of times that the offered rate may be raised.
 const RAISES: u32 = 6;
 
-/// A window gives nothing until as much time has passed as a burst takes to come back; twice that long is too long.
+/// A window admits nothing until its refill time has passed. Twice that time is too long.
 const BARREN_BURSTS: f64 = 2.0;
 
 /// A stream of more than the rate.
 pub(crate) struct Stream {
-    /// In the record, from here to the end.
+    /// Start of the stream in the record.
     pub(crate) from: usize,
-    /// Whether after some time nothing was admitted any more.
+    /// Whether the limiter stopped admitting during the stream.
     pub(crate) dried_up: bool,
 }
 
-/// Asks for more than `rate`, for long enough to see it, and some of the windows that a limit of `burst` would make.
+/// Sends more than `rate` for long enough to measure it, and for several windows of a limit of `burst`.
 pub(crate) fn saturate<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     mut rate: f64,
@@ -57,8 +57,8 @@ pub(crate) fn saturate<S: Subject>(
                 at
             })
             .collect();
-        let lanes = inquiry.lanes_for(offered);
-        let answers = inquiry.ask_at(Phase::Saturate, &times, lanes, 0)?;
+        let connections = inquiry.connections_for(offered);
+        let answers = inquiry.ask_at(Phase::Saturate, &times, connections, 0)?;
         let (asked, admitted) = (
             answers.len() as f64,
             count(answers, Outcome::Admitted) as f64,

@@ -1,4 +1,4 @@
-//! Which kind is it? Only what the kinds that are left would answer differently is asked.
+//! Which algorithm is it? Sends only what the remaining algorithms would decide differently.
 
 use fastrand::Rng;
 
@@ -7,19 +7,19 @@ use crate::inquiry::Inquiry;
 use crate::models::{Model, Segments};
 use crate::{Phase, Subject};
 
-/// Times of requests that those who are left are put to, from a beginning at which they have forgotten everything.
-pub(crate) struct Probe {
+/// Times of requests that distinguish algorithms. At the first one, the algorithms have forgotten everything.
+pub(crate) struct Trial {
     pub(crate) times: Vec<f64>,
 }
 
-/// Of the time left, what one probe may take.
+/// Share of the remaining time that one trial may use.
 const SHARE: f64 = 0.35;
 
-/// Answers in which two kinds must differ for a probe to tell them apart: so many and so large a part.
+/// Number and share of responses in which two algorithms must differ for a trial to distinguish them.
 const DIFFERENT: u64 = 3;
 const DIFFERENT_SHARE: f64 = 0.02;
 
-/// Asks what tells most of the `contenders` apart. Whether anything does.
+/// Sends the trial that distinguishes most of the `contenders`. Returns whether there is one.
 pub(crate) fn shape<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     contenders: &[Fit],
@@ -30,32 +30,32 @@ pub(crate) fn shape<S: Subject>(
     let from = inquiry.now_ns() as f64 + 1.02 * forgotten;
     let until = inquiry.now_ns() as f64 + inquiry.time_left_ns() as f64 * SHARE;
     let most = inquiry.requests_left() / 4;
-    let probes = probes(&models, from, rng).into_iter();
-    let best = probes
-        .filter(|probe| probe.times.len() as u64 <= most)
-        .filter(|probe| probe.times.last().is_some_and(|last| *last < until))
-        .map(|probe| (told_apart(&models, &probe), probe))
+    let trials = trials(&models, from, rng).into_iter();
+    let best = trials
+        .filter(|trial| trial.times.len() as u64 <= most)
+        .filter(|trial| trial.times.last().is_some_and(|last| *last < until))
+        .map(|trial| (pairs_told_apart(&models, &trial), trial))
         .filter(|(pairs, _)| *pairs > 0)
-        .min_by_key(|(pairs, probe)| (usize::MAX - pairs, probe.times.len()));
-    let Some((_, probe)) = best else {
+        .min_by_key(|(pairs, trial)| (usize::MAX - pairs, trial.times.len()));
+    let Some((_, trial)) = best else {
         return Ok(false);
     };
     let peak = models.iter().map(Model::rate).fold(0.0, f64::max) / 1e9;
-    let lanes = inquiry.lanes_for(2.0 * peak);
-    inquiry.ask_at(Phase::Shape, &probe.times, lanes, 0)?;
+    let connections = inquiry.connections_for(2.0 * peak);
+    inquiry.ask_at(Phase::Shape, &trial.times, connections, 0)?;
     Ok(true)
 }
 
-/// How many pairs of `models` answer a probe differently.
-fn told_apart(models: &[Model], probe: &Probe) -> usize {
+/// Returns how many pairs of `models` respond to a trial differently.
+fn pairs_told_apart(models: &[Model], trial: &Trial) -> usize {
     let answers: Vec<Vec<bool>> = models
         .iter()
         .map(|model| {
             let mut decide = model.start();
-            probe.times.iter().map(|at| decide(*at)).collect()
+            trial.times.iter().map(|at| decide(*at)).collect()
         })
         .collect();
-    let needed = DIFFERENT.max((probe.times.len() as f64 * DIFFERENT_SHARE) as u64);
+    let needed = DIFFERENT.max((trial.times.len() as f64 * DIFFERENT_SHARE) as u64);
     let pairs = (0..answers.len()).flat_map(|a| (0..a).map(move |b| (a, b)));
     let differ = |(a, b): &(usize, usize)| {
         let both = answers[*a].iter().zip(&answers[*b]);
@@ -64,20 +64,20 @@ fn told_apart(models: &[Model], probe: &Probe) -> usize {
     pairs.filter(differ).count()
 }
 
-/// What may tell them apart, from `from` on.
-fn probes(models: &[Model], from: f64, rng: &mut Rng) -> Vec<Probe> {
-    let mut probes = Vec::new();
+/// Returns the trials that may distinguish the models, starting at `from`.
+fn trials(models: &[Model], from: f64, rng: &mut Rng) -> Vec<Trial> {
+    let mut trials = Vec::new();
     let windows = models.iter().filter(|model| model.window().is_some());
     for model in windows.chain(models.first()) {
         let limit = model.burst();
         let window = model.window().unwrap_or_else(|| model.memory());
-        // Half, a pause, the other half, and everything when only the first half is over.
-        probes.push(volleys(
+        // Half, a pause, the other half, and a full burst once only the first half has expired.
+        trials.push(batches(
             from,
             &[(0.0, limit / 2.0), (0.6, limit / 2.0), (1.1, limit)],
             window,
         ));
-        probes.push(volleys(
+        trials.push(batches(
             from,
             &[(0.0, limit), (0.5, limit), (1.05, limit), (1.5, limit)],
             window,
@@ -86,7 +86,7 @@ fn probes(models: &[Model], from: f64, rng: &mut Rng) -> Vec<Probe> {
             count: 1, phase, ..
         }) = *model
         {
-            // Everything just before a boundary, and everything just after it.
+            // A full burst just before a boundary, and one just after it.
             let boundary = phase + ((from - phase) / window).ceil() * window;
             let around = [(-0.1, limit), (0.05, limit)];
             let from = boundary
@@ -95,30 +95,30 @@ fn probes(models: &[Model], from: f64, rng: &mut Rng) -> Vec<Probe> {
                 } else {
                     0.0
                 };
-            probes.push(volleys(from, &around, window));
+            trials.push(batches(from, &around, window));
         }
     }
     if let Some(model) = models.first() {
         for windows in [2.0, 4.0] {
-            probes.push(random(from, model, windows, rng));
+            trials.push(random(from, model, windows, rng));
         }
     }
-    probes
+    trials
 }
 
-/// So many at once at so many windows from `from`.
-fn volleys(from: f64, volleys: &[(f64, f64)], window: f64) -> Probe {
-    let times = volleys.iter().flat_map(|(after, n)| {
+/// Returns a trial of several batches: for each, an offset from `from` in windows, and a size.
+fn batches(from: f64, batches: &[(f64, f64)], window: f64) -> Trial {
+    let times = batches.iter().flat_map(|(after, n)| {
         let n = n.ceil().max(1.0) as usize;
         std::iter::repeat_n(from + after * window, n)
     });
-    Probe {
+    Trial {
         times: times.collect(),
     }
 }
 
-/// Bursts of random sizes at random times, a little more than the rate in all.
-fn random(from: f64, model: &Model, windows: f64, rng: &mut Rng) -> Probe {
+/// Returns a trial of random bursts at random times, in total a little more than the rate.
+fn random(from: f64, model: &Model, windows: f64, rng: &mut Rng) -> Trial {
     let rate = model.rate() / 1e9;
     let least = 40.0_f64.max(windows * model.burst());
     let mut times = Vec::new();
@@ -128,5 +128,5 @@ fn random(from: f64, model: &Model, windows: f64, rng: &mut Rng) -> Probe {
         times.extend(std::iter::repeat_n(at, size as usize));
         at += size / rate * rng.f64() * 1.5;
     }
-    Probe { times }
+    Trial { times }
 }

@@ -1,4 +1,4 @@
-//! How many of an even stream, below, at and above the rate?
+//! How much of a steady stream is admitted below, at and above the rate?
 
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count};
@@ -6,14 +6,14 @@ use crate::{Outcome, Phase, Steady, Subject};
 
 const FACTORS: [f64; 4] = [0.9, 1.0, 1.1, 2.0];
 
-/// Requests of a stream, if time and budget allow it.
+/// Number of requests in a stream, if time and budget allow it.
 const REQUESTS: f64 = 150.0;
 
-/// Of the time left, what a stream may take.
+/// Share of the remaining time that a stream may use.
 const SHARE: f64 = 0.08;
 
-/// Asks evenly at 0.9 to 2 times the rate, one after the other, after a rest in which everything comes back; not at all if there
-/// is no time for that.
+/// Sends steady streams at 0.9 to 2 times the rate, each after a rest in which everything refills. Skips them if there
+/// is too little time.
 pub(crate) fn steady<S: Subject>(
     inquiry: &mut Inquiry<'_, S>,
     fit: &Fit,
@@ -33,8 +33,8 @@ pub(crate) fn steady<S: Subject>(
             .min(offered * longest)
             .min(inquiry.requests_left() as f64 / 8.0);
         let times: Vec<f64> = (0..n as u64).map(|k| at + k as f64 / offered).collect();
-        let lanes = inquiry.lanes_for(offered);
-        let answers = inquiry.ask_at(Phase::Steady, &times, lanes, 0)?;
+        let connections = inquiry.connections_for(offered);
+        let answers = inquiry.ask_at(Phase::Steady, &times, connections, 0)?;
         let requests = answers.len() as u64;
         if requests < 3 {
             break;
@@ -56,7 +56,7 @@ mod tests {
     use crate::models::{Model, OnRequest};
     use crate::{Budget, Simulated};
 
-    /// What becomes of streams to a window of so many seconds that is full to begin with, within a minute.
+    /// Returns the streams through a window of `seconds` that is full at the start, within one minute.
     fn streams(seconds: f64) -> Vec<Steady> {
         let model = Model::OnRequest(OnRequest {
             limit: 45.0,
@@ -67,7 +67,7 @@ mod tests {
         let mut subject = Simulated::new(|asked| decide(asked.at_ns as f64).into());
         let mut silent = |_: crate::Progress<'_>| ();
         let mut inquiry = Inquiry::new(&mut subject, Budget::default(), 32, &mut silent);
-        let Ok(_) = inquiry.ask_at_once(Phase::Burst, 46, 1, 0);
+        let Ok(_) = inquiry.ask_in_burst(Phase::Burst, 46, 1, 0);
         let Ok(streams) = steady(&mut inquiry, &fit);
         streams
     }

@@ -1,4 +1,4 @@
-//! Sliding windows of two counters.
+//! Search for sliding windows of two counters.
 
 use super::track::{Place, Tracked, track};
 use super::{Reach, parts_for};
@@ -7,10 +7,10 @@ use crate::fit::Hints;
 use crate::models::{Bounds, Counter, Model};
 use crate::plateau::Plateau;
 
-/// Phases that are tried.
+/// Number of phases that are tried.
 const PHASES: u32 = 32;
 
-/// By how much the guess of a length may be off.
+/// Relative uncertainty of the estimated length.
 const OFF: f64 = 0.06;
 
 pub(super) fn counter(_: &Evidence, hints: &Hints, reach: Reach) -> Option<(Plateau, Model)> {
@@ -21,7 +21,7 @@ pub(super) fn counter(_: &Evidence, hints: &Hints, reach: Reach) -> Option<(Plat
     track(&counters, &parts_for(hints, reach))
 }
 
-/// Of either sort: one more has to fit as a whole, or anything free is enough.
+/// Both variants: a whole request must fit, or any free capacity is enough.
 struct Counters {
     limit: f64,
     rate: f64,
@@ -39,7 +39,7 @@ impl Counters {
 }
 
 impl Tracked for Counters {
-    /// What must be free.
+    /// The free capacity that one more request needs.
     type Kind = f64;
     type Part<'a> = (&'a Evidence, Bounds);
 
@@ -49,7 +49,7 @@ impl Tracked for Counters {
         let sorts = [Counter::WHOLE, Counter::ANY].into_iter();
         sorts
             .flat_map(|spare| {
-                // What must be free is never used.
+                // The free capacity is never used.
                 let guess = (limit - spare).max(limit / 2.0) / self.rate;
                 let wide = OFF + 0.8 / limit;
                 let lengths = (wide * 200.0).ceil() as u32;

@@ -1,4 +1,4 @@
-//! With which numbers does a kind explain most, if the burst is given?
+//! Which parameters make an algorithm consistent with the most responses, for a given burst?
 
 mod counter;
 mod segments;
@@ -10,29 +10,29 @@ use crate::models::{Bucket, Log, Model, OnRequest};
 use crate::plateau::Plateau;
 use crate::{Alignment, Kind};
 
-/// How far a search goes: all over, or near what was found before.
+/// Range of a search: global, or near an earlier result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reach {
     pub(crate) burst: f64,
-    /// As parts of the guess.
+    /// As factors of the estimate.
     low: f64,
     high: f64,
     steps: usize,
 }
 
 impl Reach {
-    /// For a rate that was measured.
+    /// For a measured rate.
     pub(crate) fn rough(burst: f64) -> Self {
         Self {
             burst,
-            // A window whose period was measured may be shorter: it is not open until somebody asks.
+            // A window whose period was measured may be shorter: it starts only when a request arrives.
             low: (0.92 - 0.4 / burst).max(0.3),
             high: 1.1,
             steps: 40,
         }
     }
 
-    /// As far, but more closely.
+    /// The same range with more steps.
     pub(crate) fn thorough(burst: f64) -> Self {
         Self {
             steps: 160,
@@ -40,7 +40,7 @@ impl Reach {
         }
     }
 
-    /// For a guess that is right if it is not all wrong.
+    /// For an estimate that is accurate unless it is completely wrong.
     pub(crate) fn near(burst: f64) -> Self {
         Self {
             low: 0.97,
@@ -49,7 +49,7 @@ impl Reach {
         }
     }
 
-    /// For a rate that was measured well.
+    /// For an accurately measured rate.
     fn narrow(self) -> Self {
         Self {
             low: self.low.max(0.96),
@@ -63,8 +63,8 @@ impl Reach {
     }
 }
 
-/// Longer and longer parts that a search looks at, in the end everything, and others if these lead astray; for a rough
-/// look only a sample.
+/// Returns prefixes of increasing length that a search examines, and others in case these mislead. A rough search gets
+/// only a sample.
 fn parts_for(hints: &Hints, reach: Reach) -> Vec<&[Evidence]> {
     if reach.is_rough() {
         return vec![&hints.parts[..hints.short]];
@@ -76,10 +76,10 @@ fn parts_for(hints: &Hints, reach: Reach) -> Vec<&[Evidence]> {
     starts
 }
 
-/// `None` if there is nothing to be tried.
+/// `None` if there is nothing to try.
 pub(crate) type Search = fn(&Evidence, &Hints, Reach) -> Option<(Plateau, Model)>;
 
-/// The simplest first. A kind stands for all numbers of segments.
+/// Simplest first. One entry stands for all numbers of segments.
 pub(crate) const SEARCHES: [(Kind, Search); 6] = [
     (Kind::TokenBucket, bucket),
     (Kind::FixedWindow(Alignment::FirstRequest), on_request),
@@ -89,7 +89,7 @@ pub(crate) const SEARCHES: [(Kind, Search); 6] = [
     (Kind::SlidingCounter, counter::counter),
 ];
 
-/// Looks for the time between tokens, or the length of a window, that explains most.
+/// Searches for the time between tokens, or the window length, with the lowest score.
 fn along(guess: f64, reach: Reach, score: impl Fn(f64) -> u64) -> Plateau {
     Plateau::find(guess * reach.low, guess * reach.high, reach.steps, score)
 }
@@ -116,7 +116,7 @@ fn on_request(evidence: &Evidence, hints: &Hints, reach: Reach) -> Option<(Plate
     Some((plateau, of(plateau.middle())))
 }
 
-/// Each answer bounds the window from one side, so that there is nothing to try out, and no need for a good guess.
+/// Each response bounds the window from one side, so no search is needed, and no good estimate.
 fn log(evidence: &Evidence, hints: &Hints, reach: Reach) -> Option<(Plateau, Model)> {
     let limit = reach.burst;
     let (mut at_most, mut at_least) = Log::bounds(limit as u64, evidence);

@@ -1,4 +1,4 @@
-//! Windows on a clock, whole or in segments.
+//! Search for windows on the clock, whole or in segments.
 
 use super::track::{Place, Tracked, track};
 use super::{Reach, parts_for};
@@ -7,16 +7,16 @@ use crate::fit::{BLUR, Hints};
 use crate::models::{Bounds, Model, Pairs, Segments};
 use crate::plateau::Plateau;
 
-/// Numbers of segments that are tried, the current one included: those that people take, or one more.
+/// Numbers of segments that are tried, including the current one: common numbers, and one more.
 const COUNTS: [u32; 10] = [2, 3, 4, 5, 6, 7, 10, 11, 13, 21];
 
-/// Lengths of each that are tried at most.
+/// Maximum number of lengths that are tried for each.
 const MOST_LENGTHS: f64 = 100.0;
 
-/// Phases of each that are tried.
+/// Number of phases that are tried for each.
 const PHASES: u32 = 16;
 
-/// A fixed window.
+/// Searches for a fixed window.
 pub(super) fn on_clock(
     evidence: &Evidence,
     hints: &Hints,
@@ -25,7 +25,7 @@ pub(super) fn on_clock(
     segments(evidence, hints, reach, &[1])
 }
 
-/// Two segments or more.
+/// Searches for two segments or more.
 pub(super) fn in_segments(
     evidence: &Evidence,
     hints: &Hints,
@@ -49,7 +49,7 @@ fn segments(
         least: BLUR * evidence.blur(),
         counts,
     };
-    // A plateau of whole windows, as for other kinds.
+    // A plateau of whole windows, as for other algorithms.
     let (plateau, model) = track(&windows, &parts_for(hints, reach))?;
     let scale = model.window().unwrap_or(1.0) / plateau.middle();
     let (low, high) = (plateau.low * scale, plateau.high * scale);
@@ -63,13 +63,13 @@ fn segments(
     ))
 }
 
-/// Of so many segments, and about so long.
+/// Windows of this many segments, of about this length.
 struct Windows<'a> {
     limit: f64,
     guess: f64,
     low: f64,
     high: f64,
-    /// A segment's.
+    /// Minimum length of a segment.
     least: f64,
     counts: &'a [u32],
 }
@@ -86,7 +86,7 @@ impl Windows<'_> {
 }
 
 impl Tracked for Windows<'_> {
-    /// How many segments.
+    /// The number of segments.
     type Kind = u32;
     type Part<'a> = (Pairs, Bounds);
 
@@ -94,13 +94,13 @@ impl Tracked for Windows<'_> {
         let middle = (first.began() + first.ended()) / 2.0;
         let windows = ((first.ended() - first.began()) / self.guess).max(1.0);
         let segment = |count: u32| self.guess / f64::from(count);
-        // One at a time does not show more than two segments.
+        // A limit of one does not show more than two segments.
         let counts = self.counts.iter().copied();
         let counts = counts.filter(|count| self.limit > 1.0 || *count <= 2);
         let counts = counts.filter(|count| segment(*count) > self.least);
         counts
             .flat_map(|count| {
-                // From the middle to either end, boundaries are off by an eighth of a segment at most.
+                // From the middle to either end, boundaries are off by at most an eighth of a segment.
                 let step = segment(count) / windows / 2.0;
                 let wide = self.high - self.low;
                 let lengths = (wide / step).ceil().clamp(4.0, MOST_LENGTHS);

@@ -1,4 +1,4 @@
-//! The numbers of a limiter are found from its answers, though nobody sees when its windows begin.
+//! Searches find the parameters of a limiter from its responses, although the start of its windows is unknown.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use super::*;
 use crate::clock::Clock;
 use crate::hints::hints;
 use crate::models::{Counter, Segments};
-use crate::{Observation, Phase, Shot, Simulated, Subject, Volley};
+use crate::{Observation, Phase, Probe, ProbeBatch, Simulated, Subject};
 
 const SECOND: f64 = 1e9;
 
-/// As much as the limit at once and volleys of random sizes at random times, then 2.5 times the rate for ten windows, and
-/// volleys again; and the range of the even stream.
+/// A full burst and random batches, then 2.5 times the rate for ten windows, and random batches again. Also returns the
+/// range of the steady stream.
 fn ask(model: Model, service: Duration, rng: &mut Rng) -> (Vec<Observation>, Range<usize>) {
     let mut decide = model.start();
     let mut subject = Simulated::new(move |question| decide(question.at_ns as f64).into())
@@ -22,14 +22,14 @@ fn ask(model: Model, service: Duration, rng: &mut Rng) -> (Vec<Observation>, Ran
     let (limit, rate) = (model.burst(), model.rate() / SECOND);
     let mut times = vec![0.0; limit as usize + 3];
     let mut at = 0.0;
-    let volleys = |until: usize, times: &mut Vec<f64>, at: &mut f64, rng: &mut Rng| {
+    let batches = |until: usize, times: &mut Vec<f64>, at: &mut f64, rng: &mut Rng| {
         while times.len() < until {
             let size = 1.0 + (rng.f64() * limit / 2.0).floor();
             times.extend(std::iter::repeat_n(*at, size as usize));
             *at += size / rate * rng.f64() * 1.5;
         }
     };
-    volleys(10 * limit as usize, &mut times, &mut at, rng);
+    batches(10 * limit as usize, &mut times, &mut at, rng);
     let from = times.len();
     let until = at + 10.0 * limit / rate;
     while at < until {
@@ -37,16 +37,16 @@ fn ask(model: Model, service: Duration, rng: &mut Rng) -> (Vec<Observation>, Ran
         at += (0.5 + rng.f64()) / (2.5 * rate);
     }
     let stream = from..times.len();
-    volleys(stream.end + 800, &mut times, &mut at, rng);
-    let lanes = (0..4).cycle();
-    let shots = times.iter().zip(lanes).map(|(at, lane)| Shot {
+    batches(stream.end + 800, &mut times, &mut at, rng);
+    let connections = (0..4).cycle();
+    let probes = times.iter().zip(connections).map(|(at, connection)| Probe {
         at_ns: *at as u64,
-        lane,
+        connection,
         key: 0,
     });
-    let Ok(seen) = subject.send(&Volley {
+    let Ok(seen) = subject.send(&ProbeBatch {
         phase: Phase::Shape,
-        shots: shots.collect(),
+        probes: probes.collect(),
     });
     (seen, stream)
 }

@@ -1,11 +1,11 @@
-//! Lengths and phases of windows on a clock that cannot be seen.
+//! Lengths and phases of windows on an unknown clock.
 //!
-//! A length that is a little off adds up from window to window, so over a long record the right one is a needle in a
-//! haystack. Over a few windows it is not. So all pairs of a length and a phase are tried on the beginning, and the best
-//! of them followed through longer and longer parts, each of which says more exactly what it has to be.
+//! A small error in the length accumulates from window to window. Over a long record, the right length is therefore
+//! hard to find; over a few windows it is not. So the search tries all pairs of a length and a phase on the beginning,
+//! and follows the best through longer and longer prefixes, each of which determines them more exactly.
 //!
-//! What fits a part is a narrow strip across lengths and phases, in a direction that depends on what was asked when.
-//! Differential evolution (R. Storn, K. Price, 1997) goes along it: steps are differences of pairs that are good.
+//! The parameters that fit a prefix form a narrow strip, whose direction depends on the requests. Differential
+//! evolution (R. Storn, K. Price, 1997) moves along the strip: its steps are differences between good pairs.
 
 use fastrand::Rng;
 
@@ -13,61 +13,61 @@ use crate::evidence::Evidence;
 use crate::models::Model;
 use crate::plateau::Plateau;
 
-/// Places that evolve together, at first and later on.
+/// Size of the population, at first and later on.
 const FIRST_POPULATION: usize = 60;
 const POPULATION: usize = 20;
 
-/// How many kinds are followed beyond each part.
+/// Number of variants that are followed after each prefix.
 const KINDS: [usize; 4] = [6, 3, 2, 1];
 
-/// Generations for the first part, for each, and at most for the last, until all is explained.
+/// Number of generations: for the first prefix, for each one, and at most for the last.
 const FIRST_GENERATIONS: usize = 30;
 const GENERATIONS: usize = 10;
 const LAST_GENERATIONS: usize = 24;
 
-/// To leave more than this part of the answers unexplained is to have gone astray.
+/// Leaving more than 1 in this many responses inconsistent means that the search was misled.
 const ASTRAY: u64 = 500;
 
-/// Who leaves more than this part of a part unexplained will not explain the whole.
+/// Leaving more than 1 in this many responses of a prefix inconsistent rules a place out.
 const HOPELESS: u64 = 4;
 
 /// A length and a phase, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<K> {
-    /// What else there is to the kind.
+    /// The variant of the algorithm.
     pub(super) kind: K,
-    /// Of what repeats.
+    /// Length of the period.
     pub(super) length: f64,
-    /// A boundary, from which they are counted either way.
+    /// A boundary; others follow in both directions.
     pub(super) phase: f64,
 }
 
-/// Places of one kind, each with what it leaves unexplained.
+/// Places of one variant, each with its number of inconsistent responses.
 struct Population<K> {
     members: Vec<(u64, Place<K>)>,
 }
 
-/// What is tracked.
+/// An algorithm that the search tracks.
 pub(super) trait Tracked {
-    /// What else there is to a place.
+    /// A variant of the algorithm.
     type Kind: Copy + PartialEq;
-    /// A part of the evidence, made ready to be looked at again and again.
+    /// A prefix of the evidence, prepared for repeated scoring.
     type Part<'a>;
 
-    /// All that is tried on the first part.
+    /// Returns everything that is tried on the first prefix.
     fn places(&self, first: &Evidence) -> Vec<Place<Self::Kind>>;
 
     fn part<'a>(&self, evidence: &'a Evidence) -> Self::Part<'a>;
 
-    /// How many answers of a part a place leaves unexplained; if that is more than `most`, something that is more.
+    /// Counts the responses of a prefix that are inconsistent with a place. Stops early beyond `most`.
     fn unexplained_within(&self, part: &Self::Part<'_>, place: Place<Self::Kind>, most: u64)
     -> u64;
 
     fn model(&self, place: Place<Self::Kind>) -> Model;
 }
 
-/// The best place to end up with, and how far its length may vary. Each of `starts` is a
-/// list of longer and longer parts; the next is for when the one before has led astray.
+/// Returns the best place at the end, and the range of its length. Each of `starts` is a list of prefixes of increasing
+/// length; the next list is used if the previous one was misleading.
 pub(super) fn track<T: Tracked>(tracked: &T, starts: &[&[Evidence]]) -> Option<(Plateau, Model)> {
     let mut best: Option<(Plateau, Model)> = None;
     for parts in starts {
@@ -158,7 +158,7 @@ impl<K: Copy> Population<K> {
         best
     }
 
-    /// Names the boundary that is nearest to the middle of `part` for the best, and the same one for all others.
+    /// Moves the best to the boundary nearest to the middle of `part`, and all others to the same boundary.
     fn align(&mut self, part: &Evidence) {
         let best = self.best().1;
         let middle = best.boundary_near((part.began() + part.ended()) / 2.0);
@@ -178,7 +178,7 @@ impl<K: Copy> Population<K> {
         let n = self.members.len();
         for index in 0..n {
             let [a, b, c] = [(); 3].map(|()| self.members[rng.usize(0..n)].1);
-            // From another, or now and then from the best.
+            // From another place, or sometimes from the best.
             let from = if rng.u8(0..4) > 0 { a } else { self.best().1 };
             let step = 0.2 + 0.8 * rng.f64();
             let next = Place {
@@ -194,7 +194,7 @@ impl<K: Copy> Population<K> {
         }
     }
 
-    /// Those that leave least unexplained, and one in the middle of them.
+    /// Returns the places with the fewest inconsistent responses, and the one in their middle.
     fn plateau(&self, score: &impl Fn(Place<K>, u64) -> u64) -> (Plateau, Place<K>) {
         let (least, best) = self.best();
         let alike = || {
@@ -235,9 +235,10 @@ pub(super) mod tests {
 
     use super::*;
     use crate::models::Bucket;
-    use crate::{Phase, Shot, Simulated, Subject, Volley};
+    use crate::{Phase, Probe, ProbeBatch, Simulated, Subject};
 
-    /// What a bucket answers: a hundred per second, seven at once, asked for three times as many over four lanes.
+    /// Returns the responses of a bucket with 100/s and a burst of 7, offered three times the rate over four
+    /// connections.
     pub(in crate::search) fn evidence() -> Evidence {
         let bucket = Bucket {
             interval: 1e7,
@@ -246,19 +247,19 @@ pub(super) mod tests {
         let mut decide = bucket.start();
         let mut subject = Simulated::new(|question| decide(question.at_ns as f64).into())
             .service(Duration::from_millis(3), 1);
-        let shots = (0..500).map(|index| Shot {
+        let probes = (0..500).map(|index| Probe {
             at_ns: u64::from(index / 5) * 16_000_000,
-            lane: index % 4,
+            connection: index % 4,
             key: 0,
         });
-        let Ok(seen) = subject.send(&Volley {
+        let Ok(seen) = subject.send(&ProbeBatch {
             phase: Phase::Shape,
-            shots: shots.collect(),
+            probes: probes.collect(),
         });
         Evidence::of(&seen)
     }
 
-    /// A part made ready leaves as much unexplained as the model does: exactly, up to what is too much.
+    /// Asserts that a prepared prefix scores exactly like the model, up to `most`.
     pub(in crate::search) fn counts_as_its_model<T: Tracked>(tracked: &T, evidence: &Evidence) {
         let part = tracked.part(evidence);
         for place in tracked.places(evidence) {

@@ -1,3 +1,3 @@
 //! Tests of what verification concludes from the answers of a limiter.
 
-mod faults;
+mod defects;

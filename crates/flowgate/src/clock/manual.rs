@@ -92,6 +92,31 @@ impl ManualClock {
         self.change(|_| to);
     }
 
+    /// Returns the earliest time at which a waiter asked to be woken, if any did.
+    ///
+    /// No waiter is woken before this time, so a simulation may move the clock there in one step.
+    ///
+    /// ```
+    /// # use flowgate::{LeakyBucket, ManualClock};
+    /// # use std::pin::pin;
+    /// # use std::task::{Context, Waker};
+    /// let time = ManualClock::new();
+    /// let limiter = LeakyBucket::builder("10/s".parse()?).clock(&time).build()?;
+    /// limiter.try_acquire()?;
+    /// assert_eq!(time.next_wake(), None);
+    ///
+    /// let mut wait = pin!(limiter.acquire());
+    /// assert!(wait.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    /// let at = time.next_wake().expect("a waiter");
+    /// assert_eq!(at.as_nanos(), 100_000_000);
+    /// time.set(at);
+    /// assert!(wait.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn next_wake(&self) -> Option<Timestamp> {
+        self.0.alarms.earliest_ns().map(Timestamp::from_nanos)
+    }
+
     fn change(&self, to: impl Fn(Timestamp) -> Timestamp) {
         let mut now = self.now();
         loop {

@@ -1,6 +1,7 @@
-use crate::clock::Timestamp;
+use crate::clock::{Clock, Timestamp};
 use crate::queue::Receipt;
 use core::fmt;
+use core::time::Duration;
 
 /// Units that are taken already, and the time from which they may be used.
 ///
@@ -35,6 +36,9 @@ pub struct Booking {
 pub(crate) trait Revoke: Send + Sync {
     /// Gives `booking` back at `now`, or at the time of the limiter's own clock; returns how many units came back.
     fn revoke(&self, booking: &Booking, now: Option<Timestamp>) -> u64;
+
+    /// The clock of the limiter.
+    fn clock(&self) -> &Clock;
 }
 
 impl Reservation<'_> {
@@ -50,6 +54,25 @@ impl Reservation<'_> {
     /// ```
     pub fn at(&self) -> Timestamp {
         Timestamp::from_nanos(self.booking.at_ns)
+    }
+
+    /// Returns the time from now until [`at`](Self::at), on the limiter's clock, or zero if it is over.
+    ///
+    /// ```
+    /// # use flowgate::{ManualClock, TokenBucket};
+    /// # use std::time::Duration;
+    /// let time = ManualClock::new();
+    /// let limiter = TokenBucket::builder("10/s burst 1".parse()?).clock(&time).build()?;
+    /// limiter.try_acquire()?;
+    /// let reservation = limiter.reserve()?;
+    /// assert_eq!(reservation.delay(), Duration::from_millis(100));
+    /// time.advance(Duration::from_millis(30));
+    /// assert_eq!(reservation.delay(), Duration::from_millis(70));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn delay(&self) -> Duration {
+        self.at()
+            .saturating_duration_since(self.limiter.clock().now())
     }
 
     /// How many units it holds.

@@ -74,6 +74,10 @@ impl<E: Engine> Revoke for RateLimiter<E> {
             None => reserves.revoke(booking, &self.clock),
         }
     }
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
 }
 
 impl<E: Engine> sealed::Sealed for RateLimiter<E> {

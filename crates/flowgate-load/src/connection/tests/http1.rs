@@ -1,4 +1,4 @@
-//! HTTP/1.1: one request at a time, exactly stamped.
+//! HTTP/1.1: one request at a time, exactly timestamped.
 
 use std::future::pending;
 use std::time::Duration;

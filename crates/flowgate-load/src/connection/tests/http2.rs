@@ -1,4 +1,4 @@
-//! HTTP/2: many requests on one connection, each stamped when it is really sent.
+//! HTTP/2: concurrent requests on one connection, each timestamped when it is really sent.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -27,7 +27,7 @@ async fn accept(stream: Box<dyn Stream>, most_streams: u32) -> Option<Accepted> 
     builder.handshake(stream).await.ok()
 }
 
-/// Reads a request to its end, and answers with as many bytes as came in, plus two.
+/// Reads a request to its end. Responds with two bytes more than it received.
 async fn answer(request: Request<RecvStream>, mut response: SendResponse<Bytes>) -> Option<Parts> {
     let (head, mut body) = request.into_parts();
     let mut len = 0;
@@ -41,7 +41,7 @@ async fn answer(request: Request<RecvStream>, mut response: SendResponse<Bytes>)
     Some(head)
 }
 
-/// A server that answers every request immediately.
+/// A server that responds to every request immediately.
 pub(super) async fn answer_all(stream: Box<dyn Stream>) {
     let Some(mut connection) = accept(stream, 100).await else {
         return;
@@ -51,7 +51,7 @@ pub(super) async fn answer_all(stream: Box<dyn Stream>) {
     }
 }
 
-/// A server that allows so many streams, and holds every answer until it is told to go on.
+/// A server that allows a number of streams, and delays every response until it is told to continue.
 struct Held {
     most_streams: u32,
     answers: Semaphore,
@@ -81,7 +81,7 @@ impl Held {
             held.most.set(held.most.get().max(held.now.get()));
             spawn_local(async move {
                 held.answers.acquire().await.unwrap().forget();
-                // Before the answer leaves, as the client may use the free stream immediately.
+                // Before the response leaves, because the client may use the free stream immediately.
                 held.now.set(held.now.get() - 1);
                 let head = answer(request, response).await;
                 held.heads.borrow_mut().extend(head);
@@ -125,7 +125,7 @@ fn many_requests_share_one_connection_within_the_servers_limit() {
             });
         }
         settle().await;
-        // Those that wait for a stream are not sent, though long handed over.
+        // Requests that wait for a stream are not sent, although they were handed over.
         assert_eq!(log.names(), [0, 1, 2]);
         held.answers.add_permits(2);
         settle().await;

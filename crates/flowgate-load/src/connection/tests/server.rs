@@ -1,4 +1,4 @@
-//! Servers that behave as a test wants, and certificates of every kind.
+//! Servers with configurable behavior, and certificates of every kind.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -33,7 +33,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
 pub(super) struct Server {
     pub(super) address: SocketAddr,
     pub(super) connections: Rc<Cell<usize>>,
-    /// How many of them are not over yet.
+    /// Number of open connections.
     pub(super) open: Rc<Cell<usize>>,
 }
 
@@ -77,7 +77,7 @@ impl Server {
                     None => Box::new(stream),
                     Some(tls) => match tls.accept(stream).await {
                         Ok(stream) => Box::new(stream),
-                        // The client did not like it; that is what the test is about.
+                        // The client rejected the handshake; that is what the test is about.
                         Err(_) => return,
                     },
                 };
@@ -92,7 +92,7 @@ impl Server {
     }
 }
 
-/// Answers every HTTP/1.1 request with 200 and as many bytes as came in, plus two.
+/// Responds to every HTTP/1.1 request with 200 and two bytes more than it received.
 pub(super) async fn http1(stream: Box<dyn Stream>) {
     async fn echo(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
         let body = request.into_body().collect().await;
@@ -109,7 +109,7 @@ pub(super) async fn http1(stream: Box<dyn Stream>) {
         .await;
 }
 
-/// Reads until the client closes: a server that closed first would take back what it said.
+/// Reads until the client closes. A server that closed first would discard its own response.
 pub(super) async fn wait_for_the_end(mut stream: TcpStream) {
     let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
 }
@@ -117,7 +117,7 @@ pub(super) async fn wait_for_the_end(mut stream: TcpStream) {
 /// An authority, and the certificates that it issues.
 pub(super) struct Issuer(CertifiedIssuer<'static, KeyPair>);
 
-/// What is to be in a server's certificate.
+/// Contents of a server's certificate.
 pub(super) struct Wanted {
     pub(super) name: &'static str,
     /// First and last year.
@@ -140,12 +140,12 @@ impl Issuer {
         Issuer(CertifiedIssuer::self_signed(params, key).unwrap())
     }
 
-    /// Settings of a server with such a certificate, offering these protocols.
+    /// Returns the settings of a server with such a certificate, offering these protocols.
     pub(super) fn server(&self, wanted: &Wanted, protocols: &[&str]) -> ServerConfig {
         self.build(wanted, protocols, false)
     }
 
-    /// The same for a server that wants to see a certificate of the client too.
+    /// The same for a server that requires a client certificate.
     pub(super) fn strict_server(&self, protocols: &[&str]) -> ServerConfig {
         self.build(&GOOD, protocols, true)
     }
@@ -184,7 +184,7 @@ impl Issuer {
     }
 }
 
-/// A file that is gone with its value.
+/// A file that is deleted when the value is dropped.
 pub(super) struct Scratch(pub(super) PathBuf);
 
 impl Scratch {

@@ -1,4 +1,4 @@
-//! Whom we trust, and what is said of those we do not.
+//! Which certificates are trusted, and the errors for those that are not.
 
 use std::cell::Cell;
 use std::future::pending;
@@ -113,7 +113,7 @@ fn what_is_wrong_with_a_certificate_is_told_apart() {
                 "{failure}"
             );
 
-            // Asked to, we accept it all the same.
+            // With `insecure`, the client accepts it anyway.
             let mut connection = connector(&server.url("https"), HttpVersion::Http1)
                 .open(server.address)
                 .await
@@ -165,7 +165,10 @@ fn https_to_a_plain_server_and_http_to_an_encrypted_one_fail_clearly() {
             .unwrap_err();
         assert_eq!(failure, Failure::Tls(TlsFault::NotTls));
         assert_eq!(failure.to_string(), "answer is not TLS");
-        assert_eq!(failure.advice(), Some("should the URL begin with http://?"));
+        assert_eq!(
+            failure.advice(),
+            Some("check whether the URL should begin with http://")
+        );
 
         let tls = Issuer::new("ours").server(&GOOD, &[]);
         let encrypted = Server::start(Some(tls), http1).await;
@@ -219,7 +222,7 @@ fn a_server_that_wants_a_certificate_of_ours_is_told_from_others() {
         let tls = Issuer::new("ours").strict_server(&[]);
         let server = Server::start(Some(tls), http1).await;
         let connector = connector(&server.url("https"), HttpVersion::Http1);
-        // With TLS 1.3 the server says so only after our side of the handshake is over.
+        // With TLS 1.3, the server reports it only after the client's side of the handshake is complete.
         let outcome = match connector.open(server.address).await {
             Ok(mut open) => open
                 .round_trip(&get("/"), &Stamp::default())
@@ -247,7 +250,7 @@ fn a_handshake_has_a_time_limit_and_may_be_broken_off() {
         })
         .await;
         let hasty = Server::tcp(|mut stream| async move {
-            // Read, so that closing is no reset.
+            // Read, so that closing causes no reset.
             let _ = stream.read(&mut [0; 4096]).await;
         })
         .await;
@@ -323,7 +326,7 @@ fn files_without_certificates_say_what_is_wrong() {
         let error = Connector::new(&target, &options).err().unwrap().to_string();
         assert!(error.contains(text), "{error}");
         assert!(!error.contains('\n'), "{error}");
-        // Without TLS nobody asks for them.
+        // Without TLS the certificates are not needed.
         let plain = Target::parse("http://localhost/").unwrap();
         assert!(Connector::new(&plain, &options).is_ok());
     }

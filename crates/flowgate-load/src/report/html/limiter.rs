@@ -1,33 +1,33 @@
-//! What was found out of a rate limiter, as a page for a browser.
+//! Findings about a rate limiter as a page for a browser.
 
 use std::fmt;
 
+use flowgate_chart::{
+    Axis, Chart, Escaped, Figure, Key, Layer, Look, Point, Unit, keys, significant,
+};
 use flowgate_verify::{Findings, Kind, Steady, Verdict};
 
-use super::axis::Axis;
-use super::chart::{Chart, Layer, Point, Shape};
 use super::document;
-use super::escape::Escaped;
-use super::figure::{Figure, keys};
-use super::run::{Key, Look};
-use super::unit::{Unit, significant};
 use crate::target::Target;
 
-/// Points of the curve of what is allowed.
+/// Number of points of the curve of the allowed number.
 const PARTS: u32 = 96;
-/// The most dots of a chart; of more, some are omitted.
+/// Maximum number of dots of a chart; of more, some are omitted.
 const DOTS: usize = 200;
-/// Spans shorter than this many seconds are drawn like it: what happens simultaneously has no place on a log axis.
+/// Shorter intervals, in seconds, are drawn at this length, because zero has no position on a log axis.
 const SHORTEST: f64 = 1e-6;
 const NANOS: f64 = 1e9;
 
-/// One page of HTML about the rate limiter at `target`.
+/// Returns one page of HTML about the rate limiter at `target`.
 ///
-/// The page is a single file that loads nothing and runs no script. It has, from the top: what the limiter looks like and
-/// whether that is as claimed, all that the text report says, and charts: the *envelope*, which is the most that was
-/// admitted in any span of so long, against what is allowed; and what became of even streams.
+/// The page is a single file that loads nothing and runs no script. It contains, from the top:
 ///
-/// Its size is bounded: at most 150 KB, however much was asked.
+/// - the detected algorithm, and whether it matches the expected limit
+/// - the text report
+/// - the *envelope*: the most requests admitted in any interval, by its length, with the allowed number
+/// - the admitted rate of steady streams
+///
+/// Its size is at most 150 KB.
 ///
 /// # Examples
 ///
@@ -35,7 +35,7 @@ const NANOS: f64 = 1e9;
 /// use flowgate_load::{Target, html};
 /// use flowgate_verify::{Investigation, Simulated};
 ///
-/// // One that lets everything through, in process.
+/// // A limiter in the same process that admits every request.
 /// let mut limiter = Simulated::new(|_| true.into());
 /// let Ok(findings) = Investigation::new().run(&mut limiter, &mut |_| {});
 /// let page = html::limiter_page(&Target::parse("http://localhost:8080/")?, &findings);
@@ -45,7 +45,7 @@ const NANOS: f64 = 1e9;
 /// ```
 pub fn limiter_page(target: &Target, findings: &Findings) -> String {
     let target = target.to_string();
-    let title = format!("{target}: {}", findings.likeness.kind);
+    let title = format!("{target}: {}", findings.detected.kind);
     let content = format!(
         "<header>\n<p class=\"product\">flowgate verify</p>\n<h1>{}</h1>\n</header>\n\
         <div class=\"verdicts\">\n{}</div>\n\
@@ -58,28 +58,32 @@ pub fn limiter_page(target: &Target, findings: &Findings) -> String {
     document(&title, "flowgate verify", &content)
 }
 
-/// What it looks like, whether that is as claimed, and the report.
+/// The detected algorithm, the verdict, and the report.
 struct Judged<'a>(&'a Findings);
 
 impl fmt::Display for Judged<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let findings = self.0;
-        let kind = findings.likeness.kind.to_string();
-        let (class, word) = match findings.claim.as_ref().map(|claim| &claim.verdict) {
+        let kind = findings.detected.kind.to_string();
+        let (class, word) = match findings.expected.as_ref().map(|expected| &expected.verdict) {
             Some(Verdict::Consistent) => ("good", "✓ CONSISTENT"),
             Some(Verdict::Differs(_)) => ("bad", "✗ DIFFERS"),
             Some(Verdict::Undecided(_)) => ("plain", "– UNDECIDED"),
-            None if !findings.faults.is_empty() => ("bad", "✗ FAULTS"),
+            None if !findings.defects.is_empty() => ("bad", "✗ DEFECTS"),
             None => ("plain", "–"),
         };
         writeln!(
             f,
             "<article class=\"{class}\">\n<p class=\"asked\"><strong class=\"word\">{word}</strong> \
-             <span>looks like: {}</span></p>",
+             <span>algorithm: {}</span></p>",
             Escaped(&kind)
         )?;
-        if let Some(judged) = &findings.claim {
-            writeln!(f, "<p>claimed: {}</p>", Escaped(&judged.claim.to_string()))?;
+        if let Some(judged) = &findings.expected {
+            writeln!(
+                f,
+                "<p>expected limit: {}</p>",
+                Escaped(&judged.limit.to_string())
+            )?;
             match &judged.verdict {
                 Verdict::Differs(why) => {
                     f.write_str("<ul>\n")?;
@@ -104,15 +108,15 @@ impl fmt::Display for Judged<'_> {
     }
 }
 
-/// The most that was admitted in any span, against what is allowed.
+/// The most requests admitted in any interval, with the allowed number.
 fn envelope(findings: &Findings) -> Figure {
     let points = thinned(&findings.envelope);
     let allowed = Allowed::of(findings);
-    let nanos = |span: f64| span.max(SHORTEST) * NANOS;
-    let spans = points.iter().map(|point| nanos(point.span));
-    let longest = spans.clone().fold(0.0, f64::max);
+    let nanos = |length: f64| length.max(SHORTEST) * NANOS;
+    let lengths = points.iter().map(|point| nanos(point.interval));
+    let longest = lengths.clone().fold(0.0, f64::max);
     let x = match longest > 0.0 {
-        true => Axis::log(Unit::Nanos, spans.fold(f64::INFINITY, f64::min), longest),
+        true => Axis::log(Unit::Nanos, lengths.fold(f64::INFINITY, f64::min), longest),
         false => Axis::log(Unit::Nanos, 1e6, 1e9),
     };
     let most = points.iter().map(|point| point.admitted as f64);
@@ -120,127 +124,82 @@ fn envelope(findings: &Findings) -> Figure {
     let y = Axis::log(Unit::Count, 1.0, most.chain(limit).fold(10.0, f64::max));
     let mut layers = Vec::new();
     if let Some(allowed) = allowed.filter(|_| !points.is_empty()) {
-        let spans = x
+        let lengths = x
             .sampled(PARTS)
-            .filter(|span| *span < longest)
+            .filter(|length| *length < longest)
             .chain([longest]);
-        layers.push(Layer {
-            look: Look::GREY,
-            name: "allowed".to_owned(),
-            shape: Shape::Area,
-            is_stepped: false,
-            pieces: vec![
-                spans
-                    .map(|span| Point::new(span, allowed.within(span / NANOS)))
-                    .collect(),
-            ],
-        });
+        let points = lengths
+            .map(|length| Point::new(length, allowed.within(length / NANOS)))
+            .collect();
+        layers.push(Layer::area("allowed", Look::GRAY, [points]));
     }
-    let dots = points.iter().map(|point| Point {
-        x: nanos(point.span),
-        y: point.admitted as f64,
-        text: Some(format!(
+    let dots = points.iter().map(|point| {
+        Point::new(nanos(point.interval), point.admitted as f64).text(format!(
             "{} in {}",
             Unit::Count.exact(point.admitted as f64),
-            Unit::Nanos.exact(point.span * NANOS)
-        )),
+            Unit::Nanos.exact(point.interval * NANOS)
+        ))
     });
-    layers.push(Layer {
-        look: Look::BLUE,
-        name: "admitted".to_owned(),
-        shape: Shape::Dots,
-        is_stepped: false,
-        pieces: vec![dots.collect()],
-    });
+    layers.push(Layer::dots("admitted", Look::BLUE, [dots.collect()]));
     let allowed_key = match allowed {
-        Some(_) => Key {
-            look: Look::GREY,
-            text: "allowed",
-            is_area: true,
-        }
-        .to_string(),
+        Some(_) => Key::area(Look::GRAY, "allowed").to_string(),
         None => String::new(),
     };
-    Figure {
-        title: "Envelope: the most admitted in any span",
-        caption: "Each dot is the most that was surely admitted in a span of that length. Shaded is burst + rate · w, \
-            by the claim or, without one, by what it looks like. A fixed window admits up to twice its limit across two.",
-        keys: format!(
+    let chart = Chart::new("envelope", "The most admitted in any interval", x, y)
+        .names("length of the interval", "admitted")
+        .layers(layers)
+        .empty_text("too few requests were admitted");
+    Figure::new(
+        "Envelope: the most admitted in any interval",
+        "Each dot is the most requests that were certainly admitted in an interval of that length. The shaded area is \
+            burst + rate × length: of the expected limit or, without one, of the detected limit. A fixed window can admit \
+            twice its limit across a boundary.",
+    )
+    .keys(format!(
             "{} {allowed_key}",
             keys([(Look::BLUE, "admitted")].into_iter())
-        ),
-        charts: vec![Chart {
-            id: "envelope".to_owned(),
-            title: "The most admitted in any span".to_owned(),
-            x,
-            y,
-            x_name: "length of the span",
-            y_name: "admitted",
-            layers,
-            has_bands: false,
-            is_wide: false,
-            nothing: "nothing was admitted, or too little",
-        }],
-    }
+        ))
+    .charts([chart])
 }
 
-/// What became of even streams.
+/// The admitted rate of steady streams.
 fn steady(streams: &[Steady]) -> Figure {
     let mut streams: Vec<_> = streams.iter().take(DOTS).collect();
     streams.sort_by(|one, other| one.offered.total_cmp(&other.offered));
     let x = Axis::from_zero(Unit::Rate, streams.iter().map(|stream| stream.offered));
     let y = Axis::from_zero(Unit::Rate, streams.iter().map(|stream| stream.offered));
-    let dots = streams.iter().map(|stream| Point {
-        x: stream.offered,
-        y: stream.admitted,
-        text: Some(format!(
+    let dots = streams.iter().map(|stream| {
+        Point::new(stream.offered, stream.admitted).text(format!(
             "{} of {} admitted",
             Unit::Rate.exact(stream.admitted),
             Unit::Rate.exact(stream.offered)
-        )),
+        ))
     });
     let highest = streams.last().map_or(0.0, |stream| stream.offered);
     let layers = vec![
-        Layer {
-            look: Look::GREY,
-            name: "offered".to_owned(),
-            shape: Shape::Line,
-            is_stepped: false,
-            pieces: vec![vec![Point::new(0.0, 0.0), Point::new(highest, highest)]],
-        },
-        Layer {
-            look: Look::BLUE,
-            name: "admitted".to_owned(),
-            shape: Shape::Dots,
-            is_stepped: false,
-            pieces: vec![dots.collect()],
-        },
+        Layer::line(
+            "offered",
+            Look::GRAY,
+            [vec![Point::new(0.0, 0.0), Point::new(highest, highest)]],
+        ),
+        Layer::dots("admitted", Look::BLUE, [dots.collect()]),
     ];
-    Figure {
-        title: "Even streams: what was admitted of what was offered",
-        caption: "Each dot is a stream of requests at constant intervals. Up to the rate all are admitted; beyond it a good \
-            limiter goes on admitting as many, and the dots go on level.",
-        keys: keys([(Look::BLUE, "admitted"), (Look::GREY, "offered")].into_iter()),
-        charts: vec![Chart {
-            id: "steady".to_owned(),
-            title: "What was admitted of what was offered".to_owned(),
-            x,
-            y,
-            x_name: "offered per second",
-            y_name: "admitted per second",
-            layers: if streams.is_empty() {
-                Vec::new()
-            } else {
-                layers
-            },
-            has_bands: false,
-            is_wide: false,
-            nothing: "no even streams were sent",
-        }],
+    let mut chart = Chart::new("steady", "Admitted rate by offered rate", x, y)
+        .names("offered per second", "admitted per second")
+        .empty_text("no steady streams were sent");
+    if !streams.is_empty() {
+        chart = chart.layers(layers);
     }
+    Figure::new(
+        "Steady streams: admitted rate by offered rate",
+        "Each dot is a stream of requests at constant intervals. Up to the limit, all are admitted. Beyond it, \
+            the admitted rate of a correct limiter stays level.",
+    )
+    .keys(keys([(Look::BLUE, "admitted"), (Look::GRAY, "offered")].into_iter()))
+    .charts([chart])
 }
 
-/// A burst, and a number per second.
+/// A burst, and a rate per second.
 #[derive(Clone, Copy)]
 struct Allowed {
     burst: f64,
@@ -249,19 +208,19 @@ struct Allowed {
 
 impl Allowed {
     fn of(findings: &Findings) -> Option<Allowed> {
-        if let Some(judged) = &findings.claim {
-            let quota = judged.claim.quota;
+        if let Some(judged) = &findings.expected {
+            let quota = judged.limit.quota;
             return Some(Allowed {
                 burst: quota.max_burst() as f64,
                 per_second: quota.count() as f64 / quota.period().as_secs_f64(),
             });
         }
-        let likeness = &findings.likeness;
-        match likeness.kind {
+        let detected = &findings.detected;
+        match detected.kind {
             Kind::Unlimited | Kind::Unknown => None,
             _ => Some(Allowed {
-                burst: likeness.burst?.value,
-                per_second: likeness.rate?.value,
+                burst: detected.burst?.value,
+                per_second: detected.rate?.value,
             }),
         }
     }
@@ -271,7 +230,7 @@ impl Allowed {
     }
 }
 
-/// No more than can be told apart, the last among them.
+/// Returns at most [`DOTS`] points, including the last one.
 fn thinned<T>(points: &[T]) -> Vec<&T> {
     let step = points.len().div_ceil(DOTS).max(1);
     let last = points

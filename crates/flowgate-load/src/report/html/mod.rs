@@ -1,22 +1,14 @@
-//! Reports as a page for a browser, for people.
+//! Reports as a page for a browser.
 //!
 //! ```text
 //!  page ─▶ summary   what was asked, the verdict, the numbers
-//!       └▶ figure/   which lines a chart has ─▶ chart ─▶ SVG
-//!                                                 └ axis ─ unit
+//!       └▶ figure/   which lines a chart has ─▶ flowgate_chart::Chart
 //! ```
-//!
-//! The SVG is written by hand: a plotting library draws with fixed colours, and a page that follows the reader's choice
-//! of light or dark, prints, and can be read aloud needs its lines as classes and its charts with descriptions.
 
-mod axis;
-mod chart;
-mod escape;
 mod figure;
 mod limiter;
 mod run;
 mod summary;
-mod unit;
 
 use std::borrow::Borrow;
 use std::fmt::Display;
@@ -24,19 +16,18 @@ use std::fmt::Display;
 pub use limiter::limiter_page;
 
 use crate::report::Report;
-use crate::report::html::escape::Escaped;
 use crate::report::html::run::Run;
 
-const STYLE: &str = include_str!("style.css");
-
-/// One page of HTML about these runs, each with a label; several are drawn over each other.
+/// Returns one page of HTML about these labeled runs.
 ///
-/// The page is a single file that loads nothing and runs no script. It has, from the top: what was asked, the verdict
-/// and why, the main numbers side by side, and charts: requests per second and response times over time, the
-/// percentiles of response, service and lag, and the *envelope* (the most sends in any span of so long, against what
-/// is guaranteed).
+/// The page is a single file that loads nothing and runs no script. It contains, from the top:
 ///
-/// Its size is bounded: at most 100 KB and 100 KB more for each run, however long they were.
+/// - what each run was asked to do, the verdict and its causes, and the main numbers side by side
+/// - requests per second and response times over time
+/// - the percentiles of response, service and lag
+/// - the *envelope*: the most sends in any interval, by its length, with the allowed number
+///
+/// Several runs are drawn over each other. The size is at most 100 KB, plus 100 KB per run.
 ///
 /// # Examples
 ///
@@ -71,24 +62,7 @@ pub fn page<L: AsRef<str>, R: Borrow<Report>>(runs: &[(L, R)]) -> String {
     document(&title, "flowgate load", &format_args!("{summary}{figures}"))
 }
 
-/// A whole page, by this verb of the command.
+/// Returns a whole page for this subcommand.
 fn document(title: &str, product: &str, content: &dyn Display) -> String {
-    format!(
-        "<!DOCTYPE html>\n\
-        <html lang=\"en\">\n\
-        <head>\n\
-        <meta charset=\"utf-8\"/>\n\
-        <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
-        <title>{} · {product}</title>\n\
-        <style>\n{STYLE}</style>\n\
-        </head>\n\
-        <body>\n\
-        <main>\n\
-        {content}</main>\n\
-        <footer>flowgate {}</footer>\n\
-        </body>\n\
-        </html>\n",
-        Escaped(title),
-        env!("CARGO_PKG_VERSION"),
-    )
+    flowgate_chart::page(title, product, env!("CARGO_PKG_VERSION"), content)
 }

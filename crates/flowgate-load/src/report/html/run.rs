@@ -1,14 +1,13 @@
-//! A run on the page: what it is called, and how its lines look.
+//! A run on the page: its name, and the look of its lines.
 
-use std::fmt;
+use flowgate_chart::Look;
 
 use crate::report::Report;
-use crate::report::html::escape::Escaped;
 
-/// Characters of a name that are shown; a whole URL would push the rest aside.
+/// Maximum length of a name. A whole URL would displace everything else.
 const NAME: usize = 60;
 
-/// A report under its name.
+/// A report with its name.
 pub(super) struct Run<'a> {
     pub(super) name: String,
     pub(super) report: &'a Report,
@@ -32,69 +31,5 @@ impl<'a> Run<'a> {
             report,
             look: Look::of(index),
         }
-    }
-}
-
-/// A colour and a dash. Neither occurs twice among the first eight, so lines differ without colours too; no pair of them
-/// among the first 64.
-#[derive(Clone, Copy)]
-pub(super) struct Look {
-    colour: usize,
-    dash: usize,
-}
-
-/// How many colours, and how many dashes, the style has.
-const LOOKS: usize = 8;
-
-impl Look {
-    pub(super) const GREY: Look = Look { colour: 7, dash: 0 };
-    pub(super) const BLUE: Look = Look { colour: 0, dash: 0 };
-    pub(super) const RED: Look = Look { colour: 1, dash: 3 };
-    pub(super) const GREEN: Look = Look { colour: 2, dash: 1 };
-    pub(super) const OCHRE: Look = Look { colour: 4, dash: 2 };
-    pub(super) const VIOLET: Look = Look { colour: 3, dash: 2 };
-
-    /// The same colour without gaps.
-    pub(super) const fn solid(self) -> Look {
-        Look { dash: 0, ..self }
-    }
-
-    pub(super) fn of(index: usize) -> Look {
-        Look {
-            colour: index % LOOKS,
-            dash: (index + index / LOOKS) % LOOKS,
-        }
-    }
-}
-
-/// Its classes.
-impl fmt::Display for Look {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "c{} d{}", self.colour, self.dash)
-    }
-}
-
-/// A short piece of a line, for legends and tables, and what it stands for.
-pub(super) struct Key<'a> {
-    pub(super) look: Look,
-    pub(super) text: &'a str,
-    /// Whether it stands for an area.
-    pub(super) is_area: bool,
-}
-
-impl fmt::Display for Key<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let look = self.look;
-        f.write_str(
-            "<span class=\"key\"><svg class=\"swatch\" viewBox=\"0 0 34 12\" aria-hidden=\"true\">",
-        )?;
-        match self.is_area {
-            true => write!(
-                f,
-                "<path class=\"area {look}\" d=\"M1 2H33V11H1Z\"/><path class=\"edge {look}\" d=\"M1 2H33\"/>"
-            )?,
-            false => write!(f, "<path class=\"line {look}\" d=\"M1 6H33\"/>")?,
-        }
-        write!(f, "</svg>{}</span>", Escaped(self.text))
     }
 }

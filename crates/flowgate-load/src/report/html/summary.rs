@@ -1,12 +1,12 @@
-//! What was asked, how it went, and the numbers, before anything is drawn.
+//! The top of a page: what each run was asked to do, its verdict, and its numbers.
 
 use std::fmt;
 use std::time::Duration;
 
+use flowgate_chart::{Escaped, Key, bytes, duration, grouped, significant};
+
 use crate::failure::Failure;
-use crate::report::html::escape::Escaped;
-use crate::report::html::run::{Key, Run};
-use crate::report::html::unit::{bytes, grouped, significant};
+use crate::report::html::run::Run;
 use crate::report::{Mode, Report, text};
 use crate::spread::Spread;
 use crate::verdict::Verdict;
@@ -58,15 +58,7 @@ fn verdict(run: &Run, is_named: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result
     };
     writeln!(f, "<article class=\"{class}\">")?;
     if is_named {
-        writeln!(
-            f,
-            "<h2>{}</h2>",
-            Key {
-                look: run.look,
-                text: &run.name,
-                is_area: false
-            }
-        )?;
+        writeln!(f, "<h2>{}</h2>", Key::line(run.look, &run.name))?;
     }
     let verb = match report.asked.mode {
         Mode::Hold => "hold ",
@@ -86,7 +78,7 @@ fn verdict(run: &Run, is_named: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result
     }
     if is_named || run.name != report.target || report.own_origin {
         let own = if report.own_origin {
-            " (own server)"
+            " (built-in test server)"
         } else {
             ""
         };
@@ -100,7 +92,7 @@ fn verdict(run: &Run, is_named: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result
     writeln!(f, "</article>")
 }
 
-/// What the verdict was judged by.
+/// Returns the thresholds of the verdict.
 fn limits(report: &Report) -> String {
     let thresholds = report.thresholds();
     match report.asked.mode {
@@ -114,17 +106,17 @@ fn limits(report: &Report) -> String {
                 false => String::new(),
             };
             format!(
-                "Rate held means: all that was scheduled was sent{rate}, lag p99 at most {lag}."
+                "Rate held means: every scheduled request was sent{rate}, lag p99 at most {lag}."
             )
         }
         Mode::Under => match (report.asked.guarantee, report.asked.window) {
             (Some(guarantee), _) => format!(
-                "Rate limit kept means: at most {} + {}/s · w sends in any span w, both ends included.",
+                "Rate limit kept means: at most {} + {}/s × w sends in any interval w, both ends included.",
                 guarantee.burst,
                 significant(guarantee.per_second, 7),
             ),
             (None, Some(window)) => format!(
-                "Rate limit kept means: at most {} sends in any span shorter than {}.",
+                "Rate limit kept means: at most {} sends in any interval shorter than {}.",
                 window.sends,
                 text::brief(window.span),
             ),
@@ -133,13 +125,13 @@ fn limits(report: &Report) -> String {
             }
         },
         Mode::Unpaced => {
-            "No rate was asked for: each connection sent its next request when it had its answer."
+            "No rate was given: each connection sent its next request when it had received a response."
                 .to_owned()
         }
     }
 }
 
-/// A row of a table: its name, and a cell of every run; none where that run has no such thing.
+/// A row of a table: its name, and a cell per run; `None` if the run has no such value.
 struct Row {
     name: String,
     cells: Vec<Option<String>>,
@@ -175,9 +167,9 @@ fn sending(runs: &[Run]) -> Vec<Row> {
             })
         }),
         row("first to last send", &|report| {
-            (report.counts.sent > 1).then(|| text::duration(report.span))
+            (report.counts.sent > 1).then(|| duration(report.span))
         }),
-        row("skipped, being late", &|report| some(report.counts.skipped)),
+        row("skipped, late", &|report| some(report.counts.skipped)),
         row("could not be sent", &|report| some(report.counts.unsent)),
         row("connections busy", &|report| {
             let connections = report.connections;
@@ -187,8 +179,8 @@ fn sending(runs: &[Run]) -> Vec<Row> {
                 grouped(connections.allowed)
             ))
         }),
-        row("waited for one", &|report| {
-            let longest = text::duration(report.connections.longest_wait);
+        row("waited for a connection", &|report| {
+            let longest = duration(report.connections.longest_wait);
             Some(format!("{}, up to {longest}", some(report.counts.queued)?))
         }),
         row("did not open", &|report| {
@@ -206,7 +198,7 @@ fn evenness(runs: &[Run]) -> Vec<Row> {
     let gap_error = |value: fn(&Spread) -> Duration| {
         move |report: &Report| {
             let spread = report.pacing.gap_error;
-            (spread.samples > 0).then(|| text::duration(value(&spread)))
+            (spread.samples > 0).then(|| duration(value(&spread)))
         }
     };
     let busiest = |window: Duration| {
@@ -224,7 +216,7 @@ fn evenness(runs: &[Run]) -> Vec<Row> {
         row("gap error p99", &gap_error(|spread| spread.p99)),
         row("gap error max", &gap_error(|spread| spread.max)),
         row("smallest gap", &|report| {
-            Some(text::duration(report.pacing.smallest_gap?))
+            Some(duration(report.pacing.smallest_gap?))
         }),
         row("most in any 100 ms", &busiest(Duration::from_millis(100))),
         row("most in any 1 s", &busiest(Duration::from_secs(1))),
@@ -258,12 +250,12 @@ fn answers(runs: &[Run]) -> Vec<Row> {
     rows
 }
 
-/// A number that is only worth a line when there is something.
+/// Returns a number that is only shown if it is not zero.
 fn some(count: u64) -> Option<String> {
     (count > 0).then(|| grouped(count))
 }
 
-/// Rows that no run has anything for are omitted.
+/// Writes a table without the rows that no run has a value for.
 fn table(title: &str, rows: &[Row], runs: &[Run], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let rows: Vec<&Row> = rows
         .iter()
@@ -279,11 +271,7 @@ fn table(title: &str, rows: &[Row], runs: &[Run], f: &mut fmt::Formatter<'_>) ->
             write!(
                 f,
                 "<th scope=\"col\" class=\"run\">{}</th>",
-                Key {
-                    look: run.look,
-                    text: &run.name,
-                    is_area: false
-                }
+                Key::line(run.look, &run.name)
             )?;
         }
         writeln!(f, "</tr></thead>")?;
@@ -302,7 +290,7 @@ fn table(title: &str, rows: &[Row], runs: &[Run], f: &mut fmt::Formatter<'_>) ->
     f.write_str("</tbody></table></div>\n</section>\n")
 }
 
-/// Without a rate nothing is scheduled, and so nothing is late.
+/// Without a rate nothing is scheduled, so there is no lag.
 fn lag(report: &Report) -> Spread {
     match report.asked.mode {
         Mode::Unpaced => Spread::default(),
@@ -310,10 +298,10 @@ fn lag(report: &Report) -> Spread {
     }
 }
 
-/// A spread, and what it is called.
+/// A distribution with its name.
 type NamedSpread = (&'static str, fn(&Report) -> Spread);
 
-/// The spreads: what is compared lies one below the other.
+/// Writes the distributions, with comparable values below each other.
 fn durations(runs: &[Run], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let spreads: [NamedSpread; 3] = [
         ("response", |report| report.response),
@@ -344,18 +332,14 @@ fn durations(runs: &[Run], f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(
                     f,
                     "<th scope=\"row\" class=\"run\">{}</th>",
-                    Key {
-                        look: run.look,
-                        text: &run.name,
-                        is_area: false
-                    }
+                    Key::line(run.look, &run.name)
                 )?;
             }
             let spread = spread(run.report);
             let mean = (spread.samples > 0).then_some(spread.mean);
             let quantiles = spread.columns().map(|(_, value)| value);
             for value in [mean].into_iter().chain(quantiles) {
-                let cell = value.map_or("–".to_owned(), text::duration);
+                let cell = value.map_or("–".to_owned(), duration);
                 write!(f, "<td>{cell}</td>")?;
             }
             writeln!(f, "</tr>")?;

@@ -67,6 +67,15 @@ impl ManualAlarms {
         }
     }
 
+    /// The earliest time for which a waiter has asked.
+    pub(crate) fn earliest_ns(&self) -> Option<u64> {
+        match self.earliest_ns.load(Ordering::Acquire) {
+            // Either none, or the last time there is.
+            NONE_NS => self.table.lock().earliest_ns(),
+            at_ns => Some(at_ns),
+        }
+    }
+
     pub(super) fn remove(&self, key: Key) -> Option<Waker> {
         let mut table = self.table.lock();
         let waker = table.remove(key);

@@ -1,16 +1,15 @@
-//! The most sends in any span of a length, against what may be.
+//! The most sends in any interval, by its length, with the allowed number.
 
-use super::{Figure, keys, run_keys};
+use flowgate_chart::{Axis, Chart, Figure, Key, Layer, Look, Point, Unit, keys, significant};
+
+use super::run_keys;
 use crate::pacing::Cluster;
-use crate::report::html::axis::Axis;
-use crate::report::html::chart::{Chart, Layer, Point, Shape};
-use crate::report::html::run::{Key, Look, Run};
-use crate::report::html::unit::{Unit, significant};
+use crate::report::html::run::Run;
 use crate::report::{Guarantee, Mode, Report};
 
-/// Points of the curve of what may be.
+/// Number of points of the curve of the allowed number.
 const PARTS: u32 = 96;
-/// Spans shorter than this are drawn like it: what happens simultaneously has no place on a log axis.
+/// Shorter intervals are drawn at this length, because zero has no position on a log axis.
 const SHORTEST: f64 = 1e3;
 
 pub(super) fn figure(runs: &[Run]) -> Figure {
@@ -35,52 +34,32 @@ pub(super) fn figure(runs: &[Run]) -> Figure {
             let end = longest_of(run).max(SHORTEST);
             let spans = x.sampled(PARTS).filter(|span| *span < end).chain([end]);
             let points = spans.map(|span| Point::new(span, most(limit, span)));
-            Some(Layer {
-                look: if is_alone { Look::GREY } else { run.look },
-                name: if is_alone {
-                    "ideal".to_owned()
-                } else {
-                    format!("{}, ideal", run.name)
-                },
-                shape: Shape::Area,
-                is_stepped: false,
-                pieces: vec![points.collect()],
+            let points = vec![points.collect()];
+            Some(match is_alone {
+                true => Layer::area("ideal", Look::GRAY, points),
+                false => Layer::area(format!("{}, ideal", run.name), run.look, points),
             })
         });
     let mut layers: Vec<Layer> = guarantees.collect();
-    layers.extend(runs.iter().map(|run| Layer {
-        look: if is_alone { Look::BLUE } else { run.look },
-        name: if is_alone {
-            "sent".to_owned()
-        } else {
-            run.name.clone()
-        },
-        shape: Shape::Dots,
-        is_stepped: false,
-        pieces: points(run, is_alone).into_iter().collect(),
+    layers.extend(runs.iter().map(|run| match is_alone {
+        true => Layer::dots("sent", Look::BLUE, points(run, is_alone)),
+        false => Layer::dots(&run.name, run.look, points(run, is_alone)),
     }));
-    Figure {
-        title: "Envelope: the most sends in any span",
-        caption: "Each dot is the shortest span in which so many requests were sent. Shaded is what the rate allows \
-            in a span w: burst + rate · w of a limit; 1 + rate · w when a constant rate is held, where a late send \
-            brings its dot up by as much. Dots inside the shading were paced as asked.",
-        keys: key_texts(runs),
-        charts: vec![Chart {
-            id: "envelope".to_owned(),
-            title: "The most sends in any span".to_owned(),
-            x,
-            y,
-            x_name: "length of the span",
-            y_name: "sends",
-            layers,
-            has_bands: false,
-            is_wide: false,
-            nothing: "too few sends, or no rate",
-        }],
-    }
+    let chart = Chart::new("envelope", "The most sends in any interval", x, y)
+        .names("length of the interval", "sends")
+        .layers(layers)
+        .empty_text("too few sends, or no rate");
+    Figure::new(
+        "Envelope: the most sends in any interval",
+        "Each dot is the shortest interval that contains this number of sends. The shaded area is what the rate allows \
+            in an interval of length w: burst + rate × w for a limit; 1 + rate × w for a constant rate, in which a late \
+            send raises its dot by 1. Dots inside the shaded area were paced as requested.",
+    )
+    .keys(key_texts(runs))
+    .charts([chart])
 }
 
-/// The dots of a run, if it has any.
+/// Returns the dots of a run, if it has any.
 fn points(run: &Run, is_alone: bool) -> Option<Vec<Point>> {
     let clusters = &run.report.pacing.envelope;
     let limit = limit(run.report);
@@ -100,16 +79,12 @@ fn points(run: &Run, is_alone: bool) -> Option<Vec<Point>> {
             "{whose}{sends} sends in {span}{}",
             ideal.unwrap_or_default()
         );
-        Point {
-            x: nanos(cluster).max(SHORTEST),
-            y: cluster.sends as f64,
-            text: Some(text),
-        }
+        Point::new(nanos(cluster).max(SHORTEST), cluster.sends as f64).text(text)
     });
     (!clusters.is_empty()).then(|| points.collect())
 }
 
-/// The longest span that is known of a run.
+/// Returns the longest interval of a run's envelope.
 fn longest_of(run: &Run) -> f64 {
     run.report
         .pacing
@@ -120,11 +95,7 @@ fn longest_of(run: &Run) -> f64 {
 }
 
 fn key_texts(runs: &[Run]) -> String {
-    let ideal = Key {
-        look: Look::GREY,
-        text: "ideal",
-        is_area: true,
-    };
+    let ideal = Key::area(Look::GRAY, "ideal");
     let has_ideal = runs.iter().any(|run| limit(run.report).is_some());
     let lines = match runs {
         [_] => keys([(Look::BLUE, "sent")].into_iter()),
@@ -137,7 +108,7 @@ fn key_texts(runs: &[Run]) -> String {
     }
 }
 
-/// The bound that the run guarantees. For a constant rate that is held: one more than its intervals.
+/// Returns the bound of the run. For a constant rate that is held: one more than its number of gaps.
 fn limit(report: &Report) -> Option<Guarantee> {
     let asked = &report.asked;
     let is_even = asked.mode == Mode::Hold && asked.is_constant;
@@ -150,7 +121,7 @@ fn limit(report: &Report) -> Option<Guarantee> {
     asked.guarantee.or_else(even)
 }
 
-/// What may be sent in a span of so many nanoseconds.
+/// Returns the number of sends allowed in an interval of this many nanoseconds.
 fn most(limit: Guarantee, span: f64) -> f64 {
     limit.burst as f64 + limit.per_second * span / 1e9
 }

@@ -1,7 +1,7 @@
-//! The charts: which lines they have.
+//! The charts, and the lines of each.
 //!
-//! One run has all its lines in one chart; several have a chart for each line, all on the same axes, in which every run
-//! has its own colour and dash. Either way, no chart has more lines than can be told apart.
+//! One run has all its lines in one chart. Several runs have a chart per line, all with the same axes, and each run has
+//! its own color and dash. So no chart has more lines than a reader can distinguish.
 
 mod envelope;
 mod percentiles;
@@ -11,39 +11,9 @@ mod timed;
 
 use std::fmt;
 
-use crate::report::html::chart::Chart;
-use crate::report::html::escape::Escaped;
-use crate::report::html::run::{Key, Look, Run};
+use flowgate_chart::{Look, keys};
 
-/// Charts that belong together.
-pub(super) struct Figure {
-    pub(super) title: &'static str,
-    /// What it shows and how to read it.
-    pub(super) caption: &'static str,
-    /// What its lines stand for: of one run what they show, of several which run.
-    pub(super) keys: String,
-    pub(super) charts: Vec<Chart>,
-}
-
-impl fmt::Display for Figure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_half = matches!(self.charts.as_slice(), [chart] if !chart.is_wide);
-        let class = if is_half { "half" } else { "full" };
-        writeln!(f, "<section class=\"{class}\">")?;
-        writeln!(f, "<h2>{}</h2>", Escaped(self.title))?;
-        writeln!(f, "<p class=\"caption\">{}</p>", Escaped(self.caption))?;
-        writeln!(f, "<p class=\"keys\">{}</p>", self.keys)?;
-        f.write_str("<div class=\"charts\">\n")?;
-        for chart in &self.charts {
-            f.write_str("<figure>\n")?;
-            if self.charts.len() > 1 {
-                writeln!(f, "<figcaption>{}</figcaption>", Escaped(&chart.title))?;
-            }
-            writeln!(f, "{chart}</figure>")?;
-        }
-        f.write_str("</div>\n</section>\n")
-    }
-}
+use crate::report::html::run::Run;
 
 /// All figures of a page.
 pub(super) struct Figures<'a>(pub(super) &'a [Run<'a>]);
@@ -63,24 +33,11 @@ impl fmt::Display for Figures<'_> {
     }
 }
 
-/// A line that a figure has of every run.
+/// A line that a figure draws for every run.
 struct Measure<T> {
     name: &'static str,
     look: Look,
     value: T,
-}
-
-/// A key for each of these, side by side.
-pub(super) fn keys<'a>(keys: impl Iterator<Item = (Look, &'a str)>) -> String {
-    let keys = keys.map(|(look, text)| {
-        Key {
-            look,
-            text,
-            is_area: false,
-        }
-        .to_string()
-    });
-    keys.collect::<Vec<_>>().join(" ")
 }
 
 fn run_keys(runs: &[Run]) -> String {

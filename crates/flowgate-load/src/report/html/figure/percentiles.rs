@@ -1,14 +1,13 @@
-//! Distributions, stretched where the rare durations are.
+//! Distributions, with rare durations stretched.
 
-use super::{Figure, Measure, keys, run_keys};
-use crate::report::html::axis::{self, Axis};
-use crate::report::html::chart::{Chart, Layer, Point, Shape};
-use crate::report::html::run::{Look, Run};
-use crate::report::html::unit::Unit;
+use flowgate_chart::{Axis, Chart, Figure, Layer, Look, Point, Unit, keys, share};
+
+use super::{Measure, run_keys};
+use crate::report::html::run::Run;
 use crate::report::{Mode, Report};
 use crate::spread::Quantile;
 
-/// How many there are, and their distribution.
+/// Number of samples, and their distribution.
 type Curve = fn(&Report) -> (u64, &[Quantile]);
 
 const DURATIONS: [Measure<Curve>; 2] = [
@@ -29,7 +28,7 @@ const LAG: [Measure<Curve>; 1] = [Measure {
     value: lag_curve,
 }];
 
-/// Without a rate nothing is scheduled, and so nothing is late.
+/// Without a rate nothing is scheduled, so there is no lag.
 fn lag_curve(report: &Report) -> (u64, &[Quantile]) {
     match report.asked.mode {
         Mode::Unpaced => (0, &[]),
@@ -38,42 +37,47 @@ fn lag_curve(report: &Report) -> (u64, &[Quantile]) {
 }
 
 pub(super) fn durations(runs: &[Run]) -> Figure {
-    Figure {
-        title: "Latency percentiles",
-        caption: "How long the fastest share of the requests took at most. Response is from the scheduled time; service \
-            from the first byte sent. Where they part, requests waited to be sent.",
-        ..figure(runs, &DURATIONS, "no answers")
-    }
+    let (charts, keys) = charts(runs, &DURATIONS, "no answers");
+    Figure::new(
+        "Latency percentiles",
+        "How long the fastest share of the requests took at most. Response is from the scheduled time; service \
+         from the first byte sent. Where they part, requests waited to be sent.",
+    )
+    .keys(keys)
+    .charts(charts)
 }
 
 pub(super) fn lag(runs: &[Run]) -> Figure {
-    Figure {
-        title: "Lag percentiles",
-        caption: "How late requests were sent: first byte written − scheduled time.",
-        ..figure(runs, &LAG, "nothing was scheduled")
-    }
+    let (charts, keys) = charts(runs, &LAG, "nothing was scheduled");
+    Figure::new(
+        "Lag percentiles",
+        "How late requests were sent: first byte written − scheduled time.",
+    )
+    .keys(keys)
+    .charts(charts)
 }
 
-fn figure(runs: &[Run], measures: &[Measure<Curve>], nothing: &'static str) -> Figure {
+/// The charts, and their keys.
+fn charts(
+    runs: &[Run],
+    measures: &[Measure<Curve>],
+    nothing: &'static str,
+) -> (Vec<Chart>, String) {
     let all = || {
         runs.iter()
             .flat_map(|run| measures.iter().map(|measure| (measure.value)(run.report)))
     };
     let most = all().map(|(samples, _)| samples).max().unwrap_or(0);
     let values: Vec<f64> = all().flat_map(|(_, curve)| curve).map(nanos).collect();
-    let chart = |title: &str, layers: Vec<Layer>| Chart {
-        id: format!("percentiles-{}", title.replace(' ', "-")),
-        title: title.to_owned(),
-        x: Axis::shares(most),
-        y: Axis::durations(values.iter().copied()),
-        x_name: "share of requests",
-        y_name: "at most",
-        layers,
-        has_bands: false,
-        is_wide: false,
-        nothing,
+    let chart = |title: &str, layers: Vec<Layer>| {
+        let id = format!("percentiles-{}", title.replace(' ', "-"));
+        let y = Axis::durations(values.iter().copied());
+        Chart::new(id, title, Axis::shares(most), y)
+            .names("share of requests", "at most")
+            .layers(layers)
+            .empty_text(nothing)
     };
-    let (charts, keys) = match runs {
+    match runs {
         [run] => {
             let layers = measures
                 .iter()
@@ -94,18 +98,12 @@ fn figure(runs: &[Run], measures: &[Measure<Curve>], nothing: &'static str) -> F
             });
             (charts.collect(), run_keys(runs))
         }
-    };
-    Figure {
-        title: "",
-        caption: "",
-        keys,
-        charts,
     }
 }
 
 fn layer(measure: &Measure<Curve>, run: &Run, look: Look, name: &str) -> Layer {
     let (samples, curve) = (measure.value)(run.report);
-    // What is rarer than one in all of them is the longest.
+    // Beyond the rarest sample, the value is the maximum.
     let end = (samples as f64).max(10.0);
     let points = curve.iter().map(|quantile| {
         let rarity = if quantile.share < 1.0 {
@@ -115,27 +113,17 @@ fn layer(measure: &Measure<Curve>, run: &Run, look: Look, name: &str) -> Layer {
         };
         let text = format!(
             "{name}: {} at most {}",
-            axis::share(quantile.share),
+            share(quantile.share),
             Unit::Nanos.exact(nanos(quantile))
         );
-        Point {
-            x: rarity.min(end),
-            y: nanos(quantile),
-            text: Some(text),
-        }
+        Point::new(rarity.min(end), nanos(quantile)).text(text)
     });
     let pieces = if curve.is_empty() {
         Vec::new()
     } else {
         vec![points.collect()]
     };
-    Layer {
-        look,
-        name: name.to_owned(),
-        shape: Shape::Line,
-        is_stepped: false,
-        pieces,
-    }
+    Layer::line(name, look, pieces)
 }
 
 fn nanos(quantile: &Quantile) -> f64 {

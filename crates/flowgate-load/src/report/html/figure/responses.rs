@@ -1,12 +1,12 @@
-//! How long answers took, by the second.
+//! Response times per second.
 
 use std::time::Duration;
 
+use flowgate_chart::{Axis, Chart, Figure, Layer, Look, keys};
+
 use super::timed::Course;
-use super::{Figure, Measure, keys, run_keys};
-use crate::report::html::axis::Axis;
-use crate::report::html::chart::{Chart, Layer, Shape};
-use crate::report::html::run::{Look, Run};
+use super::{Measure, run_keys};
+use crate::report::html::run::Run;
 use crate::timeline::Slot;
 
 type Value = fn(&Slot) -> Duration;
@@ -47,24 +47,14 @@ pub(super) fn figure(runs: &[Run]) -> Figure {
         .iter()
         .map(|measure| layers(measure, &courses))
         .collect();
-    let values: Vec<f64> = layers
-        .iter()
-        .flatten()
-        .flat_map(|layer| &layer.pieces)
-        .flatten()
-        .map(|point| point.y)
-        .collect();
-    let chart = |index: usize, title: &str, layers: Vec<Layer>| Chart {
-        id: format!("response-{index}"),
-        title: title.to_owned(),
-        x: Axis::time(end),
-        y: Axis::durations(values.iter().copied()),
-        x_name: "time since the start",
-        y_name: "duration",
-        layers,
-        has_bands: true,
-        is_wide: false,
-        nothing: "no answers",
+    let values: Vec<f64> = layers.iter().flatten().flat_map(Layer::values).collect();
+    let chart = |index: usize, title: &str, layers: Vec<Layer>| {
+        let y = Axis::durations(values.iter().copied());
+        Chart::new(format!("response-{index}"), title, Axis::time(end), y)
+            .names("time since the start", "duration")
+            .layers(layers)
+            .with_bands()
+            .empty_text("no answers")
     };
     let (charts, keys) = match runs {
         [_] => {
@@ -73,7 +63,7 @@ pub(super) fn figure(runs: &[Run]) -> Figure {
                 .zip(&layers)
                 .filter(|(_, layers)| !layers.is_empty());
             let keys = keys(shown.map(|(measure, _)| (measure.look, measure.name)));
-            // From the slowest to the fastest, so that what is hidden is what is lower.
+            // From the slowest to the fastest, so that the lower lines are in front.
             layers.swap(0, 2);
             let layers = layers.into_iter().flatten().collect();
             (
@@ -88,35 +78,26 @@ pub(super) fn figure(runs: &[Run]) -> Figure {
             (charts.collect(), run_keys(runs))
         }
     };
-    Figure {
-        title: "Response times",
-        caption: "Response: from the scheduled time of a request until its answer was complete, of those answered in each \
+    Figure::new(
+        "Response times",
+        "Response: from the scheduled time of a request until its answer was complete, of those answered in each \
             second (longer runs have longer slots). Lag: how late requests were sent.",
-        keys,
-        charts,
-    }
+    )
+    .keys(keys)
+    .charts(charts)
 }
 
-/// One line of every run.
+/// Draws one line of every run.
 fn layers(measure: &Measure<Value>, courses: &[(&Run, Course)]) -> Vec<Layer> {
-    let layer = |(run, course): &(&Run, Course)| Layer {
-        look: if courses.len() == 1 {
-            measure.look
-        } else {
-            run.look
-        },
-        name: if courses.len() == 1 {
-            measure.name.to_owned()
-        } else {
-            run.name.clone()
-        },
-        shape: Shape::Line,
-        is_stepped: true,
-        pieces: course.durations(measure.value),
+    let layer = |(run, course): &(&Run, Course)| {
+        let (name, look) = match courses.len() {
+            1 => (measure.name, measure.look),
+            _ => (run.name.as_str(), run.look),
+        };
+        Layer::line(name, look, course.durations(measure.value)).stepped()
     };
-    courses
-        .iter()
-        .map(layer)
-        .filter(|layer| !layer.pieces.is_empty())
+    let layers = courses.iter().map(layer);
+    layers
+        .filter(|layer| layer.values().next().is_some())
         .collect()
 }

@@ -1,12 +1,11 @@
-//! What was scheduled, sent and answered, by the second.
+//! Scheduled, sent and answered requests per second.
+
+use flowgate_chart::{Axis, Chart, Figure, Key, Layer, Look, Point, Unit, keys};
 
 use super::timed::Course;
-use super::{Figure, Measure, keys, run_keys};
+use super::{Measure, run_keys};
 use crate::report::Mode;
-use crate::report::html::axis::Axis;
-use crate::report::html::chart::{Chart, Layer, Point, Shape};
-use crate::report::html::run::{Key, Look, Run};
-use crate::report::html::unit::Unit;
+use crate::report::html::run::Run;
 
 type Lines = fn(&Course) -> Vec<Vec<Point>>;
 
@@ -23,7 +22,7 @@ const MEASURES: [Measure<Lines>; 4] = [
     },
     Measure {
         name: "limited",
-        look: Look::OCHRE,
+        look: Look::OCHER,
         value: |course| course.answers(|slot| slot.limited),
     },
     Measure {
@@ -42,17 +41,17 @@ pub(super) fn figure(runs: &[Run]) -> Figure {
         [(run, course)] => one(run, course),
         _ => (several(&courses), several_keys(runs)),
     };
-    Figure {
-        title: "Requests per second",
-        caption: "Target: what was scheduled. Admitted: answers 1xx to 3xx; limited: 429 and 503; failed: other errors, and \
-            requests without an answer. Answers count when they are complete.",
-        keys,
-        charts,
-    }
+    Figure::new(
+        "Requests per second",
+        "Target: what was scheduled. Admitted: answers 1xx to 3xx; limited: 429 and 503; failed: other errors, and \
+         requests without an answer. Answers count when they are complete.",
+    )
+    .keys(keys)
+    .charts(charts)
 }
 
 fn one(run: &Run, course: &Course) -> (Vec<Chart>, String) {
-    let mut layers: Vec<Layer> = target(run, course, Look::GREY, "target")
+    let mut layers: Vec<Layer> = target(run, course, Look::GRAY, "target")
         .into_iter()
         .collect();
     let mut texts = Vec::new();
@@ -68,14 +67,7 @@ fn one(run: &Run, course: &Course) -> (Vec<Chart>, String) {
     }
     let target = match run.report.asked.mode {
         Mode::Unpaced => String::new(),
-        _ => format!(
-            "{} ",
-            Key {
-                look: Look::GREY,
-                text: "target",
-                is_area: true
-            }
-        ),
+        _ => format!("{} ", Key::area(Look::GRAY, "target")),
     };
     let keys = keys(texts.iter().map(|(look, text)| (*look, text.as_str())));
     let chart = chart(
@@ -85,13 +77,7 @@ fn one(run: &Run, course: &Course) -> (Vec<Chart>, String) {
         &[course],
         &[course],
     );
-    (
-        vec![Chart {
-            is_wide: true,
-            ..chart
-        }],
-        target + &keys,
-    )
+    (vec![chart.wide()], target + &keys)
 }
 
 fn several(courses: &[(&Run, Course)]) -> Vec<Chart> {
@@ -111,7 +97,7 @@ fn several(courses: &[(&Run, Course)]) -> Vec<Chart> {
                 .iter()
                 .filter_map(|(run, course)| line(measure, course, run.look, &run.name)),
         );
-        // What was sent and what was admitted can be compared; a few failures beside them could not be seen.
+        // Sent and admitted requests are comparable; a few failures would be invisible beside them.
         let shown: &[&Course] = if index < 2 { &all } else { &[] };
         chart(index, measure.name, layers, &all, shown)
     });
@@ -127,43 +113,28 @@ fn several_keys(runs: &[Run]) -> String {
         Some(_) => format!(
             "{} {}",
             run_keys(runs),
-            Key {
-                look: Look::GREY,
-                text: "shaded: target",
-                is_area: true
-            }
+            Key::area(Look::GRAY, "shaded: target")
         ),
     }
 }
 
-/// What was scheduled: nothing, if there is no rate.
+/// Returns the scheduled rate; `None` without a rate.
 fn target(run: &Run, course: &Course, look: Look, name: &str) -> Option<Layer> {
-    (run.report.asked.mode != Mode::Unpaced).then(|| Layer {
-        look,
-        name: name.to_owned(),
-        shape: Shape::Area,
-        is_stepped: true,
-        pieces: course.requests(|slot| slot.scheduled),
-    })
+    (run.report.asked.mode != Mode::Unpaced)
+        .then(|| Layer::area(name, look, course.requests(|slot| slot.scheduled)).stepped())
 }
 
-/// One line, unless it is zero everywhere.
+/// Returns one line, unless it is zero everywhere.
 fn line(measure: &Measure<Lines>, course: &Course, look: Look, name: &str) -> Option<Layer> {
     let pieces = (measure.value)(course);
     pieces
         .iter()
         .flatten()
-        .any(|point| point.y > 0.0)
-        .then(|| Layer {
-            look,
-            name: name.to_owned(),
-            shape: Shape::Line,
-            is_stepped: true,
-            pieces,
-        })
+        .any(|point| point.y() > 0.0)
+        .then(|| Layer::line(name, look, pieces).stepped())
 }
 
-/// A chart as long as all courses, and at least as high as what was asked of some.
+/// Returns a chart as long as all runs, and at least as high as the highest scheduled rate.
 fn chart(
     index: usize,
     title: &str,
@@ -171,30 +142,17 @@ fn chart(
     courses: &[&Course],
     compared: &[&Course],
 ) -> Chart {
-    let shown = layers
-        .iter()
-        .flat_map(|layer| &layer.pieces)
-        .flatten()
-        .map(|point| point.y);
+    let shown = layers.iter().flat_map(Layer::values);
     let compared = compared
         .iter()
         .flat_map(|course| course.requests(|slot| slot.scheduled.max(slot.sent)));
-    let compared: Vec<f64> = compared.flatten().map(|point| point.y).collect();
-    Chart {
-        id: format!("requests-{index}"),
-        title: title.to_owned(),
-        x: Axis::time(
-            courses
-                .iter()
-                .map(|course| course.end())
-                .fold(0.0, f64::max),
-        ),
-        y: Axis::from_zero(Unit::Rate, shown.chain(compared)),
-        x_name: "time since the start",
-        y_name: "per second",
-        layers,
-        has_bands: true,
-        is_wide: false,
-        nothing: "none",
-    }
+    let compared: Vec<f64> = compared.flatten().map(|point| point.y()).collect();
+    let ends = courses.iter().map(|course| course.end());
+    let x = Axis::time(ends.fold(0.0, f64::max));
+    let y = Axis::from_zero(Unit::Rate, shown.chain(compared));
+    Chart::new(format!("requests-{index}"), title, x, y)
+        .names("time since the start", "per second")
+        .layers(layers)
+        .with_bands()
+        .empty_text("none")
 }

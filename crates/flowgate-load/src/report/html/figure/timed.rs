@@ -2,28 +2,29 @@
 
 use std::time::Duration;
 
+use flowgate_chart::Point;
+
 use crate::report::Report;
-use crate::report::html::chart::Point;
 use crate::timeline::Slot;
 
-/// Slots of one line that are drawn; of more, those with the lowest and the highest value of their neighbours.
+/// Number of slots of a line that are drawn. Of more, each group shows its lowest and highest value.
 const MOST: usize = 180;
-/// The least part of a slot from which a rate is computed.
+/// Minimum part of a slot from which a rate is computed.
 const LEAST: f64 = 0.1;
 
 /// A run's timeline in seconds, as it is drawn.
 ///
-/// The last slot in which requests were sent is, mostly, not over when the sending is: rates in it are counts by the
-/// time that was left. A slot after it that only holds answers to the last few requests is omitted.
+/// Sending usually ends within the last slot that has sends; rates in it are counts divided by the time that was left.
+/// A later slot that only holds responses to the last few requests is omitted.
 pub(super) struct Course<'a> {
     slots: &'a [Slot],
     width: f64,
-    /// How many slots have sends, and how long the last of them lasted, in slots.
+    /// Number of slots with sends, and the length of the last of them, in slots.
     sending: usize,
     last: f64,
 }
 
-/// A value that holds from a time to a time; none where there is nothing to show.
+/// A value that holds for an interval; `None` if there is nothing to show.
 struct Step {
     from: f64,
     to: f64,
@@ -46,9 +47,9 @@ impl<'a> Course<'a> {
         let before = sending.saturating_sub(1);
         let last = match end - before as f64 {
             last if last >= LEAST || before == 0 && last > 0.0 => last.min(1.0),
-            // The last sends were in time for the slot before.
+            // The last sends fell into the slot before.
             last if before > 0 && last > -1.0 => 0.0,
-            // One send, or a first one long after the start: how long the sending took is not known.
+            // With one send, or a late first one, the duration of sending is unknown.
             _ => 1.0,
         };
         let mut course = Course {
@@ -67,7 +68,7 @@ impl<'a> Course<'a> {
         course
     }
 
-    /// Whether the last slot has only a few answers, none of them bad or slow.
+    /// Returns whether the last slot has only a few responses, none of them bad or slow.
     fn ends_quietly(&self) -> bool {
         let Some((last, others)) = self.slots.split_last() else {
             return false;
@@ -83,7 +84,7 @@ impl<'a> Course<'a> {
             && last.response_max <= slowest
     }
 
-    /// When it ends, in seconds.
+    /// Returns the end, in seconds.
     pub(super) fn end(&self) -> f64 {
         match self.slots.len() {
             0 => 0.0,
@@ -96,7 +97,7 @@ impl<'a> Course<'a> {
         self.width * (index as f64 + if is_cut { self.last } else { 1.0 })
     }
 
-    /// Requests per second, as far as there is sending.
+    /// Returns requests per second until sending ends.
     pub(super) fn requests(&self, count: fn(&Slot) -> u64) -> Vec<Vec<Point>> {
         self.steps(|index, slot| {
             let part = if index + 1 == self.sending {
@@ -108,7 +109,7 @@ impl<'a> Course<'a> {
         })
     }
 
-    /// Answers per second.
+    /// Returns responses per second.
     pub(super) fn answers(&self, count: fn(&Slot) -> u64) -> Vec<Vec<Point>> {
         self.steps(|index, slot| {
             let seconds = self.until(index) - self.width * index as f64;
@@ -116,7 +117,7 @@ impl<'a> Course<'a> {
         })
     }
 
-    /// Durations in nanoseconds, where there are any.
+    /// Returns durations in nanoseconds where there are any.
     pub(super) fn durations(&self, value: fn(&Slot) -> Duration) -> Vec<Vec<Point>> {
         self.steps(|_, slot| Some(value(slot).as_nanos() as f64).filter(|nanos| *nanos > 0.0))
     }
@@ -131,7 +132,7 @@ impl<'a> Course<'a> {
     }
 }
 
-/// At most twice [`MOST`] steps, or as many as come: of each group of neighbours the lowest and the highest.
+/// Returns at most twice [`MOST`] steps: the lowest and the highest of each group.
 fn thinned(steps: Vec<Step>) -> Vec<Step> {
     if steps.len() <= MOST {
         return steps;
@@ -176,7 +177,7 @@ fn thinned(steps: Vec<Step>) -> Vec<Step> {
     thinned
 }
 
-/// Steps without the gaps between them, each piece with a point at its end.
+/// Joins steps without gaps into pieces, each with a point at its end.
 fn pieces(steps: Vec<Step>) -> Vec<Vec<Point>> {
     let mut pieces = Vec::new();
     for group in steps.chunk_by(|one, other| one.value.is_some() == other.value.is_some()) {
@@ -219,12 +220,12 @@ mod tests {
         let at = |y: f64| {
             points
                 .iter()
-                .find(|point| point.y == y)
-                .map(|point| point.x)
+                .find(|point| point.y() == y)
+                .map(|point| point.x())
         };
         assert!(at(0.0).is_some_and(|x| (x - 4_321.0).abs() < 30.0));
         assert!(at(2_000.0).is_some_and(|x| (x - 7_890.0).abs() < 30.0));
-        assert_eq!(points.last().map(|point| point.x), Some(10_000.0));
+        assert_eq!(points.last().map(|point| point.x()), Some(10_000.0));
     }
 
     #[test]
@@ -236,7 +237,7 @@ mod tests {
             .map(|(index, value)| step(index, value));
         let ends = pieces(steps.collect())
             .into_iter()
-            .map(|piece| (piece[0].x, piece[piece.len() - 1].x));
+            .map(|piece| (piece[0].x(), piece[piece.len() - 1].x()));
         assert_eq!(ends.collect::<Vec<_>>(), [(0.0, 2.0), (3.0, 4.0)]);
         assert!(pieces(Vec::new()).is_empty());
     }

@@ -1,0 +1,162 @@
+//! Draws the pictures of the documentation: what each limiter admits of the same traffic, and the terminal of `flowgate load`.
+//!
+//! ```text
+//! cargo run -p flowgate-chart --example pictures -- docs/pictures
+//! ```
+//!
+//! The same sources make the same files, bit for bit: limiters run on a manual clock, and the terminal's text is in
+//! `load.txt`.
+
+use flowgate::{
+    ApproximateWindow, DecayingBucket, FixedWindow, LeakyBucket, Limiter, ManualClock, QuotaError,
+    SegmentedWindow, SlidingWindow, Timestamp, TokenBucket, WarmUp,
+};
+use flowgate_chart::{Axis, Chart, Layer, Look, Picture, Point, Terminal, Unit};
+use std::path::Path;
+use std::time::Duration;
+
+/// The traffic lasts this long, and is counted in intervals of this length.
+const END_MS: u64 = 10_000;
+const STEP_MS: u64 = 100;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = std::env::args()
+        .nth(1)
+        .ok_or("type the folder to write to, such as docs/pictures")?;
+    let folder = Path::new(&folder);
+    let mut all =
+        Picture::new("What each limiter admits of the same traffic (limit: 20 per second)")
+            .columns(2);
+    for (name, title, limiter) in limiters()? {
+        let chart = admitted(name, title, &limiter);
+        write(
+            &folder.join(format!("{name}.svg")),
+            &Picture::new(title).chart(chart.clone()),
+        )?;
+        all = all.chart(chart);
+    }
+    write(&folder.join("limiters.svg"), &all)?;
+
+    let text = std::fs::read_to_string(folder.join("load.txt"))?;
+    let terminal = Terminal::new("flowgate load", text).good("RATE HELD");
+    write(&folder.join("load.svg"), &terminal)
+}
+
+/// A limiter, and the clock by which it goes.
+type Subject = (ManualClock, Box<dyn Limiter>);
+
+/// Each limiter at 20 per second, with its usual settings.
+fn limiters() -> Result<Vec<(&'static str, &'static str, Subject)>, QuotaError> {
+    fn with<L: Limiter + 'static>(
+        build: impl FnOnce(&ManualClock) -> Result<L, QuotaError>,
+    ) -> Result<Subject, QuotaError> {
+        let time = ManualClock::new();
+        let limiter = build(&time)?;
+        Ok((time, Box::new(limiter)))
+    }
+    let quota = "20/s".parse()?;
+    Ok(vec![
+        (
+            "token-bucket",
+            "TokenBucket: a burst of 20, then 20/s",
+            with(|time| TokenBucket::builder(quota).clock(time).build())?,
+        ),
+        (
+            "leaky-bucket",
+            "LeakyBucket: one every 50 ms",
+            with(|time| LeakyBucket::builder(quota).clock(time).build())?,
+        ),
+        (
+            "fixed-window",
+            "FixedWindow: 20 in each second, 40 around a boundary",
+            with(|time| {
+                FixedWindow::builder(quota)
+                    .align(Timestamp::ORIGIN)
+                    .clock(time)
+                    .build()
+            })?,
+        ),
+        (
+            "sliding-window",
+            "SlidingWindow: 20 in every second",
+            with(|time| SlidingWindow::builder(quota).clock(time).build())?,
+        ),
+        (
+            "segmented-window",
+            "SegmentedWindow: 20 in every second, in little memory",
+            with(|time| SegmentedWindow::builder(quota).clock(time).build())?,
+        ),
+        (
+            "approximate-window",
+            "ApproximateWindow: two counters and a straight line",
+            with(|time| ApproximateWindow::builder(quota).clock(time).build())?,
+        ),
+        (
+            "warm-up",
+            "WarmUp: slower after a rest",
+            with(|time| {
+                WarmUp::builder(quota)
+                    .warm_up(Duration::from_secs(2))
+                    .clock(time)
+                    .build()
+            })?,
+        ),
+        (
+            "decaying-bucket",
+            "DecayingBucket: 20, and room comes back faster the fuller it is",
+            with(|time| {
+                DecayingBucket::builder(20, Duration::from_millis(500))
+                    .clock(time)
+                    .build()
+            })?,
+        ),
+    ])
+}
+
+/// The times of the requests, in milliseconds.
+///
+/// Five times what is allowed for three seconds, a rest, and half of what is allowed for two seconds. Then two bursts of 30, one
+/// 50 ms before a fixed window begins and one 50 ms after that.
+fn arrivals() -> Vec<u64> {
+    let every = |from: u64, to: u64, step: usize| (from..to).step_by(step);
+    let mut times: Vec<u64> = every(500, 3_500, 10)
+        .chain(every(5_000, 7_000, 100))
+        .collect();
+    times.extend([7_950, 8_050].into_iter().flat_map(|at| [at; 30]));
+    times
+}
+
+/// What the limiter admits in each interval, over what was asked.
+fn admitted(name: &str, title: &str, (time, limiter): &Subject) -> Chart {
+    let intervals = (END_MS / STEP_MS) as usize;
+    let (mut asked, mut admitted) = (vec![0_u32; intervals], vec![0_u32; intervals]);
+    for ms in arrivals() {
+        time.set(Timestamp::from_nanos(ms * 1_000_000));
+        let interval = (ms / STEP_MS) as usize;
+        asked[interval] += 1;
+        admitted[interval] += u32::from(limiter.try_acquire().is_ok());
+    }
+    let steps = |counts: &[u32]| {
+        let points = counts.iter().enumerate().map(|(interval, &count)| {
+            let seconds = interval as f64 * STEP_MS as f64 / 1_000.0;
+            Point::new(seconds, f64::from(count))
+        });
+        let end = Point::new(END_MS as f64 / 1_000.0, 0.0);
+        vec![points.chain([end]).collect::<Vec<_>>()]
+    };
+    let y = Axis::from_zero(Unit::Count, [30.0]);
+    Chart::new(name, title, Axis::time(END_MS as f64 / 1_000.0), y)
+        .names("time", "requests in 100 ms")
+        .height(220)
+        .layer(Layer::area("asked", Look::GRAY, steps(&asked)).stepped())
+        .layer(Layer::area("", Look::BLUE, steps(&admitted)).stepped())
+        .layer(Layer::line("admitted", Look::BLUE, steps(&admitted)).stepped())
+}
+
+/// Writes a file, and prints its name.
+fn write(path: &Path, picture: &dyn std::fmt::Display) -> Result<(), Box<dyn std::error::Error>> {
+    std::fs::write(path, picture.to_string())
+        .map_err(|error| format!("{}: {error}", path.display()))?;
+    println!("{}", path.display());
+    Ok(())
+}

@@ -1,0 +1,315 @@
+//! `flowgate load`: send requests at a rate or under one, and report whether the rate was held or the rate limit kept.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::thread::available_parallelism;
+
+use clap::Args;
+use flowgate_load::{Origin, Pace, Plan, Report, Stop, Target, Verdict, html};
+
+use crate::argument::cap::Cap;
+use crate::argument::connecting::Connecting;
+use crate::argument::gate::Gate;
+use crate::argument::output::Output;
+use crate::argument::profile::Profile;
+use crate::argument::request::{Request, Urls};
+use crate::argument::url;
+use crate::descriptors;
+use crate::exit::{Exit, Refusal, complain, exit_codes, print};
+use crate::interrupt;
+use crate::reports::Reports;
+use crate::watch::{Subject, Watch};
+
+const EXPLANATION: &str = concat!(
+    "\
+Examples:
+  flowgate load http://host/ -q 500 -z 30s -c 20 -H 'Authorization: Bearer …'
+      Hold 500 requests per second in total, for 30 s.
+  flowgate load http://host/ --at-most 2/s -n 100
+      Never send two requests within 500 ms: a late request delays later ones.
+  flowgate load http://host/ -q 100:5000 -z 60s --html report.html
+      Raise the rate linearly from 100/s to 5000/s; write a page with charts.
+  flowgate load http://host/ -q 500 --fail-if 'p99>50ms' --fail-if 'err>0.1%'
+      In a pipeline: exit with 3 if the server is too slow or fails too often.
+  flowgate load http://host/ -z 10s
+      Without a rate: as fast as the server responds, on 50 connections.
+
+Hold a rate (-q):
+  Each request has a scheduled time, which does not depend on responses.
+  If all connections are busy, a request waits for one and is sent late. Late
+  requests are caught up with, so the mean rate is exact; see also --late.
+
+Stay under a rate (--at-most, --limiter):
+  A pacing limiter decides when the next request may be sent, from the times at
+  which earlier ones were sent. A late request delays all later ones, so the
+  rate is never exceeded.
+
+Limiters (--limiter), each with a rate:
+  token      'token 100/s burst 20': a burst of 20, then 100/s as tokens refill;
+             without a burst, a burst of 100
+  leaky      'leaky 100/s': at constant intervals of 10 ms; with a burst, that
+             many in one burst
+  sliding    'sliding 100/min': at most 100 in any minute
+  segmented  'segmented 100/min': the same in less memory; tokens refill in
+             portions
+  fixed      'fixed 100/min': at most 100 in each minute since the start, so up
+             to 199 in a minute that spans two
+  aligned    'aligned 100/min': the same in each minute of the clock, UTC
+  approximate
+             'approximate 100/min': as many CDNs count, by two windows and the
+             share of the older one that is still inside the minute
+
+The report:
+  pacing     gap error: how far the gap between two sends is from the scheduled
+             gap; the shortest gap; the most sends in any 100 ms and in any
+             second
+  lag        sent - scheduled time: how late this client was
+  response   complete - scheduled time: what a user would have felt (corrected
+             for coordinated omission)
+  service    complete - sent: the server and the network
+  limited    responses 429 and 503: the server limits the load; not errors
+  seconds    for schedules whose rate changes: the number of seconds in which as
+             many requests were sent as scheduled, plus or minus one
+  verdict    RATE HELD if
+             - every request was sent,
+             - the mean rate is within 0.1 % of the target, if the rate is
+               constant (first to last send), and
+             - the 99th percentile of lag is at most one interval (the shortest
+               one of the schedule) or 1 ms, whichever is longer.
+             Otherwise RATE NOT HELD, with the reason.
+             With --at-most or --limiter, RATE LIMIT KEPT if the sends never
+             exceeded the limit, else RATE LIMIT NOT KEPT. For fixed and
+             approximate windows this only checks that the limiter allowed each
+             request before it was sent.
+
+Conditions (--fail-if) are METRIC>VALUE, with >, >=, < or <=. A condition on a
+metric that was not measured counts as true. If the rate was not held, the exit
+code is 4 whatever the conditions say. A run stopped by Ctrl-C checks none.
+  p50 p90 p99 p99.9 p99.99 max mean
+             of response: 50ms, 250us, 1.5s; service.p99 and lag.p99 too
+  rate       as achieved: 990, 30/min
+  err        responses 4xx and 5xx except 429 and 503, and requests without a
+             response, as a share of the requests sent: 0.1%, or 0.001
+  limited    responses 429 and 503, as such a share
+  skipped    requests skipped by --late, as a share of those scheduled
+  sent       the number of requests sent: 1000
+
+On a terminal, a live view shows the progress (NO_COLOR is respected). Elsewhere
+nothing is printed until the report, unless you pass --progress. The report goes
+to standard output, everything else to standard error.
+
+",
+    exit_codes!()
+);
+
+/// Send requests at an exact rate, or never above one, and report the result
+///
+/// Without a URL, requests go to a built-in test server on 127.0.0.1. Without a rate, they are sent as fast as possible.
+#[derive(Args, Debug)]
+#[command(after_long_help = EXPLANATION)]
+pub(crate) struct Load {
+    /// Send to this http:// or https:// URL [default: built-in test server]
+    url: Option<String>,
+
+    #[command(flatten)]
+    profile: Profile,
+
+    #[command(flatten)]
+    cap: Cap,
+
+    #[command(flatten)]
+    request: Request,
+
+    #[command(flatten)]
+    urls: Urls,
+
+    #[command(flatten)]
+    connecting: Connecting,
+
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Load {
+    /// Returns the files that the run reads.
+    fn inputs(&self) -> Vec<PathBuf> {
+        let files = [
+            self.profile.file(),
+            self.request.file(),
+            self.urls.file(),
+            self.connecting.file(),
+        ];
+        files.into_iter().flatten().map(Path::to_path_buf).collect()
+    }
+}
+
+/// Runs the subcommand: plans the run, performs it, and reports.
+pub(crate) fn run(load: Load) -> Exit {
+    carry_out(load).unwrap_or_else(Refusal::say)
+}
+
+fn carry_out(mut load: Load) -> Result<Exit, Refusal> {
+    // Lives until the report is printed.
+    let mut origin = None;
+    let inputs = load.inputs();
+    let plan = plan(
+        &mut origin,
+        load.url,
+        load.profile,
+        load.cap,
+        (load.request, load.urls),
+        load.connecting,
+    )?;
+    let reports = load.output.destinations().open(&inputs)?;
+    provide_descriptors(&plan)?;
+
+    let stop = Stop::new();
+    let subject = Subject {
+        target: plan
+            .targets
+            .first()
+            .map(Target::to_string)
+            .unwrap_or_default(),
+        pace: plan.pace.to_string(),
+        has_rate: !matches!(plan.pace, Pace::Unpaced(_)),
+    };
+    let wants_view = !load.output.no_tui && !load.output.quiet;
+    let mut watch = Watch::new(load.output.progress, wants_view, subject, &stop);
+    interrupt::listen(stop.clone(), !watch.is_view())
+        .map_err(|error| Refusal::could_not_run(format!("cannot listen for Ctrl-C: {error}")))?;
+
+    let result = flowgate_load::run_watched(plan, &stop, |progress| watch.tell(progress));
+    watch.end();
+    match result {
+        Ok(report) => conclude(&report, reports, load.output.quiet, &load.output.fail_if),
+        Err(error) => {
+            let refusal = Refusal::could_not_run(error.to_string());
+            match stop.is_stopped() {
+                true => {
+                    refusal.say();
+                    Ok(Exit::Interrupted)
+                }
+                false => Err(refusal),
+            }
+        }
+    }
+}
+
+/// Returns the plan. Without a URL, starts the built-in test server.
+fn plan(
+    origin: &mut Option<Origin>,
+    url: Option<String>,
+    profile: Profile,
+    cap: Cap,
+    (request, urls): (Request, Urls),
+    connecting: Connecting,
+) -> Result<Plan, Refusal> {
+    let is_aimed = url.is_some() || urls.is_in_use();
+    let pace = profile.pace(cap.limiter()?, is_aimed)?;
+    let parse = |url: &str| url::parse(url).map_err(Refusal::usage);
+    let targets = match (urls.targets()?, &url) {
+        (Some(targets), _) => targets,
+        (None, Some(url)) => vec![parse(url)?],
+        (None, None) => {
+            let started = Origin::start().map_err(|error| {
+                Refusal::could_not_run(format!("cannot start the built-in test server: {error}"))
+            })?;
+            vec![parse(&origin.insert(started).url())?]
+        }
+    };
+    if connecting.certificates.insecure && !targets.iter().any(Target::is_tls) {
+        complain(
+            &"-k has no effect without https://: remove it (connections are kept open anyway)",
+        );
+    }
+    let Some(first) = targets.first() else {
+        return Err(Refusal::usage(
+            "no URL: type one such as http://127.0.0.1:8080/",
+        ));
+    };
+    let late = profile.late(&pace);
+    let mut plan = Plan::new(first.clone(), pace);
+    plan.targets = targets;
+    plan.own_origin = !is_aimed;
+    plan.late = late;
+    connecting.apply(&mut plan)?;
+    plan.template = request.template()?;
+    Ok(plan)
+}
+
+/// Raises the limit of open files. A built-in test server has the other end of each connection in this process.
+fn provide_descriptors(plan: &Plan) -> Result<(), Refusal> {
+    let connections = count(plan.connections).min(plan.pace.requests().unwrap_or(u64::MAX));
+    let ends = if plan.own_origin { 2 } else { 1 };
+    let threads = plan.threads.or_else(|| available_parallelism().ok());
+    descriptors::provide(connections, ends, threads.map_or(1, count))
+        .map_err(Refusal::could_not_run)
+}
+
+/// Prints the report, writes it to files, and returns the exit code.
+fn conclude(
+    report: &Report,
+    reports: Reports,
+    is_quiet: bool,
+    gates: &[Gate],
+) -> Result<Exit, Refusal> {
+    if !is_quiet && !reports.take_stdout() {
+        print(report)?;
+    }
+    // Writes all of them, and reports each failure.
+    let mut is_written = true;
+    let mut write = |written: Result<(), Refusal>| {
+        if let Err(refusal) = written {
+            refusal.say();
+            is_written = false;
+        }
+    };
+    if let Some(sink) = reports.json {
+        write(sink.write(&report.to_json()));
+    }
+    if let Some(sink) = reports.csv {
+        write(sink.write(&report.to_csv()));
+    }
+    if let Some(sink) = reports.html {
+        write(sink.write(&html::page(&[(&report.target, report)])));
+    }
+    let exit = judge(report, gates, is_quiet);
+    Ok(match is_written {
+        true => exit,
+        false => Exit::CouldNotRun,
+    })
+}
+
+/// Prints failures that the printed report does not contain, and returns the exit code.
+fn judge(report: &Report, gates: &[Gate], is_quiet: bool) -> Exit {
+    if report.is_interrupted {
+        if !gates.is_empty() {
+            complain(&"--fail-if was not checked, because the run was stopped");
+        }
+        return Exit::Interrupted;
+    }
+    let failures: Vec<_> = gates
+        .iter()
+        .filter_map(|gate| gate.failure(report))
+        .collect();
+    for failure in &failures {
+        complain(&format_args!("--fail-if {failure}"));
+    }
+    match report.verdict() {
+        // Without the requested load, the other numbers mean little.
+        verdict @ (Verdict::RateNotHeld(_) | Verdict::RateLimitNotKept(_)) => {
+            if is_quiet {
+                let causes: Vec<_> = verdict.causes().iter().map(ToString::to_string).collect();
+                let words = verdict.to_string().to_lowercase();
+                complain(&format_args!("{words}: {}", causes.join("; ")));
+            }
+            Exit::RateMissed
+        }
+        _ if !failures.is_empty() => Exit::GateFailed,
+        _ => Exit::Success,
+    }
+}
+
+fn count(number: NonZeroUsize) -> u64 {
+    u64::try_from(number.get()).unwrap_or(u64::MAX)
+}

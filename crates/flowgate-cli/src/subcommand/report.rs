@@ -1,0 +1,156 @@
+//! `flowgate report`: shows saved reports as text, as a page or as a table.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use flowgate_load::html;
+
+use crate::argument::output::file;
+use crate::exit::{Exit, Refusal, print};
+use crate::reports::Destinations;
+
+/// Show saved reports of load: as text, as one page, or as one table
+#[derive(Args, Debug)]
+pub(crate) struct Report {
+    /// Read these files, written by flowgate load --json
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// Write a page whose charts show all runs; - is standard output
+    #[arg(long, value_name = "FILE", value_parser = file)]
+    html: Option<PathBuf>,
+
+    /// Write counts and times per second as CSV; - is standard output
+    #[arg(long, value_name = "FILE", value_parser = file)]
+    csv: Option<PathBuf>,
+}
+
+/// A run with its label.
+type Run = (String, flowgate_load::Report);
+
+/// Runs the subcommand.
+pub(crate) fn run(report: Report) -> Exit {
+    match show(report) {
+        Ok(()) => Exit::Success,
+        Err(refusal) => refusal.say(),
+    }
+}
+
+fn show(report: Report) -> Result<(), Refusal> {
+    let labels = labels(&report.files);
+    let runs: Vec<Run> = labels
+        .into_iter()
+        .zip(&report.files)
+        .map(|(label, path)| Ok((label, read(path)?)))
+        .collect::<Result<_, Refusal>>()?;
+    let is_text = report.html.is_none() && report.csv.is_none();
+    let reports = Destinations {
+        json: None,
+        csv: report.csv,
+        html: report.html,
+    }
+    .open(&report.files)?;
+    if is_text {
+        return print(&text(&runs));
+    }
+    if let Some(sink) = reports.csv {
+        sink.write(&table(&runs))?;
+    }
+    if let Some(sink) = reports.html {
+        sink.write(&html::page(&runs))?;
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<flowgate_load::Report, Refusal> {
+    let name = path.display();
+    let text = fs::read_to_string(path)
+        .map_err(|error| Refusal::could_not_run(format!("cannot read {name}: {error}")))?;
+    flowgate_load::Report::from_json(&text).map_err(|error| {
+        // Parser messages about fields do not help users.
+        let why = match error.is_other_schema() {
+            true => error.to_string(),
+            false => "not a report: type a file that flowgate load --json wrote".to_owned(),
+        };
+        Refusal::usage(format!("{name}: {why}"))
+    })
+}
+
+/// Returns the labels of the runs: file names if they are distinct, else paths.
+fn labels(files: &[PathBuf]) -> Vec<String> {
+    let stem = |path: &PathBuf| match path.file_stem() {
+        Some(stem) => stem.to_string_lossy().into_owned(),
+        None => path.display().to_string(),
+    };
+    let stems: Vec<_> = files.iter().map(stem).collect();
+    let distinct: BTreeSet<_> = stems.iter().collect();
+    match distinct.len() == stems.len() {
+        true => stems,
+        false => files
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect(),
+    }
+}
+
+fn text(runs: &[Run]) -> String {
+    match runs {
+        [(_, report)] => report.to_string(),
+        runs => runs
+            .iter()
+            .map(|(label, report)| format!("{label}\n{report}"))
+            .collect::<Vec<_>>()
+            .join("\n"),
+    }
+}
+
+/// Returns one table. With several runs, each line starts with the name of its run.
+fn table(runs: &[Run]) -> String {
+    if let [(_, report)] = runs {
+        return report.to_csv();
+    }
+    let mut table = String::new();
+    for (index, (label, report)) in runs.iter().enumerate() {
+        let csv = report.to_csv();
+        let mut lines = csv.lines();
+        if let (Some(header), 0) = (lines.next(), index) {
+            table += &format!("run,{header}\r\n");
+        }
+        let label = quoted(label);
+        for line in lines {
+            table += &format!("{label},{line}\r\n");
+        }
+    }
+    table
+}
+
+/// Quotes a field (RFC 4180).
+fn quoted(field: &str) -> String {
+    match field.contains([',', '"', '\r', '\n']) {
+        true => format!("\"{}\"", field.replace('"', "\"\"")),
+        false => field.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_called_by_what_tells_them_apart() {
+        let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+        assert_eq!(labels(&paths(&["x/a.json", "b.json"])), ["a", "b"]);
+        assert_eq!(
+            labels(&paths(&["x/a.json", "y/a.json"])),
+            ["x/a.json", "y/a.json"]
+        );
+    }
+
+    #[test]
+    fn fields_that_hold_a_comma_are_quoted() {
+        assert_eq!(quoted("plain"), "plain");
+        assert_eq!(quoted("a,\"b\""), "\"a,\"\"b\"\"\"");
+    }
+}

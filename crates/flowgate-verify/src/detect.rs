@@ -1,0 +1,180 @@
+//! The detected algorithm, given how many responses are consistent with each.
+
+use crate::clock::Clock;
+use crate::conclusion::FAILURES;
+use crate::fit::Fit;
+use crate::inquiry::{Inquiry, count};
+use crate::unexplained_group::is_grouped;
+use crate::{Alignment, DetectedAlgorithm, Kind, Observation, Outcome, Subject};
+
+/// An algorithm with more inconsistent responses than the best, beyond this number and share, is ruled out.
+const MARGIN: u64 = 2;
+const MARGIN_SHARE: f64 = 0.005;
+
+/// With a larger share of inconsistent responses than this, the algorithm is unknown.
+const MOST_UNEXPLAINED: f64 = 0.01;
+
+/// With up to this many responses, windows on the clock can be fitted to anything. A window is then detected only if
+/// all responses, and more than `FEWEST`, are consistent with it.
+const FEW: u64 = 300;
+const FEWEST: u64 = 100;
+
+/// One refusal in this many may have had fewer concurrent requests than all others.
+const OUTLIERS: usize = 50;
+
+/// Returns the fits that are about as good as the best one. `found` has the best first.
+pub(crate) fn contenders(found: &[Fit]) -> &[Fit] {
+    let Some(best) = found.first() else {
+        return found;
+    };
+    let margin = MARGIN.max((best.of as f64 * MARGIN_SHARE) as u64);
+    let are_left = |fit: &Fit| fit.unexplained <= best.unexplained + margin;
+    let left = found.iter().take_while(|fit| are_left(fit)).count();
+    &found[..left]
+}
+
+/// Returns the algorithm that is consistent with all responses, read with `clock`.
+pub(crate) fn detect<S: Subject>(
+    found: &[Fit],
+    clock: Clock,
+    inquiry: &Inquiry<'_, S>,
+) -> DetectedAlgorithm {
+    let record = inquiry.record();
+    let none = DetectedAlgorithm {
+        kind: Kind::Unknown,
+        alternatives: Vec::new(),
+        rate: None,
+        burst: None,
+        window: None,
+        clock_tick: None,
+        consistent: 0,
+        answers: record.len() as u64 - count(record, Outcome::Failed),
+    };
+    let Some(best) = found.first() else {
+        // Failures may be refusals.
+        let few = count(record, Outcome::Failed) as f64 <= FAILURES * record.len() as f64;
+        let is_free = few && count(record, Outcome::Refused) == 0 && none.answers > 0;
+        let kind = if is_free {
+            Kind::Unlimited
+        } else {
+            Kind::Unknown
+        };
+        let consistent = if is_free { none.answers } else { 0 };
+        return DetectedAlgorithm {
+            kind,
+            consistent,
+            ..none
+        };
+    };
+    if best.kind() != Kind::LeakyQueue && may_limit_what_is_under_way(record) {
+        let consistent = none.answers;
+        return DetectedAlgorithm { consistent, ..none };
+    }
+    let most = MARGIN.max((best.of as f64 * MOST_UNEXPLAINED) as u64);
+    let is_explained = if clock.tick().is_some() {
+        best.explains_all()
+    } else if best.kind().is_on_clock() && best.of <= FEW {
+        best.unexplained == 0 && best.of > FEWEST
+    } else {
+        best.unexplained <= most
+    };
+    let is_explained = is_explained && !is_grouped(best, clock, record, inquiry.ends());
+    let left = contenders(found).iter().skip(1).map(Fit::kind);
+    DetectedAlgorithm {
+        kind: if is_explained {
+            best.kind()
+        } else {
+            Kind::Unknown
+        },
+        alternatives: if is_explained {
+            left.collect()
+        } else {
+            vec![best.kind()]
+        },
+        rate: Some(best.rate),
+        burst: Some(best.burst),
+        window: best.window,
+        clock_tick: clock.tick().map(|tick| tick / 1e9),
+        consistent: best.of - best.unexplained,
+        answers: best.of,
+    }
+}
+
+impl Kind {
+    /// Returns whether windows begin at times that requests do not determine.
+    pub(crate) fn is_on_clock(self) -> bool {
+        matches!(
+            self,
+            Self::FixedWindow(Alignment::Clock) | Self::SegmentedWindow(_) | Self::SlidingCounter
+        )
+    }
+
+    /// Returns whether both differ only in a number.
+    pub(crate) fn is_of_a_sort_with(self, other: Self) -> bool {
+        let are_segmented = |kind| matches!(kind, Self::SegmentedWindow(_));
+        self == other || (are_segmented(self) && are_segmented(other))
+    }
+}
+
+/// Returns whether the limiter may only limit concurrency. That is so if no refusal occurred with few requests in
+/// flight, and there were never many more in flight. When a request starts and stops to count is unknown.
+fn may_limit_what_is_under_way(record: &[Observation]) -> bool {
+    let admitted = || {
+        let all = record.iter();
+        all.filter(|seen| seen.outcome == Outcome::Admitted)
+    };
+    let mut sent: Vec<u64> = admitted().map(|seen| seen.sent_ns).collect();
+    let mut answered: Vec<u64> = admitted().map(|seen| seen.answered_ns).collect();
+    sent.sort_unstable();
+    answered.sort_unstable();
+    let under_way = |from_ns: u64, to_ns: u64| {
+        // An instant counts as having a length of 1 ns.
+        let begun = sent.partition_point(|sent| *sent < to_ns.max(from_ns + 1));
+        begun - answered.partition_point(|answered| *answered <= from_ns)
+    };
+    let refused = record.iter();
+    let refused = refused.filter(|seen| seen.outcome == Outcome::Refused);
+    let mut beside: Vec<usize> = refused
+        .map(|seen| under_way(seen.sent_ns, seen.answered_ns))
+        .collect();
+    beside.sort_unstable();
+    let few = beside.get(beside.len() / OUTLIERS).copied().unwrap_or(0);
+    let most = sent.iter().map(|at| under_way(*at, *at)).max();
+    few > 0 && most.is_some_and(|most| most <= 2 * few)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Advertised;
+
+    fn seen(sent_ns: u64, answered_ns: u64, outcome: Outcome) -> Observation {
+        Observation {
+            sent_ns,
+            answered_ns,
+            connection: 0,
+            key: 0,
+            outcome,
+            advertised: Advertised::default(),
+        }
+    }
+
+    /// `admitted` concurrent requests, each in flight for 20 ns, and a refusal 5 ns later.
+    fn batch(at_ns: u64, admitted: usize) -> Vec<Observation> {
+        let mut batch = vec![seen(at_ns, at_ns + 20, Outcome::Admitted); admitted];
+        batch.push(seen(at_ns + 5, at_ns + 6, Outcome::Refused));
+        batch
+    }
+
+    #[test]
+    fn a_limit_of_how_many_are_under_way_is_not_taken_for_a_rate() {
+        let same = [batch(0, 10), batch(30, 10), batch(50, 9)].concat();
+        assert!(may_limit_what_is_under_way(&same));
+        let fewer = [batch(0, 10), batch(30, 2)].concat();
+        assert!(!may_limit_what_is_under_way(&fewer), "refused beside two");
+        let alone = [batch(0, 1), vec![seen(20, 21, Outcome::Refused)]].concat();
+        assert!(!may_limit_what_is_under_way(&alone));
+        let no_time = [seen(7, 7, Outcome::Admitted), seen(7, 7, Outcome::Refused)];
+        assert!(!may_limit_what_is_under_way(&no_time), "beside none");
+    }
+}
