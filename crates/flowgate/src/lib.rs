@@ -67,7 +67,7 @@
 //! |---|---|---|
 //! | `std` | yes | the system clock, blocking waits, errors as `std::error::Error` |
 //! | `tsc` | yes | reads the processor's time stamp counter where the kernel trusts it |
-//! | `serde` | no | `Serialize` and `Deserialize` for [`Quota`], in its text form |
+//! | `serde` | no | `Serialize` and `Deserialize` for [`Quota`], [`LimiterConfig`] and [`LimiterState`], in their text form |
 //! | `futures` | no | `Stream` for [`Ticks`], and `StreamExt::rate_limited` |
 //! | `futures-io` | no | `Throttled` for the `AsyncRead` and `AsyncWrite` of futures, smol and async-std |
 //! | `tokio` | no | `Throttled` for tokio's `AsyncRead` and `AsyncWrite`: the traits alone, no runtime |
@@ -125,7 +125,10 @@ pub use keyed::{
     KeyedAlgorithm, KeyedBuilder, KeyedConcurrencyLimit, KeyedCounts, KeyedError, KeyedView,
     OwnedKeyPermit, WhenFull, WithLimit,
 };
-pub use limiter::{At, Builder, Limit, Limiter, RateLimiter, Reservation, Snapshot};
+pub use limiter::{
+    At, Builder, Limit, Limiter, LimiterState, LimiterStateError, RateLimiter, Reservation,
+    Snapshot,
+};
 pub use queue::{
     Acquirable, Acquire, CancelHandle, Grant, Order, Precision, Spacing, Ticks, WaitQueue,
 };
@@ -162,6 +165,7 @@ pub use verdict::Denied;
 pub mod engine {
     pub use crate::limiter::builder::Build;
     pub use crate::limiter::engine::{Engine, Refunds, Requotas, Reserves};
+    pub use crate::limiter::state::Exports;
     pub use crate::types::approximate_window::Approximate;
     pub use crate::types::decaying_bucket::Decaying;
     pub use crate::types::dual_token_bucket::Dual;

@@ -2,6 +2,7 @@
 
 mod builder;
 mod keyed;
+mod state;
 mod supply;
 
 pub use builder::{GateBuilder, GateError};

@@ -1,6 +1,9 @@
 //! What all limiters have in common.
 
 use super::reservation::Reservation;
+#[cfg(feature = "std")]
+use super::state::unix_now;
+use super::state::{LimiterState, LimiterStateError, Reason as StateReason};
 use crate::clock::{Clock, Timestamp};
 use crate::queue::{Acquire, Asker, WaitQueue};
 use crate::quota::policy::Policy;
@@ -219,6 +222,81 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     fn charge(&self, n: u64);
+
+    /// What was taken until now, at `unix_time` by the wall clock, counted from the Unix epoch; see
+    /// [`RateLimiter::export`](crate::RateLimiter::export). `None` if this type of limiter has no state of its own: a key's is in
+    /// [`Keyed::export`](crate::Keyed::export).
+    ///
+    /// For simulations, for tests, and where there is no wall clock.
+    ///
+    /// ```
+    /// use flowgate::{FixedWindow, Limiter, ManualClock};
+    /// use std::time::Duration;
+    ///
+    /// let hour = Duration::from_secs(3600);
+    /// let daily = || FixedWindow::builder("1000/day".parse()?).clock(ManualClock::new()).build();
+    /// let before = daily()?;
+    /// before.try_acquire_n(1000)?;
+    /// let state = before.export_at(500_000 * hour).expect("a window has a state");
+    ///
+    /// let after = daily()?;
+    /// after.import_at(&state, 500_001 * hour)?;
+    /// assert_eq!(after.snapshot().reset_after, 23 * hour);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn export_at(&self, unix_time: Duration) -> Option<LimiterState> {
+        let _ = unix_time;
+        None
+    }
+
+    /// Takes what the exporter of `state` had taken; see [`RateLimiter::import`](crate::RateLimiter::import).
+    ///
+    /// # Errors
+    ///
+    /// As there, and if this type of limiter has no state of its own.
+    fn import_at(
+        &self,
+        state: &LimiterState,
+        unix_time: Duration,
+    ) -> Result<(), LimiterStateError> {
+        let _ = (state, unix_time);
+        Err(LimiterStateError::new(StateReason::NotALimiter))
+    }
+
+    /// [`export_at`](Self::export_at) now.
+    ///
+    /// ```
+    /// use flowgate::{FixedWindow, Limiter, TokenBucket};
+    ///
+    /// let of = |[minute, day]: [&str; 2]| -> Result<[Box<dyn Limiter>; 2], flowgate::QuotaError> {
+    ///     Ok([Box::new(TokenBucket::new(minute.parse()?)), Box::new(FixedWindow::new(day.parse()?)?)])
+    /// };
+    /// let before = of(["10/min", "1000/day"])?;
+    /// before[1].try_acquire_n(400)?;
+    /// let file: Vec<String> =
+    ///     before.iter().filter_map(|limiter| Some(limiter.export()?.to_string())).collect();
+    /// // … after the restart:
+    /// let after = of(["10/min", "1000/day"])?;
+    /// for (limiter, state) in after.iter().zip(&file) {
+    ///     limiter.import(&state.parse()?)?;
+    /// }
+    /// assert_eq!(after[1].available(), 600);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "std")]
+    fn export(&self) -> Option<LimiterState> {
+        self.export_at(unix_now())
+    }
+
+    /// [`import_at`](Self::import_at) now.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    #[cfg(feature = "std")]
+    fn import(&self, state: &LimiterState) -> Result<(), LimiterStateError> {
+        self.import_at(state, unix_now())
+    }
 }
 
 /// The methods of [`Limiter`] that the type has itself, under the same names.
@@ -272,6 +350,21 @@ macro_rules! verbs_of_the_inner_limiter {
 
         fn charge(&self, n: u64) {
             self.limiter.charge(n);
+        }
+
+        fn export_at(
+            &self,
+            unix_time: core::time::Duration,
+        ) -> Option<crate::limiter::state::LimiterState> {
+            self.limiter.export_at(unix_time)
+        }
+
+        fn import_at(
+            &self,
+            state: &crate::limiter::state::LimiterState,
+            unix_time: core::time::Duration,
+        ) -> Result<(), crate::limiter::state::LimiterStateError> {
+            self.limiter.import_at(state, unix_time)
         }
     };
 }
