@@ -34,6 +34,12 @@ pub(crate) mod sealed {
 
         /// Itself, or the one in it, if it is a limiter of rate.
         fn limiter(&self) -> Option<&dyn crate::limiter::Limiter>;
+
+        /// The limiter that this one is around. It answers the methods of [`Limiter`](super::Limiter) that this one does not
+        /// have itself.
+        fn inner(&self) -> Option<&dyn crate::limiter::Limiter> {
+            None
+        }
     }
 }
 
@@ -161,8 +167,7 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
     ///
     /// Inside: [`Denied`] if `n` can never be granted.
     fn try_reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
-        let _ = n;
-        None
+        self.inner()?.try_reserve_n(n)
     }
 
     /// Waits for one token, in turn; see [`Acquire`].
@@ -174,17 +179,21 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
     }
 
     /// How many units could be taken now without a debt. A limiter where the next caller pays may let more go ahead.
-    fn available(&self) -> u64;
+    fn available(&self) -> u64 {
+        self.snapshot().remaining
+    }
 
     /// The limit, what remains of it, and when it is whole again, seen at one instant.
     fn snapshot(&self) -> Snapshot;
 
     /// The clock that the limiter decides by.
-    fn clock(&self) -> &Clock;
+    fn clock(&self) -> &Clock {
+        self.supply().0.clock()
+    }
 
     /// The quota in force, and how what was taken comes back; `None` if no quota says what this type of limiter allows.
     fn policy(&self) -> Option<Policy> {
-        None
+        self.inner()?.policy()
     }
 
     /// Replaces the quota.
@@ -194,15 +203,16 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
     /// Returns [`QuotaError`], and changes nothing, if the limiter does not accept the quota, or if no quota describes this
     /// type of limiter.
     fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
-        let _ = quota;
-        Err(QuotaError::new(Reason::NotByQuota))
+        match self.inner() {
+            Some(inner) => inner.set_quota(quota),
+            None => Err(QuotaError::new(Reason::NotByQuota)),
+        }
     }
 
     /// Gives `n` units back, and says how many it was: the newest admitted units count as never admitted. None where
     /// this type of limiter cannot give back without knowing when they were taken.
     fn refund(&self, n: u64) -> u64 {
-        let _ = n;
-        0
+        self.inner().map_or(0, |inner| inner.refund(n))
     }
 
     /// Takes `n` units for what has already been done: as a debt where there is such a thing, or else what there is
@@ -221,7 +231,14 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
     /// assert_eq!(window.available(), 3);
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
-    fn charge(&self, n: u64);
+    fn charge(&self, n: u64) {
+        match self.inner() {
+            Some(inner) => inner.charge(n),
+            None => {
+                self.take_up_to(n);
+            }
+        }
+    }
 
     /// What was taken until now, at `unix_time` by the wall clock, counted from the Unix epoch; see
     /// [`RateLimiter::export`](crate::RateLimiter::export). `None` if this type of limiter has no state of its own: a key's is in
@@ -245,8 +262,7 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     fn export_at(&self, unix_time: Duration) -> Option<LimiterState> {
-        let _ = unix_time;
-        None
+        self.inner()?.export_at(unix_time)
     }
 
     /// Takes what the exporter of `state` had taken; see [`RateLimiter::import`](crate::RateLimiter::import).
@@ -259,8 +275,10 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
         state: &LimiterState,
         unix_time: Duration,
     ) -> Result<(), LimiterStateError> {
-        let _ = (state, unix_time);
-        Err(LimiterStateError::new(StateReason::NotALimiter))
+        match self.inner() {
+            Some(inner) => inner.import_at(state, unix_time),
+            None => Err(LimiterStateError::new(StateReason::NotALimiter)),
+        }
     }
 
     /// [`export_at`](Self::export_at) now.
@@ -320,55 +338,6 @@ macro_rules! own_verbs {
     };
 }
 pub(crate) use own_verbs;
-
-/// The methods of [`Limiter`] that a limiter around another one, its field `limiter`, leaves to that.
-macro_rules! verbs_of_the_inner_limiter {
-    () => {
-        fn available(&self) -> u64 {
-            self.limiter.available()
-        }
-
-        fn snapshot(&self) -> Snapshot {
-            self.limiter.snapshot()
-        }
-
-        fn clock(&self) -> &Clock {
-            self.limiter.clock()
-        }
-
-        fn policy(&self) -> Option<Policy> {
-            self.limiter.policy()
-        }
-
-        fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
-            self.limiter.set_quota(quota)
-        }
-
-        fn refund(&self, n: u64) -> u64 {
-            self.limiter.refund(n)
-        }
-
-        fn charge(&self, n: u64) {
-            self.limiter.charge(n);
-        }
-
-        fn export_at(
-            &self,
-            unix_time: core::time::Duration,
-        ) -> Option<crate::limiter::state::LimiterState> {
-            self.limiter.export_at(unix_time)
-        }
-
-        fn import_at(
-            &self,
-            state: &crate::limiter::state::LimiterState,
-            unix_time: core::time::Duration,
-        ) -> Result<(), crate::limiter::state::LimiterStateError> {
-            self.limiter.import_at(state, unix_time)
-        }
-    };
-}
-pub(crate) use verbs_of_the_inner_limiter;
 
 impl dyn Limiter + '_ {
     /// [`acquire`](Limiter::acquire) with a future that keeps the limiter alive, and so may go into a task of its own.

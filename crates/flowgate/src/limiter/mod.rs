@@ -10,7 +10,7 @@ pub(crate) mod state;
 mod supply;
 
 pub use any::{Limit, Limiter, Snapshot};
-pub(crate) use any::{own_verbs, sealed, verbs_of_the_inner_limiter};
+pub(crate) use any::{own_verbs, sealed};
 pub use at::At;
 pub(crate) use at::{ByClock, TimeSource};
 pub use builder::Builder;

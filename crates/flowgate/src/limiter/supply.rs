@@ -114,10 +114,6 @@ impl<E: Engine> Limiter for RateLimiter<E> {
         self.snapshot()
     }
 
-    fn clock(&self) -> &Clock {
-        &self.clock
-    }
-
     fn policy(&self) -> Option<Policy> {
         self.engine.policy()
     }

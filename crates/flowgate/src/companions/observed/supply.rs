@@ -83,4 +83,8 @@ impl<L: Sealed + Send + Sync> Sealed for Observed<L> {
     fn limiter(&self) -> Option<&dyn Limiter> {
         self.limiter.limiter()
     }
+
+    fn inner(&self) -> Option<&dyn Limiter> {
+        self.limiter.limiter()
+    }
 }

@@ -69,7 +69,6 @@ use crate::limiter::Snapshot;
 use crate::limiter::engine::{Amount, Capabilities, Engine, Refunds, Requotas, Times};
 use crate::primitive::{AtomicU64, Lock, Ordering};
 use crate::queue::Receipt;
-use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
 use crate::store::ring::Ring;
 use crate::store::ring::sums::{self, Sums, check_scale, denied_until};
@@ -165,10 +164,6 @@ impl Engine for Log {
             remaining,
             reset_after: duration_from_nanos(empty_ns),
         }
-    }
-
-    fn policy(&self) -> Option<Policy> {
-        Some(Policy::new(self.quota(), false))
     }
 
     /// Takes `n` units for somebody in the queue, to whom the grant is dated `at_ns`.
