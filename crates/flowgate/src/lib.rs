@@ -90,7 +90,7 @@
 //! |---|---|---|
 //! | `std` | yes | system clock, blocking waits, `std::error::Error` |
 //! | `tsc` | yes | time stamp counter as clock, where the kernel trusts it |
-//! | `serde` | no | (de)serialization of quotas and configurations, as text |
+//! | `serde` | no | (de)serialization of quotas, configurations and limiter states, as text |
 //! | `futures` | no | `Stream` for [`Ticks`], and `StreamExt::rate_limited` |
 //! | `futures-io` | no | [`Throttled`] for the I/O traits of futures, smol and async-std |
 //! | `tokio` | no | [`Throttled`] for tokio's I/O traits, and `Clock::tokio` |
@@ -167,7 +167,10 @@ pub use keyed::{
     Keyed, KeyedAlgorithm, KeyedBuilder, KeyedConcurrencyLimit, KeyedCounts, KeyedError, KeyedView,
     OwnedKeyPermit, WhenFull, WithLimit,
 };
-pub use limiter::{At, Builder, Limit, Limiter, QuotaState, RateLimiter, Reservation, Snapshot};
+pub use limiter::{
+    At, Builder, Limit, Limiter, LimiterState, LimiterStateError, QuotaState, RateLimiter,
+    Reservation, Snapshot,
+};
 pub use queue::{
     Acquirable, Acquire, CancelHandle, Deadline, Grant, Order, Precision, Spacing, Ticks, WaitQueue,
 };
@@ -204,6 +207,7 @@ pub use verdict::Denied;
 pub mod engine {
     pub use crate::limiter::builder::Build;
     pub use crate::limiter::engine::{Engine, Refunds, Requotas, Reserves};
+    pub use crate::limiter::state::Exports;
     pub use crate::types::approximate_window::Approximate;
     pub use crate::types::decaying_bucket::Decaying;
     pub use crate::types::dual_token_bucket::Dual;

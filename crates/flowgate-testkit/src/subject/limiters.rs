@@ -76,7 +76,7 @@ pub fn leaky_bucket(setup: &Setup, test: Test<'_>) {
 pub fn striped(setup: &Setup, test: Test<'_>) {
     let bucket = setup.token_bucket().expect("the setup is in range");
     let striped = Striped::with_stripes(bucket, 1);
-    test(&mut BucketSubject::new(&striped));
+    test(&mut BucketSubject::new(striped.get_ref()));
 }
 
 /// Builds a [`Striped`] token bucket on its own clock: a [`Build`](super::Build).
@@ -110,7 +110,9 @@ pub fn striped_by_its_clock(setup: &Setup, test: Test<'_>) {
 /// ```
 pub fn striped_leaky_bucket(setup: &Setup, test: Test<'_>) {
     let bucket = leaky(setup, stopped()).expect("the setup is in range");
-    test(&mut BucketSubject::new(&Striped::with_stripes(bucket, 1)));
+    test(&mut BucketSubject::new(
+        Striped::with_stripes(bucket, 1).get_ref(),
+    ));
 }
 
 /// Builds a [`Striped`] leaky bucket on its own clock: a [`Build`](super::Build).

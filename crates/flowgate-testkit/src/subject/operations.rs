@@ -2,7 +2,7 @@
 
 use flowgate::{
     Acquire, ApproximateWindow, Carry, DecayingBucket, DualTokenBucket, FixedWindow, LeakyBucket,
-    Limiter, ManualClock, PayAfter, SegmentedWindow, SlidingWindow, Striped, Timestamp,
+    Limiter, ManualClock, OneWord, PayAfter, SegmentedWindow, SlidingWindow, Striped, Timestamp,
     TokenBucket, WarmUp,
 };
 
@@ -78,7 +78,7 @@ macro_rules! operations {
     };
 }
 
-operations!(TokenBucket, Striped<TokenBucket>, Striped<LeakyBucket>; BUCKET; |at| {
+operations!(TokenBucket, LeakyBucket; BUCKET; |at| {
     Op::TakeUpTo { n } => Outcome::Took(at.take_up_to(n)),
     Op::Refund { n } => Outcome::Back(at.refund(n)),
     Op::Overdraw { n } => answer(at.overdraw(n)),
@@ -99,7 +99,7 @@ operations!(DualTokenBucket; GIVES_BACK; |at| {
     Op::Refund { n } => Outcome::Back(at.refund(n)),
     Op::SetQuota { quota, .. } => changed(twice(quota).map(|quotas| at.set_quotas(quotas)).ok_or(()))
 });
-operations!(FixedWindow, Striped<FixedWindow>, SlidingWindow, SegmentedWindow, ApproximateWindow; GIVES_BACK; |at| {
+operations!(FixedWindow, SlidingWindow, SegmentedWindow, ApproximateWindow; GIVES_BACK; |at| {
     Op::TakeUpTo { n } => Outcome::Took(at.take_up_to(n)),
     Op::Refund { n } => Outcome::Back(at.refund(n)),
     Op::SetQuota { quota, .. } => changed(at.set_quota(quota))
@@ -112,6 +112,23 @@ operations!(DecayingBucket; TRIES; |at| {
         changed(at.set(quota.count() * quota.scale(), quota.period()))
     }
 });
+
+/// At explicit times, and for what stripes do not do, the limiter itself.
+impl<L: Operations + OneWord> Operations for Striped<L> {
+    const ABLE: Capabilities = L::ABLE;
+
+    fn at_explicit(&self, now: Timestamp, op: &Op) -> Outcome {
+        self.get_ref().at_explicit(now, op)
+    }
+
+    fn by_own_clock(&self, op: &Op) -> Outcome {
+        match *op {
+            Op::Try { n } => answer(self.try_acquire_n(n)),
+            Op::TakeUpTo { n } => Outcome::Took(self.take_up_to(n)),
+            _ => self.get_ref().by_own_clock(op),
+        }
+    }
+}
 
 /// A limiter at explicit times.
 pub(super) struct Explicit<'a, L>(pub &'a L);

@@ -33,6 +33,8 @@ use crate::clock::alarm::Alarm;
 use alloc::sync::Arc;
 use core::fmt;
 use core::task::Waker;
+#[cfg(feature = "std")]
+use core::time::Duration;
 use custom::Custom;
 
 /// A source of time: the machine's, a test's, or your own.
@@ -62,6 +64,9 @@ pub struct Clock(Kind);
 enum Kind {
     #[cfg(feature = "std")]
     System,
+    /// As `System`, with an origin so many nanoseconds before.
+    #[cfg(feature = "std")]
+    SystemSince(u64),
     #[cfg(feature = "std")]
     Os,
     Manual(ManualClock),
@@ -107,6 +112,30 @@ impl Clock {
     #[cfg(feature = "std")]
     pub const fn system() -> Self {
         Self(Kind::System)
+    }
+
+    /// [`Clock::system`] with an origin `ago` before the first reading in the process, so that there are instants before the process
+    /// began.
+    ///
+    /// For windows that [import](crate::RateLimiter::import) what was taken before a restart: with an origin a window ago, all that
+    /// still counts leaves the window when it has to. `ago` is at most 292 years; more is cut to that.
+    ///
+    /// ```
+    /// use flowgate::{Clock, SlidingWindow};
+    /// use std::time::Duration;
+    ///
+    /// let day = Duration::from_secs(24 * 3600);
+    /// let clock = Clock::system_since(day);
+    /// let limiter = SlidingWindow::builder("1000/day".parse()?).clock(clock).build()?;
+    /// assert!(limiter.clock().now().as_nanos() >= day.as_nanos() as u64);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    #[cfg(feature = "std")]
+    pub fn system_since(ago: Duration) -> Self {
+        let most_ns = u64::MAX / 2;
+        Self(Kind::SystemSince(
+            u64::try_from(ago.as_nanos()).map_or(most_ns, |ns| ns.min(most_ns)),
+        ))
     }
 
     /// The operating system's monotonic clock, [`std::time::Instant`].
@@ -163,6 +192,8 @@ impl Clock {
             #[cfg(feature = "std")]
             Kind::System => Timestamp::from_nanos(system::now_ns()),
             #[cfg(feature = "std")]
+            Kind::SystemSince(ago_ns) => Timestamp::from_nanos(system::now_ns() + ago_ns),
+            #[cfg(feature = "std")]
             Kind::Os => Timestamp::from_nanos(os::now_ns()),
             Kind::Manual(manual) => manual.now(),
             Kind::Custom(custom) => custom.now(),
@@ -171,7 +202,7 @@ impl Clock {
 
     /// Returns what this clock reads at `instant`; `None` if it does not know.
     ///
-    /// [`Clock::system`] and [`Clock::os`] know every instant, `Clock::tokio` as tokio does, and a custom clock if its
+    /// [`Clock::system`], [`Clock::system_since`] and [`Clock::os`] know every instant, `Clock::tokio` as tokio does, and a custom clock if its
     /// [source](Source::timestamp_of) does. A [`ManualClock`] knows none: it stands still while real time goes on. An instant
     /// before the clock's origin is the origin.
     ///
@@ -188,6 +219,10 @@ impl Clock {
     pub fn timestamp_of(&self, instant: std::time::Instant) -> Option<Timestamp> {
         match &self.0 {
             Kind::System | Kind::Os => Some(Timestamp::from_nanos(os::ns_at(instant))),
+            Kind::SystemSince(ago_ns) => {
+                let shifted = instant.checked_add(core::time::Duration::from_nanos(*ago_ns))?;
+                Some(Timestamp::from_nanos(os::ns_at(shifted)))
+            }
             Kind::Manual(_) => None,
             Kind::Custom(custom) => custom.timestamp_of(instant),
         }
@@ -237,6 +272,8 @@ impl Clock {
         match (&self.0, &other.0) {
             #[cfg(feature = "std")]
             (Kind::System, Kind::System) | (Kind::Os, Kind::Os) => true,
+            #[cfg(feature = "std")]
+            (Kind::SystemSince(one), Kind::SystemSince(other)) => one == other,
             (Kind::Manual(one), Kind::Manual(other)) => one.is(other),
             (Kind::Custom(one), Kind::Custom(other)) => Arc::ptr_eq(one, other),
             _ => false,
@@ -247,7 +284,7 @@ impl Clock {
     pub(crate) fn is_real(&self) -> bool {
         match &self.0 {
             #[cfg(feature = "std")]
-            Kind::System | Kind::Os => true,
+            Kind::System | Kind::SystemSince(_) | Kind::Os => true,
             Kind::Manual(_) | Kind::Custom(_) => false,
         }
     }
@@ -261,6 +298,8 @@ impl Clock {
             Kind::Custom(custom) => custom.latest(),
             #[cfg(feature = "std")]
             Kind::System => Timestamp::from_nanos(system::now_ns_in_order()),
+            #[cfg(feature = "std")]
+            Kind::SystemSince(ago_ns) => Timestamp::from_nanos(system::now_ns_in_order() + ago_ns),
             #[cfg(feature = "std")]
             Kind::Os => self.now(),
         }
@@ -290,6 +329,8 @@ impl fmt::Debug for Clock {
         let name = match &self.0 {
             #[cfg(feature = "std")]
             Kind::System => "System",
+            #[cfg(feature = "std")]
+            Kind::SystemSince(_) => "SystemSince",
             #[cfg(feature = "std")]
             Kind::Os => "Os",
             Kind::Manual(_) => "Manual",

@@ -8,6 +8,7 @@ use ::serde::de::{self, Deserialize, Deserializer, Visitor};
 use ::serde::ser::{Serialize, Serializer};
 
 use super::config::{KeyedLimiterConfig, LimiterConfig};
+use crate::limiter::LimiterState;
 use crate::quota::{Quota, Quotas};
 
 macro_rules! as_text {
@@ -32,6 +33,7 @@ as_text! {
     Quota: "a quota such as \"100/s burst 20\"",
     Quotas: "quotas such as \"10/s burst 5; 1000/day\"",
     LimiterConfig: "a limiter such as \"token 100/s burst 20\"",
+    LimiterState: "the state of a limiter, as it was exported",
     KeyedLimiterConfig: "a keyed limiter such as \"keyed token 10/s burst 20\"",
 }
 

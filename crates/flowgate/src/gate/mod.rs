@@ -3,6 +3,7 @@
 mod builder;
 mod change;
 mod keyed;
+mod state;
 mod supply;
 
 pub use builder::{GateBuilder, GateError};

@@ -598,10 +598,6 @@ impl<A: KeyedAlgorithm, N: KeyNames> Limiter for KeyLimiter<'_, A, N> {
         self.snapshot()
     }
 
-    fn clock(&self) -> &Clock {
-        &self.keyed.clock
-    }
-
     fn policy(&self) -> Option<Policy> {
         let quota = self.quota.unwrap_or_else(|| *self.keyed.keys.force.quota());
         A::only(&quota).map(|quota| Policy::new(quota, A::IS_STEADY))
@@ -625,10 +621,6 @@ impl<A: KeyedAlgorithm, N: KeyNames> Limiter for KeyLimiter<'_, A, N> {
 
     fn refund(&self, n: u64) -> u64 {
         self.refund(n)
-    }
-
-    fn charge(&self, n: u64) {
-        self.take_up_to(n);
     }
 }
 

@@ -2,6 +2,9 @@
 
 use super::reservation::Reservation;
 use super::snapshot::{QuotaState, Snapshot};
+#[cfg(feature = "std")]
+use super::state::unix_now;
+use super::state::{LimiterState, LimiterStateError, Reason as StateReason};
 use crate::clock::{Clock, Timestamp};
 use crate::queue::{Acquire, Asker, WaitQueue};
 use crate::quota::policy::Policy;
@@ -10,6 +13,7 @@ use crate::verdict::Denied;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::fmt::Debug;
+use core::time::Duration;
 
 pub(crate) mod sealed {
     /// A limit as its queue sees it, for this crate alone.
@@ -36,6 +40,12 @@ pub(crate) mod sealed {
 
         /// Itself, or the one in it, if it is a limiter of rate.
         fn limiter(&self) -> Option<&dyn crate::limiter::Limiter>;
+
+        /// The limiter that this one is around. It answers the methods of [`Limiter`](super::Limiter) that this one does not
+        /// have itself.
+        fn inner(&self) -> Option<&dyn crate::limiter::Limiter> {
+            None
+        }
 
         /// Names each limiter that decides for it: itself, the one in it, or all in it.
         fn each_limiter(&self, visit: &mut dyn FnMut(Identity)) {
@@ -214,8 +224,7 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
     ///
     /// Inside: [`Denied`] if `n` can never be granted.
     fn try_reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
-        let _ = n;
-        None
+        self.inner()?.try_reserve_n(n)
     }
 
     /// Waits for one token, in turn; see [`Acquire`].
@@ -227,24 +236,28 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
     }
 
     /// How many units could be taken now without a debt. A limiter where the next caller pays may let more go ahead.
-    fn available(&self) -> u64;
+    fn available(&self) -> u64 {
+        self.snapshot().remaining
+    }
 
     /// The limit, what remains of it, and when it is whole again, seen at one instant.
     fn snapshot(&self) -> Snapshot;
 
     /// The clock that the limiter decides by.
-    fn clock(&self) -> &Clock;
+    fn clock(&self) -> &Clock {
+        self.supply().0.clock()
+    }
 
     /// The quota in force, and how what was taken comes back; `None` if no quota says what this type of limiter allows.
     fn policy(&self) -> Option<Policy> {
-        None
+        self.inner()?.policy()
     }
 
     /// Returns how each quota of a limiter with two of them stands, as a consistent snapshot. `None` for every other limiter.
     ///
     /// They are in the order in which the quotas were given, which is what [`Denied::limit`] counts.
     fn quota_states(&self) -> Option<[QuotaState; 2]> {
-        None
+        self.inner()?.quota_states()
     }
 
     /// Replaces the quota.
@@ -254,15 +267,16 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
     /// Returns [`QuotaError`], and changes nothing, if the limiter does not accept the quota, or if no quota describes this
     /// type of limiter.
     fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
-        let _ = quota;
-        Err(QuotaError::new(Reason::NotByQuota))
+        match self.inner() {
+            Some(inner) => inner.set_quota(quota),
+            None => Err(QuotaError::new(Reason::NotByQuota)),
+        }
     }
 
     /// Gives `n` units back, and says how many it was: the newest admitted units count as never admitted. None where
     /// this type of limiter cannot give back without knowing when they were taken.
     fn refund(&self, n: u64) -> u64 {
-        let _ = n;
-        0
+        self.inner().map_or(0, |inner| inner.refund(n))
     }
 
     /// Takes `n` units for what has already been done: as a debt where there is such a thing, or else what there is
@@ -281,7 +295,90 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
     /// assert_eq!(window.available(), 3);
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
-    fn charge(&self, n: u64);
+    fn charge(&self, n: u64) {
+        match self.inner() {
+            Some(inner) => inner.charge(n),
+            None => {
+                self.take_up_to(n);
+            }
+        }
+    }
+
+    /// What was taken until now, at `unix_time` by the wall clock, counted from the Unix epoch; see
+    /// [`RateLimiter::export`](crate::RateLimiter::export). `None` if this type of limiter has no state of its own: a key's is in
+    /// [`Keyed::export`](crate::Keyed::export).
+    ///
+    /// For simulations, for tests, and where there is no wall clock.
+    ///
+    /// ```
+    /// use flowgate::{FixedWindow, Limiter, ManualClock};
+    /// use std::time::Duration;
+    ///
+    /// let hour = Duration::from_secs(3600);
+    /// let daily = || FixedWindow::builder("1000/day".parse()?).clock(ManualClock::new()).build();
+    /// let before = daily()?;
+    /// before.try_acquire_n(1000)?;
+    /// let state = before.export_at(500_000 * hour).expect("a window has a state");
+    ///
+    /// let after = daily()?;
+    /// after.import_at(&state, 500_001 * hour)?;
+    /// assert_eq!(after.snapshot().reset_after, 23 * hour);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn export_at(&self, unix_time: Duration) -> Option<LimiterState> {
+        self.inner()?.export_at(unix_time)
+    }
+
+    /// Takes what the exporter of `state` had taken; see [`RateLimiter::import`](crate::RateLimiter::import).
+    ///
+    /// # Errors
+    ///
+    /// As there, and if this type of limiter has no state of its own.
+    fn import_at(
+        &self,
+        state: &LimiterState,
+        unix_time: Duration,
+    ) -> Result<(), LimiterStateError> {
+        match self.inner() {
+            Some(inner) => inner.import_at(state, unix_time),
+            None => Err(LimiterStateError::new(StateReason::NotALimiter)),
+        }
+    }
+
+    /// [`export_at`](Self::export_at) now.
+    ///
+    /// ```
+    /// use flowgate::{FixedWindow, Limiter, TokenBucket};
+    ///
+    /// let of = |[minute, day]: [&str; 2]| -> Result<[Box<dyn Limiter>; 2], flowgate::QuotaError> {
+    ///     Ok([Box::new(TokenBucket::new(minute.parse()?)), Box::new(FixedWindow::new(day.parse()?)?)])
+    /// };
+    /// let before = of(["10/min", "1000/day"])?;
+    /// before[1].try_acquire_n(400)?;
+    /// let file: Vec<String> =
+    ///     before.iter().filter_map(|limiter| Some(limiter.export()?.to_string())).collect();
+    /// // … after the restart:
+    /// let after = of(["10/min", "1000/day"])?;
+    /// for (limiter, state) in after.iter().zip(&file) {
+    ///     limiter.import(&state.parse()?)?;
+    /// }
+    /// assert_eq!(after[1].available(), 600);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "std")]
+    fn export(&self) -> Option<LimiterState> {
+        self.export_at(unix_now())
+    }
+
+    /// [`import_at`](Self::import_at) now.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    #[cfg(feature = "std")]
+    fn import(&self, state: &LimiterState) -> Result<(), LimiterStateError> {
+        self.import_at(state, unix_now())
+    }
 }
 
 /// The methods of [`Limiter`] that the type has itself, under the same names.
@@ -305,44 +402,6 @@ macro_rules! own_verbs {
     };
 }
 pub(crate) use own_verbs;
-
-/// The methods of [`Limiter`] that a limiter around another one, its field `limiter`, leaves to that.
-macro_rules! verbs_of_the_inner_limiter {
-    () => {
-        fn available(&self) -> u64 {
-            self.limiter.available()
-        }
-
-        fn snapshot(&self) -> Snapshot {
-            self.limiter.snapshot()
-        }
-
-        fn clock(&self) -> &Clock {
-            self.limiter.clock()
-        }
-
-        fn policy(&self) -> Option<Policy> {
-            self.limiter.policy()
-        }
-
-        fn quota_states(&self) -> Option<[crate::limiter::QuotaState; 2]> {
-            self.limiter.quota_states()
-        }
-
-        fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
-            self.limiter.set_quota(quota)
-        }
-
-        fn refund(&self, n: u64) -> u64 {
-            self.limiter.refund(n)
-        }
-
-        fn charge(&self, n: u64) {
-            self.limiter.charge(n);
-        }
-    };
-}
-pub(crate) use verbs_of_the_inner_limiter;
 
 impl dyn Limiter + '_ {
     /// [`acquire`](Limiter::acquire) with a future that keeps the limiter alive, and so may go into a task of its own.

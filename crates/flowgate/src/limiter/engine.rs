@@ -10,6 +10,7 @@
 
 use super::reservation::Booking;
 use super::snapshot::{QuotaState, Snapshot};
+use super::state::Exports;
 use crate::clock::Clock;
 use crate::queue::Receipt;
 use crate::quota::policy::Policy;
@@ -116,7 +117,7 @@ impl Times for SuppliedTime<'_> {
 }
 
 /// An algorithm with its state, which decides for a [`RateLimiter`](super::RateLimiter). Sealed.
-pub trait Engine: fmt::Debug + Send + Sync + 'static {
+pub trait Engine: Exports + fmt::Debug + Send + Sync + 'static {
     /// The name of the limiter's type.
     #[doc(hidden)]
     const NAME: &'static str;

@@ -7,15 +7,17 @@ pub(crate) mod builder;
 pub(crate) mod engine;
 pub(crate) mod reservation;
 mod snapshot;
+pub(crate) mod state;
 mod supply;
 
 pub use any::{Limit, Limiter};
-pub(crate) use any::{own_verbs, sealed, verbs_of_the_inner_limiter};
+pub(crate) use any::{own_verbs, sealed};
 pub use at::At;
 pub(crate) use at::{ByClock, TimeSource};
 pub use builder::Builder;
 pub use reservation::Reservation;
 pub use snapshot::{QuotaState, Snapshot};
+pub use state::{LimiterState, LimiterStateError};
 
 use crate::clock::{Clock, Timestamp};
 use crate::primitive::const_unless_loom;
@@ -26,6 +28,8 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 use engine::{Engine, Refunds, Request, Requotas, Reserves};
+#[cfg(feature = "std")]
+use state::unix_now;
 
 /// A limiter of a rate: an algorithm `E` with its state, a clock, and the queue of those that wait.
 ///
@@ -274,6 +278,74 @@ impl<E: Engine> RateLimiter<E> {
     #[inline(always)]
     fn takes_unread(&self, request: Request) -> bool {
         self.engine.takes_unread(request, || self.queue.is_held())
+    }
+}
+
+impl<E: Engine> RateLimiter<E> {
+    /// Returns what was taken until now, for [`import`](Self::import) after a restart.
+    ///
+    /// | kept | not kept |
+    /// |---|---|
+    /// | what was taken, and debts | waiters |
+    /// | [reservations](crate::Reservation), as taken | the [`Reservation`](crate::Reservation)s themselves, which cancel |
+    /// | the wall time of the export | quota, clock and settings |
+    ///
+    /// Decisions go on meanwhile, and may or may not be in it: stop asking before, if none may be lost.
+    ///
+    /// ```
+    /// use flowgate::TokenBucket;
+    ///
+    /// let budget = || Ok::<_, flowgate::QuotaError>(TokenBucket::new("1000/day".parse()?));
+    /// let before = budget()?;
+    /// before.try_acquire_n(700)?;
+    /// let file = before.export().to_string();
+    /// // … after the restart:
+    /// let after = budget()?;
+    /// after.import(&file.parse()?)?;
+    /// assert_eq!(after.available(), 300);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "std")]
+    pub fn export(&self) -> LimiterState {
+        self.export_by(unix_now())
+    }
+
+    fn export_by(&self, unix_time: Duration) -> LimiterState {
+        LimiterState::new(E::NAME, self.engine.export(self.now_ns()), unix_time)
+    }
+
+    /// Takes what the exporter of `state` had taken, less what has come back since by the wall clock.
+    ///
+    /// Import once, before the first request: what was taken from this limiter already stays taken *besides*, so that no bound is
+    /// exceeded. The quota may be another than the exporter's. What was taken stays taken, counted in tokens; windows have to be
+    /// at most as long as the exporter's.
+    ///
+    /// - If the wall clock was set back since the export, no time counts as passed. If it was set forward, more time counts as passed
+    ///   than did.
+    /// - Windows that remember when ([`SlidingWindow`](crate::SlidingWindow), [`SegmentedWindow`](crate::SegmentedWindow),
+    ///   [`ApproximateWindow`](crate::ApproximateWindow)) cannot name a time before the origin of their clock. What was taken before
+    ///   that counts as taken at the origin, and so for longer than it had to. [`Clock::system_since`](crate::Clock::system_since)
+    ///   has an earlier origin.
+    /// - Intervals of [`Refill::Interval`](crate::Refill::Interval) and segments are counted on this limiter's clock. What was taken in
+    ///   a part of one counts from where it can have been latest.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LimiterStateError`], and changes nothing, if the state is of another type of limiter, if the settings do not go
+    /// together, or if a number is out of range.
+    #[cfg(feature = "std")]
+    pub fn import(&self, state: &LimiterState) -> Result<(), LimiterStateError> {
+        self.import_by(state, unix_now())
+    }
+
+    fn import_by(
+        &self,
+        state: &LimiterState,
+        unix_time: Duration,
+    ) -> Result<(), LimiterStateError> {
+        let numbers = state.numbers(E::NAME, unix_time)?;
+        let _change = self.queue.change(self);
+        self.engine.import(numbers, self.now_ns())
     }
 }
 

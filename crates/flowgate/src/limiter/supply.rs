@@ -5,6 +5,7 @@ use super::any::{Limiter, own_verbs, sealed};
 use super::engine::{Engine, Request};
 use super::reservation::{Booking, Reservation, Revoke};
 use super::snapshot::{QuotaState, Snapshot};
+use super::state::{LimiterState, LimiterStateError};
 use crate::clock::{Clock, Timestamp};
 use crate::queue::{
     Acquire, Asker, Event, Facts, Grantee, HOLD, Queue, Receipt, StandBack, Supply, stand_back,
@@ -12,6 +13,7 @@ use crate::queue::{
 use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError, Reason};
 use crate::verdict::Denied;
+use core::time::Duration;
 
 impl<E: Engine> Supply for RateLimiter<E> {
     fn queue(&self) -> &Queue {
@@ -117,10 +119,6 @@ impl<E: Engine> Limiter for RateLimiter<E> {
         self.snapshot()
     }
 
-    fn clock(&self) -> &Clock {
-        &self.clock
-    }
-
     fn policy(&self) -> Option<Policy> {
         self.engine.policy()
     }
@@ -146,5 +144,17 @@ impl<E: Engine> Limiter for RateLimiter<E> {
 
     fn charge(&self, n: u64) {
         self.at_now().charge(n);
+    }
+
+    fn export_at(&self, unix_time: Duration) -> Option<LimiterState> {
+        Some(self.export_by(unix_time))
+    }
+
+    fn import_at(
+        &self,
+        state: &LimiterState,
+        unix_time: Duration,
+    ) -> Result<(), LimiterStateError> {
+        self.import_by(state, unix_time)
     }
 }

@@ -11,18 +11,14 @@ pub use batch::Batch;
 pub use draw::Draw;
 pub use one_word::OneWord;
 
-use crate::clock::{Clock, Timestamp};
-use crate::limiter::Reservation;
-use crate::limiter::{Limiter, Snapshot, own_verbs, sealed, verbs_of_the_inner_limiter};
+use crate::clock::Timestamp;
+use crate::limiter::{Limiter, Snapshot, own_verbs, sealed};
 use crate::primitive::thread_number::thread_number;
 use crate::queue::Acquire;
-use crate::quota::policy::Policy;
-use crate::quota::{Quota, QuotaError};
 use crate::store::word::Stripe;
 use crate::verdict::Denied;
 use alloc::sync::Arc;
 use core::fmt;
-use core::ops::Deref;
 use plumbing::{Key, Lots};
 
 /// **Keeps the promise of the limiter in it, at the cost of a local counter**, on any number of threads: some of the
@@ -85,8 +81,8 @@ use plumbing::{Key, Lots};
 ///
 /// (`bench/README.md` says how to measure that again.)
 ///
-/// `reserve`, `refund`, `overdraw`, `set_quota`, `snapshot`, `acquire` where it has to wait, and whatever is done
-/// [at](crate::TokenBucket::at) an explicit time, are the limiter's own: this type dereferences to it.
+/// What [`Limiter`] has besides is the limiter's own (`snapshot`, `refund`, `set_quota`, `acquire` where it has to wait, a given
+/// time); everything else is found at [`get_ref`](Self::get_ref), such as `reserve`, `overdraw` and `at`.
 ///
 /// # How much is shared
 ///
@@ -189,6 +185,21 @@ impl<L: OneWord> Striped<L> {
         self.limiter.centre(Key::new()).is_shared()
     }
 
+    /// The limiter itself, for its other methods and settings. What it grants does not come from a stripe, unless it has too
+    /// little.
+    ///
+    /// ```
+    /// # use flowgate::TokenBucket;
+    /// let hot = TokenBucket::new("1000000/s".parse()?).striped();
+    /// hot.get_ref().set_burst(500_000)?;
+    /// let later = hot.get_ref().reserve_n(10)?;
+    /// # drop(later);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn get_ref(&self) -> &L {
+        &self.limiter
+    }
+
     /// The limiter, with what the stripes had.
     ///
     /// ```
@@ -238,16 +249,6 @@ impl<L: OneWord> Striped<L> {
     }
 }
 
-/// Everything but taking.
-impl<L> Deref for Striped<L> {
-    type Target = L;
-
-    #[inline]
-    fn deref(&self) -> &L {
-        &self.limiter
-    }
-}
-
 impl<L: OneWord> Draw for Striped<L> {}
 
 impl<L: OneWord> Lots for Striped<L> {
@@ -268,18 +269,21 @@ impl<L: OneWord> sealed::Sealed for Striped<L> {
     fn limiter(&self) -> Option<&dyn Limiter> {
         Some(self)
     }
+
+    fn inner(&self) -> Option<&dyn Limiter> {
+        Some(&self.limiter)
+    }
 }
 
 impl<L: OneWord> Limiter for Striped<L> {
     own_verbs!();
-    verbs_of_the_inner_limiter!();
 
     fn try_acquire_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
         self.limiter.try_acquire_n_at(now, n)
     }
 
-    fn try_reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
-        self.limiter.try_reserve_n(n)
+    fn snapshot(&self) -> Snapshot {
+        self.limiter.snapshot()
     }
 }
 

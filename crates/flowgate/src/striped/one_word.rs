@@ -1,11 +1,9 @@
 use super::plumbing::{Key, Sharing};
 use super::{Draw, Striped};
-use crate::limiter::Reservation;
 use crate::store::word::{Centre, Stripe};
 use crate::types::fixed_window::FixedWindow;
 use crate::types::leaky_bucket::LeakyBucket;
 use crate::types::token_bucket::TokenBucket;
-use crate::verdict::Denied;
 use alloc::sync::Arc;
 
 /// A limiter whose state is one word, which can be [`Striped`]. Sealed.
@@ -69,32 +67,6 @@ macro_rules! one_word {
     };
 }
 
-macro_rules! reserves {
-    ($limiter:ty) => {
-        impl Striped<$limiter> {
-            /// [`TokenBucket::reserve_n`], here too because [`Limiter`](crate::Limiter) has another one of that name.
-            ///
-            /// ```
-            /// use flowgate::{Limiter, TokenBucket};
-            ///
-            /// let hot = TokenBucket::new("5000000/s".parse()?).striped();
-            /// let later = hot.reserve_n(10)?; // no `Option`, although the trait is in scope
-            /// later.cancel();
-            /// # Ok::<(), Box<dyn std::error::Error>>(())
-            /// ```
-            ///
-            /// # Errors
-            ///
-            /// As there.
-            pub fn reserve_n(&self, n: u64) -> Result<Reservation<'_>, Denied> {
-                self.limiter.reserve_n(n)
-            }
-        }
-    };
-}
-
-reserves!(TokenBucket);
-reserves!(LeakyBucket);
 one_word!(TokenBucket, bucket => bucket.engine.word, bucket.clock);
 one_word!(LeakyBucket, bucket => bucket.engine.word, bucket.clock);
 one_word!(FixedWindow, window => window.engine.word, window.clock);

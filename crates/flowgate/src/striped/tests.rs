@@ -34,7 +34,7 @@ fn a_draw_is_between_its_bounds() {
         Some(Duration::from_nanos(20))
     );
     assert!(draw(BURST + 1, BURST + 1).unwrap_err().is_never());
-    assert_eq!(hot.refund(7), 7);
+    assert_eq!(hot.get_ref().refund(7), 7);
     assert_eq!(draw(2, 10), Ok(7));
 }
 

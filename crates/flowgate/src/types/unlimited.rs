@@ -3,10 +3,12 @@
 use crate::clock::Clock;
 use crate::limiter::engine::{Amount, Capabilities, Engine, Request, Reserves, Times};
 use crate::limiter::reservation::Booking;
+use crate::limiter::state::{Exports, LimiterStateError, Numbers};
 use crate::limiter::{RateLimiter, Snapshot};
 use crate::primitive::const_unless_loom;
 use crate::queue::Receipt;
 use crate::verdict::Denied;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 /// Admits everything immediately and counts nothing: the limiter to plug in where none is wanted.
@@ -114,6 +116,16 @@ impl Engine for NoLimit {
             reserves: Some(self),
             ..Capabilities::default()
         }
+    }
+}
+
+impl Exports for NoLimit {
+    fn export(&self, _: u64) -> Vec<i128> {
+        Vec::new()
+    }
+
+    fn import(&self, taken: Numbers<'_>, _: u64) -> Result<(), LimiterStateError> {
+        taken.fields([]).map(drop)
     }
 }
 

@@ -25,6 +25,7 @@ mod every {
     mod mistakes;
     mod peek;
     mod policy;
+    mod state;
 }
 
 mod types {

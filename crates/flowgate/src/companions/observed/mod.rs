@@ -29,11 +29,9 @@ pub use waits::Waits;
 
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::Reservation;
-use crate::limiter::{Limiter, Snapshot, own_verbs, verbs_of_the_inner_limiter};
+use crate::limiter::{Limiter, Snapshot, own_verbs};
 use crate::primitive::const_unless_loom;
 use crate::queue::{Acquire, Supply, WaitQueue};
-use crate::quota::policy::Policy;
-use crate::quota::{Quota, QuotaError};
 use crate::verdict::Denied;
 use alloc::sync::Arc;
 use core::fmt;
@@ -290,7 +288,10 @@ impl<L: Limiter, C: HasCounters> Observed<L, C> {
 
 impl<L: Limiter, C: HasCounters> Limiter for Observed<L, C> {
     own_verbs!();
-    verbs_of_the_inner_limiter!();
+
+    fn snapshot(&self) -> Snapshot {
+        self.limiter.snapshot()
+    }
 
     fn try_acquire_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
         self.count(n, self.limiter.try_acquire_n_at(now, n))

@@ -102,4 +102,8 @@ impl<L: Sealed + Send + Sync, C: HasCounters> Sealed for Observed<L, C> {
     fn each_limiter(&self, visit: &mut dyn FnMut(Identity)) {
         self.limiter.each_limiter(visit);
     }
+
+    fn inner(&self) -> Option<&dyn Limiter> {
+        self.limiter.limiter()
+    }
 }

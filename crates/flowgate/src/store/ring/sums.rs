@@ -88,6 +88,9 @@ pub(crate) trait Sums {
     /// has to decide.
     fn plain_view(&self, date_ns: Option<u64>, now_ns: u64) -> Option<Seen<Self>>;
 
+    /// The state at `time_ns`, or at the last change if that is later: to append what is counted without being asked.
+    fn settled_view(&self, time_ns: u64) -> Seen<Self>;
+
     /// Takes `n` units in any state, and at a time before the last change.
     fn take_otherwise(
         &self,

@@ -21,7 +21,7 @@ pub struct Approximate {
     newest_ns: AtomicU64,
     /// From when on a unit and a window are what they are; what was granted before is not taken back. Raised before
     /// the change is made.
-    restated_ns: AtomicU64,
+    pub(super) restated_ns: AtomicU64,
     quota: Lock<Quota>,
 }
 
@@ -256,7 +256,7 @@ impl Parameters {
 /// If lengths differ, everything that is remembered counts as admitted at the latest time that it may have been,
 /// which is not after its window, nor after `latest_ns`, or now.
 /// Then no span of either length holds more than it would by one of the two quotas alone.
-fn carried(
+pub(super) fn carried(
     state: State,
     (now_ns, latest_ns): (u64, u64),
     old: &Parameters,

@@ -5,6 +5,7 @@ mod builder;
 mod delay;
 mod engine;
 mod parameters;
+mod state;
 
 pub use builder::ApproximateWindowBuilder;
 

@@ -7,6 +7,7 @@ mod level;
 mod model;
 mod parameters;
 mod past;
+mod state;
 
 use crate::clock::Timestamp;
 use crate::limiter::builder::Builder;

@@ -31,22 +31,15 @@ impl Windows {
                 },
             };
             let now_ns = now_ns().max(old.since_ns);
-            let parameters = |most: u64| new.parameters(limit, window_ns, count_bits(most));
-            let until_ns = parameters(limit).kept_until_ns(window, old.window_ns, now_ns);
+            let windows = new.parameters(limit, window_ns, count_bits(limit));
+            let until_ns = windows.kept_until_ns(window, old.window_ns, now_ns);
             let kept = until_ns.filter(|&until_ns| used > 0 && until_ns > u128::from(now_ns));
             let (end_ns, used) = match kept {
                 Some(until_ns) => (until_ns, used),
                 // Not an earlier one than there has been already.
-                None => (parameters(limit).window_end_ns(now_ns), 0),
+                None => (windows.window_end_ns(now_ns), 0),
             };
-            // Less than 2⁴⁸.
-            let parameters = Parameters {
-                epoch: old.epoch + 1,
-                since_ns: now_ns,
-                ..parameters(limit.max(used as u64))
-            };
-            let state = end_ns * u128::from(parameters.ticks_per_ns) + used;
-            let layout = parameters.layout_for(now_ns, state);
+            let (parameters, state) = new.restated((limit, window_ns), old, now_ns, (end_ns, used));
             let kept = kept.map(|end_ns| Kept { end_ns, ..window });
             let is_rescaled = new.quota.scale() != old.units_per_token;
             let rescaled_ns = match is_rescaled {
@@ -56,14 +49,7 @@ impl Windows {
             // In other units it counts as any other.
             let stood_in = settings.stands_in_ns == Some(window.end_ns) && !is_rescaled;
             let stands_in_ns = kept.filter(|_| stood_in).map(|kept| kept.end_ns);
-            (
-                Parameters {
-                    layout,
-                    ..parameters
-                },
-                state,
-                (kept, rescaled_ns, stands_in_ns),
-            )
+            (parameters, state, (kept, rescaled_ns, stands_in_ns))
         });
         *settings = Settings {
             kept,
@@ -73,6 +59,34 @@ impl Windows {
         };
         drop(settings);
         Ok(())
+    }
+}
+
+impl Settings {
+    /// The parameters of these settings from `now_ns` on, and the state in which `used` are counted until `end_ns`.
+    pub(super) fn restated(
+        &self,
+        (limit, window_ns): (u64, u64),
+        old: &Parameters,
+        now_ns: u64,
+        (end_ns, used): (u128, u128),
+    ) -> (Parameters, u128) {
+        // Less than 2⁴⁸.
+        let most = limit.max(used as u64);
+        let parameters = Parameters {
+            epoch: old.epoch + 1,
+            since_ns: now_ns,
+            ..self.parameters(limit, window_ns, count_bits(most))
+        };
+        let state = end_ns * u128::from(parameters.ticks_per_ns) + used;
+        let layout = parameters.layout_for(now_ns, state);
+        (
+            Parameters {
+                layout,
+                ..parameters
+            },
+            state,
+        )
     }
 }
 
@@ -105,7 +119,7 @@ impl Parameters {
     /// A window that is open counts in the one that contains now, and none is opened twice because a grid has
     /// moved: that is why what was counted stays so until the window has lasted for its time, up to a
     /// tolerance for two readings of a wall clock, which never agree.
-    fn kept_until_ns(&self, window: Kept, old_ns: u64, now_ns: u64) -> Option<u128> {
+    pub(super) fn kept_until_ns(&self, window: Kept, old_ns: u64, now_ns: u64) -> Option<u128> {
         const TOLERANCE_NS: u64 = 1_000_000_000;
         let is_open = u128::from(now_ns) < window.end_ns;
         let until_ns = match self.grid_ns {

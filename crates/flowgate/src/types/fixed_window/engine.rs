@@ -233,7 +233,7 @@ impl Windows {
 }
 
 /// When the newest window began, which ends at `end_ns`, and not where it would if it is `kept`.
-fn began_ns(kept: Option<Kept>, view: &View<'_>, end_ns: u128) -> i128 {
+pub(super) fn began_ns(kept: Option<Kept>, view: &View<'_>, end_ns: u128) -> i128 {
     match kept {
         Some(kept) if kept.end_ns == end_ns => kept.began_ns,
         // Less than 2⁶⁶.

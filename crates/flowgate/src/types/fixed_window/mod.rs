@@ -5,6 +5,7 @@ mod builder;
 mod change;
 mod engine;
 mod give_back;
+mod state;
 #[cfg(feature = "std")]
 mod wall;
 

@@ -6,6 +6,7 @@ mod count;
 mod model;
 mod past;
 mod segments;
+mod state;
 
 pub use builder::SegmentedWindowBuilder;
 

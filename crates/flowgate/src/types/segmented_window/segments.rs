@@ -61,11 +61,12 @@ use crate::limiter::Snapshot;
 use crate::limiter::engine::{Amount, Capabilities, Engine, Refunds, Requotas, Times};
 use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering};
 use crate::queue::Receipt;
-use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
 use crate::store::ring::Ring;
 use crate::store::ring::sums::{self, Sums, check_scale, denied_until};
+use crate::types::sliding_window::admitted::{Admitted, Terms};
 use crate::verdict::{Denied, duration_from_nanos};
+use alloc::vec::Vec;
 use core::fmt;
 
 pub(super) const MAX_SEGMENTS: u64 = 1024;
@@ -136,10 +137,6 @@ impl Engine for Segments {
             remaining,
             reset_after: duration_from_nanos(empty_ns),
         }
-    }
-
-    fn policy(&self) -> Option<Policy> {
-        Some(Policy::new(self.quota(), false))
     }
 
     /// Takes `n` units for somebody in the queue, to whom the grant is dated `at_ns`.
@@ -318,7 +315,7 @@ impl Segments {
         }
     }
 
-    fn most(&self) -> u64 {
+    pub(super) fn most(&self) -> u64 {
         Tally::UNITS_END / self.ring.len() - 1
     }
 
@@ -333,6 +330,35 @@ impl Segments {
     /// What the ring takes, and what is kept of the time before a change, in bytes.
     pub(super) fn ring_bytes(&self) -> usize {
         self.ring.bytes() + self.config.lock().past.bytes()
+    }
+
+    pub(super) fn terms(&self) -> Terms {
+        let segment_ns = self.segment_ns();
+        let window_ns = segment_ns.saturating_mul(self.count);
+        Terms {
+            window_ns,
+            segment_ns,
+            lasts_ns: window_ns.saturating_add(segment_ns),
+            units_per_token: self.token,
+        }
+    }
+
+    /// What is in the window at `now_ns`, the newest first.
+    pub(super) fn admitted(&self, now_ns: u64) -> Vec<Admitted> {
+        let _config = self.config.lock();
+        let word = self.freeze();
+        let segment_ns = self.segment_ns();
+        let newest = word.segment().max(now_ns / segment_ns);
+        let in_window = |sum: &Sum| sum.units > 0 && sum.segment + self.count >= newest;
+        let admitted = self.sums(word).filter(in_window).map(|sum| Admitted {
+            // At the end of its segment.
+            time_ns: sum.segment.saturating_add(1).saturating_mul(segment_ns) - 1,
+            units: sum.units,
+        });
+        let admitted = admitted.collect();
+        // Nothing has changed meanwhile: decisions that were under way still hold.
+        self.word.store(word.0, Ordering::Release);
+        admitted
     }
 
     /// Whether it is a time before the last change. The caller has seen the word.
@@ -616,6 +642,10 @@ impl Sums for Segments {
     #[inline(always)]
     fn stands(&self, view: &View) -> bool {
         self.word.load(Ordering::Acquire) == view.newest.0
+    }
+
+    fn settled_view(&self, time_ns: u64) -> View {
+        self.view(time_ns.max(self.since_ns.load(Ordering::Acquire)))
     }
 
     #[inline(always)]

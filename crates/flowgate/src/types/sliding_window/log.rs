@@ -61,6 +61,7 @@
 //! | `newest`, `left` | everyone | everyone | none: hints |
 //! | `config` | changes; those who wait for one | changes | itself |
 
+use super::admitted::{Admitted, Terms};
 use super::past::{Before, Past};
 use super::record::Record;
 use crate::algorithm::sliding_window::{Sum as _, Window, last_that};
@@ -68,11 +69,11 @@ use crate::limiter::Snapshot;
 use crate::limiter::engine::{Amount, Capabilities, Engine, Refunds, Requotas, Times};
 use crate::primitive::{AtomicU64, Lock, Ordering};
 use crate::queue::Receipt;
-use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
 use crate::store::ring::Ring;
 use crate::store::ring::sums::{self, Sums, check_scale, denied_until};
 use crate::verdict::{Denied, duration_from_nanos};
+use alloc::vec::Vec;
 
 /// The most slots that a ring has.
 const MAX_SLOTS: u64 = 1 << 26;
@@ -165,10 +166,6 @@ impl Engine for Log {
         }
     }
 
-    fn policy(&self) -> Option<Policy> {
-        Some(Policy::new(self.quota(), false))
-    }
-
     /// Takes `n` units for somebody in the queue, to whom the grant is dated `at_ns`.
     fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
         if n == 0 {
@@ -227,9 +224,7 @@ impl Refunds for Log {
         while newest.is_admission() && !newest.is_before(view.window.first) {
             let before = self.sum(self.back(end, 2));
             // How many units the oldest known record has cannot be told.
-            if self.distance(end, view.key.end) + SPARE_SLOTS >= self.ring.len()
-                || before.is_blank()
-            {
+            if self.is_last_known(&view, end) || before.is_blank() {
                 break;
             }
             let units = newest.units_since(before);
@@ -331,6 +326,46 @@ impl Log {
     /// What the ring takes, in bytes.
     pub(super) fn ring_bytes(&self) -> usize {
         self.ring.bytes()
+    }
+
+    pub(super) fn terms(&self) -> Terms {
+        let window_ns = self.window_ns.load(Ordering::Acquire);
+        Terms {
+            window_ns,
+            segment_ns: 1,
+            lasts_ns: window_ns,
+            units_per_token: self.token,
+        }
+    }
+
+    /// What is in the window at `now_ns`, the newest first. What is forgotten counts as a full window.
+    pub(super) fn admitted(&self, now_ns: u64) -> Vec<Admitted> {
+        let mut config = self.config.lock();
+        let view = self.freeze(now_ns);
+        let (mut end, mut newest, mut admitted) = (view.key.end, view.newest, Vec::new());
+        while newest.is_admission() && !newest.is_before(view.window.first) {
+            let before = self.sum(self.back(end, 2));
+            let is_last = self.is_last_known(&view, end) || before.is_blank();
+            admitted.push(Admitted {
+                time_ns: newest.time_ns(),
+                units: match is_last {
+                    true => view.window.limit,
+                    false => newest.units_since(before),
+                },
+            });
+            if is_last {
+                break;
+            }
+            end = self.back(end, 1);
+            newest = before;
+        }
+        self.thaw(&mut config, &view, view.key.end);
+        admitted
+    }
+
+    /// Whether the units of the record before `end` cannot be told, as the one before that is overwritten.
+    fn is_last_known(&self, view: &View, end: u64) -> bool {
+        self.distance(end, view.key.end) + SPARE_SLOTS >= self.ring.len()
     }
 
     /// Whether it is of a time before the last change, with nothing admitted since. Then the free slot has a blank.
@@ -646,6 +681,10 @@ impl Sums for Log {
     #[inline(always)]
     fn stands(&self, view: &View) -> bool {
         self.sum(view.key.end) == view.key.free
+    }
+
+    fn settled_view(&self, time_ns: u64) -> View {
+        self.view(time_ns.max(self.past.since_ns()))
     }
 
     #[inline(always)]

@@ -1,11 +1,13 @@
 //! [`SlidingWindow`]: the public face over the [log](log) of admissions.
 
+pub(crate) mod admitted;
 mod builder;
 mod log;
 #[cfg(all(test, flowgate_loom))]
 mod model;
 mod past;
 mod record;
+mod state;
 
 pub use builder::SlidingWindowBuilder;
 

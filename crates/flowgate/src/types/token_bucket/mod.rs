@@ -11,6 +11,7 @@ mod model;
 mod pay_after;
 mod refill;
 mod refund_log;
+mod state;
 #[cfg(all(test, not(flowgate_loom)))]
 mod tests;
 

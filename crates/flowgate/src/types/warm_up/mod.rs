@@ -3,6 +3,7 @@
 mod builder;
 mod engine;
 mod parameters;
+mod state;
 #[cfg(all(test, not(flowgate_loom)))]
 mod tests;
 mod warming;

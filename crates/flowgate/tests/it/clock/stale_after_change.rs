@@ -118,10 +118,13 @@ fn c4_all_that_are_buckets() {
         .striped();
     assert_eq!(striped.take_up_to(100_000), 100_000);
     time.set(ms(2_000));
-    striped.set_quota(quota("1/h burst 100000")).unwrap();
+    striped
+        .get_ref()
+        .set_quota(quota("1/h burst 100000"))
+        .unwrap();
     time.set(ms(1_000));
     assert!(striped.try_acquire().is_err());
-    assert_eq!(striped.available(), 0);
+    assert_eq!(striped.get_ref().available(), 0);
 }
 
 #[test]

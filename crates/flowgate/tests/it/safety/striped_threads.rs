@@ -39,7 +39,7 @@ fn chunk(
             .map(|thread| {
                 scope.spawn(move || {
                     let mut random = fastrand::Rng::with_seed(seed << 8 | thread);
-                    let clock = limiter.clock();
+                    let clock = limiter.get_ref().clock();
                     start.wait();
                     let call = |_| {
                         stall(&mut random);
@@ -202,7 +202,7 @@ fn c2_c5_threads_that_die_lose_nothing() {
             threads.into_iter().for_each(|thread| drop(thread.join()));
         });
     }
-    assert_eq!(hot.available(), BURST - admitted.into_inner());
+    assert_eq!(hot.get_ref().available(), BURST - admitted.into_inner());
 }
 
 /// Whoever looks at all of it gets an answer while others take as fast as they can.
@@ -222,8 +222,8 @@ fn what_empties_all_stripes_ends_while_others_fill_them() {
         });
         for _ in 0..number("FLOWGATE_LOOKS", 20) {
             let began = std::time::Instant::now();
-            assert!(hot.snapshot().remaining <= 1_000_000);
-            assert!(hot.set_burst(1_000_000).is_ok());
+            assert!(hot.get_ref().snapshot().remaining <= 1_000_000);
+            assert!(hot.get_ref().set_burst(1_000_000).is_ok());
             longest = longest.max(began.elapsed());
         }
         done.store(true, Ordering::Release);

@@ -308,3 +308,20 @@ async fn c2_hosts_are_the_only_limit_where_there_are_slots_enough() {
     assert!(shortest >= 2 * SECOND, "{shortest:?}");
     assert!(took < 206 * SECOND, "{took:?}");
 }
+
+/// An operation is a whole token of the key, which the quota divides.
+#[test]
+fn c1_a_key_is_charged_tokens_and_not_units() {
+    let time = ManualClock::new();
+    let quota: flowgate::Quota = "5/h".parse().unwrap();
+    let keys = Keyed::token_bucket(quota.units_per_token(1_000).unwrap());
+    let gate = Gate::builder()
+        .limit("slots", slots(&time, 9))
+        .keyed("key", keys.clock(&time).capacity(10).unwrap())
+        .build()
+        .unwrap();
+    let _permit = gate.try_acquire_n("a", 2).unwrap();
+    assert_eq!(gate.keys().available("a"), 3_000);
+    let denied = gate.try_acquire_n("a", 4).unwrap_err();
+    assert_eq!(gate.name_of(&denied), Some("key"));
+}

@@ -178,12 +178,12 @@ fn every_verb_counts_what_stripes_hold() {
     assert_eq!(hot.refund(20), 20);
     assert_eq!(hot.available(), left + 20);
     assert_eq!(hot.take_up_to(20), 20);
-    let _kept = hot.reserve_n(left).unwrap();
-    let late = hot.reserve().unwrap();
+    let _kept = hot.get_ref().reserve_n(left).unwrap();
+    let late = hot.get_ref().reserve().unwrap();
     assert_eq!(late.at(), hot.clock().now() + Duration::from_nanos(10));
     assert_eq!(late.cancel(), 1);
     assert_eq!(hot.take_up_to(10), 0);
-    hot.overdraw(5).unwrap();
+    hot.get_ref().overdraw(5).unwrap();
     assert_eq!(
         hot.try_acquire().unwrap_err().retry_after(),
         Some(Duration::from_nanos(60))
@@ -199,7 +199,7 @@ fn c5_what_is_given_back_can_be_had_at_once() {
     assert_eq!(hot.refund(1), 1);
     assert!(hot.try_acquire().is_ok());
     assert!(hot.try_acquire().is_err());
-    let reservation = hot.reserve().unwrap();
+    let reservation = hot.get_ref().reserve().unwrap();
     assert_eq!(
         hot.try_acquire().unwrap_err().retry_after(),
         Some(Duration::from_nanos(20)),

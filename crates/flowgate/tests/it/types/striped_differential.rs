@@ -95,7 +95,7 @@ impl<L: Verbs> Pair<L> {
 
     /// What the one alone has more.
     fn wasted(&self) -> u64 {
-        let (has, hot) = (self.alone.available(), self.hot.available());
+        let (has, hot) = (self.alone.available(), self.hot.get_ref().available());
         assert!(hot <= has, "over: {hot} of {has}");
         assert!(has - hot <= self.shared(), "{has} and {hot}");
         has - hot
@@ -123,7 +123,7 @@ impl<L: Verbs> Pair<L> {
     /// Contract C3, of the striped one: nobody acts meanwhile.
     fn waits(&self, n: u64, wait: Duration) {
         assert!(wait > Duration::ZERO);
-        let hot = &*self.hot;
+        let hot = self.hot.get_ref();
         assert_eq!(hot.try_acquire_n(n).unwrap_err().retry_after(), Some(wait));
     }
 }
@@ -149,19 +149,19 @@ fn compare<L: Verbs>(
             0 => {
                 let (quota, burst) = quota(&mut random);
                 pair.burst = pair.burst.max(burst);
-                pair.hot.set(quota);
+                pair.hot.get_ref().set(quota);
                 pair.alone.set(quota);
             }
             1 => {
                 let n = random.u64(..BURST);
-                let hot = pair.hot.give_back(n);
+                let hot = pair.hot.get_ref().give_back(n);
                 // What was refused to the one only is given back to the other as well.
                 let alone = pair.alone.give_back(n);
                 assert!(hot <= n && alone <= n);
             }
             2 => {
                 let n = random.u64(..BURST);
-                let took = pair.hot.up_to(n);
+                let took = pair.hot.get_ref().up_to(n);
                 assert!(pair.alone.available() >= took, "over: {took}");
                 assert_eq!(pair.alone.up_to(took), took);
             }

@@ -421,14 +421,16 @@ fn c1_what_stripes_hold_is_carried_too() {
     time.set(at(S));
     let hot = Striped::with_stripes(on("100000000/s burst 2560", &time), 4);
     assert!((0..30).all(|_| hot.try_acquire().is_ok()));
-    hot.set_refill(Refill::Interval);
-    assert_eq!(hot.available(), 2_530);
+    hot.get_ref().set_refill(Refill::Interval);
+    assert_eq!(hot.get_ref().available(), 2_530);
     assert!((0..30).all(|_| hot.try_acquire().is_ok()));
-    hot.set_quota_with(quota("100000000/s burst 5120"), Carry::Additive);
-    assert_eq!(hot.available(), 5_060);
-    hot.overdraw(6_060).expect("out of debt");
-    hot.set_quota_with(quota("100000000/s burst 2560"), Carry::Reset);
-    assert_eq!(hot.available(), 1_560);
+    hot.get_ref()
+        .set_quota_with(quota("100000000/s burst 5120"), Carry::Additive);
+    assert_eq!(hot.get_ref().available(), 5_060);
+    hot.get_ref().overdraw(6_060).expect("out of debt");
+    hot.get_ref()
+        .set_quota_with(quota("100000000/s burst 2560"), Carry::Reset);
+    assert_eq!(hot.get_ref().available(), 1_560);
 }
 
 #[test]

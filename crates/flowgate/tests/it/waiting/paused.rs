@@ -121,3 +121,19 @@ fn a_wait_after_its_runtime_has_ended_is_served_in_another() {
             .unwrap();
     });
 }
+
+/// Each queue has a waker of its own for that instant.
+#[tokio::test(start_paused = true)]
+async fn waits_at_two_limiters_for_one_instant_both_end_then() {
+    let clock = Clock::tokio();
+    let began = Instant::now();
+    let waits = [(); 2].map(|()| {
+        let limiter = Arc::new(bucket("1/s burst 1", &clock));
+        limiter.try_acquire().unwrap();
+        tokio::spawn(limiter.acquire_owned())
+    });
+    for wait in waits {
+        timeout(2 * SECOND, wait).await.unwrap().unwrap().unwrap();
+        assert_eq!(began.elapsed(), SECOND);
+    }
+}
