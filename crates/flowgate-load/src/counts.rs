@@ -17,19 +17,19 @@ use crate::failure::Failure;
 /// ```
 /// use std::collections::BTreeMap;
 ///
-/// use flowgate_load::{Counts, Failure, Statuses};
+/// use flowgate_load::{RequestCounts, Failure, Statuses};
 ///
-/// let counts = Counts {
+/// let counts = RequestCounts {
 ///     sent: 100,
 ///     unanswered: 1,
 ///     statuses: Statuses { success: 90, limited: 6, server_error: 2, ..Statuses::default() },
 ///     failures: BTreeMap::from([(Failure::Timeout, 1)]),
-///     ..Counts::default()
+///     ..RequestCounts::default()
 /// };
 /// assert_eq!(counts.errors(), 4); // those that the server limited are none
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
+pub struct RequestCounts {
     /// Requests in the schedule; `None` without a schedule.
     pub scheduled: Option<u64>,
     /// Requests whose first byte was written.
@@ -121,7 +121,7 @@ impl Statuses {
     }
 }
 
-impl Counts {
+impl RequestCounts {
     /// Returns the number of requests with an error response, a failure, or no response.
     ///
     /// Limited and skipped requests are not errors.

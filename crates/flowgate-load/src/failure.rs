@@ -16,10 +16,10 @@ use tokio_rustls::rustls::{AlertDescription, CertificateError};
 /// ```
 /// use std::collections::BTreeMap;
 ///
-/// use flowgate_load::{Counts, Failure};
+/// use flowgate_load::{RequestCounts, Failure};
 ///
 /// let failures = BTreeMap::from([(Failure::Refused, 2), (Failure::Timeout, 40)]);
-/// let counts = Counts { failures, ..Counts::default() };
+/// let counts = RequestCounts { failures, ..RequestCounts::default() };
 /// let commonest = counts.failures.iter().max_by_key(|(_, count)| **count);
 /// let (failure, count) = commonest.expect("there are two kinds");
 /// assert_eq!(format!("{count} {failure}"), "40 timed out");

@@ -66,7 +66,7 @@ pub mod verify;
 mod worker;
 
 pub use connection::{ConnectOptions, HttpVersion, TlsError, Trust};
-pub use counts::{Counts, Statuses};
+pub use counts::{RequestCounts, Statuses};
 pub use engine::{RunError, run, run_watched};
 pub use failure::{Failure, TlsFault};
 pub use origin::Origin;
@@ -75,7 +75,9 @@ pub use pacing::{Busiest, Cluster, Pacing};
 pub use pacing_limiter::{Margin, PacingLimiter, PacingLimiterError};
 pub use plan::{Late, MAX_CONNECTIONS, Pace, Plan, Template};
 pub use progress::Progress;
-pub use report::{Asked, Connections, Curves, Guarantee, Mode, Report, ReportError, Window, html};
+pub use report::{
+    Asked, Connections, Curves, Guarantee, PacingMode, Report, ReportError, Window, html,
+};
 pub use schedule::{
     Extent, MAX_POISSON, MAX_REPLAYED, MAX_SEGMENTS, ReplayError, Schedule, ScheduleError, Segment,
     Times,

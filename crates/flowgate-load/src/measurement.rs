@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::counts::Counts;
+use crate::counts::RequestCounts;
 use crate::event::{Batch, Event, Outcome};
 use crate::failure::Failure;
 use crate::pacing::Sends;
@@ -25,7 +25,7 @@ const TICKS_A_SECOND: usize = (SECOND_NS / TICK_NS) as usize;
 /// Everything recorded during a run.
 #[derive(Debug)]
 pub(crate) struct Measurement {
-    pub(crate) counts: Counts,
+    pub(crate) counts: RequestCounts,
     pub(crate) sends: Sends,
     pub(crate) longest_queued: Duration,
     lag: Durations,
@@ -81,9 +81,9 @@ impl Measurement {
             lag: Durations::new(),
         };
         Measurement {
-            counts: Counts {
+            counts: RequestCounts {
                 scheduled,
-                ..Counts::default()
+                ..RequestCounts::default()
             },
             sends,
             longest_queued: Duration::ZERO,

@@ -10,7 +10,7 @@ use hyper::{Method, Request, Uri};
 
 use crate::connection::{ConnectOptions, HttpVersion, Message};
 use crate::pacing_limiter::PacingLimiter;
-use crate::report::{Asked, Guarantee, Mode};
+use crate::report::{Asked, Guarantee, PacingMode};
 use crate::schedule::{Extent, Schedule};
 use crate::target::Target;
 
@@ -217,7 +217,7 @@ impl Pace {
             Pace::Hold(schedule) => {
                 let constant = schedule.constant();
                 Asked {
-                    mode: Mode::Hold,
+                    mode: PacingMode::Hold,
                     text,
                     per_second: schedule.per_second(),
                     is_constant: constant.is_some(),
@@ -236,7 +236,7 @@ impl Pace {
             Pace::Under(limiter, _) => {
                 let per_second = limiter.per_second();
                 Asked {
-                    mode: Mode::Under,
+                    mode: PacingMode::Under,
                     text,
                     per_second: Some(per_second),
                     is_constant: true,
@@ -249,7 +249,7 @@ impl Pace {
                 }
             }
             Pace::Unpaced(_) => Asked {
-                mode: Mode::Unpaced,
+                mode: PacingMode::Unpaced,
                 text,
                 per_second: None,
                 is_constant: false,

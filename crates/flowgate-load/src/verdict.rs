@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::failure::Failure;
-use crate::report::{Asked, Mode, Report, text};
+use crate::report::{Asked, PacingMode, Report, text};
 
 /// Verdict about a run, judged by [`Thresholds`].
 ///
@@ -34,10 +34,10 @@ use crate::report::{Asked, Mode, Report, text};
 pub enum Verdict {
     /// Every scheduled request was sent on time, and the mean rate matches the target.
     RateHeld,
-    /// The mode was [`Mode::Hold`](crate::Mode::Hold), and the rate was not held. The first cause is the most
+    /// The mode was [`PacingMode::Hold`](crate::PacingMode::Hold), and the rate was not held. The first cause is the most
     /// important.
     RateNotHeld(Vec<Cause>),
-    /// No interval contains more sends than the limiter allows; see [`Mode::Under`](crate::Mode::Under).
+    /// No interval contains more sends than the limiter allows; see [`PacingMode::Under`](crate::PacingMode::Under).
     ///
     /// The verdict checks the sends against [`Asked::guarantee`](crate::Asked::guarantee) or
     /// [`Asked::window`](crate::Asked::window). Fixed and approximate windows, and windows of more than 1,000,000
@@ -184,9 +184,9 @@ impl Verdict {
 /// Judges a report by its numbers alone.
 pub(crate) fn judge(report: &Report) -> Verdict {
     match report.asked.mode {
-        Mode::Hold => held(report),
-        Mode::Under => under(report),
-        Mode::Unpaced => Verdict::Unpaced,
+        PacingMode::Hold => held(report),
+        PacingMode::Under => under(report),
+        PacingMode::Unpaced => Verdict::Unpaced,
     }
 }
 

@@ -1,6 +1,6 @@
 //! [`register_metrics`]: what an observed limiter counts, as instruments of a meter.
 
-use flowgate::{Counts, Refusals, Waits};
+use flowgate::{ObservedCounts, Refusals, Waits};
 use opentelemetry::metrics::Meter;
 use opentelemetry::{KeyValue, StringValue};
 use std::sync::Arc;
@@ -81,11 +81,11 @@ const BOUNDS: [(Duration, &str); 14] = [
 /// seconds. A wait may count as longer than it was, by a sixteenth at the most, and never as shorter, as in [`Waits`].
 pub fn register_metrics<F>(meter: &Meter, limiter: impl Into<StringValue>, read: F)
 where
-    F: Fn() -> (Counts, Waits) + Send + Sync + 'static,
+    F: Fn() -> (ObservedCounts, Waits) + Send + Sync + 'static,
 {
     let limiter = KeyValue::new("limiter", limiter.into());
     let read = Arc::new(read);
-    let count = |name, unit, description, count: fn(&Counts) -> u64| {
+    let count = |name, unit, description, count: fn(&ObservedCounts) -> u64| {
         let (read, of) = (Arc::clone(&read), [limiter.clone()]);
         meter
             .u64_observable_counter(name)
@@ -119,7 +119,7 @@ where
 
 fn refused<F>(meter: &Meter, limiter: &KeyValue, read: Arc<F>)
 where
-    F: Fn() -> (Counts, Waits) + Send + Sync + 'static,
+    F: Fn() -> (ObservedCounts, Waits) + Send + Sync + 'static,
 {
     let of = Refusals::default()
         .by_name()
@@ -139,7 +139,7 @@ where
 
 fn waiting<F>(meter: &Meter, limiter: &KeyValue, read: Arc<F>)
 where
-    F: Fn() -> (Counts, Waits) + Send + Sync + 'static,
+    F: Fn() -> (ObservedCounts, Waits) + Send + Sync + 'static,
 {
     let of = [limiter.clone()];
     meter
@@ -155,7 +155,7 @@ where
 
 fn waits<F>(meter: &Meter, limiter: &KeyValue, read: Arc<F>)
 where
-    F: Fn() -> (Counts, Waits) + Send + Sync + 'static,
+    F: Fn() -> (ObservedCounts, Waits) + Send + Sync + 'static,
 {
     let of = BOUNDS.map(|(bound, le)| {
         let attributes = [limiter.clone(), KeyValue::new("le", le)];

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use flowgate_testkit::broken::Builder;
+use flowgate_testkit::broken::BuildBroken;
 use flowgate_testkit::conformance::{self, Contract};
 use flowgate_testkit::promise::{Anchor, Kind};
 use flowgate_testkit::script::Setup;
@@ -31,7 +31,7 @@ const ALIGNED: Kind = Kind::Window(Anchor::Aligned(1_234_567_891));
 const SEGMENTS: Kind = Kind::Segmented { segments: 10 };
 const SEGMENT: Kind = Kind::Segmented { segments: 1 };
 
-const TYPES: [(&str, Kind, Builder); 36] = [
+const TYPES: [(&str, Kind, BuildBroken); 36] = [
     ("token bucket", Kind::Bucket, subject::token_bucket),
     ("leaky bucket", Kind::Bucket, subject::leaky_bucket),
     ("pay after", Kind::PayAfter, subject::pay_after),
@@ -225,7 +225,7 @@ fn is_rounded(name: &str) -> bool {
 }
 
 /// Judges one type on every core. Returns the number of operations and of contracts that are broken.
-fn run(name: &str, kind: Kind, build: Builder, operations: u64, seed: u64) -> (u64, usize) {
+fn run(name: &str, kind: Kind, build: BuildBroken, operations: u64, seed: u64) -> (u64, usize) {
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let done = AtomicU64::new(0);
     let began = Instant::now();

@@ -34,10 +34,10 @@ use flowgate::Carry;
 
 use crate::draw::{self, Guide, Recent, Steps, Theme, Time};
 use crate::oracle::Oracle;
-use crate::promise::{self, Grant, Kind};
-use crate::script::{self, Op, Outcome, Retry, Setup, Step, Trace, write_trace};
+use crate::promise::{self, Kind, TimedGrant};
+use crate::script::{self, Op, OperationOutcome, Retry, Setup, Step, Trace, write_trace};
 use crate::shrink;
-use crate::subject::{Build, Capabilities, Subject};
+use crate::subject::{BuildSubject, Capabilities, Subject};
 
 /// Steps in a random history.
 const HISTORY_LEN: usize = 40;
@@ -97,9 +97,9 @@ impl Contract {
 /// use flowgate_testkit::conformance::{self, Contract};
 /// use flowgate_testkit::promise::Kind;
 /// use flowgate_testkit::broken::minting_clock::MintingClock;
-/// use flowgate_testkit::subject::Build;
+/// use flowgate_testkit::subject::BuildSubject;
 ///
-/// let build: Build<'_> = &|setup, test| test(&mut MintingClock::new(setup.quota));
+/// let build: BuildSubject<'_> = &|setup, test| test(&mut MintingClock::new(setup.quota));
 /// let found = conformance::check_contract(Kind::Bucket, build, Contract::C4, 100);
 /// let finding = found.unwrap_err();
 /// assert_eq!(finding.contract.title(), "safe under clock anomalies");
@@ -136,20 +136,20 @@ impl fmt::Display for Finding {
 /// use flowgate_testkit::conformance::{Contract, check};
 /// use flowgate_testkit::promise::Kind;
 /// use flowgate_testkit::broken::late_retry::LateRetry;
-/// use flowgate_testkit::subject::Build;
+/// use flowgate_testkit::subject::BuildSubject;
 ///
-/// let build: Build<'_> = &|setup, test| test(&mut LateRetry::new(setup.quota));
+/// let build: BuildSubject<'_> = &|setup, test| test(&mut LateRetry::new(setup.quota));
 /// let report = check(Kind::Bucket, build, 100);
 /// assert_eq!(report.broken(), [Contract::C3]);
 /// println!("{report}"); // with the shortest history of each finding
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct ConformanceReport {
     /// At most one finding per contract.
     pub findings: Vec<Finding>,
 }
 
-impl Report {
+impl ConformanceReport {
     /// Returns the violated contracts in order.
     pub fn broken(&self) -> Vec<Contract> {
         self.findings
@@ -159,7 +159,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ConformanceReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.findings
             .iter()
@@ -177,11 +177,11 @@ impl fmt::Display for Report {
 /// let report = check(Kind::Sliding, &subject::sliding_window, 20);
 /// assert!(report.findings.is_empty(), "{report}");
 /// ```
-pub fn check(kind: Kind, build: Build<'_>, histories: u64) -> Report {
+pub fn check(kind: Kind, build: BuildSubject<'_>, histories: u64) -> ConformanceReport {
     let findings = Contract::ALL
         .into_iter()
         .filter_map(|contract| check_contract(kind, build, contract, histories).err());
-    Report {
+    ConformanceReport {
         findings: findings.map(|finding| *finding).collect(),
     }
 }
@@ -192,9 +192,9 @@ pub fn check(kind: Kind, build: Build<'_>, histories: u64) -> Report {
 /// use flowgate_testkit::conformance::{Contract, check_contract};
 /// use flowgate_testkit::promise::Kind;
 /// use flowgate_testkit::broken::starts_empty::StartsEmpty;
-/// use flowgate_testkit::subject::Build;
+/// use flowgate_testkit::subject::BuildSubject;
 ///
-/// let build: Build<'_> = &|setup, test| test(&mut StartsEmpty::new(setup.quota));
+/// let build: BuildSubject<'_> = &|setup, test| test(&mut StartsEmpty::new(setup.quota));
 /// assert!(check_contract(Kind::Bucket, build, Contract::C1, 100).is_ok());
 /// let finding = check_contract(Kind::Bucket, build, Contract::C2, 100).unwrap_err();
 /// assert_eq!(finding.trace.len(), 1); // the first call shows it
@@ -205,7 +205,7 @@ pub fn check(kind: Kind, build: Build<'_>, histories: u64) -> Report {
 /// Returns a finding with a shortened history.
 pub fn check_contract(
     kind: Kind,
-    build: Build<'_>,
+    build: BuildSubject<'_>,
     contract: Contract,
     histories: u64,
 ) -> Result<(), Box<Finding>> {
@@ -249,7 +249,7 @@ pub fn check_contract(
 /// Returns a finding with a shortened history.
 pub fn history(
     kind: Kind,
-    build: Build<'_>,
+    build: BuildSubject<'_>,
     contract: Contract,
     seed: u64,
 ) -> Result<u64, Box<Finding>> {
@@ -441,7 +441,7 @@ impl Plan {
 
 /// Builds a subject and runs the steps; a panic is a failure.
 fn run(
-    build: Build<'_>,
+    build: BuildSubject<'_>,
     setup: &Setup,
     mut act: impl FnMut(&mut dyn Subject, &mut Trace) -> Result<(), String>,
 ) -> (Trace, Result<(), String>) {
@@ -460,7 +460,7 @@ fn probe(contract: Contract, subject: &mut dyn Subject, trace: &mut Trace) -> Re
         return Ok(());
     };
     match (step.op, outcome) {
-        (Op::Try { n }, Outcome::Refused(Retry::After(wait)))
+        (Op::Try { n }, OperationOutcome::Refused(Retry::After(wait)))
             if subject.capabilities().retry_after =>
         {
             match u64::try_from(wait.as_nanos()) {
@@ -474,18 +474,18 @@ fn probe(contract: Contract, subject: &mut dyn Subject, trace: &mut Trace) -> Re
                 within_ns: Some(most_ns),
                 ..
             },
-            Outcome::Promised { at_ns },
+            OperationOutcome::Promised { at_ns },
         ) if at_ns.saturating_sub(step.at_ns) > most_ns => Err(format!(
             "a wait of {} was told where {} was the longest that is accepted",
-            script::Time(at_ns - step.at_ns),
-            script::Time(most_ns),
+            script::PrintedTime(at_ns - step.at_ns),
+            script::PrintedTime(most_ns),
         )),
         (
             Op::Reserve {
                 n,
                 within_ns: Some(most_ns),
             },
-            Outcome::Refused(_),
+            OperationOutcome::Refused(_),
         ) => waits_too_long(subject, trace, step.at_ns, n, most_ns),
         _ => Ok(()),
     }
@@ -512,13 +512,13 @@ fn comes_back(
         };
         let outcome = subject.step(&step);
         trace.push((step, outcome));
-        if (outcome == Outcome::Admitted) != granted {
+        if (outcome == OperationOutcome::Admitted) != granted {
             let when = if granted {
                 "in time it is refused"
             } else {
                 "a nanosecond earlier it is admitted"
             };
-            let wait = script::Time(wait_ns);
+            let wait = script::PrintedTime(wait_ns);
             return Err(format!("it says to retry after {wait}, but {when}"));
         }
     }
@@ -540,11 +540,13 @@ fn waits_too_long(
     let outcome = subject.step(&step);
     trace.push((step, outcome));
     match outcome {
-        Outcome::Promised { at_ns: told_ns } if told_ns.saturating_sub(at_ns) <= most_ns => {
+        OperationOutcome::Promised { at_ns: told_ns }
+            if told_ns.saturating_sub(at_ns) <= most_ns =>
+        {
             Err(format!(
                 "it refuses to wait for up to {}, and the wait is {}",
-                script::Time(most_ns),
-                script::Time(told_ns.saturating_sub(at_ns)),
+                script::PrintedTime(most_ns),
+                script::PrintedTime(told_ns.saturating_sub(at_ns)),
             ))
         }
         _ => Ok(()),
@@ -564,7 +566,7 @@ fn judge(
     contract: Contract,
     setup: &Setup,
     allowance: Allowance,
-    trace: &[(Step, Outcome)],
+    trace: &[(Step, OperationOutcome)],
 ) -> Result<(), String> {
     let safe =
         |trace: &[_]| promise::check_trace(setup, trace).map_err(|broken| broken.to_string());
@@ -612,7 +614,7 @@ fn judge(
 fn behind_a_change(
     setup: &Setup,
     most_undated: u64,
-    trace: &[(Step, Outcome)],
+    trace: &[(Step, OperationOutcome)],
 ) -> Result<(), String> {
     let safe =
         |trace: &[_]| promise::check_trace(setup, trace).map_err(|broken| broken.to_string());
@@ -628,14 +630,18 @@ fn behind_a_change(
         }
         // As the beginning of the current window, which a change may be.
         Kind::Approximate => as_the_last_grant().or_else(|what| {
-            let either = |did: &(Step, Outcome)| is_remembered(did) || changes(did);
+            let either = |did: &(Step, OperationOutcome)| is_remembered(did) || changes(did);
             safe(&brought_up_to_date(trace, either)).map_err(|_| what)
         }),
     }
 }
 
 /// C1 by the times of the callers. Calls that may not have read the clock count at the newest time so far.
-fn by_own_times(setup: &Setup, most_undated: u64, trace: &[(Step, Outcome)]) -> Result<(), String> {
+fn by_own_times(
+    setup: &Setup,
+    most_undated: u64,
+    trace: &[(Step, OperationOutcome)],
+) -> Result<(), String> {
     let safe =
         |trace: &[_]| promise::check_trace(setup, trace).map_err(|broken| broken.to_string());
     safe(trace).or_else(|what| match most_undated {
@@ -648,8 +654,8 @@ fn by_own_times(setup: &Setup, most_undated: u64, trace: &[(Step, Outcome)]) -> 
 
 /// Returns the history with each time raised to the newest of those before it that `counts`.
 fn brought_up_to_date(
-    trace: &[(Step, Outcome)],
-    counts: impl Fn(&(Step, Outcome)) -> bool,
+    trace: &[(Step, OperationOutcome)],
+    counts: impl Fn(&(Step, OperationOutcome)) -> bool,
 ) -> Trace {
     let mut newest_ns = 0;
     let up_to_date = trace.iter().map(|did| {
@@ -670,7 +676,7 @@ fn brought_up_to_date(
 
 /// Returns the history with each time raised to that of the newest grant or handover before it, until the next change
 /// of quota.
-fn brought_up_in_its_era(trace: &[(Step, Outcome)]) -> Trace {
+fn brought_up_in_its_era(trace: &[(Step, OperationOutcome)]) -> Trace {
     let mut newest_ns = 0;
     // Since when each quota has been in force, and the newest grant until the next one.
     let mut eras = vec![(0, 0)];
@@ -694,9 +700,9 @@ fn brought_up_in_its_era(trace: &[(Step, Outcome)]) -> Trace {
 /// Returns the history with raised times of grants of up to `most` units before the first change of quota. These grants
 /// may not have read the clock.
 fn undated_brought_up(
-    trace: &[(Step, Outcome)],
+    trace: &[(Step, OperationOutcome)],
     most: u64,
-    counts: impl Fn(&(Step, Outcome)) -> bool,
+    counts: impl Fn(&(Step, OperationOutcome)) -> bool,
 ) -> Trace {
     let mut newest_ns = 0;
     let mut has_changed = false;
@@ -707,7 +713,7 @@ fn undated_brought_up(
         }
         has_changed |= changes(did);
         let n = match (step.op, *outcome) {
-            (Op::Try { n }, Outcome::Admitted) | (_, Outcome::Took(n)) => n,
+            (Op::Try { n }, OperationOutcome::Admitted) | (_, OperationOutcome::Took(n)) => n,
             _ => u64::MAX,
         };
         let at_ns = match n <= most && !has_changed {
@@ -719,23 +725,23 @@ fn undated_brought_up(
     brought_up.collect()
 }
 
-fn changes((step, outcome): &(Step, Outcome)) -> bool {
+fn changes((step, outcome): &(Step, OperationOutcome)) -> bool {
     match outcome {
-        Outcome::Changed => true,
-        Outcome::HandedOver => step.op.new_quota().is_some(),
+        OperationOutcome::Changed => true,
+        OperationOutcome::HandedOver => step.op.new_quota().is_some(),
         _ => false,
     }
 }
 
 /// Returns whether the limiter remembers the time of the step. An import carries windows to its own time.
-fn is_remembered(did: &(Step, Outcome)) -> bool {
-    takes(did) || did.1 == Outcome::HandedOver
+fn is_remembered(did: &(Step, OperationOutcome)) -> bool {
+    takes(did) || did.1 == OperationOutcome::HandedOver
 }
 
-fn takes((step, outcome): &(Step, Outcome)) -> bool {
+fn takes((step, outcome): &(Step, OperationOutcome)) -> bool {
     match (step.op, outcome) {
-        (Op::Try { n } | Op::Overdraw { n }, Outcome::Admitted) => n > 0,
-        (_, Outcome::Took(n)) => *n > 0,
+        (Op::Try { n } | Op::Overdraw { n }, OperationOutcome::Admitted) => n > 0,
+        (_, OperationOutcome::Took(n)) => *n > 0,
         _ => false,
     }
 }
@@ -744,13 +750,13 @@ fn takes((step, outcome): &(Step, Outcome)) -> bool {
 fn nothing_wasted(
     setup: &Setup,
     may_withhold: u64,
-    trace: &[(Step, Outcome)],
+    trace: &[(Step, OperationOutcome)],
 ) -> Result<(), String> {
     let promise = setup.promise();
     for (index, (step, outcome)) in trace.iter().enumerate() {
         let refused = match (step.op, outcome) {
-            (Op::Try { n }, Outcome::Refused(_)) => n,
-            (Op::TakeUpTo { n }, Outcome::Took(took)) if *took < n => 1,
+            (Op::Try { n }, OperationOutcome::Refused(_)) => n,
+            (Op::TakeUpTo { n }, OperationOutcome::Took(took)) if *took < n => 1,
             _ => continue,
         };
         let n = refused.saturating_add(may_withhold);
@@ -758,12 +764,12 @@ fn nothing_wasted(
             Kind::InFlight => u128::from(n) <= promise::in_flight::room(setup, &trace[..=index]),
             _ => {
                 let mut grants = promise::grants(&trace[..=index]);
-                grants.push(Grant::new(step.at_ns, n));
+                grants.push(TimedGrant::new(step.at_ns, n));
                 promise.must_grant(&grants) == Some(true)
             }
         };
         if fits {
-            let at = script::Time(step.at_ns);
+            let at = script::PrintedTime(step.at_ns);
             return Err(format!("at {at} {refused} more were refused and would fit"));
         }
     }
@@ -784,7 +790,7 @@ mod tests {
                     at_ns,
                     op: Op::Try { n },
                 },
-                Outcome::Admitted,
+                OperationOutcome::Admitted,
             )
         };
         let quota = Quota::per_second(8).burst(7);
@@ -797,7 +803,7 @@ mod tests {
             at(0, 7_999_999),
             at(80_000 * second, 1),
             at(300, took),
-            (change, Outcome::Changed),
+            (change, OperationOutcome::Changed),
         ]
     }
 

@@ -8,9 +8,9 @@ use flowgate::Refill;
 
 use crate::draw::{self, Steps, Time};
 use crate::oracle::Oracle;
-use crate::script::{Op, Outcome, Retry, Setup, Step, Trace, write_trace};
+use crate::script::{Op, OperationOutcome, Retry, Setup, Step, Trace, write_trace};
 use crate::shrink;
-use crate::subject::{BucketSubject, Build, Capabilities};
+use crate::subject::{BucketSubject, BuildSubject, Capabilities};
 
 /// Steps in one history; then a new bucket is drawn.
 const HISTORY_LEN: usize = 100;
@@ -148,7 +148,8 @@ fn differs(setup: &Setup, steps: &[Step]) -> bool {
         let mut subject = BucketSubject::new(&bucket);
         let mut oracle = Oracle::new(setup);
         steps.iter().position(|step| {
-            let (right, got): (Outcome, Outcome) = (oracle.step(step), subject.step(step));
+            let (right, got): (OperationOutcome, OperationOutcome) =
+                (oracle.step(step), subject.step(step));
             right != got
         })
     }));
@@ -164,10 +165,10 @@ fn differs(setup: &Setup, steps: &[Step]) -> bool {
 /// use flowgate::Refill;
 /// use flowgate_testkit::differential::against_oracle;
 /// use flowgate_testkit::broken::rising_remaining::RisingRemaining;
-/// use flowgate_testkit::subject::{self, Build};
+/// use flowgate_testkit::subject::{self, BuildSubject};
 ///
 /// assert!(against_oracle(&subject::token_bucket, Refill::Continuous, 100).is_ok());
-/// let wrong: Build<'_> = &|setup, test| test(&mut RisingRemaining::new(setup.quota));
+/// let wrong: BuildSubject<'_> = &|setup, test| test(&mut RisingRemaining::new(setup.quota));
 /// println!("{}", against_oracle(wrong, Refill::Continuous, 100).unwrap_err());
 /// ```
 #[derive(Clone, Debug)]
@@ -177,7 +178,7 @@ pub struct Deviation {
     /// Steps and answers; the last answer is wrong.
     pub trace: Trace,
     /// The correct last answer.
-    pub right: Outcome,
+    pub right: OperationOutcome,
 }
 
 impl fmt::Display for Deviation {
@@ -196,9 +197,9 @@ impl fmt::Display for Deviation {
 /// use flowgate::Refill;
 /// use flowgate_testkit::differential::against_oracle;
 /// use flowgate_testkit::broken::timeout_keeps_slot::TimeoutKeepsSlot;
-/// use flowgate_testkit::subject::Build;
+/// use flowgate_testkit::subject::BuildSubject;
 ///
-/// let build: Build<'_> = &|setup, test| test(&mut TimeoutKeepsSlot::new(setup.quota));
+/// let build: BuildSubject<'_> = &|setup, test| test(&mut TimeoutKeepsSlot::new(setup.quota));
 /// let deviation = against_oracle(build, Refill::Continuous, 500).unwrap_err();
 /// let (_, wrong) = deviation.trace.last().expect("it has an answer that is wrong");
 /// assert_ne!(*wrong, deviation.right);
@@ -208,7 +209,7 @@ impl fmt::Display for Deviation {
 ///
 /// Returns a deviation, with a shortened history.
 pub fn against_oracle(
-    build: Build<'_>,
+    build: BuildSubject<'_>,
     refill: Refill,
     histories: u64,
 ) -> Result<(), Box<Deviation>> {
@@ -222,7 +223,7 @@ pub fn against_oracle(
 }
 
 /// Returns a deviation in the history with this number, shortened.
-fn small_history(build: Build<'_>, refill: Refill, seed: u64) -> Option<Deviation> {
+fn small_history(build: BuildSubject<'_>, refill: Refill, seed: u64) -> Option<Deviation> {
     let mut rng = Rng::with_seed(seed);
     let setup = Setup {
         refill,
@@ -253,7 +254,7 @@ fn small_history(build: Build<'_>, refill: Refill, seed: u64) -> Option<Deviatio
 }
 
 /// Returns the first answer that differs from the oracle's. An unreported wait cannot be wrong.
-fn deviation(build: Build<'_>, setup: &Setup, steps: &[Step]) -> Option<Deviation> {
+fn deviation(build: BuildSubject<'_>, setup: &Setup, steps: &[Step]) -> Option<Deviation> {
     let mut found = None;
     build(setup, &mut |subject| {
         let mut oracle = Oracle::new(setup);
@@ -261,8 +262,8 @@ fn deviation(build: Build<'_>, setup: &Setup, steps: &[Step]) -> Option<Deviatio
         for step in steps {
             let (right, got) = (oracle.step(step), subject.step(step));
             trace.push((*step, got));
-            let untold = got == Outcome::Refused(Retry::Untold);
-            if got != right && !(untold && matches!(right, Outcome::Refused(_))) {
+            let untold = got == OperationOutcome::Refused(Retry::Untold);
+            if got != right && !(untold && matches!(right, OperationOutcome::Refused(_))) {
                 found = Some(Deviation {
                     setup: *setup,
                     trace,

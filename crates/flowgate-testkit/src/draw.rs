@@ -8,7 +8,7 @@ use flowgate::{Carry, Quota, Refill};
 use crate::oracle::Oracle;
 use crate::promise::{self, Kind};
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Retry, Setup, Step};
+use crate::script::{Op, OperationOutcome, Retry, Setup, Step};
 use crate::subject::Capabilities;
 
 const SECOND: u64 = 1_000_000_000;
@@ -257,18 +257,18 @@ impl Guide for Oracle {
 /// ```
 /// use flowgate::Quota;
 /// use flowgate_testkit::draw::{Guide, Recent};
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 ///
 /// let mut recent = Recent::new(Quota::per_second(10));
 /// assert_eq!((recent.most(), recent.there(0)), (10, 10));
-/// recent.note(&[(Step { at_ns: 0, op: Op::Try { n: 4 } }, Outcome::Admitted)]);
+/// recent.note(&[(Step { at_ns: 0, op: Op::Try { n: 4 } }, OperationOutcome::Admitted)]);
 /// assert_eq!(recent.there(999_999_999), 6);
 /// assert_eq!(recent.there(1_000_000_000), 10);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Recent {
     rate: Rate,
-    grants: Vec<promise::Grant>,
+    grants: Vec<promise::TimedGrant>,
 }
 
 impl Recent {
@@ -281,7 +281,7 @@ impl Recent {
     }
 
     /// Records grants.
-    pub fn note(&mut self, trace: &[(Step, Outcome)]) {
+    pub fn note(&mut self, trace: &[(Step, OperationOutcome)]) {
         self.grants = promise::grants(trace);
     }
 }
@@ -558,14 +558,14 @@ impl<'a> Steps<'a> {
     }
 
     /// Records an answer.
-    pub fn note(&mut self, outcome: &Outcome) {
+    pub fn note(&mut self, outcome: &OperationOutcome) {
         let asked_ns = self.asked_ns.last().copied().unwrap_or(self.now_ns);
         self.due_ns = match outcome {
-            Outcome::Refused(Retry::After(wait)) => {
+            OperationOutcome::Refused(Retry::After(wait)) => {
                 let wait = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
                 Some(asked_ns.saturating_add(wait))
             }
-            Outcome::Promised { at_ns } => Some(*at_ns),
+            OperationOutcome::Promised { at_ns } => Some(*at_ns),
             _ => self.due_ns,
         };
     }

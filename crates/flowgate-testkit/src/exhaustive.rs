@@ -8,8 +8,8 @@
 use core::fmt;
 
 use crate::promise::{self, Broken};
-use crate::script::{Op, Outcome, Setup, Step, Trace, write_trace};
-use crate::subject::{Build, Subject};
+use crate::script::{Op, OperationOutcome, Setup, Step, Trace, write_trace};
+use crate::subject::{BuildSubject, Subject};
 
 /// Bounds of the histories.
 ///
@@ -41,8 +41,8 @@ pub struct Bounds {
 /// ```
 /// use flowgate::Quota;
 /// use flowgate_testkit::exhaustive::{Bounds, cancellations};
-/// use flowgate_testkit::script::{Op, Outcome, Setup, Step};
-/// use flowgate_testkit::subject::{BucketSubject, Build, Capabilities, Subject};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Setup, Step};
+/// use flowgate_testkit::subject::{BucketSubject, BuildSubject, Capabilities, Subject};
 ///
 /// /// Returns one unit more than it reports.
 /// struct Generous<'a>(BucketSubject<'a>);
@@ -52,7 +52,7 @@ pub struct Bounds {
 ///         Capabilities::ALL
 ///     }
 ///
-///     fn step(&mut self, step: &Step) -> Outcome {
+///     fn step(&mut self, step: &Step) -> OperationOutcome {
 ///         if let Op::Cancel { .. } = step.op {
 ///             self.0.step(&Step { op: Op::Refund { n: 1 }, ..*step });
 ///         }
@@ -60,7 +60,7 @@ pub struct Bounds {
 ///     }
 /// }
 ///
-/// let build: Build<'_> = &|setup, test| {
+/// let build: BuildSubject<'_> = &|setup, test| {
 ///     let bucket = setup.token_bucket().expect("the setup is in range");
 ///     test(&mut Generous(BucketSubject::new(&bucket)));
 /// };
@@ -105,7 +105,7 @@ impl fmt::Display for Counterexample {
 ///
 /// Returns a shortest history that violates the bound.
 pub fn cancellations(
-    build: Build<'_>,
+    build: BuildSubject<'_>,
     setup: &Setup,
     bounds: &Bounds,
 ) -> Result<u64, Box<Counterexample>> {
@@ -126,7 +126,7 @@ pub fn cancellations(
 }
 
 struct Search<'a> {
-    build: Build<'a>,
+    build: BuildSubject<'a>,
     setup: &'a Setup,
     bounds: &'a Bounds,
     steps: Vec<Step>,
@@ -190,7 +190,7 @@ impl Search<'_> {
                 });
                 for step in self.steps.iter().copied().chain(taken) {
                     let outcome = subject.step(&step);
-                    if outcome != Outcome::Took(0) {
+                    if outcome != OperationOutcome::Took(0) {
                         trace.push((step, outcome));
                     }
                 }

@@ -346,7 +346,7 @@ mod tests {
     #[test]
     fn c1_c4_the_quick_check_agrees_with_the_suite_across_changes() {
         use crate::promise::check_trace;
-        use crate::script::{Op, Outcome, Setup, Step};
+        use crate::script::{Op, OperationOutcome, Setup, Step};
 
         let mut rng = fastrand::Rng::with_seed(9);
         let mut condemned = 0;
@@ -365,13 +365,13 @@ mod tests {
             let step = |at_ns, op| Step { at_ns, op };
             let mut trace: Vec<_> = takes
                 .iter()
-                .map(|(_, at_ns, n)| (step(*at_ns, Op::Try { n: *n }), Outcome::Admitted))
+                .map(|(_, at_ns, n)| (step(*at_ns, Op::Try { n: *n }), OperationOutcome::Admitted))
                 .collect();
             let change = Op::SetQuota {
                 quota: second,
                 carry: flowgate::Carry::Kept,
             };
-            trace.insert(4, (step(change_ns, change), Outcome::Changed));
+            trace.insert(4, (step(change_ns, change), OperationOutcome::Changed));
             let events: Vec<_> = takes
                 .iter()
                 .map(|&(_, at_ns, n)| Event {

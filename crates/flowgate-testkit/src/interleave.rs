@@ -4,14 +4,14 @@
 //! The module tries all of them, shortest first, so finding a race does not depend on luck. For code with real atomics,
 //! use loom; this module illustrates known races.
 
-use crate::promise::{Grant, Promise};
+use crate::promise::{Promise, TimedGrant};
 
 /// Threads that work on shared state, with one atomic access per step.
 ///
 /// ```
 /// use flowgate::Quota;
 /// use flowgate_testkit::interleave::{Machine, explore};
-/// use flowgate_testkit::promise::{Grant, Kind, Promise};
+/// use flowgate_testkit::promise::{TimedGrant, Kind, Promise};
 ///
 /// /// A limit of one per hour: two threads that first check and then count.
 /// #[derive(Clone, Default)]
@@ -19,7 +19,7 @@ use crate::promise::{Grant, Promise};
 ///     count: u64,
 ///     seen: [Option<u64>; 2],
 ///     has_counted: [bool; 2],
-///     grants: Vec<Grant>,
+///     grants: Vec<TimedGrant>,
 /// }
 ///
 /// impl Machine for LookThenCount {
@@ -36,14 +36,14 @@ use crate::promise::{Grant, Promise};
 ///             Some(0) if !self.has_counted[thread] => {
 ///                 self.has_counted[thread] = true;
 ///                 self.count += 1;
-///                 self.grants.push(Grant::new(0, 1));
+///                 self.grants.push(TimedGrant::new(0, 1));
 ///                 Some(format!("thread {thread} counts, and goes ahead"))
 ///             }
 ///             Some(_) => None,
 ///         }
 ///     }
 ///
-///     fn grants(&self) -> &[Grant] {
+///     fn grants(&self) -> &[TimedGrant] {
 ///         &self.grants
 ///     }
 /// }
@@ -60,7 +60,7 @@ pub trait Machine: Clone {
     fn step(&mut self, thread: usize) -> Option<String>;
 
     /// Returns the grants so far.
-    fn grants(&self) -> &[Grant];
+    fn grants(&self) -> &[TimedGrant];
 }
 
 /// Schedule that leads to a violation.

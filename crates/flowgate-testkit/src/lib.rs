@@ -19,9 +19,9 @@
 //! use flowgate_testkit::conformance::{self, Contract};
 //! use flowgate_testkit::promise::Kind;
 //! use flowgate_testkit::broken::starts_empty::StartsEmpty;
-//! use flowgate_testkit::subject::Build;
+//! use flowgate_testkit::subject::BuildSubject;
 //!
-//! let build: Build<'_> = &|setup, test| test(&mut StartsEmpty::new(setup.quota));
+//! let build: BuildSubject<'_> = &|setup, test| test(&mut StartsEmpty::new(setup.quota));
 //! let report = conformance::check(Kind::Bucket, build, 100);
 //! assert_eq!(report.broken(), [Contract::C2, Contract::C8]);
 //! println!("{report}");

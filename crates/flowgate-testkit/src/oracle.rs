@@ -27,7 +27,7 @@ use num_rational::BigRational;
 
 use self::giving_back::{GivenBack, Held};
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Retry, Setup, Step};
+use crate::script::{Op, OperationOutcome, Retry, Setup, Step};
 
 /// No grain lies later than this many grains after the clock's origin; a larger debt is cut.
 const END_OF_TIME: i128 = (1 << 96) + (1 << 94);
@@ -45,13 +45,13 @@ const MOST_GRAINS: i128 = 1 << 93;
 /// ```
 /// use flowgate::Quota;
 /// use flowgate_testkit::oracle::Oracle;
-/// use flowgate_testkit::script::{Op, Outcome, Setup, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Setup, Step};
 ///
 /// let mut oracle = Oracle::new(&Setup::new(Quota::per_second(10).burst(2)));
 /// let take_two = |at_ns| Step { at_ns, op: Op::Try { n: 2 } };
-/// assert_eq!(oracle.step(&take_two(0)), Outcome::Admitted);
-/// assert_ne!(oracle.step(&take_two(199_999_999)), Outcome::Admitted);
-/// assert_eq!(oracle.step(&take_two(200_000_000)), Outcome::Admitted);
+/// assert_eq!(oracle.step(&take_two(0)), OperationOutcome::Admitted);
+/// assert_ne!(oracle.step(&take_two(199_999_999)), OperationOutcome::Admitted);
+/// assert_eq!(oracle.step(&take_two(200_000_000)), OperationOutcome::Admitted);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Oracle {
@@ -184,17 +184,17 @@ impl Oracle {
     /// ```
     /// use flowgate::Quota;
     /// use flowgate_testkit::oracle::Oracle;
-    /// use flowgate_testkit::script::{Op, Outcome, Setup, Step};
+    /// use flowgate_testkit::script::{Op, OperationOutcome, Setup, Step};
     ///
     /// let mut oracle = Oracle::new(&Setup::new(Quota::per_second(10).burst(2)));
     /// let mut act = |op| oracle.step(&Step { at_ns: 0, op });
-    /// assert_eq!(act(Op::TakeUpTo { n: 5 }), Outcome::Took(2));
-    /// assert_eq!(act(Op::Reserve { n: 1, within_ns: None }), Outcome::Promised { at_ns: 100_000_000 });
-    /// assert_eq!(act(Op::Cancel { pick: 0 }), Outcome::Back(1));
+    /// assert_eq!(act(Op::TakeUpTo { n: 5 }), OperationOutcome::Took(2));
+    /// assert_eq!(act(Op::Reserve { n: 1, within_ns: None }), OperationOutcome::Promised { at_ns: 100_000_000 });
+    /// assert_eq!(act(Op::Cancel { pick: 0 }), OperationOutcome::Back(1));
     /// ```
-    pub fn step(&mut self, step: &Step) -> Outcome {
+    pub fn step(&mut self, step: &Step) -> OperationOutcome {
         if matches!(step.op, Op::Cancel { .. }) && self.held.is_empty() {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         }
         let at_ns = step.at_ns;
         let most_overdrawn = self.rate.burst_units.saturating_add(self.debt_units());
@@ -213,23 +213,23 @@ impl Oracle {
             Op::TakeUpTo { n } => {
                 let n = n.min(self.units_at(now));
                 self.take(now, n);
-                Outcome::Took(n)
+                OperationOutcome::Took(n)
             }
             Op::Overdraw { n } => self.overdraw(at_ns, now, n),
             Op::Reserve { n, within_ns } => self.reserve(at_ns, now, n, within_ns),
             Op::Cancel { pick } => self.cancel(at_ns, pick),
             Op::Refund { n } => self.refund(at_ns, n),
-            Op::Available => Outcome::Holds(self.units_at(now)),
+            Op::Available => OperationOutcome::Holds(self.units_at(now)),
             Op::SetQuota { quota, carry } => {
                 self.change(at_ns, quota, self.refill, carry);
-                Outcome::Changed
+                OperationOutcome::Changed
             }
             Op::SetRefill { refill } => {
                 self.change(at_ns, self.quota, refill, Carry::Kept);
-                Outcome::Changed
+                OperationOutcome::Changed
             }
             // The model has no queue.
-            Op::Wait { .. } | Op::GiveUp { .. } | Op::HandOver { .. } => Outcome::Skipped,
+            Op::Wait { .. } | Op::GiveUp { .. } | Op::HandOver { .. } => OperationOutcome::Skipped,
         }
     }
 
@@ -339,23 +339,23 @@ impl Oracle {
         due - i128::from(at_ns)
     }
 
-    fn refused(&self, at_ns: u64, now: Seen, wanted: i128) -> Outcome {
-        Outcome::Refused(Retry::After(duration(self.wait_until(at_ns, now, wanted))))
+    fn refused(&self, at_ns: u64, now: Seen, wanted: i128) -> OperationOutcome {
+        OperationOutcome::Refused(Retry::After(duration(self.wait_until(at_ns, now, wanted))))
     }
 
-    fn try_acquire(&mut self, at_ns: u64, now: Seen, n: u64) -> Outcome {
+    fn try_acquire(&mut self, at_ns: u64, now: Seen, n: u64) -> OperationOutcome {
         if n == 0 {
-            return Outcome::Admitted;
+            return OperationOutcome::Admitted;
         }
         if n > self.rate.burst_units {
-            return Outcome::Refused(Retry::Never);
+            return OperationOutcome::Refused(Retry::Never);
         }
         let cost = self.rate.cost(n);
         if self.level_seen(now) < cost {
             return self.refused(at_ns, now, cost);
         }
         self.take(now, n);
-        Outcome::Admitted
+        OperationOutcome::Admitted
     }
 
     /// Returns the maximum debt in units: the configured one, or the burst, but at most what can be represented.
@@ -364,12 +364,12 @@ impl Oracle {
         self.max_debt.unwrap_or(self.rate.burst_units).min(most)
     }
 
-    fn overdraw(&mut self, at_ns: u64, now: Seen, n: u64) -> Outcome {
+    fn overdraw(&mut self, at_ns: u64, now: Seen, n: u64) -> OperationOutcome {
         if n == 0 {
-            return Outcome::Admitted;
+            return OperationOutcome::Admitted;
         }
         if n > self.rate.burst_units.saturating_add(self.debt_units()) {
-            return Outcome::Refused(Retry::Never);
+            return OperationOutcome::Refused(Retry::Never);
         }
         // Out of debt before, and not too deep in it after.
         let wanted = (self.rate.cost(n) - self.rate.cost(self.debt_units())).max(0);
@@ -377,12 +377,18 @@ impl Oracle {
             return self.refused(at_ns, now, wanted);
         }
         self.take(now, n);
-        Outcome::Admitted
+        OperationOutcome::Admitted
     }
 
-    fn reserve(&mut self, at_ns: u64, now: Seen, n: u64, within_ns: Option<u64>) -> Outcome {
+    fn reserve(
+        &mut self,
+        at_ns: u64,
+        now: Seen,
+        n: u64,
+        within_ns: Option<u64>,
+    ) -> OperationOutcome {
         if n > self.rate.burst_units {
-            return Outcome::Refused(Retry::Never);
+            return OperationOutcome::Refused(Retry::Never);
         }
         let wait = if n == 0 {
             0
@@ -390,10 +396,10 @@ impl Oracle {
             self.wait_until(at_ns, now, self.rate.cost(n))
         };
         let Ok(told_ns) = u64::try_from(i128::from(at_ns) + wait) else {
-            return Outcome::Refused(Retry::Never);
+            return OperationOutcome::Refused(Retry::Never);
         };
         if let Some(most) = within_ns.map(i128::from).filter(|&most| wait > most) {
-            return Outcome::Refused(Retry::After(duration(wait - most)));
+            return OperationOutcome::Refused(Retry::After(duration(wait - most)));
         }
         self.take(now, n);
         let before_ns = self.given_back.last_told_ns;
@@ -405,7 +411,7 @@ impl Oracle {
             self.given_back
                 .hold(n, self.rate.scale, self.full_at(), last_told),
         );
-        Outcome::Promised { at_ns: told_ns }
+        OperationOutcome::Promised { at_ns: told_ns }
     }
 
     /// Returns when the bucket is full again without other callers, in grains since the clock's origin.

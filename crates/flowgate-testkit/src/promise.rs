@@ -15,22 +15,22 @@ use changing::{Decided, Era};
 use flowgate::{Carry, Quota};
 
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Setup, Step, Time};
+use crate::script::{Op, OperationOutcome, PrintedTime, Setup, Step};
 
 /// Units granted at a time.
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::promise::{Grant, Promise};
+/// use flowgate_testkit::promise::{TimedGrant, Promise};
 ///
 /// // Three per microsecond, one at a time: each exact time is a third of a nanosecond before the rounded one.
 /// let promise = Promise::bucket(Quota::per_second(3_000_000).burst(1));
-/// let told = |at_ns| Grant { rounded: true, ..Grant::new(at_ns, 1) };
+/// let told = |at_ns| TimedGrant { rounded: true, ..TimedGrant::new(at_ns, 1) };
 /// assert!(promise.check(&[told(334), told(667), told(1000)]).is_ok());
-/// assert!(promise.check(&[Grant::new(334, 1), Grant::new(667, 1)]).is_err());
+/// assert!(promise.check(&[TimedGrant::new(334, 1), TimedGrant::new(667, 1)]).is_err());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grant {
+pub struct TimedGrant {
     /// Time of the grant, in nanoseconds.
     pub at_ns: u64,
     /// Number of units.
@@ -41,7 +41,7 @@ pub struct Grant {
     pub rounded: bool,
 }
 
-impl Grant {
+impl TimedGrant {
     /// Creates a grant of `n` units at exactly `at_ns`.
     pub fn new(at_ns: u64, n: u64) -> Self {
         Self {
@@ -59,11 +59,11 @@ impl Grant {
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::promise::{Anchor, Grant, Kind, Promise};
+/// use flowgate_testkit::promise::{Anchor, TimedGrant, Kind, Promise};
 ///
 /// // Two at the end of a second, and two at the start of the next one.
 /// let second = 1_000_000_000;
-/// let grants = [Grant::new(second - 1, 2), Grant::new(second, 2)];
+/// let grants = [TimedGrant::new(second - 1, 2), TimedGrant::new(second, 2)];
 /// let is_kept = |kind| Promise::new(kind, Quota::per_second(2)).check(&grants).is_ok();
 /// assert!(is_kept(Kind::Window(Anchor::Aligned(0))));
 /// assert!(!is_kept(Kind::Sliding));
@@ -98,9 +98,9 @@ pub enum Kind {
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::promise::{Anchor, Grant, Kind, Promise};
+/// use flowgate_testkit::promise::{Anchor, TimedGrant, Kind, Promise};
 ///
-/// let grants = [Grant::new(999_999_999, 2), Grant::new(1_000_000_000, 2)];
+/// let grants = [TimedGrant::new(999_999_999, 2), TimedGrant::new(1_000_000_000, 2)];
 /// let is_kept = |anchor| {
 ///     let promise = Promise::new(Kind::Window(anchor), Quota::per_second(2));
 ///     promise.check(&grants).is_ok()
@@ -136,7 +136,9 @@ impl fmt::Display for Kind {
             Self::Window(Anchor::FirstGrant) => {
                 write!(f, "windows, each from its first grant on")
             }
-            Self::Window(Anchor::Aligned(ns)) => write!(f, "windows aligned to {}", Time(*ns)),
+            Self::Window(Anchor::Aligned(ns)) => {
+                write!(f, "windows aligned to {}", PrintedTime(*ns))
+            }
             Self::Sliding => write!(f, "every window"),
             Self::Segmented { segments } => write!(f, "every window, in {segments} segments"),
             Self::Approximate => write!(f, "every window, approximately"),
@@ -152,10 +154,10 @@ impl fmt::Display for Kind {
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::promise::{Grant, Kind, Promise};
+/// use flowgate_testkit::promise::{TimedGrant, Kind, Promise};
 ///
 /// let two_per_second = Promise::new(Kind::Sliding, Quota::per_second(2));
-/// let at_ms = |ms: u64| Grant::new(ms * 1_000_000, 1);
+/// let at_ms = |ms: u64| TimedGrant::new(ms * 1_000_000, 1);
 /// assert!(two_per_second.check(&[at_ms(0), at_ms(900), at_ms(1000)]).is_ok());
 /// let broken = two_per_second.check(&[at_ms(0), at_ms(900), at_ms(950)]).unwrap_err();
 /// assert_eq!((broken.admitted, broken.allowed), (3, 2));
@@ -174,10 +176,10 @@ pub struct Promise {
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::promise::{Broken, Grant, Promise};
+/// use flowgate_testkit::promise::{Broken, TimedGrant, Promise};
 ///
 /// let promise = Promise::bucket(Quota::per_second(1).burst(3));
-/// let grants = [Grant::new(0, 3), Grant::new(1_500_000_000, 2)];
+/// let grants = [TimedGrant::new(0, 3), TimedGrant::new(1_500_000_000, 2)];
 /// let broken: Broken = promise.check(&grants).unwrap_err();
 /// assert_eq!(broken.to_string(), "from 0s to 1.5s 5 were admitted, 4 allowed");
 /// ```
@@ -201,10 +203,10 @@ impl fmt::Display for Broken {
             admitted,
             allowed,
         } = self;
-        let from = Time(*from_ns);
+        let from = PrintedTime(*from_ns);
         match to_ns - from_ns {
             0 => write!(f, "at {from}")?,
-            _ => write!(f, "from {from} to {}", Time(*to_ns))?,
+            _ => write!(f, "from {from} to {}", PrintedTime(*to_ns))?,
         }
         write!(f, " {admitted} were admitted, {allowed} allowed")
     }
@@ -215,11 +217,11 @@ impl Promise {
     ///
     /// ```
     /// use flowgate::Quota;
-    /// use flowgate_testkit::promise::{Grant, Kind, Promise};
+    /// use flowgate_testkit::promise::{TimedGrant, Kind, Promise};
     ///
     /// let promise = Promise::new(Kind::Approximate, Quota::per_second(5));
-    /// assert!(promise.check(&[Grant::new(0, 9)]).is_ok()); // 2 · 5 - 1
-    /// assert!(promise.check(&[Grant::new(0, 10)]).is_err());
+    /// assert!(promise.check(&[TimedGrant::new(0, 9)]).is_ok()); // 2 · 5 - 1
+    /// assert!(promise.check(&[TimedGrant::new(0, 10)]).is_err());
     /// ```
     pub fn new(kind: Kind, quota: Quota) -> Self {
         Self {
@@ -246,10 +248,10 @@ impl Promise {
     ///
     /// ```
     /// use flowgate::Quota;
-    /// use flowgate_testkit::promise::{Grant, Promise};
+    /// use flowgate_testkit::promise::{TimedGrant, Promise};
     ///
     /// let promise = Promise::bucket(Quota::per_second(1).burst(3));
-    /// let at_second = |second: u64, n| Grant::new(second * 1_000_000_000, n);
+    /// let at_second = |second: u64, n| TimedGrant::new(second * 1_000_000_000, n);
     /// assert!(promise.check(&[at_second(0, 3), at_second(1, 1), at_second(2, 1)]).is_ok());
     /// assert!(promise.check(&[at_second(0, 3), at_second(1, 2)]).is_err());
     /// ```
@@ -257,7 +259,7 @@ impl Promise {
     /// # Errors
     ///
     /// Returns an interval that exceeds the bound, the one with the largest excess if that is defined.
-    pub fn check(&self, grants: &[Grant]) -> Result<(), Broken> {
+    pub fn check(&self, grants: &[TimedGrant]) -> Result<(), Broken> {
         let mut grants = grants.to_vec();
         grants.sort_by_key(|grant| (grant.at_ns, !grant.rounded));
         let rate = Rate::of(self.quota);
@@ -291,17 +293,17 @@ impl Promise {
     ///
     /// ```
     /// use flowgate::Quota;
-    /// use flowgate_testkit::promise::{Grant, Kind, Promise};
+    /// use flowgate_testkit::promise::{TimedGrant, Kind, Promise};
     ///
     /// let promise = Promise::new(Kind::Sliding, Quota::per_second(2));
     /// let second = 1_000_000_000;
-    /// assert_eq!(promise.must_grant(&[Grant::new(0, 2), Grant::new(second, 1)]), Some(true));
-    /// assert_eq!(promise.must_grant(&[Grant::new(0, 2), Grant::new(second - 1, 1)]), Some(false));
+    /// assert_eq!(promise.must_grant(&[TimedGrant::new(0, 2), TimedGrant::new(second, 1)]), Some(true));
+    /// assert_eq!(promise.must_grant(&[TimedGrant::new(0, 2), TimedGrant::new(second - 1, 1)]), Some(false));
     /// // An interpolated window may still count what came a whole window before.
     /// let promise = Promise::new(Kind::Approximate, Quota::per_second(2));
-    /// assert_eq!(promise.must_grant(&[Grant::new(0, 2), Grant::new(second, 1)]), Some(false));
+    /// assert_eq!(promise.must_grant(&[TimedGrant::new(0, 2), TimedGrant::new(second, 1)]), Some(false));
     /// ```
-    pub fn must_grant(&self, grants: &[Grant]) -> Option<bool> {
+    pub fn must_grant(&self, grants: &[TimedGrant]) -> Option<bool> {
         let rate = Rate::of(self.quota);
         let mut grants = grants.to_vec();
         let now_ns = grants.last()?.at_ns;
@@ -326,14 +328,14 @@ impl Promise {
             }
             Kind::NextPays => return None,
         };
-        let counts = |grant: &&Grant| now_ns.saturating_sub(grant.at_ns) < window_ns;
+        let counts = |grant: &&TimedGrant| now_ns.saturating_sub(grant.at_ns) < window_ns;
         let recent = grants.iter().filter(counts);
         Some(recent.map(|grant| u128::from(grant.n)).sum::<u128>() <= rate.limit_units)
     }
 }
 
 /// Finds the largest sum of consecutive costs minus the refill in between, in one pass.
-fn check_bucket(rate: &Rate, overdrawn: u64, grants: &[Grant]) -> Result<(), Broken> {
+fn check_bucket(rate: &Rate, overdrawn: u64, grants: &[TimedGrant]) -> Result<(), Broken> {
     let at_once = rate.full + rate.cost(overdrawn);
     let (mut used, mut from_ns, mut admitted, mut last_ns) = (0_i128, 0, 0_u128, 0_u64);
     let mut worst: Option<(i128, Broken)> = None;
@@ -370,20 +372,20 @@ fn check_bucket(rate: &Rate, overdrawn: u64, grants: &[Grant]) -> Result<(), Bro
 /// newest grants whose time has come.
 ///
 /// ```
-/// use flowgate_testkit::promise::{Grant, grants};
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::promise::{TimedGrant, grants};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 ///
 /// let at = |at_ns, op, outcome| (Step { at_ns, op }, outcome);
 /// let reserve = Op::Reserve { n: 1, within_ns: None };
 /// let trace = [
-///     at(10, Op::Try { n: 2 }, Outcome::Admitted),
-///     at(10, reserve, Outcome::Promised { at_ns: 50 }),
-///     at(20, Op::Cancel { pick: 0 }, Outcome::Back(1)), // the reservation
-///     at(30, Op::Refund { n: 1 }, Outcome::Back(1)), // one of the two
+///     at(10, Op::Try { n: 2 }, OperationOutcome::Admitted),
+///     at(10, reserve, OperationOutcome::Promised { at_ns: 50 }),
+///     at(20, Op::Cancel { pick: 0 }, OperationOutcome::Back(1)), // the reservation
+///     at(30, Op::Refund { n: 1 }, OperationOutcome::Back(1)), // one of the two
 /// ];
-/// assert_eq!(grants(&trace), [Grant::new(10, 1)]);
+/// assert_eq!(grants(&trace), [TimedGrant::new(10, 1)]);
 /// ```
-pub fn grants(trace: &[(Step, Outcome)]) -> Vec<Grant> {
+pub fn grants(trace: &[(Step, OperationOutcome)]) -> Vec<TimedGrant> {
     let mut grants = Standing::after(trace).grants;
     grants.retain(|grant| grant.n > 0);
     grants
@@ -395,15 +397,15 @@ pub fn grants(trace: &[(Step, Outcome)]) -> Vec<Grant> {
 ///
 /// ```
 /// use flowgate_testkit::promise::refundable;
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 ///
 /// let trace = [
-///     (Step { at_ns: 10, op: Op::Try { n: 2 } }, Outcome::Admitted),
-///     (Step { at_ns: 20, op: Op::Refund { n: 1 } }, Outcome::Back(1)),
+///     (Step { at_ns: 10, op: Op::Try { n: 2 } }, OperationOutcome::Admitted),
+///     (Step { at_ns: 20, op: Op::Refund { n: 1 } }, OperationOutcome::Back(1)),
 /// ];
 /// assert_eq!([5, 30].map(|at_ns| refundable(&trace, at_ns)), [0, 1]);
 /// ```
-pub fn refundable(trace: &[(Step, Outcome)], at_ns: u64) -> u64 {
+pub fn refundable(trace: &[(Step, OperationOutcome)], at_ns: u64) -> u64 {
     let grants = Standing::after(trace).grants;
     let used = grants.iter().filter(|grant| grant.at_ns <= at_ns);
     used.fold(0, |sum: u64, grant| sum.saturating_add(grant.n))
@@ -413,52 +415,57 @@ pub fn refundable(trace: &[(Step, Outcome)], at_ns: u64) -> u64 {
 ///
 /// ```
 /// use flowgate_testkit::promise::refunds_are_honest;
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 ///
-/// let took_one = (Step { at_ns: 10, op: Op::Try { n: 1 } }, Outcome::Admitted);
-/// let refund = |n| (Step { at_ns: 20, op: Op::Refund { n } }, Outcome::Back(1));
+/// let took_one = (Step { at_ns: 10, op: Op::Try { n: 1 } }, OperationOutcome::Admitted);
+/// let refund = |n| (Step { at_ns: 20, op: Op::Refund { n } }, OperationOutcome::Back(1));
 /// assert!(refunds_are_honest(&[took_one, refund(1)]));
 /// assert!(!refunds_are_honest(&[took_one, refund(2)])); // of one
 /// ```
-pub fn refunds_are_honest(trace: &[(Step, Outcome)]) -> bool {
+pub fn refunds_are_honest(trace: &[(Step, OperationOutcome)]) -> bool {
     Standing::after(trace).honest
 }
 
 /// All grants, with the remaining units of each.
 struct Standing {
-    grants: Vec<Grant>,
+    grants: Vec<TimedGrant>,
     /// Number of changes of quota before each grant, and before the deciding limiter was built.
     changes: Vec<(usize, usize)>,
     honest: bool,
 }
 
 impl Standing {
-    fn after(trace: &[(Step, Outcome)]) -> Self {
-        let mut grants: Vec<Grant> = Vec::new();
+    fn after(trace: &[(Step, OperationOutcome)]) -> Self {
+        let mut grants: Vec<TimedGrant> = Vec::new();
         let (mut changes, mut changed, mut built) = (Vec::new(), 0, 0);
         let mut held: Vec<(usize, u64)> = Vec::new();
         let mut honest = true;
         for (step, outcome) in trace {
             let at_ns = step.at_ns;
             match (step.op, outcome) {
-                (Op::Try { n } | Op::Overdraw { n } | Op::Wait { n }, Outcome::Admitted) => {
-                    grants.push(Grant::new(at_ns, n));
+                (
+                    Op::Try { n } | Op::Overdraw { n } | Op::Wait { n },
+                    OperationOutcome::Admitted,
+                ) => {
+                    grants.push(TimedGrant::new(at_ns, n));
                 }
-                (Op::TakeUpTo { .. }, Outcome::Took(n)) => grants.push(Grant::new(at_ns, *n)),
-                (Op::Reserve { n, .. }, Outcome::Promised { at_ns: told_ns }) => {
+                (Op::TakeUpTo { .. }, OperationOutcome::Took(n)) => {
+                    grants.push(TimedGrant::new(at_ns, *n))
+                }
+                (Op::Reserve { n, .. }, OperationOutcome::Promised { at_ns: told_ns }) => {
                     held.push((grants.len(), n));
-                    grants.push(Grant {
+                    grants.push(TimedGrant {
                         at_ns: *told_ns,
                         n,
                         rounded: *told_ns > at_ns,
                     });
                 }
-                (Op::Cancel { pick }, Outcome::Back(_)) if !held.is_empty() => {
+                (Op::Cancel { pick }, OperationOutcome::Back(_)) if !held.is_empty() => {
                     let (index, n) = held.remove(pick % held.len());
                     honest &= grants[index].n == n;
                     grants[index].n = 0;
                 }
-                (Op::Refund { n: mut claimed }, Outcome::Back(back)) => {
+                (Op::Refund { n: mut claimed }, OperationOutcome::Back(back)) => {
                     let mut back = *back;
                     for grant in grants.iter_mut().rev().filter(|grant| grant.at_ns <= at_ns) {
                         claimed -= claimed.min(grant.n);
@@ -468,12 +475,14 @@ impl Standing {
                     }
                     honest &= claimed == 0;
                 }
-                (op, Outcome::Changed | Outcome::HandedOver) if op.new_quota().is_some() => {
+                (op, OperationOutcome::Changed | OperationOutcome::HandedOver)
+                    if op.new_quota().is_some() =>
+                {
                     changed += 1;
                 }
                 _ => {}
             }
-            if *outcome == Outcome::HandedOver {
+            if *outcome == OperationOutcome::HandedOver {
                 built = changed;
             }
             changes.resize(grants.len(), (changed, built));
@@ -505,15 +514,15 @@ impl Standing {
 /// ```
 /// use flowgate::{Carry, Quota};
 /// use flowgate_testkit::promise::check_trace;
-/// use flowgate_testkit::script::{Op, Outcome, Setup, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Setup, Step};
 ///
 /// let setup = Setup::new(Quota::per_hour(1).burst(2));
 /// let at_second = |second: u64, op| Step { at_ns: second * 1_000_000_000, op };
 /// let faster = Op::SetQuota { quota: Quota::per_second(1).burst(2), carry: Carry::Kept };
 /// let trace = |second| [
-///     (at_second(0, Op::Try { n: 2 }), Outcome::Admitted),
-///     (at_second(60, faster), Outcome::Changed),
-///     (at_second(second, Op::Try { n: 1 }), Outcome::Admitted),
+///     (at_second(0, Op::Try { n: 2 }), OperationOutcome::Admitted),
+///     (at_second(60, faster), OperationOutcome::Changed),
+///     (at_second(second, Op::Try { n: 1 }), OperationOutcome::Admitted),
 /// ];
 /// assert!(check_trace(&setup, &trace(60)).is_err()); // in that minute, at one an hour
 /// assert!(check_trace(&setup, &trace(61)).is_ok());
@@ -522,20 +531,22 @@ impl Standing {
 /// # Errors
 ///
 /// Returns the interval with the violation.
-pub fn check_trace(setup: &Setup, trace: &[(Step, Outcome)]) -> Result<(), Broken> {
+pub fn check_trace(setup: &Setup, trace: &[(Step, OperationOutcome)]) -> Result<(), Broken> {
     if setup.kind == Kind::InFlight {
         return in_flight::check(setup, trace);
     }
     let overdrawn = trace
         .iter()
         .map(|(step, outcome)| match (step.op, outcome) {
-            (Op::Overdraw { n }, Outcome::Admitted) => n,
+            (Op::Overdraw { n }, OperationOutcome::Admitted) => n,
             _ => 0,
         });
     let overdrawn = overdrawn.max().unwrap_or(0);
     let eras = eras(setup, trace);
     // A wait that was given up unseen may have opened a window.
-    let waits = trace.iter().any(|(_, outcome)| *outcome == Outcome::Waits);
+    let waits = trace
+        .iter()
+        .any(|(_, outcome)| *outcome == OperationOutcome::Waits);
     if eras.len() == 1 && !waits {
         return Promise {
             overdrawn,
@@ -556,7 +567,7 @@ pub fn check_trace(setup: &Setup, trace: &[(Step, Outcome)]) -> Result<(), Broke
 }
 
 /// Returns the quotas of a history, and when each became current.
-fn eras(setup: &Setup, trace: &[(Step, Outcome)]) -> Vec<Era> {
+fn eras(setup: &Setup, trace: &[(Step, OperationOutcome)]) -> Vec<Era> {
     let mut current = Era {
         since_ns: 0,
         rate: Rate::of(setup.quota),
@@ -570,13 +581,15 @@ fn eras(setup: &Setup, trace: &[(Step, Outcome)]) -> Vec<Era> {
     for (step, outcome) in trace {
         newest_ns = newest_ns.max(step.at_ns);
         let (rate, refill, carry) = match (step.op, outcome) {
-            (Op::SetQuota { quota, carry }, Outcome::Changed) => {
+            (Op::SetQuota { quota, carry }, OperationOutcome::Changed) => {
                 (Rate::of(quota), current.refill, carry)
             }
-            (Op::HandOver { quota: Some(quota) }, Outcome::HandedOver) => {
+            (Op::HandOver { quota: Some(quota) }, OperationOutcome::HandedOver) => {
                 (Rate::of(quota), current.refill, Carry::Kept)
             }
-            (Op::SetRefill { refill }, Outcome::Changed) => (current.rate, refill, Carry::Kept),
+            (Op::SetRefill { refill }, OperationOutcome::Changed) => {
+                (current.rate, refill, Carry::Kept)
+            }
             _ => continue,
         };
         if (rate.period_ns, refill) != (current.rate.period_ns, current.refill) {
@@ -605,8 +618,8 @@ fn eras(setup: &Setup, trace: &[(Step, Outcome)]) -> Vec<Era> {
 mod tests {
     use super::*;
 
-    fn at(at_ns: u64, n: u64) -> Grant {
-        Grant::new(at_ns, n)
+    fn at(at_ns: u64, n: u64) -> TimedGrant {
+        TimedGrant::new(at_ns, n)
     }
 
     #[test]

@@ -80,12 +80,12 @@ impl Setup {
     ///
     /// ```
     /// use flowgate::Quota;
-    /// use flowgate_testkit::promise::{Grant, Kind};
+    /// use flowgate_testkit::promise::{TimedGrant, Kind};
     /// use flowgate_testkit::script::Setup;
     ///
     /// let promise = Setup::of(Kind::Sliding, Quota::per_second(10)).promise();
-    /// assert!(promise.check(&[Grant::new(0, 10)]).is_ok());
-    /// assert!(promise.check(&[Grant::new(0, 11)]).is_err());
+    /// assert!(promise.check(&[TimedGrant::new(0, 10)]).is_ok());
+    /// assert!(promise.check(&[TimedGrant::new(0, 11)]).is_err());
     /// ```
     pub fn promise(&self) -> Promise {
         Promise::new(self.kind, self.quota)
@@ -157,13 +157,13 @@ impl fmt::Display for Setup {
             write!(f, ", refill {:?}", self.refill)?;
         }
         if let Some(ends_ns) = self.aligned_ns {
-            write!(f, ", aligned to {}", Time(ends_ns))?;
+            write!(f, ", aligned to {}", PrintedTime(ends_ns))?;
         }
         if let Some(debt) = self.max_debt {
             write!(f, ", max debt {debt}")?;
         }
         if self.built_ns != 0 {
-            write!(f, ", built at {}", Time(self.built_ns))?;
+            write!(f, ", built at {}", PrintedTime(self.built_ns))?;
         }
         Ok(())
     }
@@ -267,7 +267,7 @@ impl fmt::Display for Op {
             Self::Reserve {
                 n,
                 within_ns: Some(ns),
-            } => write!(f, "reserve {n} within {}", Time(*ns)),
+            } => write!(f, "reserve {n} within {}", PrintedTime(*ns)),
             Self::Cancel { pick } => write!(f, "cancel held reservation {pick}"),
             Self::Refund { n } => write!(f, "refund {n}"),
             Self::Available => write!(f, "available"),
@@ -299,7 +299,7 @@ pub struct Step {
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at {}: {}", Time(self.at_ns), self.op)
+        write!(f, "at {}: {}", PrintedTime(self.at_ns), self.op)
     }
 }
 
@@ -308,14 +308,14 @@ impl fmt::Display for Step {
 /// ```
 /// use flowgate::Quota;
 /// use flowgate_testkit::oracle::Oracle;
-/// use flowgate_testkit::script::{Op, Outcome, Retry, Setup, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Retry, Setup, Step};
 /// use std::time::Duration;
 ///
 /// let mut oracle = Oracle::new(&Setup::new(Quota::per_second(10).burst(2)));
 /// let mut take = |n| oracle.step(&Step { at_ns: 0, op: Op::Try { n } });
 /// take(2);
-/// assert_eq!(take(1), Outcome::Refused(Retry::After(Duration::from_millis(100))));
-/// assert_eq!(take(3), Outcome::Refused(Retry::Never));
+/// assert_eq!(take(1), OperationOutcome::Refused(Retry::After(Duration::from_millis(100))));
+/// assert_eq!(take(3), OperationOutcome::Refused(Retry::Never));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
@@ -330,14 +330,14 @@ pub enum Retry {
 /// Answer of a limiter.
 ///
 /// ```
-/// use flowgate_testkit::script::{Outcome, Retry};
+/// use flowgate_testkit::script::{OperationOutcome, Retry};
 ///
 /// let at_ns = 20_000_000;
-/// assert_eq!(Outcome::Promised { at_ns }.to_string(), "promised for 20ms");
-/// assert_eq!(Outcome::Refused(Retry::Never).to_string(), "refused for ever");
+/// assert_eq!(OperationOutcome::Promised { at_ns }.to_string(), "promised for 20ms");
+/// assert_eq!(OperationOutcome::Refused(Retry::Never).to_string(), "refused for ever");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum OperationOutcome {
     /// All of it was granted, now.
     Admitted,
     /// Nothing was granted.
@@ -365,7 +365,7 @@ pub enum Outcome {
     Skipped,
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for OperationOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Admitted => write!(f, "admitted"),
@@ -375,7 +375,7 @@ impl fmt::Display for Outcome {
             Self::Refused(Retry::Never) => write!(f, "refused for ever"),
             Self::Refused(Retry::Untold) => write!(f, "refused"),
             Self::Took(n) => write!(f, "took {n}"),
-            Self::Promised { at_ns } => write!(f, "promised for {}", Time(*at_ns)),
+            Self::Promised { at_ns } => write!(f, "promised for {}", PrintedTime(*at_ns)),
             Self::Back(n) => write!(f, "{n} came back"),
             Self::Holds(n) => write!(f, "holds {n}"),
             Self::Changed => write!(f, "changed"),
@@ -390,15 +390,15 @@ impl fmt::Display for Outcome {
 /// Nanoseconds that are displayed exactly and readably: `1.5s`, `20ms`.
 ///
 /// ```
-/// use flowgate_testkit::script::Time;
+/// use flowgate_testkit::script::PrintedTime;
 ///
-/// assert_eq!(Time(1_500_000_000).to_string(), "1.5s");
-/// assert_eq!(Time(20_000_001).to_string(), "20.000001ms");
+/// assert_eq!(PrintedTime(1_500_000_000).to_string(), "1.5s");
+/// assert_eq!(PrintedTime(20_000_001).to_string(), "20.000001ms");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Time(pub u64);
+pub struct PrintedTime(pub u64);
 
-impl fmt::Display for Time {
+impl fmt::Display for PrintedTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             0 => write!(f, "0s"),
@@ -423,12 +423,12 @@ impl fmt::Display for Time {
 /// assert!(check_trace(&setup, &trace).is_ok());
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
-pub type Trace = Vec<(Step, Outcome)>;
+pub type Trace = Vec<(Step, OperationOutcome)>;
 
 /// Writes a trace with one step per line.
 ///
 /// ```
-/// use flowgate_testkit::script::{Op, Outcome, Step, Trace, write_trace};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step, Trace, write_trace};
 /// use std::fmt;
 ///
 /// /// Text for the reader of a failed test.
@@ -441,9 +441,9 @@ pub type Trace = Vec<(Step, Outcome)>;
 /// }
 ///
 /// let step = Step { at_ns: 0, op: Op::Try { n: 3 } };
-/// assert_eq!(Shown(vec![(step, Outcome::Admitted)]).to_string(), "  at 0s: try 3 -> admitted\n");
+/// assert_eq!(Shown(vec![(step, OperationOutcome::Admitted)]).to_string(), "  at 0s: try 3 -> admitted\n");
 /// ```
-pub fn write_trace(f: &mut fmt::Formatter<'_>, trace: &[(Step, Outcome)]) -> fmt::Result {
+pub fn write_trace(f: &mut fmt::Formatter<'_>, trace: &[(Step, OperationOutcome)]) -> fmt::Result {
     trace
         .iter()
         .try_for_each(|(step, outcome)| writeln!(f, "  {step} -> {outcome}"))

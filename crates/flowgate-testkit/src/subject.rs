@@ -15,7 +15,7 @@ use flowgate::engine::{Bucket, PaysBefore, Tokens};
 use flowgate::{Denied, Limiter, RateLimiter, Reservation, Timestamp};
 
 use crate::oracle::Oracle;
-use crate::script::{Op, Outcome, Retry, Setup, Step};
+use crate::script::{Op, OperationOutcome, Retry, Setup, Step};
 
 /// Operations that a subject supports, beyond acquiring one unit.
 ///
@@ -134,8 +134,8 @@ impl Capabilities {
 /// ```
 /// use flowgate_testkit::conformance::{self, Contract};
 /// use flowgate_testkit::promise::Kind;
-/// use flowgate_testkit::script::{Op, Outcome, Retry, Step};
-/// use flowgate_testkit::subject::{Build, Capabilities, Subject};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Retry, Step};
+/// use flowgate_testkit::subject::{BuildSubject, Capabilities, Subject};
 ///
 /// /// Counts, and never reads a clock.
 /// struct Once {
@@ -147,21 +147,21 @@ impl Capabilities {
 ///         Capabilities::NONE
 ///     }
 ///
-///     fn step(&mut self, step: &Step) -> Outcome {
+///     fn step(&mut self, step: &Step) -> OperationOutcome {
 ///         let Op::Try { n: 1 } = step.op else {
-///             return Outcome::Skipped;
+///             return OperationOutcome::Skipped;
 ///         };
 ///         match self.left.checked_sub(1) {
 ///             Some(left) => {
 ///                 self.left = left;
-///                 Outcome::Admitted
+///                 OperationOutcome::Admitted
 ///             }
-///             None => Outcome::Refused(Retry::Untold),
+///             None => OperationOutcome::Refused(Retry::Untold),
 ///         }
 ///     }
 /// }
 ///
-/// let build: Build<'_> = &|setup, test| test(&mut Once { left: setup.quota.count() });
+/// let build: BuildSubject<'_> = &|setup, test| test(&mut Once { left: setup.quota.count() });
 /// let report = conformance::check(Kind::Sliding, build, 50);
 /// assert!(report.broken().contains(&Contract::C2)); // what has left the window never comes back
 /// ```
@@ -169,8 +169,8 @@ pub trait Subject {
     /// Returns the supported operations. The checks perform no others.
     fn capabilities(&self) -> Capabilities;
 
-    /// Performs one step and returns the answer, or [`Outcome::Skipped`] if it is not supported.
-    fn step(&mut self, step: &Step) -> Outcome;
+    /// Performs one step and returns the answer, or [`OperationOutcome::Skipped`] if it is not supported.
+    fn step(&mut self, step: &Step) -> OperationOutcome;
 
     /// Returns how many units it may refuse needlessly, by its documentation (C2).
     fn may_withhold(&self) -> u64 {
@@ -194,18 +194,18 @@ pub trait Subject {
 /// use flowgate::{ManualClock, SlidingWindow};
 /// use flowgate_testkit::conformance;
 /// use flowgate_testkit::promise::Kind;
-/// use flowgate_testkit::subject::{Any, Build};
+/// use flowgate_testkit::subject::{Any, BuildSubject};
 ///
-/// let build: Build<'_> = &|setup, test| {
+/// let build: BuildSubject<'_> = &|setup, test| {
 ///     let window = SlidingWindow::builder(setup.quota).clock(ManualClock::new()).build();
 ///     test(&mut Any(&window.expect("the setup is in range")));
 /// };
 /// let report = conformance::check(Kind::Sliding, build, 20);
 /// assert!(report.findings.is_empty(), "{report}");
 /// ```
-pub type Build<'a> = &'a (dyn Fn(&Setup, &mut dyn FnMut(&mut dyn Subject)) + 'a);
+pub type BuildSubject<'a> = &'a (dyn Fn(&Setup, &mut dyn FnMut(&mut dyn Subject)) + 'a);
 
-/// Builds a flowgate [`TokenBucket`](flowgate::TokenBucket): a [`Build`].
+/// Builds a flowgate [`TokenBucket`](flowgate::TokenBucket): a [`BuildSubject`].
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -225,7 +225,7 @@ pub fn token_bucket(setup: &Setup, test: &mut dyn FnMut(&mut dyn Subject)) {
     test(&mut BucketSubject::new(&bucket));
 }
 
-/// Builds an [`Oracle`], to test the model itself: a [`Build`].
+/// Builds an [`Oracle`], to test the model itself: a [`BuildSubject`].
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -243,7 +243,7 @@ impl Subject for Oracle {
         Capabilities::BUCKET
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         self.step(step)
     }
 }
@@ -252,7 +252,7 @@ impl Subject for Oracle {
 ///
 /// ```
 /// use flowgate::{ManualClock, WarmUp};
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 /// use flowgate_testkit::subject::{Any, Subject};
 /// use std::time::Duration;
 ///
@@ -262,8 +262,8 @@ impl Subject for Oracle {
 ///     .build()?;
 /// let mut subject = Any(&limiter);
 /// let mut act = |op| subject.step(&Step { at_ns: 0, op });
-/// assert_eq!(act(Op::Try { n: 1 }), Outcome::Admitted);
-/// assert_eq!(act(Op::Available), Outcome::Skipped); // not all limiters can say so
+/// assert_eq!(act(Op::Try { n: 1 }), OperationOutcome::Admitted);
+/// assert_eq!(act(Op::Available), OperationOutcome::Skipped); // not all limiters can say so
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
 #[derive(Debug)]
@@ -281,9 +281,9 @@ impl Subject for Any<'_> {
         }
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let Op::Try { n } = step.op else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         let now = Timestamp::from_nanos(step.at_ns);
         answer(self.0.try_acquire_n_at(now, n))
@@ -294,16 +294,16 @@ impl Subject for Any<'_> {
 ///
 /// ```
 /// use flowgate::{ManualClock, TokenBucket};
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 /// use flowgate_testkit::subject::BucketSubject;
 ///
 /// let bucket = TokenBucket::builder("10/s burst 2".parse()?).clock(ManualClock::new()).build()?;
 /// let mut subject = BucketSubject::new(&bucket);
 /// let mut act = |op| subject.step(&Step { at_ns: 0, op });
 /// let reserve = Op::Reserve { n: 2, within_ns: None };
-/// assert_eq!(act(reserve), Outcome::Promised { at_ns: 0 });
-/// assert_eq!(act(reserve), Outcome::Promised { at_ns: 200_000_000 });
-/// assert_eq!(act(Op::Cancel { pick: 1 }), Outcome::Back(2)); // of the two, the later one
+/// assert_eq!(act(reserve), OperationOutcome::Promised { at_ns: 0 });
+/// assert_eq!(act(reserve), OperationOutcome::Promised { at_ns: 200_000_000 });
+/// assert_eq!(act(Op::Cancel { pick: 1 }), OperationOutcome::Back(2)); // of the two, the later one
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
 #[derive(Debug)]
@@ -323,11 +323,11 @@ impl<'a, M: PaysBefore> BucketSubject<'a, M> {
 
     /// Performs [`Subject::step`], without the trait.
     #[inline]
-    pub fn step(&mut self, step: &Step) -> Outcome {
+    pub fn step(&mut self, step: &Step) -> OperationOutcome {
         let now = Timestamp::from_nanos(step.at_ns);
         match step.op {
             Op::Try { n } => answer(self.bucket.at(now).try_acquire_n(n)),
-            Op::TakeUpTo { n } => Outcome::Took(self.bucket.at(now).take_up_to(n)),
+            Op::TakeUpTo { n } => OperationOutcome::Took(self.bucket.at(now).take_up_to(n)),
             Op::Overdraw { n } => answer(self.bucket.at(now).overdraw(n)),
             Op::Reserve { n, within_ns } => {
                 let at = self.bucket.at(now);
@@ -339,28 +339,28 @@ impl<'a, M: PaysBefore> BucketSubject<'a, M> {
                     Ok(reservation) => {
                         let at_ns = reservation.at().as_nanos();
                         self.held.push(reservation);
-                        Outcome::Promised { at_ns }
+                        OperationOutcome::Promised { at_ns }
                     }
                     Err(denied) => refusal(denied),
                 }
             }
             Op::Cancel { pick } => {
                 if self.held.is_empty() {
-                    return Outcome::Skipped;
+                    return OperationOutcome::Skipped;
                 }
                 let reservation = self.held.remove(pick % self.held.len());
-                Outcome::Back(reservation.cancel_at(now))
+                OperationOutcome::Back(reservation.cancel_at(now))
             }
-            Op::Refund { n } => Outcome::Back(self.bucket.at(now).refund(n)),
-            Op::Available => Outcome::Holds(self.bucket.at(now).available()),
+            Op::Refund { n } => OperationOutcome::Back(self.bucket.at(now).refund(n)),
+            Op::Available => OperationOutcome::Holds(self.bucket.at(now).available()),
             Op::SetQuota { quota, carry } => {
                 self.bucket.at(now).set_quota_with(quota, carry);
-                Outcome::Changed
+                OperationOutcome::Changed
             }
-            Op::Wait { .. } | Op::GiveUp { .. } | Op::HandOver { .. } => Outcome::Skipped,
+            Op::Wait { .. } | Op::GiveUp { .. } | Op::HandOver { .. } => OperationOutcome::Skipped,
             Op::SetRefill { refill } => {
                 self.bucket.at(now).set_refill(refill);
-                Outcome::Changed
+                OperationOutcome::Changed
             }
         }
     }
@@ -371,20 +371,20 @@ impl<M: PaysBefore> Subject for BucketSubject<'_, M> {
         Capabilities::BUCKET
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         self.step(step)
     }
 }
 
-fn answer<T>(decision: Result<T, Denied>) -> Outcome {
+fn answer<T>(decision: Result<T, Denied>) -> OperationOutcome {
     match decision {
-        Ok(_) => Outcome::Admitted,
+        Ok(_) => OperationOutcome::Admitted,
         Err(denied) => refusal(denied),
     }
 }
 
-fn refusal(denied: Denied) -> Outcome {
-    Outcome::Refused(match denied.retry_after() {
+fn refusal(denied: Denied) -> OperationOutcome {
+    OperationOutcome::Refused(match denied.retry_after() {
         Some(wait) => Retry::After(wait),
         None if denied.is_never() => Retry::Never,
         None => Retry::Untold,

@@ -1,5 +1,5 @@
 use crate::RequestHead;
-use crate::decision::{RefusalReason, Verdict};
+use crate::decision::{LayerVerdict, RefusalReason};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -233,17 +233,17 @@ impl Counters {
 
     /// Counts what becomes of a request.
     #[inline]
-    pub(crate) fn note(&self, verdict: Verdict) {
+    pub(crate) fn note(&self, verdict: LayerVerdict) {
         match verdict {
-            Verdict::Admitted => count(&self.admitted),
-            Verdict::Exempt => count(&self.exempt),
-            Verdict::Refused(reason) => {
+            LayerVerdict::Admitted => count(&self.admitted),
+            LayerVerdict::Exempt => count(&self.exempt),
+            LayerVerdict::Refused(reason) => {
                 count(&self.refused);
                 count(&self.refused_for[reason as usize]);
             }
-            Verdict::WouldRefuse(_) => count(&self.would_refuse),
-            Verdict::WouldWait => {}
-            Verdict::Abandoned => count(&self.abandoned),
+            LayerVerdict::WouldRefuse(_) => count(&self.would_refuse),
+            LayerVerdict::WouldWait => {}
+            LayerVerdict::Abandoned => count(&self.abandoned),
         }
     }
 }

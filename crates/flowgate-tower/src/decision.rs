@@ -9,7 +9,7 @@ use std::time::Duration;
 ///
 /// ```
 /// use flowgate::TokenBucket;
-/// use flowgate_tower::{Decision, LimitLayer, Verdict};
+/// use flowgate_tower::{Decision, LimitLayer, LayerVerdict};
 /// use http::{Request, Response};
 /// use std::sync::mpsc;
 /// # use std::convert::Infallible;
@@ -36,7 +36,7 @@ pub struct Decision<'a> {
     /// The request.
     pub request: RequestHead<'a>,
     /// What becomes of it.
-    pub verdict: Verdict,
+    pub verdict: LayerVerdict,
     /// The name of the limit that refused it, or else of the layer's limit.
     pub limit_name: &'a str,
     /// Its [class](crate::LimitLayer::classes), if it has one.
@@ -50,7 +50,7 @@ pub struct Decision<'a> {
 /// What becomes of a request; see [`Decision`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Verdict {
+pub enum LayerVerdict {
     /// The limit admitted it.
     Admitted,
     /// It is rejected.
@@ -66,7 +66,7 @@ pub enum Verdict {
 }
 
 /// The text of a log line: `admitted`, `refused (over_limit)`.
-impl fmt::Display for Verdict {
+impl fmt::Display for LayerVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Admitted => f.write_str("admitted"),

@@ -1,5 +1,5 @@
 use crate::body::LimitBody;
-use crate::decision::Verdict;
+use crate::decision::LayerVerdict;
 use crate::limits::sealed::Sealed;
 use crate::limits::{Cause, Limits, Patience, Permit, Wait as _};
 use crate::rules::{Details, Outcome, Rules, Ruling, WouldReject};
@@ -102,7 +102,7 @@ impl<L: Limits, B> Drop for Turn<L, B> {
                 ..Details::default()
             };
             let request = RequestHead::of(request);
-            self.rules.note(&request, Verdict::Abandoned, details);
+            self.rules.note(&request, LayerVerdict::Abandoned, details);
         }
     }
 }
@@ -329,7 +329,7 @@ where
                     is_outage: permit.as_ref().is_some_and(Permit::is_of_outage),
                     ..Details::default()
                 };
-                rules.note(&head, Verdict::Admitted, details);
+                rules.note(&head, LayerVerdict::Admitted, details);
                 let future = self.service.call(request);
                 let then = Then::of_admitted(rules, key, self.cost, permit);
                 Stage::Serving { future, then }

@@ -722,7 +722,7 @@ impl<L: Limits> LimitLayer<L> {
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;
-    /// use flowgate_tower::{LimitLayer, RefusalReason, Verdict};
+    /// use flowgate_tower::{LimitLayer, RefusalReason, LayerVerdict};
     /// use http::{Request, Response};
     /// use std::sync::Arc;
     /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -733,7 +733,7 @@ impl<L: Limits> LimitLayer<L> {
     /// let writes_refused = Arc::new(AtomicU64::new(0));
     /// let count = Arc::clone(&writes_refused);
     /// let layer = LimitLayer::new(ConcurrencyLimit::new(0)).on_decision(move |decision| {
-    ///     if decision.request.method == "POST" && decision.verdict == Verdict::Refused(RefusalReason::Busy) {
+    ///     if decision.request.method == "POST" && decision.verdict == LayerVerdict::Refused(RefusalReason::Busy) {
     ///         count.fetch_add(1, Ordering::Relaxed);
     ///     }
     /// });

@@ -174,7 +174,7 @@ mod timer;
 
 pub use body::LimitBody;
 pub use counts::{Counts, CountsHandle};
-pub use decision::{Decision, RefusalReason, Verdict};
+pub use decision::{Decision, LayerVerdict, RefusalReason};
 pub use future::ResponseFuture;
 pub use grpc::GrpcCode;
 pub use head::{RequestHead, ResponseHead};

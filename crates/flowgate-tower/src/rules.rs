@@ -1,5 +1,5 @@
 use crate::counts::{Counters, CountsHandle, count};
-use crate::decision::{Decision, RefusalReason, Verdict};
+use crate::decision::{Decision, LayerVerdict, RefusalReason};
 use crate::grpc::{self, GrpcCode};
 use crate::headers::{Fields, Headers};
 use crate::limits::sealed::Sealed;
@@ -168,7 +168,12 @@ impl<L: Sealed> Rules<L> {
 
     /// Counts what becomes of a request, and tells whoever watches.
     #[inline]
-    pub(crate) fn note(&self, request: &RequestHead<'_>, verdict: Verdict, details: Details<'_>) {
+    pub(crate) fn note(
+        &self,
+        request: &RequestHead<'_>,
+        verdict: LayerVerdict,
+        details: Details<'_>,
+    ) {
         note(self.counters(), verdict, &details);
         if self.is_watched() {
             self.tell(request, verdict, &details);
@@ -182,7 +187,7 @@ impl<L: Sealed> Rules<L> {
     }
 
     #[cold]
-    fn tell(&self, request: &RequestHead<'_>, verdict: Verdict, details: &Details<'_>) {
+    fn tell(&self, request: &RequestHead<'_>, verdict: LayerVerdict, details: &Details<'_>) {
         let class = self.counts.classes.as_ref().and_then(|classes| {
             let (class, counters) = classes.of(request);
             note(counters, verdict, details);
@@ -205,13 +210,13 @@ impl<L: Sealed> Rules<L> {
         let flags = self.live.flags();
         let is_exempt = flags.may_exempt() && self.live.exempts(flags, request);
         if is_exempt || self.exempt.apply_to(request) {
-            self.note(request, Verdict::Exempt, Details::default());
+            self.note(request, LayerVerdict::Exempt, Details::default());
             return Ruling::Pass { would_reject: None };
         }
         let key = match self.limit.key(request) {
             Ok(Some(key)) => key,
             Ok(None) => {
-                self.note(request, Verdict::Exempt, Details::default());
+                self.note(request, LayerVerdict::Exempt, Details::default());
                 return Ruling::Pass { would_reject: None };
             }
             Err(cause) => return self.refused(&cause, None, request, None),
@@ -219,7 +224,7 @@ impl<L: Sealed> Rules<L> {
         let cost = self.cost.as_ref().map(|cost| cost(request));
         let denied = match self.limit.try_take(&key, cost) {
             Ok(permit) => {
-                self.note(request, Verdict::Admitted, Details::default());
+                self.note(request, LayerVerdict::Admitted, Details::default());
                 return Ruling::Admit { key, cost, permit };
             }
             Err(denied) => denied,
@@ -247,7 +252,7 @@ impl<L: Sealed> Rules<L> {
                 };
             }
             if !is_hopeless {
-                self.note(request, Verdict::WouldWait, Details::default());
+                self.note(request, LayerVerdict::WouldWait, Details::default());
                 return Ruling::Pass { would_reject: None };
             }
         }
@@ -280,7 +285,7 @@ impl<L: Sealed> Rules<L> {
         };
         let reason = RefusalReason::of(cause);
         if self.live.flags().is_dry_run() {
-            self.note(request, Verdict::WouldRefuse(reason), details);
+            self.note(request, LayerVerdict::WouldRefuse(reason), details);
             let would_reject = Some(Box::new(WouldReject {
                 status: rejection.status(),
                 retry_after: rejection.retry_after(),
@@ -288,7 +293,7 @@ impl<L: Sealed> Rules<L> {
             }));
             return Ruling::Pass { would_reject };
         }
-        self.note(request, Verdict::Refused(reason), details);
+        self.note(request, LayerVerdict::Refused(reason), details);
         let mut response = self.reject(&rejection);
         if let (Some(key), Some(denied)) = (key, denied) {
             self.put_fields(key, Err(denied), response.headers_mut());
@@ -371,9 +376,9 @@ pub(crate) struct Details<'a> {
 }
 
 #[inline]
-fn note(counters: &Counters, verdict: Verdict, details: &Details<'_>) {
+fn note(counters: &Counters, verdict: LayerVerdict, details: &Details<'_>) {
     counters.note(verdict);
-    if verdict == Verdict::Admitted && details.waited.is_some() {
+    if verdict == LayerVerdict::Admitted && details.waited.is_some() {
         count(&counters.waited);
     }
     if details.is_outage {

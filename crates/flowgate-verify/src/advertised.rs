@@ -1,7 +1,7 @@
 //! The limit that responses advertise, compared with the detected one.
 
 use crate::conclusion::{BURST_OFF, RATE_OFF, agrees};
-use crate::{Advertised, AdvertisedQuota, DetectedAlgorithm, Kind, Observation};
+use crate::{Advertised, AdvertisedQuota, DetectedAlgorithm, DetectedKind, Observation};
 
 impl AdvertisedQuota {
     /// Returns the limit that most responses advertise; `None` if none advertises one.
@@ -44,7 +44,10 @@ const MOST: usize = 16;
 /// advertise a burst that refills within a fraction of a second that way. `None` if nothing comparable was detected, or
 /// for a queue: there, requests wait that other limiters would refuse.
 fn agree(limit: f64, window: Option<f64>, detected: &DetectedAlgorithm) -> Option<bool> {
-    if matches!(detected.kind, Kind::Unknown | Kind::LeakyQueue) {
+    if matches!(
+        detected.kind,
+        DetectedKind::Unknown | DetectedKind::LeakyQueue
+    ) {
         return None;
     }
     // If no limit was reached, the advertised one may not have been reached either.
@@ -73,7 +76,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{Estimate, Outcome};
+    use crate::{Estimate, ProbeOutcome};
 
     fn found(burst: f64, rate: f64) -> DetectedAlgorithm {
         let estimate = |value| {
@@ -83,7 +86,7 @@ mod tests {
             })
         };
         DetectedAlgorithm {
-            kind: Kind::TokenBucket,
+            kind: DetectedKind::TokenBucket,
             alternatives: Vec::new(),
             rate: estimate(rate),
             burst: estimate(burst),
@@ -100,7 +103,7 @@ mod tests {
             answered_ns: 1,
             connection: 0,
             key: 0,
-            outcome: Outcome::Admitted,
+            outcome: ProbeOutcome::Admitted,
             advertised: Advertised {
                 limit,
                 window: seconds.map(Duration::from_secs),
@@ -147,7 +150,7 @@ mod tests {
         assert_eq!((advertised.limit, advertised.answers), (20, 2));
         assert_eq!(AdvertisedQuota::of(&seen[1..2], &found(20.0, 1.0)), None);
         let nothing_met = DetectedAlgorithm {
-            kind: Kind::Unlimited,
+            kind: DetectedKind::Unlimited,
             rate: None,
             burst: None,
             ..found(20.0, 1.0)
@@ -156,7 +159,7 @@ mod tests {
             AdvertisedQuota::of(&seen, &nothing_met).unwrap().agrees,
             None
         );
-        for kind in [Kind::Unknown, Kind::LeakyQueue] {
+        for kind in [DetectedKind::Unknown, DetectedKind::LeakyQueue] {
             let found = DetectedAlgorithm {
                 kind,
                 ..found(5.0, 1.0)

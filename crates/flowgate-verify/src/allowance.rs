@@ -3,7 +3,7 @@
 use crate::evidence::Evidence;
 use crate::fit::Fit;
 use crate::models::Model;
-use crate::{ExpectedKind, ExpectedLimit, Point, Worst};
+use crate::{EnvelopePoint, ExpectedKind, ExpectedLimit, Worst};
 
 /// Intervals of up to this many windows are examined.
 const WINDOWS: u32 = 8;
@@ -161,7 +161,7 @@ fn most_within(evidence: &Evidence, fits: impl Fn(f64) -> bool) -> Option<(usize
 }
 
 /// Returns the most certain admissions in intervals of 1, 2, 5, 10, … ms, up to the length of the record.
-pub(crate) fn envelope(evidence: &Evidence) -> Vec<Point> {
+pub(crate) fn envelope(evidence: &Evidence) -> Vec<EnvelopePoint> {
     let (Some(first), Some(last)) = (evidence.surely.first(), evidence.surely.last()) else {
         return Vec::new();
     };
@@ -171,7 +171,7 @@ pub(crate) fn envelope(evidence: &Evidence) -> Vec<Point> {
     let spans = spans.take_while(|span| *span < whole).chain([whole]);
     let points = spans.filter_map(|length| {
         let (admitted, _) = most_within(evidence, |span| span <= length)?;
-        Some(Point {
+        Some(EnvelopePoint {
             interval: length / 1e9,
             admitted: admitted as u64,
         })

@@ -3,8 +3,8 @@
 use crate::allowance::Allowance;
 use crate::text::four_digits;
 use crate::{
-    Defect, DetectedAlgorithm, Estimate, ExpectedLimit, HeaderAccuracy, Kind, Steady, Verdict,
-    Worst,
+    Defect, DetectedAlgorithm, DetectedKind, Estimate, ExpectedLimit, ExpectedVerdict,
+    HeaderAccuracy, Steady, Worst,
 };
 
 /// Relative tolerance of a rate.
@@ -160,7 +160,7 @@ pub(crate) fn verdict(
     detected: &DetectedAlgorithm,
     defects: &[Defect],
     trouble: Option<&str>,
-) -> Verdict {
+) -> ExpectedVerdict {
     let numbers = ExpectedNumbers::of(expected);
     let mut reasons: Vec<String> = defects.iter().filter_map(breach).collect();
     if let (Some(rate), Some(burst)) = (detected.rate, detected.burst) {
@@ -178,35 +178,35 @@ pub(crate) fn verdict(
             ));
         }
     }
-    let could_be = |kind: Kind| expected.kind.is_none_or(|numbers| numbers.is(kind));
+    let could_be = |kind: DetectedKind| expected.kind.is_none_or(|numbers| numbers.is(kind));
     let mut kinds = detected.alternatives.iter().chain([&detected.kind]);
-    if detected.kind == Kind::Unlimited {
+    if detected.kind == DetectedKind::Unlimited {
         let is_over = |defect: &Defect| matches!(defect, Defect::OverAdmission { .. });
         if defects.iter().any(is_over) {
             reasons.push("nothing was refused".to_owned());
         }
     } else if let Some(kind) = expected.kind
-        && detected.kind != Kind::Unknown
+        && detected.kind != DetectedKind::Unknown
         && !kinds.any(|kind| could_be(*kind))
     {
         reasons.push(format!("the algorithm is {}, not {kind}", detected.kind));
     }
     let is_certain =
         |defect: &Defect| matches!(defect, Defect::OverAdmission { .. } | Defect::Ban { .. });
-    let is_known = detected.kind != Kind::Unknown;
+    let is_known = detected.kind != DetectedKind::Unknown;
     if !reasons.is_empty() && (is_known || defects.iter().any(is_certain)) {
-        return Verdict::Differs(reasons);
+        return ExpectedVerdict::Differs(reasons);
     }
     if let Some(trouble) = trouble {
-        return Verdict::Undecided(trouble.to_owned());
+        return ExpectedVerdict::Undecided(trouble.to_owned());
     }
     match detected.kind {
-        Kind::Unknown => Verdict::Undecided("the algorithm is unknown".to_owned()),
-        Kind::Unlimited => {
+        DetectedKind::Unknown => ExpectedVerdict::Undecided("the algorithm is unknown".to_owned()),
+        DetectedKind::Unlimited => {
             let trouble = "nothing was refused, and the expected limit did not require it";
-            Verdict::Undecided(trouble.to_owned())
+            ExpectedVerdict::Undecided(trouble.to_owned())
         }
-        _ => Verdict::Consistent,
+        _ => ExpectedVerdict::Consistent,
     }
 }
 

@@ -5,7 +5,7 @@ use crate::conclusion::FAILURES;
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count};
 use crate::unexplained_group::is_grouped;
-use crate::{Alignment, DetectedAlgorithm, Kind, Observation, Outcome, Subject};
+use crate::{Alignment, DetectedAlgorithm, DetectedKind, Observation, ProbeOutcome, ProbeSubject};
 
 /// An algorithm with more inconsistent responses than the best, beyond this number and share, is ruled out.
 const MARGIN: u64 = 2;
@@ -34,30 +34,30 @@ pub(crate) fn contenders(found: &[Fit]) -> &[Fit] {
 }
 
 /// Returns the algorithm that is consistent with all responses, read with `clock`.
-pub(crate) fn detect<S: Subject>(
+pub(crate) fn detect<S: ProbeSubject>(
     found: &[Fit],
     clock: Clock,
     inquiry: &Inquiry<'_, S>,
 ) -> DetectedAlgorithm {
     let record = inquiry.record();
     let none = DetectedAlgorithm {
-        kind: Kind::Unknown,
+        kind: DetectedKind::Unknown,
         alternatives: Vec::new(),
         rate: None,
         burst: None,
         window: None,
         clock_tick: None,
         consistent: 0,
-        answers: record.len() as u64 - count(record, Outcome::Failed),
+        answers: record.len() as u64 - count(record, ProbeOutcome::Failed),
     };
     let Some(best) = found.first() else {
         // Failures may be refusals.
-        let few = count(record, Outcome::Failed) as f64 <= FAILURES * record.len() as f64;
-        let is_free = few && count(record, Outcome::Refused) == 0 && none.answers > 0;
+        let few = count(record, ProbeOutcome::Failed) as f64 <= FAILURES * record.len() as f64;
+        let is_free = few && count(record, ProbeOutcome::Refused) == 0 && none.answers > 0;
         let kind = if is_free {
-            Kind::Unlimited
+            DetectedKind::Unlimited
         } else {
-            Kind::Unknown
+            DetectedKind::Unknown
         };
         let consistent = if is_free { none.answers } else { 0 };
         return DetectedAlgorithm {
@@ -66,7 +66,7 @@ pub(crate) fn detect<S: Subject>(
             ..none
         };
     };
-    if best.kind() != Kind::LeakyQueue && may_limit_what_is_under_way(record) {
+    if best.kind() != DetectedKind::LeakyQueue && may_limit_what_is_under_way(record) {
         let consistent = none.answers;
         return DetectedAlgorithm { consistent, ..none };
     }
@@ -84,7 +84,7 @@ pub(crate) fn detect<S: Subject>(
         kind: if is_explained {
             best.kind()
         } else {
-            Kind::Unknown
+            DetectedKind::Unknown
         },
         alternatives: if is_explained {
             left.collect()
@@ -100,7 +100,7 @@ pub(crate) fn detect<S: Subject>(
     }
 }
 
-impl Kind {
+impl DetectedKind {
     /// Returns whether windows begin at times that requests do not determine.
     pub(crate) fn is_on_clock(self) -> bool {
         matches!(
@@ -121,7 +121,7 @@ impl Kind {
 fn may_limit_what_is_under_way(record: &[Observation]) -> bool {
     let admitted = || {
         let all = record.iter();
-        all.filter(|seen| seen.outcome == Outcome::Admitted)
+        all.filter(|seen| seen.outcome == ProbeOutcome::Admitted)
     };
     let mut sent: Vec<u64> = admitted().map(|seen| seen.sent_ns).collect();
     let mut answered: Vec<u64> = admitted().map(|seen| seen.answered_ns).collect();
@@ -133,7 +133,7 @@ fn may_limit_what_is_under_way(record: &[Observation]) -> bool {
         begun - answered.partition_point(|answered| *answered <= from_ns)
     };
     let refused = record.iter();
-    let refused = refused.filter(|seen| seen.outcome == Outcome::Refused);
+    let refused = refused.filter(|seen| seen.outcome == ProbeOutcome::Refused);
     let mut beside: Vec<usize> = refused
         .map(|seen| under_way(seen.sent_ns, seen.answered_ns))
         .collect();
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
     use crate::Advertised;
 
-    fn seen(sent_ns: u64, answered_ns: u64, outcome: Outcome) -> Observation {
+    fn seen(sent_ns: u64, answered_ns: u64, outcome: ProbeOutcome) -> Observation {
         Observation {
             sent_ns,
             answered_ns,
@@ -161,8 +161,8 @@ mod tests {
 
     /// `admitted` concurrent requests, each in flight for 20 ns, and a refusal 5 ns later.
     fn batch(at_ns: u64, admitted: usize) -> Vec<Observation> {
-        let mut batch = vec![seen(at_ns, at_ns + 20, Outcome::Admitted); admitted];
-        batch.push(seen(at_ns + 5, at_ns + 6, Outcome::Refused));
+        let mut batch = vec![seen(at_ns, at_ns + 20, ProbeOutcome::Admitted); admitted];
+        batch.push(seen(at_ns + 5, at_ns + 6, ProbeOutcome::Refused));
         batch
     }
 
@@ -172,9 +172,12 @@ mod tests {
         assert!(may_limit_what_is_under_way(&same));
         let fewer = [batch(0, 10), batch(30, 2)].concat();
         assert!(!may_limit_what_is_under_way(&fewer), "refused beside two");
-        let alone = [batch(0, 1), vec![seen(20, 21, Outcome::Refused)]].concat();
+        let alone = [batch(0, 1), vec![seen(20, 21, ProbeOutcome::Refused)]].concat();
         assert!(!may_limit_what_is_under_way(&alone));
-        let no_time = [seen(7, 7, Outcome::Admitted), seen(7, 7, Outcome::Refused)];
+        let no_time = [
+            seen(7, 7, ProbeOutcome::Admitted),
+            seen(7, 7, ProbeOutcome::Refused),
+        ];
         assert!(!may_limit_what_is_under_way(&no_time), "beside none");
     }
 }

@@ -1,5 +1,5 @@
 use crate::clock::Clock;
-use crate::{Observation, Outcome};
+use crate::{Observation, ProbeOutcome};
 
 /// When something happened: from, to, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,16 +58,16 @@ impl Evidence {
                 to: clock.latest(to),
             };
             match one.outcome {
-                Outcome::Admitted => {
+                ProbeOutcome::Admitted => {
                     took[0].push(to - from);
                     evidence.surely.push(span);
                     evidence.possibly.push(span);
                 }
-                Outcome::Refused => {
+                ProbeOutcome::Refused => {
                     took[1].push(to - from);
                     evidence.refused.push(span);
                 }
-                Outcome::Failed => evidence.possibly.push(span),
+                ProbeOutcome::Failed => evidence.possibly.push(span),
             }
         }
         evidence.blur = took.map(median).into_iter().fold(0.0, f64::max);
@@ -145,7 +145,7 @@ mod tests {
             answered_ns,
             connection: 0,
             key: 0,
-            outcome: Outcome::Admitted,
+            outcome: ProbeOutcome::Admitted,
             advertised: Advertised::default(),
         }
     }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use flowgate::{Quota, QuotaError};
 use serde::{Serialize, Serializer};
 
-use crate::{Alignment, Kind};
+use crate::{Alignment, DetectedKind};
 
 /// Limit that a limiter should have: `100/s burst 20`, or with an algorithm, `sliding 100/s`.
 ///
@@ -87,17 +87,20 @@ impl ExpectedKind {
     }
 
     /// Returns whether the detected `kind` is this algorithm.
-    pub(crate) fn is(self, kind: Kind) -> bool {
+    pub(crate) fn is(self, kind: DetectedKind) -> bool {
         matches!(
             (self, kind),
-            (Self::Token, Kind::TokenBucket)
-                | (Self::Queue, Kind::LeakyQueue)
+            (Self::Token, DetectedKind::TokenBucket)
+                | (Self::Queue, DetectedKind::LeakyQueue)
                 | (
                     Self::Fixed,
-                    Kind::FixedWindow(Alignment::FirstRequest | Alignment::Clock)
+                    DetectedKind::FixedWindow(Alignment::FirstRequest | Alignment::Clock)
                 )
-                | (Self::Sliding, Kind::SlidingLog | Kind::SegmentedWindow(_))
-                | (Self::Approximate, Kind::SlidingCounter)
+                | (
+                    Self::Sliding,
+                    DetectedKind::SlidingLog | DetectedKind::SegmentedWindow(_)
+                )
+                | (Self::Approximate, DetectedKind::SlidingCounter)
         )
     }
 
@@ -132,7 +135,7 @@ impl FromStr for ExpectedLimit {
         let kind = ExpectedKind::ALL
             .into_iter()
             .find(|kind| kind.name() == name)
-            .ok_or_else(|| ExpectedLimitError::Kind(name.to_owned()))?;
+            .ok_or_else(|| ExpectedLimitError::DetectedKind(name.to_owned()))?;
         let quota: Quota = rest.parse()?;
         if kind.is_window() && quota.explicit_burst().is_some() {
             return Err(ExpectedLimitError::Burst(kind));
@@ -171,7 +174,7 @@ impl Serialize for ExpectedLimit {
 #[non_exhaustive]
 pub enum ExpectedLimitError {
     /// The first word is not an algorithm.
-    Kind(String),
+    DetectedKind(String),
     /// The rest is not a quota.
     Quota(QuotaError),
     /// A window has no burst in addition to its limit.
@@ -187,7 +190,7 @@ impl From<QuotaError> for ExpectedLimitError {
 impl fmt::Display for ExpectedLimitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Kind(name) => {
+            Self::DetectedKind(name) => {
                 let kinds = ExpectedKind::ALL.map(ExpectedKind::name).join(", ");
                 write!(f, "{name:?} is not an algorithm: type one of {kinds}")
             }

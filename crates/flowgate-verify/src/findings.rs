@@ -5,7 +5,7 @@ use crate::ExpectedLimit;
 /// Results of an investigation.
 ///
 /// ```
-/// use flowgate_verify::{Investigation, Kind, Question, Simulated};
+/// use flowgate_verify::{Investigation, DetectedKind, Question, Simulated};
 /// # use flowgate::{Timestamp, TokenBucket};
 /// # let limiter = TokenBucket::new("100/s burst 20".parse()?);
 /// # let decide = |asked: Question| limiter.at(Timestamp::from_nanos(asked.at_ns)).try_acquire().is_ok();
@@ -15,7 +15,7 @@ use crate::ExpectedLimit;
 /// let Ok(findings) = Investigation::new().run(&mut subject, &mut |_| ());
 ///
 /// let detected = &findings.detected;
-/// assert_eq!((detected.kind, detected.consistent), (Kind::TokenBucket, detected.answers));
+/// assert_eq!((detected.kind, detected.consistent), (DetectedKind::TokenBucket, detected.answers));
 /// let (rate, burst) = (detected.rate.ok_or("a rate")?, detected.burst.ok_or("a burst")?);
 /// assert!((rate.value - 100.0).abs() <= rate.plus_minus.max(0.5));
 /// assert_eq!(burst.value, 20.0);
@@ -35,7 +35,7 @@ pub struct Findings {
     /// Detected algorithm, with rate and burst.
     pub detected: DetectedAlgorithm,
     /// Most requests admitted in an interval, by its length, in increasing order.
-    pub envelope: Vec<Point>,
+    pub envelope: Vec<EnvelopePoint>,
     /// Interval in which the most was admitted, relative to the limit.
     ///
     /// The limit is the expected limit or, without one, the detected limit. `None` if there is neither.
@@ -64,11 +64,11 @@ pub struct Findings {
 #[derive(Clone, Debug, Serialize)]
 pub struct DetectedAlgorithm {
     /// Algorithm that is consistent with the most responses.
-    pub kind: Kind,
+    pub kind: DetectedKind,
     /// Other algorithms that are consistent with about as many responses.
     ///
-    /// If `kind` is [`Kind::Unknown`], this is the closest match.
-    pub alternatives: Vec<Kind>,
+    /// If `kind` is [`DetectedKind::Unknown`], this is the closest match.
+    pub alternatives: Vec<DetectedKind>,
     /// Rate in requests per second; `None` if no limit was found.
     pub rate: Option<Estimate>,
     /// Burst: bucket size, limit of a window, or queue length + 1.
@@ -98,15 +98,15 @@ pub struct Estimate {
 /// Algorithm of a limiter, as far as responses distinguish algorithms.
 ///
 /// ```
-/// use flowgate_verify::{Alignment, Kind};
+/// use flowgate_verify::{Alignment, DetectedKind};
 ///
-/// assert_eq!(Kind::TokenBucket.to_string(), "token bucket / GCRA");
-/// assert_ne!(Kind::FixedWindow(Alignment::Clock), Kind::FixedWindow(Alignment::FirstRequest));
+/// assert_eq!(DetectedKind::TokenBucket.to_string(), "token bucket / GCRA");
+/// assert_ne!(DetectedKind::FixedWindow(Alignment::Clock), DetectedKind::FixedWindow(Alignment::FirstRequest));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Kind {
+pub enum DetectedKind {
     /// Token bucket, GCRA, or leaky bucket as a meter. These three behave identically.
     TokenBucket,
     /// Leaky bucket in which requests over the rate wait.
@@ -139,7 +139,7 @@ pub enum Alignment {
 
 /// Point of an envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Point {
+pub struct EnvelopePoint {
     /// Length of the interval, in seconds.
     pub interval: f64,
     /// Most requests that were certainly admitted in an interval of this length.
@@ -318,14 +318,14 @@ pub struct Judgement {
     /// Expected limit.
     pub limit: ExpectedLimit,
     /// Whether the limiter matches the expected limit.
-    pub verdict: Verdict,
+    pub verdict: ExpectedVerdict,
 }
 
 /// Whether a limiter matches an expected limit.
 ///
 /// ```
 /// use flowgate::{Timestamp, TokenBucket};
-/// use flowgate_verify::{ExpectedLimit, Investigation, Judgement, Question, Simulated, Verdict};
+/// use flowgate_verify::{ExpectedLimit, Investigation, Judgement, Question, Simulated, ExpectedVerdict};
 ///
 /// let judge = |expected: &str| {
 ///     let expected: ExpectedLimit = expected.parse()?;
@@ -334,15 +334,15 @@ pub struct Judgement {
 ///     let mut subject = Simulated::new(|asked| decide(asked).into());
 ///     let Ok(findings) = Investigation::new().expected(expected).run(&mut subject, &mut |_| ());
 ///     let Judgement { verdict, .. } = findings.expected.ok_or("no expected limit")?;
-///     Ok::<Verdict, Box<dyn std::error::Error>>(verdict)
+///     Ok::<ExpectedVerdict, Box<dyn std::error::Error>>(verdict)
 /// };
-/// assert_eq!(judge("100/s burst 20")?, Verdict::Consistent);
-/// assert!(matches!(judge("50/s burst 20")?, Verdict::Differs(_)));
+/// assert_eq!(judge("100/s burst 20")?, ExpectedVerdict::Consistent);
+/// assert!(matches!(judge("50/s burst 20")?, ExpectedVerdict::Differs(_)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum ExpectedVerdict {
     /// The limiter matches.
     Consistent,
     /// The limiter does not match, for these reasons.

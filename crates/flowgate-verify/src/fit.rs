@@ -4,7 +4,7 @@ use crate::evidence::Evidence;
 use crate::models::{Bucket, Counter, Log, Model, OnRequest, Segments};
 use crate::plateau::Plateau;
 use crate::search::{Reach, SEARCHES, Search};
-use crate::{Estimate, Kind};
+use crate::{DetectedKind, Estimate};
 
 /// Tolerance of the rate, as a fraction, before an admission counts as over the limit.
 const FASTER: f64 = 0.01;
@@ -81,7 +81,7 @@ impl Fit {
         self.unexplained * 500 <= self.of
     }
 
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> DetectedKind {
         self.model.kind()
     }
 
@@ -129,13 +129,20 @@ struct Rough {
 }
 
 /// Returns the best fit of each `wanted` algorithm, best first; ties in order of simplicity.
-pub(crate) fn fits(evidence: &Evidence, hints: &Hints, wanted: impl Fn(Kind) -> bool) -> Vec<Fit> {
+pub(crate) fn fits(
+    evidence: &Evidence,
+    hints: &Hints,
+    wanted: impl Fn(DetectedKind) -> bool,
+) -> Vec<Fit> {
     let mut fits: Vec<Fit> = Vec::new();
     for (kind, search) in SEARCHES.iter().filter(|(kind, _)| wanted(*kind)) {
         // The searches for two counters and for segments are slow. They are skipped if a simpler algorithm is
         // consistent with a long record.
         let is_clear = evidence.len() > LONG && fits.iter().any(Fit::explains_all);
-        let is_long = matches!(kind, Kind::SegmentedWindow(_) | Kind::SlidingCounter);
+        let is_long = matches!(
+            kind,
+            DetectedKind::SegmentedWindow(_) | DetectedKind::SlidingCounter
+        );
         if !is_long || !is_clear {
             let around: &[f64] = if kind.is_on_clock() { &[1.0] } else { &AROUND };
             let rough = rough(hints, *search, &candidates(&hints.bursts, around));

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use crate::models::{Bucket, Counter, Log, Model, OnRequest};
 use crate::{
-    Answer, Budget, Estimate, ExpectedKind, ExpectedLimit, Findings, Investigation, Phase,
-    Question, Simulated, Verdict,
+    Answer, Budget, Estimate, ExpectedKind, ExpectedLimit, ExpectedVerdict, Findings,
+    Investigation, Phase, Question, Simulated,
 };
 
 /// Maximum response time that a forecast assumes.
@@ -129,7 +129,7 @@ fn is_told(expected: ExpectedLimit, findings: &Findings) -> bool {
     let judged = findings.expected.as_ref();
     is_of_its_kind
         && detected.rate.is_some_and(is_known)
-        && judged.is_some_and(|judged| judged.verdict == Verdict::Consistent)
+        && judged.is_some_and(|judged| judged.verdict == ExpectedVerdict::Consistent)
 }
 
 fn simulate(

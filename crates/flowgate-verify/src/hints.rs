@@ -1,7 +1,7 @@
 //! First estimates of rate and burst, from which the search starts.
 
 use crate::Observation;
-use crate::Outcome::{Admitted, Refused};
+use crate::ProbeOutcome::{Admitted, Refused};
 use crate::clock::Clock;
 use crate::evidence::Evidence;
 use crate::fit::Hints;

@@ -14,7 +14,9 @@ use crate::inquiry::{Inquiry, count};
 use crate::phases::{
     Comeback, Found, burst, burst_again, comeback, queue, refill, rest, saturate, shape, steady,
 };
-use crate::{Defect, ExpectedLimit, Kind, Observation, Outcome, Phase, Steady, Subject};
+use crate::{
+    Defect, DetectedKind, ExpectedLimit, Observation, Phase, ProbeOutcome, ProbeSubject, Steady,
+};
 
 /// Maximum number of trials that distinguish algorithms.
 const TRIALS: usize = 8;
@@ -41,7 +43,7 @@ pub(crate) struct Identified {
 /// Sends requests until the remaining algorithms cannot be distinguished further, or the budget is used up.
 ///
 /// The expected limit is an additional first estimate. It also bounds how long a refill may take.
-pub(crate) fn identify<S: Subject>(
+pub(crate) fn identify<S: ProbeSubject>(
     inquiry: &mut Inquiry<'_, S>,
     expected: Option<ExpectedLimit>,
     rng: &mut Rng,
@@ -55,11 +57,11 @@ pub(crate) fn identify<S: Subject>(
     };
     for _ in 0..HELLOS {
         let answer = inquiry.ask_in_burst(Phase::Hello, 1, 1, 0)?;
-        if count(answer, Outcome::Failed) == 0 {
+        if count(answer, ProbeOutcome::Failed) == 0 {
             break;
         }
     }
-    if count(inquiry.record(), Outcome::Failed) == HELLOS {
+    if count(inquiry.record(), ProbeOutcome::Failed) == HELLOS {
         found.trouble = Some("it does not answer with yes or no".to_owned());
         return Ok(found);
     }
@@ -134,9 +136,9 @@ pub(crate) fn identify<S: Subject>(
     Ok(found)
 }
 
-fn is_unknown<S: Subject>(inquiry: &Inquiry<'_, S>) -> bool {
+fn is_unknown<S: ProbeSubject>(inquiry: &Inquiry<'_, S>) -> bool {
     let guess = inquiry.guess.as_ref();
-    guess.is_some_and(|guess| guess.kind == Kind::Unknown)
+    guess.is_some_and(|guess| guess.kind == DetectedKind::Unknown)
 }
 
 /// Where in the record the search starts.
@@ -171,22 +173,22 @@ impl Course {
         }
     }
 
-    fn fit<S: Subject>(
+    fn fit<S: ProbeSubject>(
         &self,
         inquiry: &mut Inquiry<'_, S>,
-        wanted: impl Fn(Kind) -> bool,
+        wanted: impl Fn(DetectedKind) -> bool,
     ) -> Vec<Fit> {
         let record = inquiry.record();
         let hints = self.hints(record);
         let stands_still = self.clock.tick().is_some();
-        let wanted = |kind: Kind| wanted(kind) && !(stands_still && kind.is_on_clock());
+        let wanted = |kind: DetectedKind| wanted(kind) && !(stands_still && kind.is_on_clock());
         let fits = fits(&Evidence::on(self.clock, record), &hints, wanted);
         inquiry.guess = Some(detect(&fits, self.clock, inquiry));
         fits
     }
 
     /// Fits the algorithms of `known` again.
-    fn fit_again<S: Subject>(&self, inquiry: &mut Inquiry<'_, S>, known: &[Fit]) -> Vec<Fit> {
+    fn fit_again<S: ProbeSubject>(&self, inquiry: &mut Inquiry<'_, S>, known: &[Fit]) -> Vec<Fit> {
         let left = contenders(known);
         self.fit(inquiry, |kind| {
             left.iter().any(|fit| fit.kind().is_of_a_sort_with(kind))
@@ -194,7 +196,7 @@ impl Course {
     }
 
     /// Fits all algorithms. If none is consistent with all responses, also tries clocks with ticks.
-    fn fit_on_any_clock<S: Subject>(&mut self, inquiry: &mut Inquiry<'_, S>) -> Vec<Fit> {
+    fn fit_on_any_clock<S: ProbeSubject>(&mut self, inquiry: &mut Inquiry<'_, S>) -> Vec<Fit> {
         self.clock = Clock::EXACT;
         let exactly = self.fit(inquiry, |_| true);
         let left = exactly.first().map_or(0, |best| best.unexplained);
@@ -222,7 +224,7 @@ impl Course {
 
 /// Rests until everything should have refilled. If something is then admitted, the load caused a collapse. `None` if
 /// there is no time for that.
-fn dried_up<S: Subject>(
+fn dried_up<S: ProbeSubject>(
     inquiry: &mut Inquiry<'_, S>,
     burst: f64,
     rate: f64,
@@ -232,7 +234,7 @@ fn dried_up<S: Subject>(
     let answers = inquiry.ask_at(Phase::Saturate, &[at], 1, 0)?;
     let outcome = answers.first().map(|seen| seen.outcome);
     Ok(outcome.map(|outcome| match outcome {
-        Outcome::Admitted => Defect::Collapse {
+        ProbeOutcome::Admitted => Defect::Collapse {
             offered,
             admitted: 0.0,
             of: rate * 1e9,
@@ -245,9 +247,9 @@ fn dried_up<S: Subject>(
 fn ban(record: &[Observation]) -> Defect {
     let last = record
         .iter()
-        .rposition(|seen| seen.outcome == Outcome::Admitted);
+        .rposition(|seen| seen.outcome == ProbeOutcome::Admitted);
     Defect::Ban {
-        after_refusals: count(&record[..last.unwrap_or(0)], Outcome::Refused),
+        after_refusals: count(&record[..last.unwrap_or(0)], ProbeOutcome::Refused),
     }
 }
 
@@ -267,7 +269,7 @@ mod tests {
                 time: Duration::from_secs(seconds),
                 ..Budget::default()
             };
-            let mut silent = |_: crate::Progress<'_>| ();
+            let mut silent = |_: crate::ProbeProgress<'_>| ();
             let mut inquiry = Inquiry::new(&mut subject, budget, 32, &mut silent);
             // 5 per second, burst 40: refilled in 8 s.
             let Ok(defect) = dried_up(&mut inquiry, 40.0, 5e-9);

@@ -1,13 +1,14 @@
 use std::time::Duration;
 
 use crate::{
-    Budget, DetectedAlgorithm, Observation, Outcome, Phase, Probe, ProbeBatch, Progress, Subject,
+    Budget, DetectedAlgorithm, Observation, Phase, Probe, ProbeBatch, ProbeOutcome, ProbeProgress,
+    ProbeSubject,
 };
 
 /// The limiter under test, its responses, and the remaining budget.
 pub(crate) struct Inquiry<'a, S> {
     subject: &'a mut S,
-    progress: &'a mut dyn FnMut(Progress<'_>),
+    progress: &'a mut dyn FnMut(ProbeProgress<'_>),
     budget: Budget,
     connections: u32,
     began_ns: u64,
@@ -16,12 +17,12 @@ pub(crate) struct Inquiry<'a, S> {
     pub(crate) guess: Option<DetectedAlgorithm>,
 }
 
-impl<'a, S: Subject> Inquiry<'a, S> {
+impl<'a, S: ProbeSubject> Inquiry<'a, S> {
     pub(crate) fn new(
         subject: &'a mut S,
         budget: Budget,
         connections: u32,
-        progress: &'a mut dyn FnMut(Progress<'_>),
+        progress: &'a mut dyn FnMut(ProbeProgress<'_>),
     ) -> Self {
         let began_ns = subject.now_ns();
         let inquiry = Self {
@@ -106,7 +107,7 @@ impl<'a, S: Subject> Inquiry<'a, S> {
             return Ok(&self.record[from..]);
         }
         let elapsed_ns = self.now_ns().saturating_sub(self.began_ns);
-        (self.progress)(Progress {
+        (self.progress)(ProbeProgress {
             phase,
             requests: from as u64,
             elapsed: Duration::from_nanos(elapsed_ns),
@@ -176,6 +177,6 @@ pub(crate) fn took_ns(seen: &Observation) -> u64 {
     seen.answered_ns.saturating_sub(seen.sent_ns)
 }
 
-pub(crate) fn count(seen: &[Observation], outcome: Outcome) -> u64 {
+pub(crate) fn count(seen: &[Observation], outcome: ProbeOutcome) -> u64 {
     seen.iter().filter(|seen| seen.outcome == outcome).count() as u64
 }

@@ -9,15 +9,15 @@ use crate::identify::identify;
 use crate::inquiry::{Inquiry, count};
 use crate::phases::{headers, keys, keys_of_queue, nodes, race, tell};
 use crate::{
-    AdvertisedQuota, Budget, ExpectedLimit, Findings, HeaderAccuracy, Judgement, Kind, Outcome,
-    Progress, Subject,
+    AdvertisedQuota, Budget, DetectedKind, ExpectedLimit, Findings, HeaderAccuracy, Judgement,
+    ProbeOutcome, ProbeProgress, ProbeSubject,
 };
 
 /// Plan of an investigation: what to find out, at what cost.
 ///
 /// ```
 /// use flowgate::{Timestamp, TokenBucket};
-/// use flowgate_verify::{Budget, ExpectedLimit, Investigation, Kind, Question, Simulated, Verdict};
+/// use flowgate_verify::{Budget, ExpectedLimit, Investigation, DetectedKind, Question, Simulated, ExpectedVerdict};
 /// use std::time::Duration;
 ///
 /// let limiter = TokenBucket::new("100/s burst 20".parse()?);
@@ -35,9 +35,9 @@ use crate::{
 /// assert!(forecast.requests <= budget.requests && forecast.time <= budget.time);
 ///
 /// let Ok(findings) = investigation.run(&mut subject, &mut |_| ());
-/// assert_eq!(findings.detected.kind, Kind::TokenBucket);
+/// assert_eq!(findings.detected.kind, DetectedKind::TokenBucket);
 /// let judgement = findings.expected.ok_or("no expected limit")?;
-/// assert!(matches!(judgement.verdict, Verdict::Differs(_)));
+/// assert!(matches!(judgement.verdict, ExpectedVerdict::Differs(_)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -124,10 +124,10 @@ impl Investigation {
     /// # Errors
     ///
     /// Returns the subject's error if it can no longer be reached.
-    pub fn run<S: Subject>(
+    pub fn run<S: ProbeSubject>(
         &self,
         subject: &mut S,
-        progress: &mut dyn FnMut(Progress<'_>),
+        progress: &mut dyn FnMut(ProbeProgress<'_>),
     ) -> Result<Findings, S::Error> {
         let mut inquiry = Inquiry::new(subject, self.budget, self.connections, progress);
         let mut rng = Rng::with_seed(self.seed);
@@ -136,9 +136,12 @@ impl Investigation {
         let best = found.fits.first();
         let mut defects = found.defects;
         let (mut isolation, mut truth) = (None, HeaderAccuracy::default());
-        if let Some(best) =
-            best.filter(|_| !matches!(detected.kind, Kind::Unknown | Kind::LeakyQueue))
-        {
+        if let Some(best) = best.filter(|_| {
+            !matches!(
+                detected.kind,
+                DetectedKind::Unknown | DetectedKind::LeakyQueue
+            )
+        }) {
             // Over-admission of sequential requests is not a race.
             let evidence = Evidence::on(found.clock, inquiry.record());
             let is_exact = best.at_most().over(&evidence) == 0;
@@ -149,16 +152,16 @@ impl Investigation {
             isolation = keys(&mut inquiry, best, self.keys)?;
             truth = headers(&mut inquiry, best)?;
         }
-        if let Some(queue) = best.filter(|_| detected.kind == Kind::LeakyQueue) {
+        if let Some(queue) = best.filter(|_| detected.kind == DetectedKind::LeakyQueue) {
             isolation = keys_of_queue(&mut inquiry, queue, self.keys)?;
         }
         let record = inquiry.record();
         tell(&mut truth, record);
         truth.advertised = AdvertisedQuota::of(record, &detected);
-        let failed = count(record, Outcome::Failed);
+        let failed = count(record, ProbeOutcome::Failed);
         let evidence = Evidence::of(record.iter().filter(|seen| seen.key == 0));
         // Parameters that are inconsistent with the responses prove no violation.
-        let known = best.filter(|_| detected.kind != Kind::Unknown);
+        let known = best.filter(|_| detected.kind != DetectedKind::Unknown);
         let worst = allowance(self.expected, known).and_then(|allowed| allowed.worst(&evidence));
         defects.extend(seen(&truth, &found.steady, failed, record.len() as u64));
         let expected = self.expected.map(|expected| {
@@ -182,7 +185,7 @@ impl Investigation {
             defects,
             expected,
             requests: record.len() as u64,
-            admitted: count(record, Outcome::Admitted),
+            admitted: count(record, ProbeOutcome::Admitted),
             failed,
             seconds: inquiry.now_ns().saturating_sub(inquiry.began_ns()) as f64 / 1e9,
         })

@@ -1,12 +1,12 @@
 //! Detects which algorithm a rate limiter uses, and how much it really admits.
 //!
-//! This crate plans requests and draws conclusions from the responses. It does no I/O. A [`Subject`] sends the
+//! This crate plans requests and draws conclusions from the responses. It does no I/O. A [`ProbeSubject`] sends the
 //! requests: over HTTP (`flowgate verify`), or in process on a manual clock (`flowgate_testkit::verify`).
 //!
 //! ```text
-//!  Investigation ─▶ ProbeBatch ─▶ Subject ─▶ [Observation] ─▶ algorithm, envelope, defects ─▶ Findings
-//!      ▲                                          │
-//!      └── next batch ◀───────────────────────────┘
+//!  Investigation ─▶ ProbeBatch ─▶ ProbeSubject ─▶ [Observation] ─▶ algorithm, envelope, defects ─▶ Findings
+//!      ▲                                               │
+//!      └── next batch ◀────────────────────────────────┘
 //! ```
 //!
 //! An [`Investigation`] sends bursts, steady streams and pauses, and returns [`Findings`]: the detected algorithm, rate
@@ -47,15 +47,15 @@ mod unexplained_group;
 pub use budget::Budget;
 pub use expected::{ExpectedKind, ExpectedLimit, ExpectedLimitError};
 pub use findings::{
-    AdvertisedQuota, Alignment, Defect, DetectedAlgorithm, Estimate, Findings, HeaderAccuracy,
-    Judgement, KeyIsolation, Kind, Point, Steady, Verdict, Worst,
+    AdvertisedQuota, Alignment, Defect, DetectedAlgorithm, DetectedKind, EnvelopePoint, Estimate,
+    ExpectedVerdict, Findings, HeaderAccuracy, Judgement, KeyIsolation, Steady, Worst,
 };
 pub use forecast::Forecast;
 pub use investigation::Investigation;
-pub use observation::{Advertised, Observation, Outcome};
-pub use progress::Progress;
+pub use observation::{Advertised, Observation, ProbeOutcome};
+pub use progress::ProbeProgress;
 pub use simulated::{Answer, Question, Simulated};
-pub use subject::{Phase, Probe, ProbeBatch, Subject};
+pub use subject::{Phase, Probe, ProbeBatch, ProbeSubject};
 
 /// Tests the examples of the README.
 #[cfg(doctest)]

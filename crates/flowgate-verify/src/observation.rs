@@ -1,11 +1,11 @@
 use std::time::Duration;
 
-/// Request and its outcome. Times are nanoseconds on the [subject's](crate::Subject) timeline.
+/// Request and its outcome. Times are nanoseconds on the [subject's](crate::ProbeSubject) timeline.
 ///
 /// The limiter decided at an unknown time from `sent_ns` to `answered_ns`, both included.
 ///
 /// ```
-/// use flowgate_verify::{Observation, Phase, Probe, Simulated, Subject, ProbeBatch};
+/// use flowgate_verify::{Observation, Phase, Probe, Simulated, ProbeSubject, ProbeBatch};
 /// use std::time::Duration;
 ///
 /// let mut subject = Simulated::new(|_| true.into()).service(Duration::from_millis(2), 1);
@@ -26,7 +26,7 @@ pub struct Observation {
     /// Key of the request.
     pub key: u32,
     /// Outcome of the request.
-    pub outcome: Outcome,
+    pub outcome: ProbeOutcome,
     /// Limit that the response advertises.
     pub advertised: Advertised,
 }
@@ -34,16 +34,16 @@ pub struct Observation {
 /// Outcome of a request.
 ///
 /// ```
-/// use flowgate_verify::{Answer, Investigation, Kind, Outcome, Simulated};
+/// use flowgate_verify::{Answer, Investigation, DetectedKind, ProbeOutcome, Simulated};
 ///
 /// // The limiter responds 500 to every request, which is inconclusive.
-/// let failed = Answer { outcome: Outcome::Failed, ..Answer::from(false) };
+/// let failed = Answer { outcome: ProbeOutcome::Failed, ..Answer::from(false) };
 /// let Ok(findings) = Investigation::new().run(&mut Simulated::new(|_| failed), &mut |_| ());
-/// assert_eq!(findings.detected.kind, Kind::Unknown);
+/// assert_eq!(findings.detected.kind, DetectedKind::Unknown);
 /// assert_eq!(findings.failed, findings.requests);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ProbeOutcome {
     /// Admitted by the limiter.
     Admitted,
     /// Refused by the limiter.

@@ -17,7 +17,7 @@ use crate::{DetectedAlgorithm, Phase};
 /// assert_eq!(phases, [Phase::Hello, Phase::Burst]);
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Progress<'a> {
+pub struct ProbeProgress<'a> {
     /// Phase of the next batch.
     pub phase: Phase,
     /// Number of requests sent so far.

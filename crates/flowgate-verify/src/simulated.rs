@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use crate::{Advertised, Observation, Outcome, Probe, ProbeBatch, Subject};
+use crate::{Advertised, Observation, Probe, ProbeBatch, ProbeOutcome, ProbeSubject};
 
 /// Request that arrives at a simulated limiter.
 ///
@@ -52,7 +52,7 @@ pub struct Question {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Whether the request is admitted.
-    pub outcome: Outcome,
+    pub outcome: ProbeOutcome,
     /// Limit that the response advertises.
     pub advertised: Advertised,
     /// Time from the decision to the response, as in a queue.
@@ -63,9 +63,9 @@ impl From<bool> for Answer {
     fn from(admitted: bool) -> Self {
         Self {
             outcome: if admitted {
-                Outcome::Admitted
+                ProbeOutcome::Admitted
             } else {
-                Outcome::Refused
+                ProbeOutcome::Refused
             },
             advertised: Advertised::default(),
             held: Duration::ZERO,
@@ -81,11 +81,11 @@ impl From<bool> for Answer {
 /// # Examples
 ///
 /// ```
-/// use flowgate_verify::{Investigation, Kind, Simulated};
+/// use flowgate_verify::{Investigation, DetectedKind, Simulated};
 ///
 /// let mut subject = Simulated::new(|_| true.into());
 /// let Ok(findings) = Investigation::new().run(&mut subject, &mut |_| ());
-/// assert_eq!(findings.detected.kind, Kind::Unlimited);
+/// assert_eq!(findings.detected.kind, DetectedKind::Unlimited);
 /// ```
 #[derive(Debug)]
 pub struct Simulated<D> {
@@ -137,7 +137,7 @@ impl<D: FnMut(Question) -> Answer> Simulated<D> {
     }
 }
 
-impl<D: FnMut(Question) -> Answer> Subject for Simulated<D> {
+impl<D: FnMut(Question) -> Answer> ProbeSubject for Simulated<D> {
     type Error = Infallible;
 
     fn now_ns(&self) -> u64 {

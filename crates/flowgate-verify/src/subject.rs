@@ -3,7 +3,7 @@ use crate::Observation;
 /// Rate limiter to which an investigation sends requests.
 ///
 /// ```
-/// use flowgate_verify::{Investigation, Kind, Observation, Outcome, Subject, Advertised, ProbeBatch};
+/// use flowgate_verify::{Investigation, DetectedKind, Observation, ProbeOutcome, ProbeSubject, Advertised, ProbeBatch};
 /// use std::convert::Infallible;
 ///
 /// /// Admits every second request, immediately.
@@ -29,7 +29,7 @@ use crate::Observation;
 ///                 answered_ns: self.now_ns,
 ///                 connection: probe.connection,
 ///                 key: probe.key,
-///                 outcome: [Outcome::Admitted, Outcome::Refused][self.asked as usize % 2],
+///                 outcome: [ProbeOutcome::Admitted, ProbeOutcome::Refused][self.asked as usize % 2],
 ///                 advertised: Advertised::default(),
 ///             }
 ///         });
@@ -38,9 +38,9 @@ use crate::Observation;
 /// }
 ///
 /// let Ok(findings) = Investigation::new().run(&mut EveryOther::default(), &mut |_| ());
-/// assert_eq!(findings.detected.kind, Kind::Unknown);
+/// assert_eq!(findings.detected.kind, DetectedKind::Unknown);
 /// ```
-pub trait Subject {
+pub trait ProbeSubject {
     /// Why requests can no longer be sent.
     type Error;
 
@@ -63,7 +63,7 @@ pub trait Subject {
     /// # Errors
     ///
     /// Returns an error if further requests make no sense. A missing response is not an error but an
-    /// [`Outcome`](crate::Outcome).
+    /// [`ProbeOutcome`](crate::ProbeOutcome).
     fn send(&mut self, batch: &ProbeBatch) -> Result<Vec<Observation>, Self::Error>;
 }
 

@@ -3,24 +3,26 @@
 use std::fmt;
 
 use crate::{
-    AdvertisedQuota, Alignment, Defect, DetectedAlgorithm, Estimate, Findings, HeaderAccuracy,
-    KeyIsolation, Kind, Verdict, Worst,
+    AdvertisedQuota, Alignment, Defect, DetectedAlgorithm, DetectedKind, Estimate, ExpectedVerdict,
+    Findings, HeaderAccuracy, KeyIsolation, Worst,
 };
 
-impl fmt::Display for Kind {
+impl fmt::Display for DetectedKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self {
-            Kind::SegmentedWindow(segments) => {
+            DetectedKind::SegmentedWindow(segments) => {
                 return f.pad(&format!("sliding window in {segments} segments"));
             }
-            Kind::TokenBucket => "token bucket / GCRA",
-            Kind::LeakyQueue => "leaky queue",
-            Kind::FixedWindow(Alignment::FirstRequest) => "fixed window from the first request",
-            Kind::FixedWindow(Alignment::Clock) => "fixed window on the clock",
-            Kind::SlidingLog => "sliding window",
-            Kind::SlidingCounter => "sliding window of two counters",
-            Kind::Unlimited => "no limit",
-            Kind::Unknown => "unknown algorithm",
+            DetectedKind::TokenBucket => "token bucket / GCRA",
+            DetectedKind::LeakyQueue => "leaky queue",
+            DetectedKind::FixedWindow(Alignment::FirstRequest) => {
+                "fixed window from the first request"
+            }
+            DetectedKind::FixedWindow(Alignment::Clock) => "fixed window on the clock",
+            DetectedKind::SlidingLog => "sliding window",
+            DetectedKind::SlidingCounter => "sliding window of two counters",
+            DetectedKind::Unlimited => "no limit",
+            DetectedKind::Unknown => "unknown algorithm",
         };
         f.pad(name)
     }
@@ -57,7 +59,7 @@ impl fmt::Display for Estimate {
 impl fmt::Display for DetectedAlgorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind)?;
-        if self.kind == Kind::Unknown
+        if self.kind == DetectedKind::Unknown
             && let Some(nearest) = self.alternatives.first()
         {
             write!(f, ", closest match: {nearest}")?;
@@ -79,8 +81,12 @@ impl fmt::Display for DetectedAlgorithm {
                 self.answers
             )?;
         }
-        if self.kind != Kind::Unknown && !self.alternatives.is_empty() {
-            let or: Vec<_> = self.alternatives.iter().map(Kind::to_string).collect();
+        if self.kind != DetectedKind::Unknown && !self.alternatives.is_empty() {
+            let or: Vec<_> = self
+                .alternatives
+                .iter()
+                .map(DetectedKind::to_string)
+                .collect();
             write!(f, " (also consistent: {})", or.join(", "))?;
         }
         Ok(())
@@ -255,12 +261,12 @@ impl fmt::Display for Defect {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for ExpectedVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Verdict::Consistent => "CONSISTENT",
-            Verdict::Differs(_) => "DIFFERS",
-            Verdict::Undecided(_) => "UNDECIDED",
+            ExpectedVerdict::Consistent => "CONSISTENT",
+            ExpectedVerdict::Differs(_) => "DIFFERS",
+            ExpectedVerdict::Undecided(_) => "UNDECIDED",
         })
     }
 }
@@ -288,9 +294,9 @@ impl fmt::Display for Findings {
                 let text = format!("{detected:<55} expected limit: {}", judged.verdict);
                 line(f, "algorithm", &text)?;
                 let reasons = match &judged.verdict {
-                    Verdict::Consistent => &[][..],
-                    Verdict::Differs(reasons) => reasons,
-                    Verdict::Undecided(reason) => std::slice::from_ref(reason),
+                    ExpectedVerdict::Consistent => &[][..],
+                    ExpectedVerdict::Differs(reasons) => reasons,
+                    ExpectedVerdict::Undecided(reason) => std::slice::from_ref(reason),
                 };
                 for reason in reasons {
                     line(f, "", &format!("expected {}, but {reason}", judged.limit))?;
@@ -298,7 +304,7 @@ impl fmt::Display for Findings {
             }
             None => line(f, "algorithm", &detected)?,
         }
-        if self.detected.kind == Kind::Unlimited
+        if self.detected.kind == DetectedKind::Unlimited
             && let Some(most) = self.envelope.iter().max_by_key(|point| point.admitted)
         {
             let rate = most.admitted as f64 / most.interval.max(1e-9);

@@ -1,7 +1,7 @@
 use crate::clock::Clock;
 use crate::evidence::Evidence;
 use crate::fit::Fit;
-use crate::{Kind, Observation};
+use crate::{DetectedKind, Observation};
 
 /// Batches are joined until they have at least this many responses.
 const TOGETHER: usize = 40;
@@ -13,7 +13,7 @@ const CROWD_SHARE: f64 = 0.05;
 /// Returns whether the responses that are inconsistent with `fit` occur in a group. The limiter then did something that
 /// this algorithm does not do: after a rest, or when offered much less or much more. `ends` holds the ends of batches.
 pub(crate) fn is_grouped(fit: &Fit, clock: Clock, record: &[Observation], ends: &[usize]) -> bool {
-    if fit.unexplained < GROUP || fit.kind() == Kind::LeakyQueue {
+    if fit.unexplained < GROUP || fit.kind() == DetectedKind::LeakyQueue {
         return false;
     }
     let (mut from, mut before) = (0, 0);
@@ -35,7 +35,7 @@ pub(crate) fn is_grouped(fit: &Fit, clock: Clock, record: &[Observation], ends: 
 mod tests {
     use super::*;
     use crate::models::{Bucket, Model};
-    use crate::{Advertised, Outcome};
+    use crate::{Advertised, ProbeOutcome};
 
     #[test]
     fn the_same_number_is_a_group_in_one_batch_and_none_when_spread() {
@@ -55,8 +55,8 @@ mod tests {
                 connection: 0,
                 key: 0,
                 outcome: match is_refused(index) {
-                    true => Outcome::Refused,
-                    false => Outcome::Admitted,
+                    true => ProbeOutcome::Refused,
+                    false => ProbeOutcome::Admitted,
                 },
                 advertised: Advertised::default(),
             });

@@ -154,7 +154,9 @@ pub use companions::degrade::{Degrade, DegradeBuilder, DegradeCall, SlowCalls};
 pub use companions::io::Throttled;
 #[cfg(feature = "metrics")]
 pub use companions::metrics::MetricsPublisher;
-pub use companions::observed::{Counts, Observed, ObservedKey, Refusals, SharedCounters, Waits};
+pub use companions::observed::{
+    Observed, ObservedCounts, ObservedKey, Refusals, SharedCounters, Waits,
+};
 pub use companions::sizing;
 pub use companions::sometimes::{Sometimes, SometimesBuilder, SometimesBy};
 #[cfg(feature = "futures")]

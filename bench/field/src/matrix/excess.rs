@@ -7,10 +7,10 @@ use flowgate_testkit::Rate;
 use flowgate_testkit::conformance::{Contract, Finding};
 use flowgate_testkit::draw::{self, Steps, Time};
 use flowgate_testkit::oracle::Oracle;
-use flowgate_testkit::promise::{self, Grant, Kind};
-use flowgate_testkit::script::{self, Op, Outcome, Retry, Setup, Step, Trace};
+use flowgate_testkit::promise::{self, Kind, TimedGrant};
+use flowgate_testkit::script::{self, Op, OperationOutcome, Retry, Setup, Step, Trace};
 use flowgate_testkit::shrink;
-use flowgate_testkit::subject::{Build, Capabilities, Subject};
+use flowgate_testkit::subject::{BuildSubject, Capabilities, Subject};
 
 /// Steps in a history, as the suite has them.
 const HISTORY_LEN: usize = 40;
@@ -27,7 +27,7 @@ pub struct Slack {
 /// Returns the first history, shortened, in which a bucket differs by more. A panic counts as more.
 pub fn check(
     slack: Slack,
-    build: Build<'_>,
+    build: BuildSubject<'_>,
     contract: Contract,
     histories: u64,
 ) -> Result<(), Box<Finding>> {
@@ -69,7 +69,7 @@ pub fn check(
 
 /// What was done and answered; `None` if the limiter panics.
 fn run(
-    build: Build<'_>,
+    build: BuildSubject<'_>,
     setup: &Setup,
     mut act: impl FnMut(&mut dyn Subject, &mut Trace),
 ) -> Option<Trace> {
@@ -127,12 +127,12 @@ fn keeps(
     contract: Contract,
     setup: &Setup,
     slack: Slack,
-    trace: &[(Step, Outcome)],
+    trace: &[(Step, OperationOutcome)],
 ) -> Result<(), String> {
     let rate = Rate::of(setup.quota);
     let tokens = rate.cost(slack.millionths) / 1_000_000;
     let grains = tokens + rate.accrual * i128::from(slack.ns);
-    let safe = |trace: &[(Step, Outcome)]| {
+    let safe = |trace: &[(Step, OperationOutcome)]| {
         let grants = promise::grants(trace);
         match setup.promise().check(&grants) {
             Err(broken) if !fits(&rate, |earned| earned + grains, grants) => {
@@ -148,13 +148,13 @@ fn keeps(
                     at_ns,
                     op: Op::Try { n },
                 },
-                Outcome::Refused(_),
+                OperationOutcome::Refused(_),
             ) = trace[len - 1]
             else {
                 return Ok(());
             };
             let mut grants = promise::grants(&trace[..len]);
-            grants.push(Grant::new(at_ns, n));
+            grants.push(TimedGrant::new(at_ns, n));
             if fits(&rate, |earned| (earned - grains).max(0), grants) {
                 let at = script::Time(at_ns);
                 return Err(format!("at {at} {n} more were refused and would fit"));
@@ -178,7 +178,10 @@ fn keeps(
 }
 
 /// The history with each time raised to the newest of those before it that count.
-fn brought_up_to_date(trace: &[(Step, Outcome)], counts: fn(&Step, &Outcome) -> bool) -> Trace {
+fn brought_up_to_date(
+    trace: &[(Step, OperationOutcome)],
+    counts: fn(&Step, &OperationOutcome) -> bool,
+) -> Trace {
     let mut newest_ns = 0;
     let up_to_date = trace.iter().map(|(step, outcome)| {
         if counts(step, outcome) {
@@ -190,23 +193,26 @@ fn brought_up_to_date(trace: &[(Step, Outcome)], counts: fn(&Step, &Outcome) -> 
     up_to_date.collect()
 }
 
-fn needs_a_clock(step: &Step, outcome: &Outcome) -> bool {
+fn needs_a_clock(step: &Step, outcome: &OperationOutcome) -> bool {
     let nothing = matches!(step.op, Op::Try { n: 0 } | Op::TakeUpTo { n: 0 });
-    let never = matches!(outcome, Outcome::Refused(Retry::Never) | Outcome::Skipped);
+    let never = matches!(
+        outcome,
+        OperationOutcome::Refused(Retry::Never) | OperationOutcome::Skipped
+    );
     !nothing && !never
 }
 
-fn takes(step: &Step, outcome: &Outcome) -> bool {
+fn takes(step: &Step, outcome: &OperationOutcome) -> bool {
     match (step.op, outcome) {
-        (Op::Try { n }, Outcome::Admitted) => n > 0,
-        (_, Outcome::Took(n)) => *n > 0,
+        (Op::Try { n }, OperationOutcome::Admitted) => n > 0,
+        (_, OperationOutcome::Took(n)) => *n > 0,
         _ => false,
     }
 }
 
 /// Whether in every interval that begins and ends with a grant no more was granted than a burst and what is earned in
 /// it, which `earned` makes more or less.
-fn fits(rate: &Rate, earned: impl Fn(i128) -> i128, mut grants: Vec<Grant>) -> bool {
+fn fits(rate: &Rate, earned: impl Fn(i128) -> i128, mut grants: Vec<TimedGrant>) -> bool {
     grants.sort_by_key(|grant| grant.at_ns);
     grants.iter().enumerate().all(|(first, from)| {
         // A time that was told is rounded up by less than a nanosecond.
@@ -267,7 +273,7 @@ mod tests {
                 Capabilities::NONE
             }
 
-            fn step(&mut self, _: &Step) -> Outcome {
+            fn step(&mut self, _: &Step) -> OperationOutcome {
                 panic!("at every step")
             }
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flowgate_testkit::script::{Op, Outcome, Retry, Step};
+use flowgate_testkit::script::{Op, OperationOutcome, Retry, Step};
 use flowgate_testkit::subject::{Capabilities, Subject};
 
 use crate::peers::Test;
@@ -42,14 +42,14 @@ impl Subject for Lent<'_> {
         self.subject.capabilities()
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let ends_ns = if self.relaxed.a_century {
             CENTURY_NS
         } else {
             u64::MAX
         };
         if step.at_ns > ends_ns {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         }
         if let (true, Op::Try { n }, Some((then_ns, refused, due_ns))) =
             (self.relaxed.not_early, step.op, self.told)
@@ -58,11 +58,12 @@ impl Subject for Lent<'_> {
         {
             // Whoever was told to wait does wait.
             let wait = Duration::from_nanos(due_ns - step.at_ns);
-            return Outcome::Refused(Retry::After(wait));
+            return OperationOutcome::Refused(Retry::After(wait));
         }
         let outcome = self.subject.step(step);
         self.told = None;
-        let (Op::Try { n }, Outcome::Refused(Retry::After(wait))) = (step.op, outcome) else {
+        let (Op::Try { n }, OperationOutcome::Refused(Retry::After(wait))) = (step.op, outcome)
+        else {
             return outcome;
         };
         let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
@@ -71,7 +72,7 @@ impl Subject for Lent<'_> {
                 self.told = Some((step.at_ns, n, due_ns));
                 outcome
             }
-            _ => Outcome::Refused(Retry::Untold),
+            _ => OperationOutcome::Refused(Retry::Untold),
         }
     }
 }
@@ -82,7 +83,7 @@ mod tests {
     use flowgate_testkit::conformance::{Contract, check_contract};
     use flowgate_testkit::promise::Kind;
     use flowgate_testkit::script::Setup;
-    use flowgate_testkit::subject::{self, Build};
+    use flowgate_testkit::subject::{self, BuildSubject};
 
     use super::*;
 
@@ -94,10 +95,10 @@ mod tests {
             self.0.capabilities()
         }
 
-        fn step(&mut self, step: &Step) -> Outcome {
+        fn step(&mut self, step: &Step) -> OperationOutcome {
             match self.0.step(step) {
-                Outcome::Refused(Retry::After(wait)) => {
-                    Outcome::Refused(Retry::After(wait + Duration::from_micros(1)))
+                OperationOutcome::Refused(Retry::After(wait)) => {
+                    OperationOutcome::Refused(Retry::After(wait + Duration::from_micros(1)))
                 }
                 outcome => outcome,
             }
@@ -111,7 +112,7 @@ mod tests {
                 not_early,
                 a_century: false,
             };
-            let build: Build<'_> = &|setup, test| {
+            let build: BuildSubject<'_> = &|setup, test| {
                 subject::oracle(setup, &mut |oracle| relaxed.lend(&mut Late(oracle), test));
             };
             let found = check_contract(Kind::Bucket, build, Contract::C3, 300);
@@ -132,8 +133,8 @@ mod tests {
                     let op = Op::Try { n: 1 };
                     lent.step(&Step { at_ns, op })
                 };
-                assert_eq!(at(CENTURY_NS), Outcome::Admitted);
-                assert_eq!(at(CENTURY_NS + 1), Outcome::Skipped);
+                assert_eq!(at(CENTURY_NS), OperationOutcome::Admitted);
+                assert_eq!(at(CENTURY_NS + 1), OperationOutcome::Skipped);
             });
         });
     }

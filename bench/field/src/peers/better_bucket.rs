@@ -5,7 +5,7 @@ use std::time::Duration;
 use better_bucket::{Bucket, BucketConfig};
 use flowgate_testkit::conformance::Contract;
 use flowgate_testkit::promise::Kind;
-use flowgate_testkit::script::{Op, Outcome, Retry, Setup, Step};
+use flowgate_testkit::script::{Op, OperationOutcome, Retry, Setup, Step};
 use flowgate_testkit::subject::{Capabilities, Subject};
 
 use super::{
@@ -99,15 +99,15 @@ impl Subject for Emptiness {
         CAN
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         self.time.set(step.at_ns);
-        self.amounts(step).unwrap_or(Outcome::Skipped)
+        self.amounts(step).unwrap_or(OperationOutcome::Skipped)
     }
 }
 
 impl Emptiness {
     /// `None` for an amount that is not a u32, and for what it cannot do.
-    fn amounts(&mut self, step: &Step) -> Option<Outcome> {
+    fn amounts(&mut self, step: &Step) -> Option<OperationOutcome> {
         match step.op {
             Op::Try { n } => {
                 let decision = self.bucket.acquire(u32::try_from(n).ok()?);
@@ -119,24 +119,24 @@ impl Emptiness {
             }
             Op::TakeUpTo { n } => {
                 let took = self.bucket.acquire_up_to(u32::try_from(n).ok()?);
-                Some(Outcome::Took(took.into()))
+                Some(OperationOutcome::Took(took.into()))
             }
             Op::Reserve { n, within_ns } => {
                 let n = u32::try_from(n).ok()?;
                 let within = within_ns.map_or(Duration::MAX, Duration::from_nanos);
                 Some(match self.bucket.reserve(n, within) {
                     Some(wait) => self.reserved.add(n, step.at_ns, wait),
-                    None => Outcome::Refused(Retry::Untold),
+                    None => OperationOutcome::Refused(Retry::Untold),
                 })
             }
             Op::Cancel { pick } => {
                 let n = self.reserved.cancel(pick, step.at_ns)?;
                 self.bucket.refund(n);
-                Some(Outcome::Back(n.into()))
+                Some(OperationOutcome::Back(n.into()))
             }
             Op::Refund { n } => {
                 self.bucket.refund(u32::try_from(n).ok()?);
-                Some(Outcome::Back(n))
+                Some(OperationOutcome::Back(n))
             }
             _ => None,
         }

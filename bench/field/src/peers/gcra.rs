@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use flowgate_testkit::promise::Kind;
-use flowgate_testkit::script::{Op, Outcome, Setup, Step};
+use flowgate_testkit::script::{Op, OperationOutcome, Setup, Step};
 use flowgate_testkit::subject::{Capabilities, Subject};
 use gcra::{GcraError, GcraState, RateLimit};
 
@@ -68,24 +68,24 @@ impl Subject for State {
         CAN
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let now = instant(step.at_ns);
         match step.op {
             Op::Try { n } => {
                 let n = u32::try_from(n);
-                n.map_or(Outcome::Skipped, |n| answer(self.try_n(now, n)))
+                n.map_or(OperationOutcome::Skipped, |n| answer(self.try_n(now, n)))
             }
             Op::Refund { n } => {
                 let reverted = u32::try_from(n)
                     .is_ok_and(|n| self.state.revert_at(&self.limit, now, n).is_ok());
                 // It does not say how much.
                 if reverted {
-                    Outcome::Back(n)
+                    OperationOutcome::Back(n)
                 } else {
-                    Outcome::Skipped
+                    OperationOutcome::Skipped
                 }
             }
-            _ => Outcome::Skipped,
+            _ => OperationOutcome::Skipped,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use flowgate_testkit::promise::Kind;
-use flowgate_testkit::script::{Op, Outcome, Setup, Step};
+use flowgate_testkit::script::{Op, OperationOutcome, Setup, Step};
 use flowgate_testkit::subject::{Capabilities, Subject};
 use governor::clock::Clock;
 use governor::middleware::NoOpMiddleware;
@@ -70,14 +70,14 @@ impl Subject for Governor {
         TELLS
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         self.time.set(step.at_ns);
         match step.op {
             Op::Try { n } => {
                 let n = u32::try_from(n).ok().and_then(NonZeroU32::new);
-                n.map_or(Outcome::Skipped, |n| answer(self.try_n(n)))
+                n.map_or(OperationOutcome::Skipped, |n| answer(self.try_n(n)))
             }
-            _ => Outcome::Skipped,
+            _ => OperationOutcome::Skipped,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use flowgate_testkit::conformance::Contract;
 use flowgate_testkit::promise::Kind;
-use flowgate_testkit::script::{Op, Outcome, Retry, Setup, Step};
+use flowgate_testkit::script::{Op, OperationOutcome, Retry, Setup, Step};
 use flowgate_testkit::subject::{Capabilities, Subject};
 use leaky_bucket::RateLimiter;
 use tokio::runtime::Runtime;
@@ -82,23 +82,23 @@ impl Subject for Stock {
         CAN
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let forward = Duration::from_nanos(step.at_ns.saturating_sub(self.now_ns));
         self.now_ns = self.now_ns.max(step.at_ns);
         let (Op::Try { n }, limiter) = (step.op, &self.limiter) else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         let Ok(n) = usize::try_from(n) else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         let admitted = self.runtime.block_on(async {
             tokio::time::advance(forward).await;
             limiter.try_acquire(n)
         });
         if admitted {
-            Outcome::Admitted
+            OperationOutcome::Admitted
         } else {
-            Outcome::Refused(Retry::Untold)
+            OperationOutcome::Refused(Retry::Untold)
         }
     }
 }

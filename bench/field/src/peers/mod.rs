@@ -17,7 +17,7 @@ use std::time::Duration;
 use flowgate_testkit::Rate;
 use flowgate_testkit::conformance::Contract;
 use flowgate_testkit::promise::Kind;
-use flowgate_testkit::script::{Outcome, Retry, Setup};
+use flowgate_testkit::script::{OperationOutcome, Retry, Setup};
 use flowgate_testkit::subject::{Capabilities, Subject};
 
 use crate::matrix::Slack;
@@ -82,7 +82,7 @@ pub struct Builder {
     pub takes: fn(&Limits) -> bool,
     /// What it can do.
     pub can: Capabilities,
-    /// A [`flowgate_testkit::subject::Build`].
+    /// A [`flowgate_testkit::subject::BuildSubject`].
     pub build: fn(&Setup, Test<'_>),
 }
 
@@ -195,11 +195,11 @@ impl Peer {
 }
 
 /// The answer of a crate that says yes, or for how long no; `None` for what it says never fits.
-fn answer(decision: Result<(), Option<Duration>>) -> Outcome {
+fn answer(decision: Result<(), Option<Duration>>) -> OperationOutcome {
     match decision {
-        Ok(()) => Outcome::Admitted,
-        Err(Some(wait)) => Outcome::Refused(Retry::After(wait)),
-        Err(None) => Outcome::Refused(Retry::Never),
+        Ok(()) => OperationOutcome::Admitted,
+        Err(Some(wait)) => OperationOutcome::Refused(Retry::After(wait)),
+        Err(None) => OperationOutcome::Refused(Retry::Never),
     }
 }
 
@@ -214,11 +214,11 @@ struct Reserved(Vec<(u64, u32)>);
 
 impl Reserved {
     /// Notes one for `wait` after `now_ns`.
-    fn add(&mut self, n: u32, now_ns: u64, wait: Duration) -> Outcome {
+    fn add(&mut self, n: u32, now_ns: u64, wait: Duration) -> OperationOutcome {
         let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
         let at_ns = now_ns.saturating_add(wait_ns);
         self.0.push((at_ns, n));
-        Outcome::Promised { at_ns }
+        OperationOutcome::Promised { at_ns }
     }
 
     /// Takes one out, if its time is still ahead: later it has been used, and these crates ask that only what was

@@ -1,7 +1,7 @@
 //! rate-net 2.1.0, with one key: its five algorithms.
 
 use flowgate_testkit::promise::{Anchor, Kind};
-use flowgate_testkit::script::{Op, Outcome, Setup, Step};
+use flowgate_testkit::script::{Op, OperationOutcome, Setup, Step};
 use flowgate_testkit::subject::{Capabilities, Subject};
 use rate_net::{Algorithm, RateLimiter};
 
@@ -104,13 +104,13 @@ impl Subject for OneKey {
         TELLS
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         self.time.set(step.at_ns);
         let Op::Try { n } = step.op else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         let Ok(n) = u32::try_from(n) else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         let decision = self.limiter.check_n("key", n);
         answer(

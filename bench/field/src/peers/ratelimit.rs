@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flowgate_testkit::promise::Kind;
-use flowgate_testkit::script::{Op, Outcome, Setup, Step};
+use flowgate_testkit::script::{Op, OperationOutcome, Setup, Step};
 use flowgate_testkit::subject::{Capabilities, Subject};
 use ratelimit::{Builder as Ratelimit, Ratelimiter, TryWaitError};
 
@@ -65,20 +65,20 @@ impl Subject for TwoAtomics {
         CAN
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         self.time.set(step.at_ns);
         match step.op {
             Op::Try { n } => answer(self.try_n(n)),
             Op::SetQuota { quota, .. } => {
                 let limits = Limits::of(&Setup::new(quota));
                 let Some(count) = limits.count() else {
-                    return Outcome::Skipped;
+                    return OperationOutcome::Skipped;
                 };
                 self.limiter.set_rate_per(count, limits.period);
                 self.limiter.set_max_tokens(limits.burst);
-                Outcome::Changed
+                OperationOutcome::Changed
             }
-            _ => Outcome::Skipped,
+            _ => OperationOutcome::Skipped,
         }
     }
 }

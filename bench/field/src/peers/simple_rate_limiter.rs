@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flowgate_testkit::promise::Kind;
-use flowgate_testkit::script::{Op, Outcome, Retry, Setup, Step};
+use flowgate_testkit::script::{Op, OperationOutcome, Retry, Setup, Step};
 use flowgate_testkit::subject::{Capabilities, Subject};
 use simple_rate_limiter::RateLimiter;
 
@@ -48,7 +48,7 @@ impl Subject for Slots {
         Capabilities::NONE
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let slot = step.at_ns / self.slot_ns;
         // More rotations than it has slots change nothing.
         for _ in 0..slot.saturating_sub(self.rotated).min(SLOTS) {
@@ -56,9 +56,11 @@ impl Subject for Slots {
         }
         self.rotated = self.rotated.max(slot);
         match step.op {
-            Op::Try { n: 1 } if self.limiter.check_limited(0) => Outcome::Refused(Retry::Untold),
-            Op::Try { n: 1 } => Outcome::Admitted,
-            _ => Outcome::Skipped,
+            Op::Try { n: 1 } if self.limiter.check_limited(0) => {
+                OperationOutcome::Refused(Retry::Untold)
+            }
+            Op::Try { n: 1 } => OperationOutcome::Admitted,
+            _ => OperationOutcome::Skipped,
         }
     }
 }

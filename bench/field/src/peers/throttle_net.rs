@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flowgate_testkit::promise::Kind;
-use flowgate_testkit::script::{Op, Outcome, Retry, Setup, Step};
+use flowgate_testkit::script::{Op, OperationOutcome, Retry, Setup, Step};
 use flowgate_testkit::subject::{Capabilities, Subject};
 use throttle_net::{Decision, SlidingWindowLog, Throttle};
 
@@ -74,7 +74,7 @@ fn build_log(setup: &Setup, test: Test<'_>) {
 }
 
 /// Returns the refusal, if no other call happened since.
-fn told(decision: Decision) -> Outcome {
+fn told(decision: Decision) -> OperationOutcome {
     match decision {
         Decision::Impossible => answer(Err(None)),
         decision => answer(Err(decision.retry_after())),
@@ -92,21 +92,21 @@ impl Subject for Bucket {
         BUCKET
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         self.time.set(step.at_ns);
-        self.amounts(step).unwrap_or(Outcome::Skipped)
+        self.amounts(step).unwrap_or(OperationOutcome::Skipped)
     }
 }
 
 impl Bucket {
     /// `None` for an amount that is not a u32, and for what it cannot do.
-    fn amounts(&mut self, step: &Step) -> Option<Outcome> {
+    fn amounts(&mut self, step: &Step) -> Option<OperationOutcome> {
         match step.op {
             Op::Try { n } => {
                 let n = u32::try_from(n).ok()?;
                 let admitted = self.throttle.try_acquire_with_cost(n);
                 Some(if admitted {
-                    Outcome::Admitted
+                    OperationOutcome::Admitted
                 } else {
                     told(self.throttle.peek(n))
                 })
@@ -116,17 +116,17 @@ impl Bucket {
                 let within = within_ns.map_or(Duration::MAX, Duration::from_nanos);
                 Some(match self.throttle.reserve(n, within) {
                     Some(wait) => self.reserved.add(n, step.at_ns, wait),
-                    None => Outcome::Refused(Retry::Untold),
+                    None => OperationOutcome::Refused(Retry::Untold),
                 })
             }
             Op::Cancel { pick } => {
                 let n = self.reserved.cancel(pick, step.at_ns)?;
                 self.throttle.refund(n);
-                Some(Outcome::Back(n.into()))
+                Some(OperationOutcome::Back(n.into()))
             }
             Op::Refund { n } => {
                 self.throttle.refund(u32::try_from(n).ok()?);
-                Some(Outcome::Back(n))
+                Some(OperationOutcome::Back(n))
             }
             _ => None,
         }
@@ -143,19 +143,21 @@ impl Subject for Log {
         LOG
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         self.time.set(step.at_ns);
         let (Op::Try { n } | Op::Refund { n }) = step.op else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         match (step.op, u32::try_from(n)) {
-            (Op::Try { .. }, Ok(n)) if self.log.try_acquire_with_cost(n) => Outcome::Admitted,
+            (Op::Try { .. }, Ok(n)) if self.log.try_acquire_with_cost(n) => {
+                OperationOutcome::Admitted
+            }
             (Op::Try { .. }, Ok(n)) => told(self.log.peek(n)),
             (_, Ok(amount)) => {
                 self.log.refund(amount);
-                Outcome::Back(n)
+                OperationOutcome::Back(n)
             }
-            (_, Err(_)) => Outcome::Skipped,
+            (_, Err(_)) => OperationOutcome::Skipped,
         }
     }
 }

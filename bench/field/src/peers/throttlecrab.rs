@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use flowgate_testkit::promise::Kind;
-use flowgate_testkit::script::{Op, Outcome, Retry, Setup, Step};
+use flowgate_testkit::script::{Op, OperationOutcome, Retry, Setup, Step};
 use flowgate_testkit::subject::{Capabilities, Subject};
 use throttlecrab::{PeriodicStore, RateLimiter};
 
@@ -49,19 +49,19 @@ impl Subject for Crab {
         TELLS
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let Op::Try { n } = step.op else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         let Ok(n) = i64::try_from(n) else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         let now = SystemTime::UNIX_EPOCH + BUILT + Duration::from_nanos(step.at_ns);
         let (burst, count, period) = self.numbers;
         match self.limiter.rate_limit("key", burst, count, period, n, now) {
-            Ok((true, _)) => Outcome::Admitted,
+            Ok((true, _)) => OperationOutcome::Admitted,
             Ok((false, told)) => answer(Err(Some(told.retry_after))),
-            Err(_) => Outcome::Refused(Retry::Untold),
+            Err(_) => OperationOutcome::Refused(Retry::Untold),
         }
     }
 }

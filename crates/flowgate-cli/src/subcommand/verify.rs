@@ -10,7 +10,9 @@ use flowgate_load::verify::{
     Asking, HttpSubject, Inconclusive, MAX_CONNECTIONS, StatusRanges, VerifyError, to_json,
 };
 use flowgate_load::{Stop, Target, html};
-use flowgate_verify::{Budget, ExpectedLimit, Findings, Investigation, Phase, Progress, Verdict};
+use flowgate_verify::{
+    Budget, ExpectedLimit, ExpectedVerdict, Findings, Investigation, Phase, ProbeProgress,
+};
 use hyper::header::{HeaderName, HeaderValue};
 
 use crate::argument::connecting::Certificates;
@@ -328,7 +330,7 @@ struct Steps {
 }
 
 impl Steps {
-    fn tell(&mut self, progress: Progress<'_>) {
+    fn tell(&mut self, progress: ProbeProgress<'_>) {
         if self.last.replace(progress.phase) == Some(progress.phase) {
             return;
         }
@@ -399,14 +401,14 @@ fn conclude(
     }
     let verdict = findings.expected.as_ref().map(|judged| &judged.verdict);
     Ok(match verdict {
-        None | Some(Verdict::Consistent) => Exit::Success,
-        Some(Verdict::Differs(why)) => {
+        None | Some(ExpectedVerdict::Consistent) => Exit::Success,
+        Some(ExpectedVerdict::Differs(why)) => {
             for why in why {
                 complain(&format_args!("--expect: {why}"));
             }
             Exit::GateFailed
         }
-        Some(Verdict::Undecided(why)) => {
+        Some(ExpectedVerdict::Undecided(why)) => {
             complain(&format_args!("--expect cannot be decided: {why}"));
             Exit::Undecided
         }

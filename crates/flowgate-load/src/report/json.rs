@@ -80,7 +80,7 @@ impl Report {
     ///     "window": {                 ? at most `sends` sends in any interval shorter than `span_ns`
     ///       "sends": 100, "span_ns": 60000000000
     ///   } },
-    ///   "counts": {                   see Counts
+    ///   "counts": {                   see RequestCounts
     ///     "scheduled": 5000,          ?
     ///     "sent", "unsent", "skipped", "unanswered", "resent", "queued", "body_bytes": 0,
     ///     "statuses": {               see Statuses

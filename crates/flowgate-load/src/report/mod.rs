@@ -13,7 +13,7 @@ pub use self::json::ReportError;
 
 use serde::{Deserialize, Serialize};
 
-use crate::counts::Counts;
+use crate::counts::RequestCounts;
 use crate::failure::Failure;
 use crate::pacing::Pacing;
 use crate::spread::{Quantile, Spread};
@@ -47,7 +47,7 @@ pub struct Report {
     /// What the run was asked to do.
     pub asked: Asked,
     /// Counts of requests by outcome.
-    pub counts: Counts,
+    pub counts: RequestCounts,
     /// Time from the first send to the last.
     #[serde(rename = "span_ns", with = "nanos")]
     pub span: Duration,
@@ -93,7 +93,7 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
     /// Whether to hold a rate or to stay under one.
-    pub mode: Mode,
+    pub mode: PacingMode,
     /// As text: `1000/s`, `100/s to 5000/s in 60 s`, `at most 2/s`, `token 100/s burst 20`.
     pub text: String,
     /// Mean rate in requests per second; `None` without a rate.
@@ -119,17 +119,17 @@ pub struct Asked {
 /// # Examples
 ///
 /// ```
-/// use flowgate_load::{Extent, Mode, Origin, Pace, Plan, Stop, Target};
+/// use flowgate_load::{Extent, PacingMode, Origin, Pace, Plan, Stop, Target};
 ///
 /// let origin = Origin::start()?;
 /// let plan = Plan::new(Target::parse(&origin.url())?, Pace::Unpaced(Extent::Requests(3)));
 /// let report = flowgate_load::run(plan, &Stop::new())?;
-/// assert_eq!(report.asked.mode, Mode::Unpaced); // so there is no rate to judge by
+/// assert_eq!(report.asked.mode, PacingMode::Unpaced); // so there is no rate to judge by
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Mode {
+pub enum PacingMode {
     /// Hold: a schedule decides, and late requests are caught up with.
     Hold,
     /// Stay under: a pacing limiter decides, from the times at which requests were really sent.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use flowgate_chart::duration;
 
 use crate::failure::Failure;
-use crate::report::{Mode, Report};
+use crate::report::{PacingMode, Report};
 use crate::spread::Spread;
 use crate::verdict::{Cause, Verdict};
 
@@ -43,7 +43,7 @@ fn sending(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     // In the unit of the achieved rate, if it differs.
     if let Some(mean) = asked.per_second {
         let per_second = format!("{}/s", number(mean));
-        if asked.mode == Mode::Hold && !asked.is_constant {
+        if asked.mode == PacingMode::Hold && !asked.is_constant {
             write!(f, "   first to last {per_second}")?;
         } else if !asked.text.contains(&per_second) {
             write!(f, " = {per_second}")?;
@@ -59,8 +59,8 @@ fn sending(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         )?;
         match report.rate_error() {
             // With bursts, a few requests do not show the rate.
-            Some(_) if asked.mode == Mode::Under && asked.burst_may_come() => {}
-            Some(error) if asked.mode == Mode::Under => write!(f, "   {}", percent(error))?,
+            Some(_) if asked.mode == PacingMode::Under && asked.burst_may_come() => {}
+            Some(error) if asked.mode == PacingMode::Under => write!(f, "   {}", percent(error))?,
             Some(error) => write!(f, "   error {}", percent(error))?,
             None => {}
         }
@@ -103,7 +103,7 @@ fn sending(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
     writeln!(f)?;
     evenness(report, f)?;
-    if asked.mode == Mode::Hold && !asked.is_constant {
+    if asked.mode == PacingMode::Hold && !asked.is_constant {
         by_second(report, f)?;
     }
     Ok(())
@@ -116,7 +116,7 @@ fn evenness(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         return Ok(());
     };
     f.write_str("pacing     ")?;
-    if report.asked.mode != Mode::Unpaced {
+    if report.asked.mode != PacingMode::Unpaced {
         let error = pacing.gap_error;
         let (p50, p99) = (brief(error.p50), brief(error.p99));
         write!(f, "gap error p50 {p50}, p99 {p99}   ")?;
@@ -177,11 +177,11 @@ fn spreads(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         }
         writeln!(f)
     };
-    if report.asked.mode != Mode::Unpaced {
+    if report.asked.mode != PacingMode::Unpaced {
         row("lag", report.lag)?;
     }
     row("response", report.response)?;
-    if report.asked.mode != Mode::Unpaced {
+    if report.asked.mode != PacingMode::Unpaced {
         row("service", report.service)?;
     }
     Ok(())

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
 
 use flowgate_tower::client::Told as Fields;
-use flowgate_verify::{Advertised, Observation, Outcome, Probe};
+use flowgate_verify::{Advertised, Observation, Probe, ProbeOutcome};
 use hyper::StatusCode;
 use hyper::header::LOCATION;
 use tokio::time::timeout;
@@ -80,11 +80,11 @@ impl Way {
         u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    fn outcome(&self, status: StatusCode) -> Outcome {
+    fn outcome(&self, status: StatusCode) -> ProbeOutcome {
         match status {
-            status if self.admitted.contains(status) => Outcome::Admitted,
-            status if self.refused.contains(status) => Outcome::Refused,
-            _ => Outcome::Failed,
+            status if self.admitted.contains(status) => ProbeOutcome::Admitted,
+            status if self.refused.contains(status) => ProbeOutcome::Refused,
+            _ => ProbeOutcome::Failed,
         }
     }
 }
@@ -155,7 +155,7 @@ impl Prober {
             }
             Err(failure) => (
                 Instant::now(),
-                Outcome::Failed,
+                ProbeOutcome::Failed,
                 Advertised::default(),
                 Err(failure),
             ),

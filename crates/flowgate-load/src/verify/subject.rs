@@ -3,7 +3,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use flowgate_verify::{Observation, Outcome, Phase, Probe, ProbeBatch, Subject};
+use flowgate_verify::{Observation, Phase, Probe, ProbeBatch, ProbeOutcome, ProbeSubject};
 use hyper::header::{HeaderName, HeaderValue};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{LocalSet, spawn_local, yield_now};
@@ -274,7 +274,7 @@ impl HttpSubject {
     /// Returns an error if the investigation cannot continue.
     fn judge(&mut self, phase: Phase, asked: &[Asked]) -> Result<(), VerifyError> {
         for asked in asked {
-            let has_failed = asked.observation.outcome == Outcome::Failed;
+            let has_failed = asked.observation.outcome == ProbeOutcome::Failed;
             if has_failed {
                 *self.inconclusive.entry(asked.inconclusive()).or_default() += 1;
             }
@@ -395,7 +395,7 @@ fn joined<T>(outcome: Result<T, tokio::task::JoinError>) -> T {
     }
 }
 
-impl Subject for HttpSubject {
+impl ProbeSubject for HttpSubject {
     type Error = VerifyError;
 
     fn now_ns(&self) -> u64 {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use flowgate::Quota;
 use flowgate_load::{
-    Asked, Busiest, Cause, Cluster, Connections, Counts, Curves, Failure, Guarantee, Mode, Pacing,
-    Report, Schedule, Slot, Spread, Statuses, Timeline, Verdict, Window,
+    Asked, Busiest, Cause, Cluster, Connections, Curves, Failure, Guarantee, Pacing, PacingMode,
+    Report, RequestCounts, Schedule, Slot, Spread, Statuses, Timeline, Verdict, Window,
 };
 
 const MICRO: Duration = Duration::from_micros(1);
@@ -27,7 +27,7 @@ fn spread(p50: Duration) -> Spread {
 
 fn asked(schedule: &Schedule) -> Asked {
     Asked {
-        mode: Mode::Hold,
+        mode: PacingMode::Hold,
         text: schedule.to_string(),
         per_second: schedule.per_second(),
         is_constant: schedule.constant().is_some(),
@@ -55,14 +55,14 @@ fn perfect() -> Report {
         target: "http://127.0.0.1:8080/".to_owned(),
         own_origin: false,
         asked: asked(&Schedule::lasting(Quota::per_second(1000), 5000 * MILLI).unwrap()),
-        counts: Counts {
+        counts: RequestCounts {
             scheduled: Some(5000),
             sent: 5000,
             statuses: Statuses {
                 success: 5000,
                 ..Statuses::default()
             },
-            ..Counts::default()
+            ..RequestCounts::default()
         },
         timeline: Timeline {
             width: 1000 * MILLI,
@@ -250,7 +250,7 @@ fn the_text_of_a_run_in_which_everything_went_wrong() {
     report.own_origin = true;
     report.asked = asked(&Schedule::of("90/min".parse().unwrap(), 90).unwrap());
     report.pacing = Pacing::default();
-    report.counts = Counts {
+    report.counts = RequestCounts {
         scheduled: Some(90),
         skipped: 0,
         body_bytes: 0,
@@ -397,7 +397,7 @@ fn the_text_of_a_ramp_says_how_close_each_second_was() {
 fn under() -> Report {
     let mut report = perfect();
     report.asked = Asked {
-        mode: Mode::Under,
+        mode: PacingMode::Under,
         text: "at most 100/s".to_owned(),
         per_second: Some(100.0),
         is_constant: true,
@@ -512,7 +512,7 @@ fn a_rate_with_skipped_requests_is_not_held() {
 fn a_run_without_a_rate_is_not_judged() {
     let mut report = perfect();
     report.asked = Asked {
-        mode: Mode::Unpaced,
+        mode: PacingMode::Unpaced,
         text: "as fast as possible".to_owned(),
         per_second: None,
         is_constant: false,

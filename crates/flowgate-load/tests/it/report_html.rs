@@ -3,7 +3,7 @@
 use crate::sample;
 use std::time::Duration;
 
-use flowgate_load::{Cluster, Mode, Quantile, Report, Slot, html};
+use flowgate_load::{Cluster, PacingMode, Quantile, Report, Slot, html};
 use roxmltree::{Document, Node, ParsingOptions};
 
 /// The page is XML too, which says more about its form than a browser would.
@@ -95,7 +95,7 @@ fn odd() -> Vec<Report> {
     unnumbered.timeline.width = Duration::ZERO;
 
     let mut under = sample::full();
-    under.asked.mode = Mode::Under;
+    under.asked.mode = PacingMode::Under;
     let late = Report {
         span: Duration::from_millis(1),
         ..sample::held(9)
@@ -317,7 +317,7 @@ fn a_quantile_that_is_only_the_maximum_is_left_out() {
 #[test]
 fn a_run_without_a_rate_has_no_lag() {
     let mut report = sample::held(3);
-    report.asked.mode = Mode::Unpaced;
+    report.asked.mode = PacingMode::Unpaced;
     let page = html::page(&[("run", &report)]);
     assert!(rows(&page).contains(&"lag|–|–|–|–|–|–|–".to_owned()));
     assert!(page.contains("nothing was scheduled") && !page.contains(">target<"));

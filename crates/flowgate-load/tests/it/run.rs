@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use flowgate::Quota;
 use flowgate_load::{
-    Cause, Extent, Failure, Late, Margin, Mode, Origin, Pace, PacingLimiter, Plan, RunError,
+    Cause, Extent, Failure, Late, Margin, Origin, Pace, PacingLimiter, PacingMode, Plan, RunError,
     Schedule, Segment, Slot, Stop, Target, Verdict,
 };
 
@@ -254,7 +254,7 @@ fn without_a_rate_every_request_is_sent_at_once() {
         plan.threads = NonZeroUsize::new(threads);
         plan.connections = NonZeroUsize::new(7).unwrap();
         let report = flowgate_load::run(plan, &Stop::new()).unwrap();
-        assert_eq!(report.asked.mode, Mode::Unpaced);
+        assert_eq!(report.asked.mode, PacingMode::Unpaced);
         assert_eq!(report.counts.sent, 1001, "{report}");
         assert_eq!(report.counts.statuses.success, 1001, "{report}");
         assert_eq!(report.counts.body_bytes, 3 * 1001, "{report}");

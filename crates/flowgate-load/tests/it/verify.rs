@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use flowgate_load::verify::{Asking, HttpSubject, VerifyError};
 use flowgate_load::{Failure, RunError, Stop, Target};
-use flowgate_verify::{Outcome, Phase, Probe, ProbeBatch, Subject};
+use flowgate_verify::{Phase, Probe, ProbeBatch, ProbeOutcome, ProbeSubject};
 use hyper::header::{HeaderName, HeaderValue};
 
 const YES: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -106,11 +106,11 @@ fn each_shot_goes_out_at_its_time_on_its_lane_and_its_answer_is_read() {
     });
     for (probe, seen) in of_both.into_iter().flatten() {
         assert!(probe.at_ns <= seen.sent_ns && seen.sent_ns <= seen.answered_ns);
-        let expected = [Outcome::Admitted, Outcome::Refused][probe.connection as usize];
+        let expected = [ProbeOutcome::Admitted, ProbeOutcome::Refused][probe.connection as usize];
         assert_eq!(seen.outcome, expected);
         let told = seen.advertised;
         match seen.outcome {
-            Outcome::Refused => {
+            ProbeOutcome::Refused => {
                 assert_eq!(told.retry_after, Some(Duration::from_secs(3)));
                 assert_eq!((told.remaining, told.limit), (Some(0), Some(20)));
                 assert_eq!(told.more_after, Some(Duration::from_secs(2)));
@@ -130,7 +130,10 @@ fn a_connection_that_is_closed_is_opened_anew() {
     hello(&mut subject).unwrap();
     let batch = batch(&subject, Phase::Burst, 10, 3);
     let seen = subject.send(&batch).unwrap();
-    assert!(seen.iter().all(|seen| seen.outcome == Outcome::Admitted));
+    assert!(
+        seen.iter()
+            .all(|seen| seen.outcome == ProbeOutcome::Admitted)
+    );
 }
 
 #[test]
@@ -157,7 +160,7 @@ fn a_request_without_an_answer_has_failed_and_the_next_is_asked_all_the_same() {
     };
     let seen = subject.send(&batch).unwrap();
     let outcomes: Vec<_> = seen.iter().map(|seen| (seen.key, seen.outcome)).collect();
-    let (yes, failed) = (Outcome::Admitted, Outcome::Failed);
+    let (yes, failed) = (ProbeOutcome::Admitted, ProbeOutcome::Failed);
     assert_eq!(outcomes, [(0, yes), (1, failed), (0, yes), (1, yes)]);
 }
 
@@ -186,7 +189,7 @@ fn an_answer_that_takes_too_long_is_none() {
         probes: vec![probe],
     };
     let seen = subject.send(&batch).unwrap();
-    assert_eq!(seen[0].outcome, Outcome::Failed);
+    assert_eq!(seen[0].outcome, ProbeOutcome::Failed);
 }
 
 #[test]

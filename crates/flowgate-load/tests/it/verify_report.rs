@@ -3,8 +3,8 @@
 use flowgate_load::verify::to_json;
 use flowgate_load::{Target, html};
 use flowgate_verify::{
-    Estimate, ExpectedLimit, Findings, Investigation, Judgement, Kind, Point, Simulated, Steady,
-    Verdict,
+    DetectedKind, EnvelopePoint, Estimate, ExpectedLimit, ExpectedVerdict, Findings, Investigation,
+    Judgement, Simulated, Steady,
 };
 use roxmltree::{Document, ParsingOptions};
 
@@ -15,7 +15,7 @@ fn target() -> Target {
 fn findings() -> Findings {
     let Ok(mut findings) =
         Investigation::new().run(&mut Simulated::new(|_| true.into()), &mut |_| ());
-    findings.detected.kind = Kind::TokenBucket;
+    findings.detected.kind = DetectedKind::TokenBucket;
     let estimate = |value| {
         Some(Estimate {
             value,
@@ -25,7 +25,7 @@ fn findings() -> Findings {
     findings.detected.rate = estimate(99.8);
     findings.detected.burst = estimate(20.0);
     findings.envelope = (1..=5_000_u32)
-        .map(|index| Point {
+        .map(|index| EnvelopePoint {
             interval: f64::from(index - 1) / 100.0,
             admitted: u64::from(20 + index),
         })
@@ -39,7 +39,7 @@ fn findings() -> Findings {
         .to_vec();
     findings.expected = Some(Judgement {
         limit: "100/s burst 20".parse::<ExpectedLimit>().unwrap(),
-        verdict: Verdict::Differs(vec!["it is <another>".to_owned()]),
+        verdict: ExpectedVerdict::Differs(vec!["it is <another>".to_owned()]),
     });
     findings
 }
@@ -99,11 +99,11 @@ fn a_page_of_nothing_and_of_odd_numbers_is_well_formed() {
     });
     odd.expected = None;
     odd.envelope = vec![
-        Point {
+        EnvelopePoint {
             interval: 0.0,
             admitted: u64::MAX,
         },
-        Point {
+        EnvelopePoint {
             interval: f64::MAX,
             admitted: 0,
         },

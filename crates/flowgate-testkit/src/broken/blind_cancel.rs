@@ -11,14 +11,14 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Step};
+use crate::script::{Op, OperationOutcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Bucket that returns too much when a reservation is cancelled.
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 /// use flowgate_testkit::broken::blind_cancel::BlindCancel;
 /// use flowgate_testkit::subject::Subject;
 ///
@@ -26,10 +26,10 @@ use crate::subject::{Capabilities, Subject};
 /// let mut at_second = |second: u64, op| bucket.step(&Step { at_ns: second * 1_000_000_000, op });
 /// let reserve = Op::Reserve { n: 2, within_ns: None };
 /// at_second(0, reserve);
-/// assert_eq!(at_second(0, reserve), Outcome::Promised { at_ns: 2_000_000_000 });
-/// assert_eq!(at_second(0, Op::Cancel { pick: 0 }), Outcome::Back(2));
+/// assert_eq!(at_second(0, reserve), OperationOutcome::Promised { at_ns: 2_000_000_000 });
+/// assert_eq!(at_second(0, Op::Cancel { pick: 0 }), OperationOutcome::Back(2));
 /// // At the time of the other reservation, a new caller gets two as well: four in one burst of two.
-/// assert_eq!(at_second(2, Op::Try { n: 2 }), Outcome::Admitted);
+/// assert_eq!(at_second(2, Op::Try { n: 2 }), OperationOutcome::Admitted);
 /// ```
 #[derive(Clone, Debug)]
 pub struct BlindCancel {
@@ -58,7 +58,7 @@ impl Subject for BlindCancel {
         }
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let now = i128::from(step.at_ns) * self.rate.accrual;
         match step.op {
             Op::Try { n } if n <= self.rate.burst_units => {
@@ -80,16 +80,16 @@ impl Subject for BlindCancel {
                 }
                 self.full_at = next;
                 self.held.push(n);
-                Outcome::Promised { at_ns }
+                OperationOutcome::Promised { at_ns }
             }
             Op::Cancel { pick } if !self.held.is_empty() => {
                 let n = self.held.remove(pick % self.held.len());
                 // The mistake: others were told a time that counts on this.
                 self.full_at -= self.rate.cost(n).min(self.full_at - now).max(0);
-                Outcome::Back(n)
+                OperationOutcome::Back(n)
             }
             Op::Try { .. } | Op::Reserve { .. } => verdict(false),
-            _ => Outcome::Skipped,
+            _ => OperationOutcome::Skipped,
         }
     }
 }

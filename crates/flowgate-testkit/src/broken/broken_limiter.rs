@@ -14,21 +14,21 @@ use crate::subject::Subject;
 /// Number of random histories in which a limiter can fail.
 const HISTORIES: u64 = 500;
 
-/// Builds a known-broken limiter and lends it; see [`Build`](crate::subject::Build).
+/// Builds a known-broken limiter and lends it; see [`BuildSubject`](crate::subject::BuildSubject).
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, Outcome, Setup, Step};
-/// use flowgate_testkit::broken::Builder;
+/// use flowgate_testkit::script::{Op, OperationOutcome, Setup, Step};
+/// use flowgate_testkit::broken::BuildBroken;
 /// use flowgate_testkit::broken::starts_empty::StartsEmpty;
 ///
-/// let build: Builder = |setup, test| test(&mut StartsEmpty::new(setup.quota));
+/// let build: BuildBroken = |setup, test| test(&mut StartsEmpty::new(setup.quota));
 /// build(&Setup::new(Quota::per_second(1)), &mut |subject| {
 ///     let first = Step { at_ns: 0, op: Op::Try { n: 1 } };
-///     assert_ne!(subject.step(&first), Outcome::Admitted);
+///     assert_ne!(subject.step(&first), OperationOutcome::Admitted);
 /// });
 /// ```
-pub type Builder = fn(&Setup, &mut dyn FnMut(&mut dyn Subject));
+pub type BuildBroken = fn(&Setup, &mut dyn FnMut(&mut dyn Subject));
 
 /// Checker that detects a known-broken limiter.
 ///
@@ -45,11 +45,11 @@ pub type Builder = fn(&Setup, &mut dyn FnMut(&mut dyn Subject));
 #[derive(Clone, Copy)]
 pub enum Checker {
     /// The conformance suite: this contract, for a bound of this kind.
-    Conformance(Kind, Contract, Builder),
+    Conformance(Kind, Contract, BuildBroken),
     /// Every schedule of threads, shortest first; the contract that a schedule violates.
     Schedules(Contract, fn() -> Result<u64, Box<Race>>),
     /// The exact bucket with the same refill, answer by answer.
-    Oracle(Refill, Builder),
+    Oracle(Refill, BuildBroken),
 }
 
 impl fmt::Display for Checker {

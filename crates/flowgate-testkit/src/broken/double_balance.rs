@@ -11,22 +11,22 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Step};
+use crate::script::{Op, OperationOutcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Bucket whose balance is nearly right.
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 /// use flowgate_testkit::broken::double_balance::DoubleBalance;
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut bucket = DoubleBalance::new(Quota::per_second(1));
 /// let mut at_tenth = |tenth: u64| bucket.step(&Step { at_ns: tenth * 100_000_000, op: Op::Try { n: 1 } });
-/// assert_eq!(at_tenth(0), Outcome::Admitted);
+/// assert_eq!(at_tenth(0), OperationOutcome::Admitted);
 /// // Ten times 0.1 token is a little less than one.
-/// assert!((1..=10).all(|tenth| at_tenth(tenth) != Outcome::Admitted));
+/// assert!((1..=10).all(|tenth| at_tenth(tenth) != OperationOutcome::Admitted));
 /// ```
 #[derive(Clone, Debug)]
 pub struct DoubleBalance {
@@ -55,9 +55,9 @@ impl Subject for DoubleBalance {
         TRIES
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let Op::Try { n } = step.op else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         let elapsed = step.at_ns.saturating_sub(self.last_ns) as f64 / 1e9;
         self.last_ns = self.last_ns.max(step.at_ns);

@@ -8,7 +8,7 @@
 //! [`flowgate::TokenBucket`], whose single time needs no separate clamp.
 
 use crate::interleave::Machine;
-use crate::promise::Grant;
+use crate::promise::TimedGrant;
 
 /// Threads that clamp an allowance with an excess.
 ///
@@ -89,7 +89,7 @@ impl Machine for DoubleClamp {
         }
     }
 
-    fn grants(&self) -> &[Grant] {
+    fn grants(&self) -> &[TimedGrant] {
         &[]
     }
 }

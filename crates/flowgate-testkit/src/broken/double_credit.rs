@@ -11,20 +11,20 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Step};
+use crate::script::{Op, OperationOutcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Bucket that reads the clock only when tokens run out.
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 /// use flowgate_testkit::broken::double_credit::DoubleCredit;
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut bucket = DoubleCredit::new(Quota::per_second(2));
 /// let after_a_rest = Step { at_ns: 100_000_000_000, op: Op::Try { n: 1 } };
-/// let admitted = (0..10).filter(|_| bucket.step(&after_a_rest) == Outcome::Admitted);
+/// let admitted = (0..10).filter(|_| bucket.step(&after_a_rest) == OperationOutcome::Admitted);
 /// assert_eq!(admitted.count(), 4); // at once, of two
 /// ```
 #[derive(Clone, Debug)]
@@ -52,9 +52,9 @@ impl Subject for DoubleCredit {
         TRIES
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let Op::Try { n } = step.op else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         let cost = self.rate.cost(n);
         if self.level < cost {

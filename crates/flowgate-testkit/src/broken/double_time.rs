@@ -11,7 +11,7 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Step};
+use crate::script::{Op, OperationOutcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// A time in 2023.
@@ -21,13 +21,13 @@ const BUILT_S: f64 = 1.7e9;
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 /// use flowgate_testkit::broken::double_time::DoubleTime;
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut bucket = DoubleTime::new(Quota::per_second(20_000_000).burst(10));
 /// let now = Step { at_ns: 0, op: Op::Try { n: 1 } };
-/// let admitted = (0..1000).filter(|_| bucket.step(&now) == Outcome::Admitted);
+/// let admitted = (0..1000).filter(|_| bucket.step(&now) == OperationOutcome::Admitted);
 /// assert_eq!(admitted.count(), 1000); // at once, of ten
 /// ```
 #[derive(Clone, Debug)]
@@ -56,9 +56,9 @@ impl Subject for DoubleTime {
         TRIES
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let Op::Try { n } = step.op else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         // The mistake: this has 53 bits for all of the time since 1970.
         let now_s = BUILT_S + step.at_ns as f64 / 1e9;

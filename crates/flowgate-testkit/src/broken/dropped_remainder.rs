@@ -11,20 +11,20 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Step};
+use crate::script::{Op, OperationOutcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Bucket of whole tokens that forgets the remainder.
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 /// use flowgate_testkit::broken::dropped_remainder::DroppedRemainder;
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut bucket = DroppedRemainder::new(Quota::per_second(1));
 /// let asked = |times: u64| Step { at_ns: times * 900_000_000, op: Op::Try { n: 1 } };
-/// let admitted = (0..10).filter(|times| bucket.step(&asked(*times)) == Outcome::Admitted);
+/// let admitted = (0..10).filter(|times| bucket.step(&asked(*times)) == OperationOutcome::Admitted);
 /// assert_eq!(admitted.count(), 1); // in eight seconds
 /// ```
 #[derive(Clone, Debug)]
@@ -52,9 +52,9 @@ impl Subject for DroppedRemainder {
         TRIES
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let Op::Try { n } = step.op else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         let flowed = self.rate.accrual * i128::from(step.at_ns.saturating_sub(self.last_ns));
         let whole = flowed / self.rate.price * self.rate.price;

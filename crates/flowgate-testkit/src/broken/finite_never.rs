@@ -11,20 +11,20 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Retry, Step};
+use crate::script::{Op, OperationOutcome, Retry, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Bucket that reports a wait for a request that never fits.
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, Outcome, Retry, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Retry, Step};
 /// use flowgate_testkit::broken::finite_never::FiniteNever;
 /// use flowgate_testkit::subject::Subject;
 /// use std::time::Duration;
 ///
 /// let mut bucket = FiniteNever::new(Quota::per_second(1).burst(10));
-/// let wait = Outcome::Refused(Retry::After(Duration::from_secs(20)));
+/// let wait = OperationOutcome::Refused(Retry::After(Duration::from_secs(20)));
 /// let mut at_second = |second: u64| bucket.step(&Step { at_ns: second * 1_000_000_000, op: Op::Try { n: 30 } });
 /// assert_eq!(at_second(0), wait);
 /// assert_eq!(at_second(20), wait); // and so on for ever
@@ -54,9 +54,9 @@ impl Subject for FiniteNever {
         }
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let Op::Try { n } = step.op else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         if n == 0 {
             return verdict(true);
@@ -67,7 +67,7 @@ impl Subject for FiniteNever {
         let wait_ns = self.rate.wait_ns(next - now - self.rate.full);
         if wait_ns > 0 {
             let wait_ns = u64::try_from(wait_ns).unwrap_or(u64::MAX);
-            return Outcome::Refused(Retry::After(Duration::from_nanos(wait_ns)));
+            return OperationOutcome::Refused(Retry::After(Duration::from_nanos(wait_ns)));
         }
         self.full_at = next;
         verdict(true)

@@ -13,22 +13,22 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Step};
+use crate::script::{Op, OperationOutcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Bucket that counts whole intervals.
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 /// use flowgate_testkit::broken::interval_bucket::IntervalBucket;
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut bucket = IntervalBucket::new(Quota::per_second(1));
 /// let mut at_tenth = |tenth: u64| bucket.step(&Step { at_ns: tenth * 100_000_000, op: Op::Try { n: 1 } });
-/// assert_eq!(at_tenth(0), Outcome::Admitted);
-/// assert_eq!(at_tenth(19), Outcome::Admitted);
-/// assert_ne!(at_tenth(28), Outcome::Admitted); // though a second interval is over
+/// assert_eq!(at_tenth(0), OperationOutcome::Admitted);
+/// assert_eq!(at_tenth(19), OperationOutcome::Admitted);
+/// assert_ne!(at_tenth(28), OperationOutcome::Admitted); // though a second interval is over
 /// ```
 #[derive(Clone, Debug)]
 pub struct IntervalBucket {
@@ -71,7 +71,7 @@ impl Subject for IntervalBucket {
         }
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         match step.op {
             Op::Try { n } => {
                 self.sync(step.at_ns);
@@ -88,9 +88,9 @@ impl Subject for IntervalBucket {
                     last_ns: self.last_ns,
                     ..Self::new(quota)
                 };
-                Outcome::Changed
+                OperationOutcome::Changed
             }
-            _ => Outcome::Skipped,
+            _ => OperationOutcome::Skipped,
         }
     }
 }

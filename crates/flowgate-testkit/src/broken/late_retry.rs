@@ -13,23 +13,23 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Retry, Step};
+use crate::script::{Op, OperationOutcome, Retry, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Bucket that reports a wait that is too long.
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, Outcome, Retry, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Retry, Step};
 /// use flowgate_testkit::broken::late_retry::LateRetry;
 /// use flowgate_testkit::subject::Subject;
 /// use std::time::Duration;
 ///
 /// let mut bucket = LateRetry::new(Quota::per_second(1).burst(10));
 /// let mut at_second = |second: u64, n| bucket.step(&Step { at_ns: second * 1_000_000_000, op: Op::Try { n } });
-/// assert_eq!(at_second(0, 10), Outcome::Admitted);
-/// assert_eq!(at_second(0, 1), Outcome::Refused(Retry::After(Duration::from_secs(10))));
-/// assert_eq!(at_second(1, 1), Outcome::Admitted); // nine seconds before that
+/// assert_eq!(at_second(0, 10), OperationOutcome::Admitted);
+/// assert_eq!(at_second(0, 1), OperationOutcome::Refused(Retry::After(Duration::from_secs(10))));
+/// assert_eq!(at_second(1, 1), OperationOutcome::Admitted); // nine seconds before that
 /// ```
 #[derive(Clone, Debug)]
 pub struct LateRetry {
@@ -56,9 +56,9 @@ impl Subject for LateRetry {
         }
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let Op::Try { n } = step.op else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         let cost = self.rate.cost(n);
         let now = i128::from(step.at_ns) * self.rate.accrual;
@@ -66,14 +66,14 @@ impl Subject for LateRetry {
             return verdict(true);
         }
         if cost > self.rate.full {
-            return Outcome::Refused(Retry::Never);
+            return OperationOutcome::Refused(Retry::Never);
         }
         let next = self.full_at.max(now) + cost;
         if next > now + self.rate.full {
             // The mistake: what is missing is `next - (now + full)`.
             let wait_ns = self.rate.wait_ns(self.full_at - now);
             let wait_ns = u64::try_from(wait_ns).unwrap_or(u64::MAX);
-            return Outcome::Refused(Retry::After(Duration::from_nanos(wait_ns)));
+            return OperationOutcome::Refused(Retry::After(Duration::from_nanos(wait_ns)));
         }
         self.full_at = next;
         verdict(true)

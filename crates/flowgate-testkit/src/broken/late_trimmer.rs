@@ -13,22 +13,22 @@ use flowgate::Quota;
 
 use super::verdict;
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Step};
+use crate::script::{Op, OperationOutcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Window as a channel of times.
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 /// use flowgate_testkit::broken::late_trimmer::LateTrimmer;
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut window = LateTrimmer::new(Quota::per_second(1));
 /// let mut at_second = |second: u64| window.step(&Step { at_ns: second * 1_000_000_000, op: Op::Try { n: 1 } });
-/// assert_eq!(at_second(0), Outcome::Admitted);
-/// assert_ne!(at_second(5), Outcome::Admitted); // the task has yet to get round to it
-/// assert_eq!(at_second(5), Outcome::Admitted);
+/// assert_eq!(at_second(0), OperationOutcome::Admitted);
+/// assert_ne!(at_second(5), OperationOutcome::Admitted); // the task has yet to get round to it
+/// assert_eq!(at_second(5), OperationOutcome::Admitted);
 /// ```
 #[derive(Clone, Debug)]
 pub struct LateTrimmer {
@@ -63,9 +63,9 @@ impl Subject for LateTrimmer {
         Capabilities::NONE
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let Op::Try { n: 1 } = step.op else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         let room = (self.channel.len() as u128) < self.limit;
         if room {

@@ -10,24 +10,24 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Step};
+use crate::script::{Op, OperationOutcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Bucket of whole tokens with a time in microseconds.
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 /// use flowgate_testkit::broken::microsecond_bucket::MicrosecondBucket;
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut bucket = MicrosecondBucket::new(Quota::per_second(1000).burst(100));
 /// let first = Step { at_ns: 0, op: Op::Try { n: 1 } };
-/// assert_ne!(bucket.step(&first), Outcome::Admitted); // of a bucket that is said to be full
+/// assert_ne!(bucket.step(&first), OperationOutcome::Admitted); // of a bucket that is said to be full
 ///
 /// let second = (1..).map(|poll| poll * 700_000).take_while(|&at_ns| at_ns <= 1_000_000_000);
 /// let polls = second.map(|at_ns| Step { at_ns, op: Op::Try { n: 1 } });
-/// assert_eq!(polls.filter(|poll| bucket.step(poll) == Outcome::Admitted).count(), 714);
+/// assert_eq!(polls.filter(|poll| bucket.step(poll) == OperationOutcome::Admitted).count(), 714);
 /// ```
 #[derive(Clone, Debug)]
 pub struct MicrosecondBucket {
@@ -58,9 +58,9 @@ impl Subject for MicrosecondBucket {
         TRIES
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let Op::Try { n } = step.op else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         let now_us = step.at_ns / 1_000;
         let elapsed_us = now_us.saturating_sub(self.last_us);

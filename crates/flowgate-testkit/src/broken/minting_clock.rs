@@ -11,21 +11,21 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Step};
+use crate::script::{Op, OperationOutcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Bucket whose refill time follows the clock in both directions.
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 /// use flowgate_testkit::broken::minting_clock::MintingClock;
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut bucket = MintingClock::new(Quota::per_second(10));
 /// let (now_ns, earlier_ns) = (1_000_000_000, 800_000_000);
 /// let calls = [now_ns, earlier_ns].into_iter().cycle().take(1000);
-/// let admitted = calls.filter(|&at_ns| bucket.step(&Step { at_ns, op: Op::Try { n: 1 } }) == Outcome::Admitted);
+/// let admitted = calls.filter(|&at_ns| bucket.step(&Step { at_ns, op: Op::Try { n: 1 } }) == OperationOutcome::Admitted);
 /// assert_eq!(admitted.count(), 1000); // within 200 ms, at ten a second
 /// ```
 #[derive(Clone, Debug)]
@@ -53,9 +53,9 @@ impl Subject for MintingClock {
         TRIES
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let Op::Try { n } = step.op else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         let elapsed_ns = step.at_ns.saturating_sub(self.last_ns);
         self.level = (self.level + self.rate.accrual * i128::from(elapsed_ns)).min(self.rate.full);

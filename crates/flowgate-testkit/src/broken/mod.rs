@@ -85,10 +85,10 @@ pub mod wrapping_tolerance;
 pub mod wrong_clamp;
 pub mod wrong_unit;
 
-pub use broken_limiter::{BrokenLimiter, Builder, Checker, Detection};
+pub use broken_limiter::{BrokenLimiter, BuildBroken, Checker, Detection};
 pub use catalogue::broken_limiters;
 
-use crate::script::{Outcome, Retry};
+use crate::script::{OperationOutcome, Retry};
 use crate::subject::Capabilities;
 
 /// A limiter that only supports [`Op::Try`](crate::script::Op::Try), with any cost.
@@ -97,10 +97,10 @@ const TRIES: Capabilities = Capabilities {
     ..Capabilities::NONE
 };
 
-fn verdict(admitted: bool) -> Outcome {
+fn verdict(admitted: bool) -> OperationOutcome {
     if admitted {
-        Outcome::Admitted
+        OperationOutcome::Admitted
     } else {
-        Outcome::Refused(Retry::Untold)
+        OperationOutcome::Refused(Retry::Untold)
     }
 }

@@ -8,7 +8,7 @@
 //! [`flowgate::FixedWindow`], in which start and count change together in one word.
 
 use crate::interleave::Machine;
-use crate::promise::Grant;
+use crate::promise::TimedGrant;
 
 /// Threads, and a clock as the last one, which advances by one window per step.
 ///
@@ -33,7 +33,7 @@ pub struct NextWindow {
     count: u64,
     /// The time that a winning thread has read before it sets the count.
     threads: Vec<Option<u64>>,
-    grants: Vec<Grant>,
+    grants: Vec<TimedGrant>,
 }
 
 impl NextWindow {
@@ -82,11 +82,11 @@ impl Machine for NextWindow {
         } else {
             return None;
         };
-        self.grants.push(Grant::new(at_ns, 1));
+        self.grants.push(TimedGrant::new(at_ns, 1));
         Some(format!("thread {thread}: {done}"))
     }
 
-    fn grants(&self) -> &[Grant] {
+    fn grants(&self) -> &[TimedGrant] {
         &self.grants
     }
 }

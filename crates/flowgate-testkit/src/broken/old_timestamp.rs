@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 
 use crate::interleave::Machine;
-use crate::promise::Grant;
+use crate::promise::TimedGrant;
 
 /// Threads, a trimming task, and a clock that advances by one window per step.
 ///
@@ -34,7 +34,7 @@ pub struct OldTimestamp {
     channel: VecDeque<u64>,
     /// The time that each thread has read.
     threads: Vec<Option<u64>>,
-    grants: Vec<Grant>,
+    grants: Vec<TimedGrant>,
 }
 
 impl OldTimestamp {
@@ -80,11 +80,11 @@ impl Machine for OldTimestamp {
         // The mistake: that was then.
         self.channel.push_back(read_ns);
         self.threads[thread] = None;
-        self.grants.push(Grant::new(read_ns, 1));
+        self.grants.push(TimedGrant::new(read_ns, 1));
         Some(format!("thread {thread}: enters {read_ns}ns, admits"))
     }
 
-    fn grants(&self) -> &[Grant] {
+    fn grants(&self) -> &[TimedGrant] {
         &self.grants
     }
 }

@@ -10,22 +10,22 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Step};
+use crate::script::{Op, OperationOutcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Bucket whose state is lost in an error.
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 /// use flowgate_testkit::broken::oversize_resets::OversizeResets;
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut bucket = OversizeResets::new(Quota::per_second(1).burst(10));
 /// let mut take = |n| bucket.step(&Step { at_ns: 0, op: Op::Try { n } });
-/// assert_eq!(take(10), Outcome::Admitted);
-/// assert_ne!(take(11), Outcome::Admitted);
-/// assert_eq!(take(10), Outcome::Admitted); // the bucket is full again
+/// assert_eq!(take(10), OperationOutcome::Admitted);
+/// assert_ne!(take(11), OperationOutcome::Admitted);
+/// assert_eq!(take(10), OperationOutcome::Admitted); // the bucket is full again
 /// ```
 #[derive(Clone, Debug)]
 pub struct OversizeResets {
@@ -49,9 +49,9 @@ impl Subject for OversizeResets {
         TRIES
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let Op::Try { n } = step.op else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         let cost = self.rate.cost(n);
         let (level, last_ns) = self.state.take().unwrap_or((self.rate.full, step.at_ns));

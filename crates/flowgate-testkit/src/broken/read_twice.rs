@@ -8,7 +8,7 @@
 //! [`flowgate::LeakyBucket`], which computes the wait from the value that was swapped.
 
 use crate::interleave::Machine;
-use crate::promise::Grant;
+use crate::promise::TimedGrant;
 
 /// Threads that wait for a grant; no time passes.
 ///
@@ -29,7 +29,7 @@ pub struct ReadTwice {
     interval_ns: u64,
     next_ns: u64,
     threads: Vec<At>,
-    grants: Vec<Grant>,
+    grants: Vec<TimedGrant>,
 }
 
 /// The next step of a thread.
@@ -77,7 +77,7 @@ impl Machine for ReadTwice {
             At::Swap { slot_ns, .. } => {
                 self.next_ns += self.interval_ns;
                 // The mistake: it is `seen_ns` that is taken.
-                self.grants.push(Grant::new(slot_ns, 1));
+                self.grants.push(TimedGrant::new(slot_ns, 1));
                 let next_ns = self.next_ns;
                 (
                     At::Read,
@@ -89,7 +89,7 @@ impl Machine for ReadTwice {
         Some(format!("thread {thread}: {done}"))
     }
 
-    fn grants(&self) -> &[Grant] {
+    fn grants(&self) -> &[TimedGrant] {
         &self.grants
     }
 }

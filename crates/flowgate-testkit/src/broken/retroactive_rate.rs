@@ -10,22 +10,22 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Step};
+use crate::script::{Op, OperationOutcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Bucket whose rate changes retroactively.
 ///
 /// ```
 /// use flowgate::{Carry, Quota};
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 /// use flowgate_testkit::broken::retroactive_rate::RetroactiveRate;
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut bucket = RetroactiveRate::new(Quota::per_hour(1).burst(100));
 /// let mut at_minute = |minute: u64, op| bucket.step(&Step { at_ns: minute * 60_000_000_000, op });
-/// assert_eq!(at_minute(0, Op::Try { n: 100 }), Outcome::Admitted);
+/// assert_eq!(at_minute(0, Op::Try { n: 100 }), OperationOutcome::Admitted);
 /// at_minute(59, Op::SetQuota { quota: Quota::per_second(1).burst(100), carry: Carry::Kept });
-/// assert_eq!(at_minute(59, Op::Try { n: 100 }), Outcome::Admitted); // not one has flowed in
+/// assert_eq!(at_minute(59, Op::Try { n: 100 }), OperationOutcome::Admitted); // not one has flowed in
 /// ```
 #[derive(Clone, Debug)]
 pub struct RetroactiveRate {
@@ -55,7 +55,7 @@ impl Subject for RetroactiveRate {
         }
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         match step.op {
             Op::Try { n } => {
                 let elapsed_ns = step.at_ns.saturating_sub(self.last_ns);
@@ -74,9 +74,9 @@ impl Subject for RetroactiveRate {
                 // The mistake: the time since `last_ns` is not settled first.
                 self.level = self.level * rate.price / self.rate.price;
                 self.rate = rate;
-                Outcome::Changed
+                OperationOutcome::Changed
             }
-            _ => Outcome::Skipped,
+            _ => OperationOutcome::Skipped,
         }
     }
 }

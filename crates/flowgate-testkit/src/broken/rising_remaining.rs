@@ -10,21 +10,21 @@ use flowgate::Quota;
 
 use super::TRIES;
 use crate::oracle::Oracle;
-use crate::script::{Outcome, Setup, Step};
+use crate::script::{OperationOutcome, Setup, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Bucket with right decisions and a wrong number of remaining tokens.
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 /// use flowgate_testkit::broken::rising_remaining::RisingRemaining;
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut bucket = RisingRemaining::new(Quota::per_second(1).burst(5));
 /// let mut act = |op| bucket.step(&Step { at_ns: 0, op });
-/// assert_eq!(act(Op::Try { n: 2 }), Outcome::Admitted);
-/// assert_eq!(act(Op::Available), Outcome::Holds(2)); // there are three
+/// assert_eq!(act(Op::Try { n: 2 }), OperationOutcome::Admitted);
+/// assert_eq!(act(Op::Available), OperationOutcome::Holds(2)); // there are three
 /// ```
 #[derive(Clone, Debug)]
 pub struct RisingRemaining(Oracle);
@@ -45,10 +45,10 @@ impl Subject for RisingRemaining {
         }
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         match self.0.step(step) {
             // The mistake.
-            Outcome::Holds(n) => Outcome::Holds(self.0.rate().burst_units - n),
+            OperationOutcome::Holds(n) => OperationOutcome::Holds(self.0.rate().burst_units - n),
             other => other,
         }
     }

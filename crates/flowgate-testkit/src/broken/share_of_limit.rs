@@ -10,7 +10,7 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Step};
+use crate::script::{Op, OperationOutcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Key of a table that is too small, with windows.
@@ -19,17 +19,17 @@ use crate::subject::{Capabilities, Subject};
 ///
 /// ```
 /// use flowgate::{Carry, Quota};
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 /// use flowgate_testkit::broken::share_of_limit::ShareOfLimit;
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut key = ShareOfLimit::new(Quota::per_minute(10));
 /// let mut at_zero = |op| key.step(&Step { at_ns: 0, op });
 /// let limit = |n| Op::SetQuota { quota: Quota::per_minute(n), carry: Carry::Kept };
-/// assert_eq!(at_zero(Op::Try { n: 9 }), Outcome::Admitted);
+/// assert_eq!(at_zero(Op::Try { n: 9 }), OperationOutcome::Admitted);
 /// at_zero(limit(2)); // restored as 2 of 2
 /// at_zero(limit(10));
-/// assert_eq!(at_zero(Op::Try { n: 8 }), Outcome::Admitted); // 17 of 10
+/// assert_eq!(at_zero(Op::Try { n: 8 }), OperationOutcome::Admitted); // 17 of 10
 /// ```
 #[derive(Clone, Debug)]
 pub struct ShareOfLimit {
@@ -75,7 +75,7 @@ impl Subject for ShareOfLimit {
         }
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         self.operations += 1;
         match step.op {
             Op::Try { n } => {
@@ -94,9 +94,9 @@ impl Subject for ShareOfLimit {
                     self.counts = self.counts.map(brought);
                 }
                 self.limit = limit;
-                Outcome::Changed
+                OperationOutcome::Changed
             }
-            _ => Outcome::Skipped,
+            _ => OperationOutcome::Skipped,
         }
     }
 }

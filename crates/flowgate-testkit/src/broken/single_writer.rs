@@ -8,7 +8,7 @@
 //! [`flowgate::SlidingWindow`], in which one compare-and-swap claims the entry and admits.
 
 use crate::interleave::Machine;
-use crate::promise::Grant;
+use crate::promise::TimedGrant;
 
 /// Threads that write; no time passes.
 ///
@@ -29,7 +29,7 @@ pub struct SingleWriter {
     tail: usize,
     /// The free position that each thread has found.
     threads: Vec<Option<usize>>,
-    grants: Vec<Grant>,
+    grants: Vec<TimedGrant>,
 }
 
 impl SingleWriter {
@@ -59,11 +59,11 @@ impl Machine for SingleWriter {
         };
         // The mistake: another may have written there.
         self.tail = place + 1;
-        self.grants.push(Grant::new(0, 1));
+        self.grants.push(TimedGrant::new(0, 1));
         Some(format!("thread {thread}: writes to place {place}, admits"))
     }
 
-    fn grants(&self) -> &[Grant] {
+    fn grants(&self) -> &[TimedGrant] {
         &self.grants
     }
 }

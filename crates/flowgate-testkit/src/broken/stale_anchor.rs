@@ -12,21 +12,21 @@ use flowgate::Quota;
 
 use super::verdict;
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Step};
+use crate::script::{Op, OperationOutcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Window that restarts only when it is found to be used up.
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 /// use flowgate_testkit::broken::stale_anchor::StaleAnchor;
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut window = StaleAnchor::new(Quota::per_second(10));
 /// let mut at_second = |second: u64| window.step(&Step { at_ns: second * 1_000_000_000, op: Op::Try { n: 1 } });
-/// assert_eq!(at_second(0), Outcome::Admitted);
-/// let admitted = (0..100).filter(|_| at_second(3600) == Outcome::Admitted);
+/// assert_eq!(at_second(0), OperationOutcome::Admitted);
+/// let admitted = (0..100).filter(|_| at_second(3600) == OperationOutcome::Admitted);
 /// assert_eq!(admitted.count(), 19); // in one burst, with a limit of ten
 /// ```
 #[derive(Clone, Debug)]
@@ -55,9 +55,9 @@ impl Subject for StaleAnchor {
         Capabilities::NONE
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let Op::Try { n: 1 } = step.op else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         // The mistake: perhaps the window is long over.
         if self.count >= self.limit {

@@ -12,22 +12,22 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Step};
+use crate::script::{Op, OperationOutcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Bucket that counts as full before a change because it is full at the change.
 ///
 /// ```
 /// use flowgate::{Carry, Quota};
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 /// use flowgate_testkit::broken::stale_refill::StaleRefill;
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut bucket = StaleRefill::new(Quota::per_second(10).burst(10));
 /// let mut at_second = |second: u64, op| bucket.step(&Step { at_ns: second * 1_000_000_000, op });
-/// assert_eq!(at_second(0, Op::Try { n: 10 }), Outcome::Admitted);
+/// assert_eq!(at_second(0, Op::Try { n: 10 }), OperationOutcome::Admitted);
 /// at_second(1, Op::SetQuota { quota: Quota::per_hour(1).burst(10), carry: Carry::Kept });
-/// assert_eq!(at_second(0, Op::Try { n: 9 }), Outcome::Admitted); // again, at the same time
+/// assert_eq!(at_second(0, Op::Try { n: 9 }), OperationOutcome::Admitted); // again, at the same time
 /// ```
 #[derive(Clone, Debug)]
 pub struct StaleRefill {
@@ -58,7 +58,7 @@ impl Subject for StaleRefill {
         }
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         match step.op {
             Op::Try { n } => {
                 let missing = self.missing(step.at_ns) + self.rate.cost(n);
@@ -77,9 +77,9 @@ impl Subject for StaleRefill {
                 // The mistake: at the new rate, this line says too much of the time before.
                 self.full_at = rate.accrual * i128::from(step.at_ns) + rate.full - level;
                 self.rate = rate;
-                Outcome::Changed
+                OperationOutcome::Changed
             }
-            _ => Outcome::Skipped,
+            _ => OperationOutcome::Skipped,
         }
     }
 }

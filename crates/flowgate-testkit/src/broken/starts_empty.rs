@@ -11,20 +11,20 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Step};
+use crate::script::{Op, OperationOutcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Bucket that starts empty.
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 /// use flowgate_testkit::broken::starts_empty::StartsEmpty;
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut bucket = StartsEmpty::new(Quota::per_day(1));
 /// let first = Step { at_ns: 0, op: Op::Try { n: 1 } };
-/// assert_ne!(bucket.step(&first), Outcome::Admitted);
+/// assert_ne!(bucket.step(&first), OperationOutcome::Admitted);
 /// ```
 #[derive(Clone, Debug)]
 pub struct StartsEmpty {
@@ -51,9 +51,9 @@ impl Subject for StartsEmpty {
         TRIES
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let Op::Try { n } = step.op else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         let elapsed_ns = step.at_ns.saturating_sub(self.last_ns);
         self.level = (self.level + self.rate.accrual * i128::from(elapsed_ns)).min(self.rate.full);

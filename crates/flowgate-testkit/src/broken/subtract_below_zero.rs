@@ -9,7 +9,7 @@
 use flowgate::Quota;
 
 use crate::interleave::Machine;
-use crate::promise::Grant;
+use crate::promise::TimedGrant;
 
 /// Threads that take from an allowance; no time passes.
 ///
@@ -32,7 +32,7 @@ pub struct SubtractBelowZero {
     most: u64,
     allowance: u64,
     threads: Vec<At>,
-    grants: Vec<Grant>,
+    grants: Vec<TimedGrant>,
 }
 
 /// The next step of a thread.
@@ -80,7 +80,7 @@ impl Machine for SubtractBelowZero {
                 // The mistake: what was seen may be gone.
                 self.allowance = self.allowance.wrapping_sub(1);
                 self.threads[thread] = At::Clamp;
-                self.grants.push(Grant::new(0, 1));
+                self.grants.push(TimedGrant::new(0, 1));
                 Some(format!(
                     "thread {thread}: subtracts 1, {} now, admits",
                     self.allowance
@@ -89,7 +89,7 @@ impl Machine for SubtractBelowZero {
         }
     }
 
-    fn grants(&self) -> &[Grant] {
+    fn grants(&self) -> &[TimedGrant] {
         &self.grants
     }
 }

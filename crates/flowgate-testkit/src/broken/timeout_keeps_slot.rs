@@ -11,24 +11,24 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Retry, Step};
+use crate::script::{Op, OperationOutcome, Retry, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Queue in which abandoned positions remain.
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 /// use flowgate_testkit::broken::timeout_keeps_slot::TimeoutKeepsSlot;
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut queue = TimeoutKeepsSlot::new(Quota::per_second(10).burst(1));
 /// let mut reserve = |within_ns| queue.step(&Step { at_ns: 0, op: Op::Reserve { n: 1, within_ns } });
-/// assert_eq!(reserve(None), Outcome::Promised { at_ns: 0 });
+/// assert_eq!(reserve(None), OperationOutcome::Promised { at_ns: 0 });
 /// for _ in 0..100 {
-///     assert!(matches!(reserve(Some(0)), Outcome::Refused(_))); // they do not wait
+///     assert!(matches!(reserve(Some(0)), OperationOutcome::Refused(_))); // they do not wait
 /// }
-/// assert_eq!(reserve(None), Outcome::Promised { at_ns: 10_100_000_000 }); // behind nobody
+/// assert_eq!(reserve(None), OperationOutcome::Promised { at_ns: 10_100_000_000 }); // behind nobody
 /// ```
 #[derive(Clone, Debug)]
 pub struct TimeoutKeepsSlot {
@@ -55,12 +55,12 @@ impl Subject for TimeoutKeepsSlot {
         }
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let (Op::Try { n } | Op::Reserve { n, .. }) = step.op else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         if n > self.rate.burst_units {
-            return Outcome::Refused(Retry::Never);
+            return OperationOutcome::Refused(Retry::Never);
         }
         let now = i128::from(step.at_ns) * self.rate.accrual;
         let next = if n == 0 {
@@ -79,13 +79,13 @@ impl Subject for TimeoutKeepsSlot {
             return verdict(wait_ns == 0);
         };
         let Ok(at_ns) = u64::try_from(i128::from(step.at_ns) + wait_ns) else {
-            return Outcome::Refused(Retry::Never);
+            return OperationOutcome::Refused(Retry::Never);
         };
         // The mistake: this is before the wait has been accepted.
         self.full_at = next;
         if within_ns.is_some_and(|within_ns| wait_ns > i128::from(within_ns)) {
             return verdict(false);
         }
-        Outcome::Promised { at_ns }
+        OperationOutcome::Promised { at_ns }
     }
 }

@@ -19,7 +19,7 @@
 //! [`flowgate::FixedWindow`], in which start and count change together in one word.
 
 use crate::interleave::Machine;
-use crate::promise::Grant;
+use crate::promise::TimedGrant;
 
 /// Stage of the design.
 ///
@@ -71,7 +71,7 @@ pub struct TwoAtomics {
     start_ns: u64,
     count: u64,
     threads: Vec<At>,
-    grants: Vec<Grant>,
+    grants: Vec<TimedGrant>,
     wasted: Option<String>,
 }
 
@@ -120,7 +120,7 @@ impl TwoAtomics {
     }
 
     fn admit(&mut self, start_ns: u64) {
-        self.grants.push(Grant::new(start_ns, 1));
+        self.grants.push(TimedGrant::new(start_ns, 1));
     }
 }
 
@@ -193,7 +193,7 @@ impl Machine for TwoAtomics {
         Some(format!("thread {thread}: {done}"))
     }
 
-    fn grants(&self) -> &[Grant] {
+    fn grants(&self) -> &[TimedGrant] {
         &self.grants
     }
 }

@@ -10,20 +10,20 @@ use flowgate::Quota;
 
 use super::verdict;
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Step};
+use crate::script::{Op, OperationOutcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Queue whose next time may lie in the past.
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 /// use flowgate_testkit::broken::unbounded_slack::UnboundedSlack;
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut queue = UnboundedSlack::new(Quota::per_second(1));
 /// let after_a_rest = Step { at_ns: 100_000_000_000, op: Op::Try { n: 1 } };
-/// let admitted = (0..1000).filter(|_| queue.step(&after_a_rest) == Outcome::Admitted);
+/// let admitted = (0..1000).filter(|_| queue.step(&after_a_rest) == OperationOutcome::Admitted);
 /// assert_eq!(admitted.count(), 101); // in one burst
 /// ```
 #[derive(Clone, Debug)]
@@ -48,9 +48,9 @@ impl Subject for UnboundedSlack {
         Capabilities::NONE
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let Op::Try { n: 1 } = step.op else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         // The mistake: it should be the later of the slot and now.
         let slot = self.next;

@@ -11,19 +11,19 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Step};
+use crate::script::{Op, OperationOutcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Bucket stored as one time, in too coarse a unit.
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 /// use flowgate_testkit::broken::whole_nanoseconds::WholeNanoseconds;
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut bucket = WholeNanoseconds::new(Quota::per_second(600_000_000).burst(1));
-/// let admitted = (1..=1000).filter(|&at_ns| bucket.step(&Step { at_ns, op: Op::Try { n: 1 } }) == Outcome::Admitted);
+/// let admitted = (1..=1000).filter(|&at_ns| bucket.step(&Step { at_ns, op: Op::Try { n: 1 } }) == OperationOutcome::Admitted);
 /// assert_eq!(admitted.count(), 1000); // of 600
 /// ```
 #[derive(Clone, Debug)]
@@ -53,9 +53,9 @@ impl Subject for WholeNanoseconds {
         TRIES
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let Op::Try { n } = step.op else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         if i128::from(n) > self.burst {
             return verdict(false);

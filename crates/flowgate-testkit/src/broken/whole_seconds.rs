@@ -11,7 +11,7 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Step};
+use crate::script::{Op, OperationOutcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 const SECOND: u64 = 1_000_000_000;
@@ -20,14 +20,14 @@ const SECOND: u64 = 1_000_000_000;
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 /// use flowgate_testkit::broken::whole_seconds::WholeSeconds;
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut bucket = WholeSeconds::new(Quota::per_second(10));
 /// let mut take_all = |at_ns| bucket.step(&Step { at_ns, op: Op::Try { n: 10 } });
-/// assert_eq!(take_all(999_999_999), Outcome::Admitted);
-/// assert_eq!(take_all(1_000_000_000), Outcome::Admitted); // a nanosecond later
+/// assert_eq!(take_all(999_999_999), OperationOutcome::Admitted);
+/// assert_eq!(take_all(1_000_000_000), OperationOutcome::Admitted); // a nanosecond later
 /// ```
 #[derive(Clone, Debug)]
 pub struct WholeSeconds {
@@ -54,9 +54,9 @@ impl Subject for WholeSeconds {
         TRIES
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let Op::Try { n } = step.op else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         // The mistake.
         let now_s = step.at_ns / SECOND;

@@ -10,21 +10,21 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Step};
+use crate::script::{Op, OperationOutcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Allowance with an unsigned elapsed time.
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 /// use flowgate_testkit::broken::wrapping_elapsed::WrappingElapsed;
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut bucket = WrappingElapsed::new(Quota::per_hour(1).burst(5));
 /// let mut take_all = |at_ns| bucket.step(&Step { at_ns, op: Op::Try { n: 5 } });
-/// assert_eq!(take_all(1000), Outcome::Admitted);
-/// assert_eq!(take_all(0), Outcome::Admitted); // a microsecond earlier
+/// assert_eq!(take_all(1000), OperationOutcome::Admitted);
+/// assert_eq!(take_all(0), OperationOutcome::Admitted); // a microsecond earlier
 /// ```
 #[derive(Clone, Debug)]
 pub struct WrappingElapsed {
@@ -51,9 +51,9 @@ impl Subject for WrappingElapsed {
         TRIES
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let Op::Try { n } = step.op else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         // The mistake: now may be earlier.
         let elapsed_ns = step.at_ns.wrapping_sub(self.last_ns);

@@ -9,7 +9,7 @@
 //! writes nothing.
 
 use crate::interleave::Machine;
-use crate::promise::Grant;
+use crate::promise::TimedGrant;
 
 /// One thread, and a counter of a few bits; no time passes.
 ///
@@ -29,7 +29,7 @@ pub struct WrappingRefusals {
     limit: u64,
     bits: u32,
     count: u64,
-    grants: Vec<Grant>,
+    grants: Vec<TimedGrant>,
 }
 
 impl WrappingRefusals {
@@ -54,7 +54,7 @@ impl Machine for WrappingRefusals {
         // The mistake: before it is known whether the call is admitted.
         self.count = (before + 1) % (1 << self.bits);
         let verdict = if before < self.limit {
-            self.grants.push(Grant::new(0, 1));
+            self.grants.push(TimedGrant::new(0, 1));
             "admits"
         } else {
             "refuses"
@@ -65,7 +65,7 @@ impl Machine for WrappingRefusals {
         ))
     }
 
-    fn grants(&self) -> &[Grant] {
+    fn grants(&self) -> &[TimedGrant] {
         &self.grants
     }
 }

@@ -11,20 +11,20 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Step};
+use crate::script::{Op, OperationOutcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Bucket with a tolerance of 64 bits.
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 /// use flowgate_testkit::broken::wrapping_tolerance::WrappingTolerance;
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut bucket = WrappingTolerance::new(Quota::per_day(1).burst(1_000_000));
 /// let burst = Step { at_ns: 0, op: Op::Try { n: 1_000_000 } };
-/// assert_ne!(bucket.step(&burst), Outcome::Admitted); // though the bucket is full
+/// assert_ne!(bucket.step(&burst), OperationOutcome::Admitted); // though the bucket is full
 /// ```
 #[derive(Clone, Debug)]
 pub struct WrappingTolerance {
@@ -55,9 +55,9 @@ impl Subject for WrappingTolerance {
         TRIES
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let Op::Try { n } = step.op else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         if n > self.burst {
             return verdict(false);

@@ -10,20 +10,20 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Step};
+use crate::script::{Op, OperationOutcome, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Bucket whose arrival time may lie in the past.
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 /// use flowgate_testkit::broken::wrong_clamp::WrongClamp;
 /// use flowgate_testkit::subject::Subject;
 ///
 /// let mut bucket = WrongClamp::new(Quota::per_second(1).burst(10));
 /// let after_a_rest = Step { at_ns: 100_000_000_000, op: Op::Try { n: 1 } };
-/// let admitted = (0..100).filter(|_| bucket.step(&after_a_rest) == Outcome::Admitted);
+/// let admitted = (0..100).filter(|_| bucket.step(&after_a_rest) == OperationOutcome::Admitted);
 /// assert_eq!(admitted.count(), 19); // in one burst, with a limit of ten
 /// ```
 #[derive(Clone, Debug)]
@@ -48,9 +48,9 @@ impl Subject for WrongClamp {
         TRIES
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let Op::Try { n } = step.op else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         let cost = self.rate.cost(n);
         let now = i128::from(step.at_ns) * self.rate.accrual;

@@ -11,14 +11,14 @@ use flowgate::Quota;
 
 use super::{TRIES, verdict};
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Retry, Step};
+use crate::script::{Op, OperationOutcome, Retry, Step};
 use crate::subject::{Capabilities, Subject};
 
 /// Queue with a maximum wait.
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_testkit::script::{Op, Outcome, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Step};
 /// use flowgate_testkit::broken::wrong_unit::WrongUnit;
 /// use flowgate_testkit::subject::Subject;
 ///
@@ -26,8 +26,8 @@ use crate::subject::{Capabilities, Subject};
 /// let mut reserve = |within_ns| queue.step(&Step { at_ns: 0, op: Op::Reserve { n: 1, within_ns } });
 /// reserve(None);
 /// // The wait is 100 ms, and a caller with a maximum wait of one second is refused.
-/// assert!(matches!(reserve(Some(1_000_000_000)), Outcome::Refused(_)));
-/// assert_eq!(reserve(None), Outcome::Promised { at_ns: 100_000_000 });
+/// assert!(matches!(reserve(Some(1_000_000_000)), OperationOutcome::Refused(_)));
+/// assert_eq!(reserve(None), OperationOutcome::Promised { at_ns: 100_000_000 });
 /// ```
 #[derive(Clone, Debug)]
 pub struct WrongUnit {
@@ -54,12 +54,12 @@ impl Subject for WrongUnit {
         }
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let (Op::Try { n } | Op::Reserve { n, .. }) = step.op else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         if n > self.rate.burst_units {
-            return Outcome::Refused(Retry::Never);
+            return OperationOutcome::Refused(Retry::Never);
         }
         let now = i128::from(step.at_ns) * self.rate.accrual;
         let next = if n == 0 {
@@ -78,7 +78,7 @@ impl Subject for WrongUnit {
             return verdict(wait_ns == 0);
         };
         let Ok(at_ns) = u64::try_from(i128::from(step.at_ns) + wait_ns) else {
-            return Outcome::Refused(Retry::Never);
+            return OperationOutcome::Refused(Retry::Never);
         };
         let wait_us = (wait_ns + 999) / 1_000;
         let timeout_ms = within_ns.map(|ns| i128::from(ns / 1_000_000));
@@ -87,6 +87,6 @@ impl Subject for WrongUnit {
             return verdict(false);
         }
         self.full_at = next;
-        Outcome::Promised { at_ns }
+        OperationOutcome::Promised { at_ns }
     }
 }

@@ -7,13 +7,13 @@ use flowgate::{Quota, QuotaError};
 use super::{Contract, Finding, run};
 use crate::promise::{Anchor, Kind};
 use crate::rate::Rate;
-use crate::script::{Op, Outcome, Retry, Setup, Step, Time, Trace};
-use crate::subject::{Build, Subject};
+use crate::script::{Op, OperationOutcome, PrintedTime, Retry, Setup, Step, Trace};
+use crate::subject::{BuildSubject, Subject};
 
 const SECOND: u64 = 1_000_000_000;
 const PERIODS: [u64; 4] = [SECOND, 60 * SECOND, 3_600 * SECOND, 86_400 * SECOND];
 
-pub(super) fn check(kind: Kind, build: Build<'_>) -> Result<(), Box<Finding>> {
+pub(super) fn check(kind: Kind, build: BuildSubject<'_>) -> Result<(), Box<Finding>> {
     match kind {
         Kind::Bucket => buckets(build),
         Kind::Window(_) | Kind::Sliding => windows(kind, build),
@@ -25,7 +25,7 @@ pub(super) fn check(kind: Kind, build: Build<'_>) -> Result<(), Box<Finding>> {
 }
 
 /// Drains windows repeatedly, each 1 ns too early and in time.
-fn windows(kind: Kind, build: Build<'_>) -> Result<(), Box<Finding>> {
+fn windows(kind: Kind, build: BuildSubject<'_>) -> Result<(), Box<Finding>> {
     for (limit, period_ns) in [1, 3, 7, 100, 80_000]
         .into_iter()
         .flat_map(|limit| PERIODS.into_iter().chain([1, 7]).map(move |p| (limit, p)))
@@ -71,7 +71,7 @@ fn round_of_window(
             op: Op::Try { n },
         };
         let outcome = subject.step(&step);
-        if (outcome == Outcome::Admitted) != due {
+        if (outcome == OperationOutcome::Admitted) != due {
             trace.push((step, outcome));
             let word = if due {
                 "due and refused"
@@ -80,7 +80,7 @@ fn round_of_window(
             };
             return Err(format!(
                 "in window {round} {n} are {word} at {}",
-                Time(at_ns)
+                PrintedTime(at_ns)
             ));
         }
     }
@@ -97,7 +97,7 @@ fn found(what: String, setup: Setup, trace: Trace) -> Finding {
 }
 
 /// Drains buckets at the ends of the range, and counts what they admit afterwards.
-fn buckets(build: Build<'_>) -> Result<(), Box<Finding>> {
+fn buckets(build: BuildSubject<'_>) -> Result<(), Box<Finding>> {
     let counts = [
         1,
         3,
@@ -131,7 +131,7 @@ fn buckets(build: Build<'_>) -> Result<(), Box<Finding>> {
 }
 
 fn refused(count: u64, period_ns: u64, error: &QuotaError) -> Box<Finding> {
-    let what = format!("{count} per {} is refused: {error}", Time(period_ns));
+    let what = format!("{count} per {} is refused: {error}", PrintedTime(period_ns));
     Box::new(found(what, Setup::new(Quota::per_second(1)), Trace::new()))
 }
 
@@ -148,7 +148,7 @@ fn drain(subject: &mut dyn Subject, trace: &mut Trace, burst: u64) -> Result<boo
             op: Op::Try { n },
         };
         let outcome = subject.step(&step);
-        if outcome != Outcome::Admitted {
+        if outcome != OperationOutcome::Admitted {
             trace.push((step, outcome));
             return Err("the burst is not there at the start".into());
         }
@@ -174,7 +174,7 @@ fn due_instants(subject: &mut dyn Subject, trace: &mut Trace, rate: &Rate) -> Re
                 op: Op::Try { n: 1 },
             };
             let outcome = subject.step(&step);
-            if (outcome == Outcome::Admitted) != due {
+            if (outcome == OperationOutcome::Admitted) != due {
                 trace.push((step, outcome));
                 let word = if due {
                     "is due and refused"
@@ -183,7 +183,7 @@ fn due_instants(subject: &mut dyn Subject, trace: &mut Trace, rate: &Rate) -> Re
                 };
                 return Err(format!(
                     "number {k} after the burst {word} at {}",
-                    Time(at_ns)
+                    PrintedTime(at_ns)
                 ));
             }
         }
@@ -208,11 +208,11 @@ fn polled_too_often(
             at_ns: poll * step_ns,
             op: Op::Try { n: 1 },
         };
-        while subject.step(&step) == Outcome::Admitted {
+        while subject.step(&step) == OperationOutcome::Admitted {
             admitted += 1;
         }
         if poll == POLLS {
-            trace.push((step, Outcome::Refused(Retry::Untold)));
+            trace.push((step, OperationOutcome::Refused(Retry::Untold)));
         }
     }
     let last_ns = POLLS * step_ns;
@@ -220,8 +220,8 @@ fn polled_too_often(
         due if due == admitted => Ok(()),
         due => Err(format!(
             "polled every {} for {}, {admitted} came through and {due} were due",
-            Time(step_ns),
-            Time(last_ns),
+            PrintedTime(step_ns),
+            PrintedTime(last_ns),
         )),
     }
 }

@@ -8,7 +8,7 @@ use core::time::Duration;
 use flowgate::{Quota, Quotas};
 use num_rational::BigRational;
 
-use crate::script::{Op, Outcome, Retry, Step};
+use crate::script::{Op, OperationOutcome, Retry, Step};
 
 /// The exact limiter of one or two quotas.
 ///
@@ -17,15 +17,15 @@ use crate::script::{Op, Outcome, Retry, Step};
 ///
 /// ```
 /// use flowgate_testkit::oracle::DualOracle;
-/// use flowgate_testkit::script::{Op, Outcome, Retry, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Retry, Step};
 /// use std::time::Duration;
 ///
 /// let mut oracle = DualOracle::new(&"10/s burst 2; 3/min".parse()?);
 /// let mut act = |at_ns, op| oracle.step(&Step { at_ns, op });
-/// assert_eq!(act(0, Op::Try { n: 2 }), Outcome::Admitted);
+/// assert_eq!(act(0, Op::Try { n: 2 }), OperationOutcome::Admitted);
 /// // The first quota admits 2 after 200 ms, the second one after 20 s.
 /// let refused = act(0, Op::Try { n: 2 });
-/// assert_eq!(refused, Outcome::Refused(Retry::After(Duration::from_secs(20))));
+/// assert_eq!(refused, OperationOutcome::Refused(Retry::After(Duration::from_secs(20))));
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -135,28 +135,28 @@ impl DualOracle {
     ///
     /// ```
     /// use flowgate_testkit::oracle::DualOracle;
-    /// use flowgate_testkit::script::{Op, Outcome, Step};
+    /// use flowgate_testkit::script::{Op, OperationOutcome, Step};
     ///
     /// let mut oracle = DualOracle::new(&"10/s burst 1; 3/min".parse()?);
     /// let mut reserve = |n| oracle.step(&Step { at_ns: 0, op: Op::Reserve { n, within_ns: None } });
     /// let at_ns = [1, 1, 1, 1].map(reserve);
-    /// let told = [0, 100_000_000, 200_000_000, 20_000_000_000].map(|at_ns| Outcome::Promised { at_ns });
+    /// let told = [0, 100_000_000, 200_000_000, 20_000_000_000].map(|at_ns| OperationOutcome::Promised { at_ns });
     /// assert_eq!(at_ns, told);
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
-    pub fn step(&mut self, step: &Step) -> Outcome {
+    pub fn step(&mut self, step: &Step) -> OperationOutcome {
         let (at_ns, now) = (step.at_ns, whole(step.at_ns));
         match step.op {
             Op::Try { n } => self.try_acquire(&now, n),
             Op::TakeUpTo { n } => {
                 let n = n.min(self.available(at_ns));
                 self.take(&now, n);
-                Outcome::Took(n)
+                OperationOutcome::Took(n)
             }
             Op::Reserve { n, within_ns } => self.reserve(at_ns, &now, n, within_ns),
-            Op::Refund { n } => Outcome::Back(self.refund(at_ns, &now, n)),
-            Op::Available => Outcome::Holds(self.available(at_ns)),
-            _ => Outcome::Skipped,
+            Op::Refund { n } => OperationOutcome::Back(self.refund(at_ns, &now, n)),
+            Op::Available => OperationOutcome::Holds(self.available(at_ns)),
+            _ => OperationOutcome::Skipped,
         }
     }
 
@@ -217,16 +217,16 @@ impl DualOracle {
         }
     }
 
-    fn try_acquire(&mut self, now: &BigRational, n: u64) -> Outcome {
+    fn try_acquire(&mut self, now: &BigRational, n: u64) -> OperationOutcome {
         if n > self.most() {
-            return Outcome::Refused(Retry::Never);
+            return OperationOutcome::Refused(Retry::Never);
         }
         let wait = self.time_of(now, n) - now;
         if n > 0 && wait > whole(0_u32) {
-            return Outcome::Refused(Retry::After(duration(&wait)));
+            return OperationOutcome::Refused(Retry::After(duration(&wait)));
         }
         self.take(now, n);
-        Outcome::Admitted
+        OperationOutcome::Admitted
     }
 
     fn reserve(
@@ -235,20 +235,22 @@ impl DualOracle {
         now: &BigRational,
         n: u64,
         within_ns: Option<u64>,
-    ) -> Outcome {
+    ) -> OperationOutcome {
         if n > self.most() {
-            return Outcome::Refused(Retry::Never);
+            return OperationOutcome::Refused(Retry::Never);
         }
         let time = match n {
             0 => now.clone(),
             _ => self.time_of(now, n),
         };
         let Some(told_ns) = number(&time.ceil()) else {
-            return Outcome::Refused(Retry::Never);
+            return OperationOutcome::Refused(Retry::Never);
         };
         let wait_ns = told_ns - at_ns;
         if let Some(most_ns) = within_ns.filter(|&most_ns| wait_ns > most_ns) {
-            return Outcome::Refused(Retry::After(Duration::from_nanos(wait_ns - most_ns)));
+            return OperationOutcome::Refused(Retry::After(Duration::from_nanos(
+                wait_ns - most_ns,
+            )));
         }
         if n > 0 {
             for bucket in &mut self.buckets {
@@ -259,7 +261,7 @@ impl DualOracle {
         if wait_ns > 0 {
             self.last_told_ns = self.last_told_ns.max(told_ns);
         }
-        Outcome::Promised { at_ns: told_ns }
+        OperationOutcome::Promised { at_ns: told_ns }
     }
 
     /// Treats the newest `n` units as never taken; no effect while a caller may still wait for its time.

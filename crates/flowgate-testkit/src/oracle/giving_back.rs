@@ -13,7 +13,7 @@
 //! This module only implements that rule. [`exhaustive`](crate::exhaustive) shows, by trying every short history, that
 //! the rule never violates the bound.
 
-use super::{Oracle, Outcome, scaled_down, scaled_up};
+use super::{OperationOutcome, Oracle, scaled_down, scaled_up};
 use crate::rate::Rate;
 
 /// Number of changes of quota that a reservation can outlive.
@@ -161,10 +161,10 @@ impl GivenBack {
 
 impl Oracle {
     /// Cancels a reservation, as far as no later one relies on it.
-    pub(super) fn cancel(&mut self, at_ns: u64, pick: usize) -> Outcome {
+    pub(super) fn cancel(&mut self, at_ns: u64, pick: usize) -> OperationOutcome {
         let held = self.held.remove(pick % self.held.len());
         let Some(full_at) = self.given_back.full_at_now(&held) else {
-            return Outcome::Back(0);
+            return OperationOutcome::Back(0);
         };
         // It took tokens; a unit may be another part of a token by now.
         let own = scaled_down(
@@ -188,13 +188,13 @@ impl Oracle {
     }
 
     /// Treats the newest `n` units as never admitted. Everything with a future time may have been made after them.
-    pub(super) fn refund(&mut self, at_ns: u64, n: u64) -> Outcome {
+    pub(super) fn refund(&mut self, at_ns: u64, n: u64) -> OperationOutcome {
         let most = self.rate.burst_units.saturating_add(self.debt_units());
         let at_ns = self.newest_decided_ns(at_ns);
         self.give_back(at_ns, self.rate.cost(n.min(most)), i128::MAX)
     }
 
-    fn give_back(&mut self, at_ns: u64, amount: i128, taken_since: i128) -> Outcome {
+    fn give_back(&mut self, at_ns: u64, amount: i128, taken_since: i128) -> OperationOutcome {
         let now = self.limiter_time(at_ns);
         let full = self.rate.full;
         let before = self.level_at(now);
@@ -217,7 +217,7 @@ impl Oracle {
         };
         let back = amount.min(room).min(full - before).max(0);
         if back == 0 {
-            return Outcome::Back(0);
+            return OperationOutcome::Back(0);
         }
         self.level += back;
         if taken_since > 0 {
@@ -227,6 +227,6 @@ impl Oracle {
             self.given_back.leave_hole(at_ns, back);
         }
         let units = |level: i128| level.div_euclid(self.rate.price);
-        Outcome::Back(u64::try_from(units(before + back) - units(before)).unwrap_or(0))
+        OperationOutcome::Back(u64::try_from(units(before + back) - units(before)).unwrap_or(0))
     }
 }

@@ -5,7 +5,7 @@
 use flowgate::Refill;
 use num_rational::BigRational;
 
-use super::{Anchor, Broken, Grant, Kind, decaying};
+use super::{Anchor, Broken, Kind, TimedGrant, decaying};
 use crate::rate::Rate;
 
 /// A quota with its refill, and the time from which it is current.
@@ -38,7 +38,7 @@ impl Era {
 /// for at a time before a change.
 #[derive(Clone, Copy)]
 pub(super) struct Decided {
-    pub grant: Grant,
+    pub grant: TimedGrant,
     pub era: usize,
     /// The era in which the deciding limiter was built. A handover builds another limiter, which knows no earlier
     /// quota.
@@ -248,7 +248,7 @@ fn next_pays(eras: &[Era], grants: &[Decided]) -> Result<(), Broken> {
 fn levels(eras: &[Era], grants: &[Decided]) -> Result<(), Broken> {
     let (mut level, mut last_ns) = (0.0_f64, 0);
     for decided in grants {
-        let Grant { at_ns, n, .. } = decided.grant;
+        let TimedGrant { at_ns, n, .. } = decided.grant;
         let half_lives = eras.iter().enumerate().map(|(index, era)| {
             let until_ns = until_ns(eras, index);
             let ns = at_ns
@@ -292,7 +292,7 @@ mod tests {
 
     fn at(at_ns: u64, n: u64, era: usize) -> Decided {
         Decided {
-            grant: Grant::new(at_ns, n),
+            grant: TimedGrant::new(at_ns, n),
             era,
             built: 0,
         }

@@ -1,7 +1,7 @@
 //! A concurrency limit: the list of permits that are held.
 
 use super::Broken;
-use crate::script::{Op, Outcome, Setup, Step};
+use crate::script::{Op, OperationOutcome, Setup, Step};
 
 /// Held permits, and the current limit.
 struct Ledger {
@@ -21,13 +21,13 @@ impl Ledger {
         self.held.iter().map(|n| u128::from(*n)).sum()
     }
 
-    fn note(&mut self, step: &Step, outcome: &Outcome) {
+    fn note(&mut self, step: &Step, outcome: &OperationOutcome) {
         match (step.op, outcome) {
-            (Op::Try { n }, Outcome::Admitted) => self.held.push(n),
-            (Op::Cancel { pick }, Outcome::Back(_)) if !self.held.is_empty() => {
+            (Op::Try { n }, OperationOutcome::Admitted) => self.held.push(n),
+            (Op::Cancel { pick }, OperationOutcome::Back(_)) if !self.held.is_empty() => {
                 self.held.remove(pick % self.held.len());
             }
-            (Op::SetQuota { quota, .. }, Outcome::Changed) => {
+            (Op::SetQuota { quota, .. }, OperationOutcome::Changed) => {
                 self.limit = crate::rate::Rate::of(quota).limit_units;
             }
             _ => {}
@@ -36,11 +36,12 @@ impl Ledger {
 }
 
 /// Checks that no admission exceeds the current limit.
-pub(super) fn check(setup: &Setup, trace: &[(Step, Outcome)]) -> Result<(), Broken> {
+pub(super) fn check(setup: &Setup, trace: &[(Step, OperationOutcome)]) -> Result<(), Broken> {
     let mut ledger = Ledger::new(setup);
     for (step, outcome) in trace {
         ledger.note(step, outcome);
-        let takes = matches!(step.op, Op::Try { n } if n > 0) && *outcome == Outcome::Admitted;
+        let takes =
+            matches!(step.op, Op::Try { n } if n > 0) && *outcome == OperationOutcome::Admitted;
         let admitted = ledger.in_flight();
         if takes && admitted > ledger.limit {
             return Err(Broken {
@@ -55,7 +56,7 @@ pub(super) fn check(setup: &Setup, trace: &[(Step, Outcome)]) -> Result<(), Brok
 }
 
 /// Returns how many units the last step of `trace` could have acquired within the limit.
-pub(crate) fn room(setup: &Setup, trace: &[(Step, Outcome)]) -> u128 {
+pub(crate) fn room(setup: &Setup, trace: &[(Step, OperationOutcome)]) -> u128 {
     let mut ledger = Ledger::new(setup);
     for (step, outcome) in trace {
         ledger.note(step, outcome);
@@ -78,14 +79,14 @@ mod tests {
             carry: Carry::Kept,
         };
         let mut trace = vec![
-            at(Op::Try { n: 2 }, Outcome::Admitted),
-            at(Op::Try { n: 1 }, Outcome::Admitted),
-            at(smaller, Outcome::Changed),
-            at(Op::Cancel { pick: 0 }, Outcome::Back(2)),
+            at(Op::Try { n: 2 }, OperationOutcome::Admitted),
+            at(Op::Try { n: 1 }, OperationOutcome::Admitted),
+            at(smaller, OperationOutcome::Changed),
+            at(Op::Cancel { pick: 0 }, OperationOutcome::Back(2)),
         ];
         assert_eq!(check(&setup, &trace), Ok(()));
         assert_eq!(room(&setup, &trace), 0);
-        trace.push(at(Op::Try { n: 1 }, Outcome::Admitted));
+        trace.push(at(Op::Try { n: 1 }, OperationOutcome::Admitted));
         let broken = check(&setup, &trace).unwrap_err();
         assert_eq!((broken.admitted, broken.allowed), (2, 1));
     }

@@ -1,13 +1,13 @@
 //! The next grant waits until the cost of the previous one has flowed in.
 
-use super::{Broken, Grant};
+use super::{Broken, TimedGrant};
 use crate::rate::Rate;
 
 /// In every interval, all grants but the last cost no more time than there is. `grants` are in
 /// order.
 ///
 /// The price is that of the stable rate. A warm-up limiter demands more while it is cold, so this is its minimum.
-pub(super) fn check(rate: &Rate, grants: &[Grant]) -> Result<(), Broken> {
+pub(super) fn check(rate: &Rate, grants: &[TimedGrant]) -> Result<(), Broken> {
     let (mut owed, mut from_ns, mut admitted, mut last_ns) = (0_i128, 0, 0_u128, 0_u64);
     for grant in grants {
         owed -= rate.accrual * i128::from(grant.at_ns - last_ns);
@@ -40,7 +40,7 @@ mod tests {
     #[test]
     fn c1_the_next_one_pays() {
         let rate = Rate::of(Quota::per_second(1_000_000_000));
-        let at = Grant::new;
+        let at = TimedGrant::new;
         assert_eq!(check(&rate, &[at(0, 9), at(9, 1), at(10, 5)]), Ok(()));
         assert!(check(&rate, &[at(0, 9), at(8, 1)]).is_err());
     }

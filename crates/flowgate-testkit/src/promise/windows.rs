@@ -1,9 +1,9 @@
 //! Windows: a chain of them, or every one.
 
-use super::{Anchor, Broken, Grant};
+use super::{Anchor, Broken, TimedGrant};
 
 /// Checks for at most `most` in every half-open window. `grants` are in order.
-pub(super) fn every(most: u128, window_ns: u64, grants: &[Grant]) -> Result<(), Broken> {
+pub(super) fn every(most: u128, window_ns: u64, grants: &[TimedGrant]) -> Result<(), Broken> {
     let (mut first, mut admitted) = (0, 0_u128);
     let mut worst: Option<Broken> = None;
     for grant in grants {
@@ -29,7 +29,7 @@ pub(super) fn chain(
     limit: u128,
     window_ns: u64,
     anchor: Anchor,
-    grants: &[Grant],
+    grants: &[TimedGrant],
 ) -> Result<(), Broken> {
     let (mut first, mut admitted) = (0, 0_u128);
     let mut worst: Option<Broken> = None;
@@ -62,8 +62,8 @@ pub(super) fn chain(
 mod tests {
     use super::*;
 
-    fn at(at_ns: u64, n: u64) -> Grant {
-        Grant::new(at_ns, n)
+    fn at(at_ns: u64, n: u64) -> TimedGrant {
+        TimedGrant::new(at_ns, n)
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use flowgate::{ConcurrencyLimit, KeyPermit, KeyedConcurrencyLimit, ManualClock, Permit, Quota};
 
 use super::{Capabilities, Subject, refusal};
-use crate::script::{Op, Outcome, Setup, Step};
+use crate::script::{Op, OperationOutcome, Setup, Step};
 
 type Test<'a> = &'a mut dyn FnMut(&mut dyn Subject);
 
@@ -24,7 +24,7 @@ const HOLDS: Capabilities = Capabilities {
     ..Capabilities::NONE
 };
 
-/// Builds a [`ConcurrencyLimit`] of the quota's limit: a [`Build`](super::Build).
+/// Builds a [`ConcurrencyLimit`] of the quota's limit: a [`BuildSubject`](super::BuildSubject).
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -41,7 +41,7 @@ pub fn concurrency_limit(setup: &Setup, test: Test<'_>) {
     });
 }
 
-/// Builds a [`KeyedConcurrencyLimit`] of the quota's limit: a [`Build`](super::Build).
+/// Builds a [`KeyedConcurrencyLimit`] of the quota's limit: a [`BuildSubject`](super::BuildSubject).
 ///
 /// One key is under test; others acquire permits as well.
 ///
@@ -84,22 +84,22 @@ impl Subject for Slots<'_> {
         HOLDS
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         match step.op {
             Op::Try { n } => match self.limit.try_acquire_n(n) {
                 Ok(permit) => {
                     self.held.push(permit);
-                    Outcome::Admitted
+                    OperationOutcome::Admitted
                 }
                 Err(denied) => refusal(denied),
             },
             Op::Cancel { pick } => give_back(&mut self.held, pick, Permit::units),
-            Op::Available => Outcome::Holds(self.limit.available()),
+            Op::Available => OperationOutcome::Holds(self.limit.available()),
             Op::SetQuota { quota, .. } => match self.limit.set_limit(slots(quota)) {
-                Ok(()) => Outcome::Changed,
-                Err(_) => Outcome::Skipped,
+                Ok(()) => OperationOutcome::Changed,
+                Err(_) => OperationOutcome::Skipped,
             },
-            _ => Outcome::Skipped,
+            _ => OperationOutcome::Skipped,
         }
     }
 }
@@ -116,7 +116,7 @@ impl Subject for KeySlots<'_> {
         HOLDS
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         self.steps += 1;
         if self.others.len() as u64 == OTHERS {
             self.others.clear();
@@ -127,25 +127,25 @@ impl Subject for KeySlots<'_> {
             Op::Try { n } => match self.limits.try_acquire_n(&KEY, n) {
                 Ok(permit) => {
                     self.held.push(permit);
-                    Outcome::Admitted
+                    OperationOutcome::Admitted
                 }
                 Err(denied) => refusal(denied),
             },
             Op::Cancel { pick } => give_back(&mut self.held, pick, KeyPermit::units),
-            Op::Available => Outcome::Holds(self.limits.available(&KEY)),
+            Op::Available => OperationOutcome::Holds(self.limits.available(&KEY)),
             Op::SetQuota { quota, .. } => match self.limits.set_limit(slots(quota)) {
-                Ok(()) => Outcome::Changed,
-                Err(_) => Outcome::Skipped,
+                Ok(()) => OperationOutcome::Changed,
+                Err(_) => OperationOutcome::Skipped,
             },
-            _ => Outcome::Skipped,
+            _ => OperationOutcome::Skipped,
         }
     }
 }
 
-fn give_back<P>(held: &mut Vec<P>, pick: usize, n: fn(&P) -> u64) -> Outcome {
+fn give_back<P>(held: &mut Vec<P>, pick: usize, n: fn(&P) -> u64) -> OperationOutcome {
     if held.is_empty() {
-        return Outcome::Skipped;
+        return OperationOutcome::Skipped;
     }
     let permit = held.remove(pick % held.len());
-    Outcome::Back(n(&permit))
+    OperationOutcome::Back(n(&permit))
 }

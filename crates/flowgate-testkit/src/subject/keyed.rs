@@ -8,7 +8,7 @@ use flowgate::{
 
 use super::{Capabilities, Subject, answer};
 use crate::promise::{Anchor, Kind};
-use crate::script::{Op, Outcome, Setup, Step};
+use crate::script::{Op, OperationOutcome, Setup, Step};
 
 type Test<'a> = &'a mut dyn FnMut(&mut dyn Subject);
 
@@ -20,7 +20,7 @@ const CAPACITY: usize = 100;
 /// Makes each run reproducible.
 const SEED: [u64; 2] = [1, 2];
 
-/// Builds a [`Keyed`] token bucket: a [`Build`](super::Build).
+/// Builds a [`Keyed`] token bucket: a [`BuildSubject`](super::BuildSubject).
 ///
 /// Builds nothing for a quota that it refuses, whose full bucket would take centuries to refill.
 ///
@@ -36,7 +36,7 @@ pub fn keyed_token_bucket(setup: &Setup, test: Test<'_>) {
     one_key(by_one(Keyed::token_bucket), setup, false, test);
 }
 
-/// Builds a [`Keyed`] leaky bucket with the quota's burst as its slack: a [`Build`](super::Build).
+/// Builds a [`Keyed`] leaky bucket with the quota's burst as its slack: a [`BuildSubject`](super::BuildSubject).
 ///
 /// Builds nothing for a quota that it refuses, whose full bucket would take centuries to refill.
 ///
@@ -52,27 +52,27 @@ pub fn keyed_leaky_bucket(setup: &Setup, test: Test<'_>) {
     one_key(by_one(Keyed::leaky_bucket), setup, false, test);
 }
 
-/// Builds a [`Keyed`] fixed window, aligned if the setup's kind is: a [`Build`](super::Build).
+/// Builds a [`Keyed`] fixed window, aligned if the setup's kind is: a [`BuildSubject`](super::BuildSubject).
 ///
 /// ```
 /// use flowgate::Quota;
 /// use flowgate_testkit::promise::{Anchor, Kind};
-/// use flowgate_testkit::script::{Op, Outcome, Setup, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Setup, Step};
 /// use flowgate_testkit::subject::keyed_fixed_window;
 ///
 /// let setup = Setup::of(Kind::Window(Anchor::FirstGrant), Quota::per_second(2));
 /// keyed_fixed_window(&setup, &mut |key| {
 ///     let mut take_two = |at_ns| key.step(&Step { at_ns, op: Op::Try { n: 2 } });
-///     assert_eq!(take_two(0), Outcome::Admitted);
-///     assert_ne!(take_two(999_999_999), Outcome::Admitted);
-///     assert_eq!(take_two(1_000_000_000), Outcome::Admitted);
+///     assert_eq!(take_two(0), OperationOutcome::Admitted);
+///     assert_ne!(take_two(999_999_999), OperationOutcome::Admitted);
+///     assert_eq!(take_two(1_000_000_000), OperationOutcome::Admitted);
 /// });
 /// ```
 pub fn keyed_fixed_window(setup: &Setup, test: Test<'_>) {
     one_key(by_window(setup.kind), setup, false, test);
 }
 
-/// Builds a [`Keyed`] segmented window of one segment: a [`Build`](super::Build).
+/// Builds a [`Keyed`] segmented window of one segment: a [`BuildSubject`](super::BuildSubject).
 ///
 /// ```
 /// use flowgate_testkit::conformance;
@@ -87,7 +87,7 @@ pub fn keyed_segmented_window(setup: &Setup, test: Test<'_>) {
     one_key(by_one(Keyed::segmented_window), setup, false, test);
 }
 
-/// Builds the [`Keyed`] limiter of the setup's kind on a manual clock: a [`Build`](super::Build).
+/// Builds the [`Keyed`] limiter of the setup's kind on a manual clock: a [`BuildSubject`](super::BuildSubject).
 ///
 /// The steps set the clock forward and back. A step at the end of time uses that explicit time, and does not set the
 /// clock. The kinds are token bucket, fixed window and segmented window of one segment; it builds nothing for others.
@@ -111,7 +111,7 @@ pub fn keyed_by_its_clock(setup: &Setup, test: Test<'_>) {
     }
 }
 
-/// Builds a [`Keyed`] dual token bucket with the same quota twice: a [`Build`](super::Build).
+/// Builds a [`Keyed`] dual token bucket with the same quota twice: a [`BuildSubject`](super::BuildSubject).
 ///
 /// Builds nothing for a quota that it refuses. Its bound is that of a token bucket, but its rate is slightly lower. So
 /// C2 (never refuses needlessly) and C8 (exact rates) do not hold to the nanosecond; C1, C3, C4 and C5 do.
@@ -130,7 +130,7 @@ pub fn keyed_dual_token_bucket(setup: &Setup, test: Test<'_>) {
 
 /// Builds a [`Keyed`] dual token bucket with the same quota twice, on its own clock.
 ///
-/// A [`Build`](super::Build).
+/// A [`BuildSubject`](super::BuildSubject).
 ///
 /// ```
 /// use flowgate_testkit::conformance::{Contract, check_contract};
@@ -215,10 +215,10 @@ macro_rules! act {
     ($limits:expr, $op:expr) => {
         match $op {
             Op::Try { n } => answer($limits.try_acquire_n(&KEY, n)),
-            Op::TakeUpTo { n } => Outcome::Took($limits.take_up_to(&KEY, n)),
-            Op::Refund { n } => Outcome::Back($limits.refund(&KEY, n)),
-            Op::Available => Outcome::Holds($limits.available(&KEY)),
-            _ => Outcome::Skipped,
+            Op::TakeUpTo { n } => OperationOutcome::Took($limits.take_up_to(&KEY, n)),
+            Op::Refund { n } => OperationOutcome::Back($limits.refund(&KEY, n)),
+            Op::Available => OperationOutcome::Holds($limits.available(&KEY)),
+            _ => OperationOutcome::Skipped,
         }
     };
 }
@@ -227,18 +227,18 @@ impl<A: KeyedAlgorithm> OneKey<A> {
     /// # Panics
     ///
     /// Panics if an import with the same quota fails.
-    fn hand_over(&mut self, quota: Option<Quota>) -> Outcome {
+    fn hand_over(&mut self, quota: Option<Quota>) -> OperationOutcome {
         let file = self.limits.export();
         let next = quota.unwrap_or(self.quota);
         let Some(builder) = (self.made.builder)(next) else {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         };
         match (builder.clock(&self.time).import(&file), quota) {
             (Ok(limits), _) => {
                 (self.limits, self.quota) = (limits, next);
-                Outcome::HandedOver
+                OperationOutcome::HandedOver
             }
-            (Err(_), Some(_)) => Outcome::Skipped,
+            (Err(_), Some(_)) => OperationOutcome::Skipped,
             (Err(error), None) => panic!("{error}"),
         }
     }
@@ -259,7 +259,7 @@ impl<A: KeyedAlgorithm> Subject for OneKey<A> {
         }
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let now = Timestamp::from_nanos(step.at_ns);
         if self.own_clock && now == Timestamp::MAX {
             return act!(self.limits.at(now), step.op);
@@ -277,10 +277,10 @@ impl<A: KeyedAlgorithm> Subject for OneKey<A> {
             Op::SetQuota { quota, .. } => {
                 self.time.set(now);
                 if !(self.made.replace)(&self.limits, quota) {
-                    return Outcome::Skipped;
+                    return OperationOutcome::Skipped;
                 }
                 self.quota = quota;
-                Outcome::Changed
+                OperationOutcome::Changed
             }
             Op::HandOver { quota } => {
                 self.time.set(now);

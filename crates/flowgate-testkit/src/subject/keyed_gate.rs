@@ -7,7 +7,7 @@ use flowgate::{
 
 use super::{Capabilities, Subject, refusal};
 use crate::promise::Kind;
-use crate::script::{Op, Outcome, Setup, Step};
+use crate::script::{Op, OperationOutcome, Setup, Step};
 
 type Test<'a> = &'a mut dyn FnMut(&mut dyn Subject);
 
@@ -21,7 +21,7 @@ const CAPACITY: usize = 100;
 const SEED: [u64; 2] = [1, 2];
 
 /// Builds a [`KeyedGate`] of the setup's limit for each key (a token bucket or a fixed window), of which one key is judged: a
-/// [`Build`](super::Build).
+/// [`BuildSubject`](super::BuildSubject).
 ///
 /// It is asked by its clock, and not at the end of time. Nothing for a quota whose tokens are divided: a gate counts operations.
 ///
@@ -42,7 +42,7 @@ pub fn keyed_gate(setup: &Setup, test: Test<'_>) {
 }
 
 /// Builds a [`KeyedGate`] with the setup's limiter (a token bucket or a fixed window) among its shared limits, and judges that
-/// by what many keys get: a [`Build`](super::Build).
+/// by what many keys get: a [`BuildSubject`](super::BuildSubject).
 ///
 /// It is asked by its clock, and not at the end of time, nor at a time before another: to a gate, that is the latest time at which
 /// it has granted anything. Nothing for a quota whose tokens are divided, or that allows more than 1,000,000 in one instant.
@@ -133,9 +133,9 @@ impl<A: KeyedAlgorithm<Quota = Quota>> Judged<A> {
         }
     }
 
-    fn set_quota(&self, quota: Quota) -> Outcome {
+    fn set_quota(&self, quota: Quota) -> OperationOutcome {
         if !self.is_of_key && quota.max_burst() > MOST {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         }
         let is_changed = match self.is_of_key {
             true => self.gate.keys().set_quota(quota).is_ok(),
@@ -145,8 +145,8 @@ impl<A: KeyedAlgorithm<Quota = Quota>> Judged<A> {
             }
         };
         match is_changed {
-            true => Outcome::Changed,
-            false => Outcome::Skipped,
+            true => OperationOutcome::Changed,
+            false => OperationOutcome::Skipped,
         }
     }
 
@@ -174,11 +174,11 @@ impl<A: KeyedAlgorithm<Quota = Quota>> Subject for Judged<A> {
         }
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let now = Timestamp::from_nanos(step.at_ns);
         let is_early = !self.is_of_key && now < self.time.now();
         if now == Timestamp::MAX || is_early {
-            return Outcome::Skipped;
+            return OperationOutcome::Skipped;
         }
         self.time.set(now);
         self.steps += 1;
@@ -188,12 +188,12 @@ impl<A: KeyedAlgorithm<Quota = Quota>> Subject for Judged<A> {
         }
         match step.op {
             Op::Try { n } => match self.gate.try_acquire_n(&self.key(), n) {
-                Ok(_) => Outcome::Admitted,
+                Ok(_) => OperationOutcome::Admitted,
                 Err(denied) => refusal(denied),
             },
-            Op::Available => Outcome::Holds(self.available()),
+            Op::Available => OperationOutcome::Holds(self.available()),
             Op::SetQuota { quota, .. } => self.set_quota(quota),
-            _ => Outcome::Skipped,
+            _ => OperationOutcome::Skipped,
         }
     }
 }

@@ -20,15 +20,15 @@ use crate::script::Setup;
 /// ```
 /// use flowgate::Quota;
 /// use flowgate_testkit::promise::Kind;
-/// use flowgate_testkit::script::{Op, Outcome, Retry, Setup, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Retry, Setup, Step};
 /// use flowgate_testkit::subject::{COLD_FACTOR, warm_up};
 /// use std::time::Duration;
 ///
 /// // Cold, a unit takes this many times as long.
 /// warm_up(&Setup::of(Kind::NextPays, Quota::per_hour(3600)), &mut |subject| {
 ///     let now = Step { at_ns: 0, op: Op::Try { n: 1 } };
-///     assert_eq!(subject.step(&now), Outcome::Admitted);
-///     let Outcome::Refused(Retry::After(wait)) = subject.step(&now) else {
+///     assert_eq!(subject.step(&now), OperationOutcome::Admitted);
+///     let OperationOutcome::Refused(Retry::After(wait)) = subject.step(&now) else {
 ///         panic!("the next one pays");
 ///     };
 ///     assert!(wait > Duration::from_secs(1) && wait <= COLD_FACTOR * Duration::from_secs(1));
@@ -44,7 +44,7 @@ fn stopped() -> ManualClock {
     ManualClock::new()
 }
 
-/// Builds a [`LeakyBucket`] with the quota's burst as its slack: a [`Build`](super::Build).
+/// Builds a [`LeakyBucket`] with the quota's burst as its slack: a [`BuildSubject`](super::BuildSubject).
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -62,7 +62,7 @@ pub fn leaky_bucket(setup: &Setup, test: Test<'_>) {
     test(&mut BucketSubject::new(&bucket));
 }
 
-/// Builds a [`Striped`] token bucket at explicit times: a [`Build`](super::Build).
+/// Builds a [`Striped`] token bucket at explicit times: a [`BuildSubject`](super::BuildSubject).
 ///
 /// Explicit times empty its stripes.
 ///
@@ -79,7 +79,7 @@ pub fn striped(setup: &Setup, test: Test<'_>) {
     test(&mut BucketSubject::new(striped.get_ref()));
 }
 
-/// Builds a [`Striped`] token bucket on its own clock: a [`Build`](super::Build).
+/// Builds a [`Striped`] token bucket on its own clock: a [`BuildSubject`](super::BuildSubject).
 ///
 /// ```
 /// use flowgate_testkit::conformance::{Contract, check_contract};
@@ -99,7 +99,7 @@ pub fn striped_by_its_clock(setup: &Setup, test: Test<'_>) {
     test(&mut OwnClock::striped(&striped, time, eighth, undated));
 }
 
-/// Builds a [`Striped`] leaky bucket at explicit times: a [`Build`](super::Build).
+/// Builds a [`Striped`] leaky bucket at explicit times: a [`BuildSubject`](super::BuildSubject).
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -115,7 +115,7 @@ pub fn striped_leaky_bucket(setup: &Setup, test: Test<'_>) {
     ));
 }
 
-/// Builds a [`Striped`] leaky bucket on its own clock: a [`Build`](super::Build).
+/// Builds a [`Striped`] leaky bucket on its own clock: a [`BuildSubject`](super::BuildSubject).
 ///
 /// ```
 /// use flowgate_testkit::conformance::{Contract, check_contract};
@@ -134,7 +134,7 @@ pub fn striped_leaky_bucket_by_its_clock(setup: &Setup, test: Test<'_>) {
     test(&mut OwnClock::striped(&striped, time, eighth, undated));
 }
 
-/// Builds a [`Striped`] fixed window at explicit times: a [`Build`](super::Build).
+/// Builds a [`Striped`] fixed window at explicit times: a [`BuildSubject`](super::BuildSubject).
 ///
 /// ```
 /// use flowgate_testkit::promise::{Anchor, Kind};
@@ -149,7 +149,7 @@ pub fn striped_fixed_window(setup: &Setup, test: Test<'_>) {
     test(&mut Explicit(&Striped::with_stripes(window, 1)));
 }
 
-/// Builds a [`Striped`] fixed window on its own clock: a [`Build`](super::Build).
+/// Builds a [`Striped`] fixed window on its own clock: a [`BuildSubject`](super::BuildSubject).
 ///
 /// Taking from a stripe has no timestamp, so no chain of windows contains all grants. The remaining bound is that of
 /// two windows.
@@ -181,7 +181,7 @@ fn an_eighth(setup: &Setup) -> u64 {
     most / 8
 }
 
-/// Builds a [`PayAfter`] whose maximum debt is the burst: a [`Build`](super::Build).
+/// Builds a [`PayAfter`] whose maximum debt is the burst: a [`BuildSubject`](super::BuildSubject).
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -195,7 +195,7 @@ pub fn pay_after(setup: &Setup, test: Test<'_>) {
     test(&mut Explicit(&limiter));
 }
 
-/// Builds a [`DualTokenBucket`] with the same quota twice: a [`Build`](super::Build).
+/// Builds a [`DualTokenBucket`] with the same quota twice: a [`BuildSubject`](super::BuildSubject).
 ///
 /// Its bound is that of a token bucket. Builds nothing if the quota is not exact.
 ///
@@ -215,7 +215,7 @@ pub fn dual_token_bucket(setup: &Setup, test: Test<'_>) {
 
 /// Builds a [`DualTokenBucket`] with the same quota twice, on its own clock.
 ///
-/// A [`Build`](super::Build). Builds nothing if the quota is not exact.
+/// A [`BuildSubject`](super::BuildSubject). Builds nothing if the quota is not exact.
 ///
 /// ```
 /// use flowgate_testkit::conformance::{Contract, check_contract};
@@ -233,7 +233,7 @@ pub fn dual_token_bucket_by_its_clock(setup: &Setup, test: Test<'_>) {
     }
 }
 
-/// Builds a [`FixedWindow`], aligned if the setup requires that: a [`Build`](super::Build).
+/// Builds a [`FixedWindow`], aligned if the setup requires that: a [`BuildSubject`](super::BuildSubject).
 ///
 /// ```
 /// use flowgate_testkit::promise::{Anchor, Kind};
@@ -251,7 +251,7 @@ pub fn fixed_window(setup: &Setup, test: Test<'_>) {
 
 /// Builds a [`FixedWindow`] that reads the clock only when its count is used up.
 ///
-/// A [`Build`](super::Build). Its bound is that of an interpolated window.
+/// A [`BuildSubject`](super::BuildSubject). Its bound is that of an interpolated window.
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -269,7 +269,7 @@ pub fn clock_free_window(setup: &Setup, test: Test<'_>) {
     ));
 }
 
-/// Builds a [`SlidingWindow`]: a [`Build`](super::Build).
+/// Builds a [`SlidingWindow`]: a [`BuildSubject`](super::BuildSubject).
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -283,7 +283,7 @@ pub fn sliding_window(setup: &Setup, test: Test<'_>) {
     test(&mut Explicit(&window));
 }
 
-/// Builds a [`SegmentedWindow`] with the segments of the setup: a [`Build`](super::Build).
+/// Builds a [`SegmentedWindow`] with the segments of the setup: a [`BuildSubject`](super::BuildSubject).
 ///
 /// It has at most as many segments as the window has nanoseconds. Builds nothing for another kind of bound.
 ///
@@ -302,7 +302,7 @@ pub fn segmented_window(setup: &Setup, test: Test<'_>) {
     }
 }
 
-/// Builds an [`ApproximateWindow`]: a [`Build`](super::Build).
+/// Builds an [`ApproximateWindow`]: a [`BuildSubject`](super::BuildSubject).
 ///
 /// ```
 /// use flowgate_testkit::promise::Kind;
@@ -316,7 +316,7 @@ pub fn approximate_window(setup: &Setup, test: Test<'_>) {
     test(&mut Explicit(&window));
 }
 
-/// Builds a [`WarmUp`]: a [`Build`](super::Build).
+/// Builds a [`WarmUp`]: a [`BuildSubject`](super::BuildSubject).
 ///
 /// It warms up in three of the quota's periods, but at most one hour.
 ///
@@ -332,7 +332,7 @@ pub fn warm_up(setup: &Setup, test: Test<'_>) {
     test(&mut Explicit(&limiter));
 }
 
-/// Builds a [`DecayingBucket`]: a [`Build`](super::Build).
+/// Builds a [`DecayingBucket`]: a [`BuildSubject`](super::BuildSubject).
 ///
 /// Its capacity is the quota's limit, and its half-life the quota's period.
 ///
@@ -348,7 +348,7 @@ pub fn decaying_bucket(setup: &Setup, test: Test<'_>) {
     test(&mut Explicit(&bucket));
 }
 
-/// Builds the limiter of the setup's kind on a manual clock: a [`Build`](super::Build).
+/// Builds the limiter of the setup's kind on a manual clock: a [`BuildSubject`](super::BuildSubject).
 ///
 /// The steps set the clock forward and back. A step at the end of time uses that explicit time, and does not set the
 /// clock. Callers may wait. Builds nothing for [`Kind::InFlight`].
@@ -356,15 +356,15 @@ pub fn decaying_bucket(setup: &Setup, test: Test<'_>) {
 /// ```
 /// use flowgate::Quota;
 /// use flowgate_testkit::promise::Kind;
-/// use flowgate_testkit::script::{Op, Outcome, Setup, Step};
+/// use flowgate_testkit::script::{Op, OperationOutcome, Setup, Step};
 /// use flowgate_testkit::subject::by_its_clock;
 ///
 /// by_its_clock(&Setup::of(Kind::Sliding, Quota::per_second(2)), &mut |window| {
 ///     let mut act = |at_ns, op| window.step(&Step { at_ns, op });
-///     assert_eq!(act(0, Op::Wait { n: 2 }), Outcome::Admitted);
-///     assert_eq!(act(0, Op::Wait { n: 2 }), Outcome::Waits);
-///     assert_eq!(act(999_999_999, Op::GiveUp { pick: 0 }), Outcome::GaveUp);
-///     assert_eq!(act(1_000_000_000, Op::Try { n: 2 }), Outcome::Admitted);
+///     assert_eq!(act(0, Op::Wait { n: 2 }), OperationOutcome::Admitted);
+///     assert_eq!(act(0, Op::Wait { n: 2 }), OperationOutcome::Waits);
+///     assert_eq!(act(999_999_999, Op::GiveUp { pick: 0 }), OperationOutcome::GaveUp);
+///     assert_eq!(act(1_000_000_000, Op::Try { n: 2 }), OperationOutcome::Admitted);
 /// });
 /// ```
 ///

@@ -8,7 +8,7 @@ use flowgate::{
 
 use super::limiters::twice;
 use super::{Capabilities, Subject, answer, refusal};
-use crate::script::{Op, Outcome, Step};
+use crate::script::{Op, OperationOutcome, Step};
 use crate::task::Task;
 
 /// What a limiter does, for both [`Explicit`] and [`OwnClock`].
@@ -16,16 +16,16 @@ pub(super) trait Operations: Limiter {
     /// The supported operations.
     const ABLE: Capabilities;
 
-    fn at_explicit(&self, now: Timestamp, op: &Op) -> Outcome;
+    fn at_explicit(&self, now: Timestamp, op: &Op) -> OperationOutcome;
 
-    fn by_own_clock(&self, op: &Op) -> Outcome;
+    fn by_own_clock(&self, op: &Op) -> OperationOutcome;
 }
 
 /// Returns whether a change was accepted, as an outcome.
-fn changed<E>(change: Result<(), E>) -> Outcome {
+fn changed<E>(change: Result<(), E>) -> OperationOutcome {
     match change {
-        Ok(()) => Outcome::Changed,
-        Err(_) => Outcome::Skipped,
+        Ok(()) => OperationOutcome::Changed,
+        Err(_) => OperationOutcome::Skipped,
     }
 }
 
@@ -55,23 +55,23 @@ macro_rules! operations {
         impl Operations for $limiter {
             const ABLE: Capabilities = $able;
 
-            fn at_explicit(&self, now: Timestamp, op: &Op) -> Outcome {
+            fn at_explicit(&self, now: Timestamp, op: &Op) -> OperationOutcome {
                 let $at = self.at(now);
                 match *op {
                     Op::Try { n } => answer($at.try_acquire_n(n)),
-                    Op::Available => Outcome::Holds($at.available()),
+                    Op::Available => OperationOutcome::Holds($at.available()),
                     $($op => $answer,)+
-                    _ => Outcome::Skipped,
+                    _ => OperationOutcome::Skipped,
                 }
             }
 
-            fn by_own_clock(&self, op: &Op) -> Outcome {
+            fn by_own_clock(&self, op: &Op) -> OperationOutcome {
                 let $at = self;
                 match *op {
                     Op::Try { n } => answer($at.try_acquire_n(n)),
-                    Op::Available => Outcome::Holds($at.available()),
+                    Op::Available => OperationOutcome::Holds($at.available()),
                     $($op => $answer,)+
-                    _ => Outcome::Skipped,
+                    _ => OperationOutcome::Skipped,
                 }
             }
         }
@@ -79,29 +79,29 @@ macro_rules! operations {
 }
 
 operations!(TokenBucket, LeakyBucket; BUCKET; |at| {
-    Op::TakeUpTo { n } => Outcome::Took(at.take_up_to(n)),
-    Op::Refund { n } => Outcome::Back(at.refund(n)),
+    Op::TakeUpTo { n } => OperationOutcome::Took(at.take_up_to(n)),
+    Op::Refund { n } => OperationOutcome::Back(at.refund(n)),
     Op::Overdraw { n } => answer(at.overdraw(n)),
     Op::SetQuota { quota, carry } => {
         at.set_quota_with(quota, carry);
-        Outcome::Changed
+        OperationOutcome::Changed
     }
 });
 operations!(PayAfter; Capabilities { refund: true, ..TRIES }; |at| {
-    Op::Refund { n } => Outcome::Back(at.refund(n)),
+    Op::Refund { n } => OperationOutcome::Back(at.refund(n)),
     Op::SetQuota { quota, .. } => {
         at.set_quota_with(quota, Carry::Kept);
-        Outcome::Changed
+        OperationOutcome::Changed
     }
 });
 operations!(DualTokenBucket; GIVES_BACK; |at| {
-    Op::TakeUpTo { n } => Outcome::Took(at.take_up_to(n)),
-    Op::Refund { n } => Outcome::Back(at.refund(n)),
+    Op::TakeUpTo { n } => OperationOutcome::Took(at.take_up_to(n)),
+    Op::Refund { n } => OperationOutcome::Back(at.refund(n)),
     Op::SetQuota { quota, .. } => changed(twice(quota).map(|quotas| at.set_quotas(quotas)).ok_or(()))
 });
 operations!(FixedWindow, SlidingWindow, SegmentedWindow, ApproximateWindow; GIVES_BACK; |at| {
-    Op::TakeUpTo { n } => Outcome::Took(at.take_up_to(n)),
-    Op::Refund { n } => Outcome::Back(at.refund(n)),
+    Op::TakeUpTo { n } => OperationOutcome::Took(at.take_up_to(n)),
+    Op::Refund { n } => OperationOutcome::Back(at.refund(n)),
     Op::SetQuota { quota, .. } => changed(at.set_quota(quota))
 });
 operations!(WarmUp; TRIES; |at| {
@@ -117,14 +117,14 @@ operations!(DecayingBucket; TRIES; |at| {
 impl<L: Operations + OneWord> Operations for Striped<L> {
     const ABLE: Capabilities = L::ABLE;
 
-    fn at_explicit(&self, now: Timestamp, op: &Op) -> Outcome {
+    fn at_explicit(&self, now: Timestamp, op: &Op) -> OperationOutcome {
         self.get_ref().at_explicit(now, op)
     }
 
-    fn by_own_clock(&self, op: &Op) -> Outcome {
+    fn by_own_clock(&self, op: &Op) -> OperationOutcome {
         match *op {
             Op::Try { n } => answer(self.try_acquire_n(n)),
-            Op::TakeUpTo { n } => Outcome::Took(self.take_up_to(n)),
+            Op::TakeUpTo { n } => OperationOutcome::Took(self.take_up_to(n)),
             _ => self.get_ref().by_own_clock(op),
         }
     }
@@ -138,7 +138,7 @@ impl<L: Operations> Subject for Explicit<'_, L> {
         L::ABLE
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         self.0
             .at_explicit(Timestamp::from_nanos(step.at_ns), &step.op)
     }
@@ -180,14 +180,14 @@ impl<'a, L: Operations> OwnClock<'a, L> {
         }
     }
 
-    fn wait(&mut self, n: u64) -> Outcome {
+    fn wait(&mut self, n: u64) -> OperationOutcome {
         let wait = Task::start(self.limiter.acquire().n(n));
         match &wait.output {
-            Some(Ok(_)) => Outcome::Admitted,
+            Some(Ok(_)) => OperationOutcome::Admitted,
             Some(Err(denied)) => refusal(*denied),
             None => {
                 self.waits.push(wait);
-                Outcome::Waits
+                OperationOutcome::Waits
             }
         }
     }
@@ -202,7 +202,7 @@ impl<L: Operations> Subject for OwnClock<'_, L> {
         }
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let now = Timestamp::from_nanos(step.at_ns);
         if now == Timestamp::MAX {
             return self.limiter.at_explicit(now, &step.op);
@@ -210,11 +210,11 @@ impl<L: Operations> Subject for OwnClock<'_, L> {
         self.time.set(now);
         match step.op {
             Op::Wait { n } => self.wait(n),
-            Op::GiveUp { .. } if self.waits.is_empty() => Outcome::Skipped,
+            Op::GiveUp { .. } if self.waits.is_empty() => OperationOutcome::Skipped,
             Op::GiveUp { pick } => {
                 let pick = pick % self.waits.len();
                 drop(self.waits.remove(pick));
-                Outcome::GaveUp
+                OperationOutcome::GaveUp
             }
             op => self.limiter.by_own_clock(&op),
         }

@@ -11,7 +11,7 @@ use flowgate::{
 
 use super::{Budget, Findings, Investigation, verify_at, verify_fn};
 use crate::broken::{Checker, broken_limiters};
-use crate::script::{Op, Outcome, Setup, Step};
+use crate::script::{Op, OperationOutcome, Setup, Step};
 use crate::subject::Subject;
 
 /// Quotas of the matrix, with periods from a second to minutes.
@@ -187,6 +187,6 @@ fn look_at(subject: &mut dyn Subject, quota: Quota) -> Findings {
             at_ns: question.at_ns,
             op: Op::Try { n: 1 },
         };
-        matches!(subject.step(&step), Outcome::Admitted).into()
+        matches!(subject.step(&step), OperationOutcome::Admitted).into()
     })
 }

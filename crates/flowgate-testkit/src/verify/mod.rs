@@ -5,13 +5,13 @@
 //!
 //! ```
 //! use flowgate::{ManualClock, SlidingWindow};
-//! use flowgate_testkit::verify::{Investigation, Kind, verify};
+//! use flowgate_testkit::verify::{Investigation, DetectedKind, verify};
 //!
 //! let time = ManualClock::new();
 //! let limiter = SlidingWindow::builder("20/s".parse()?).clock(&time).build()?;
 //! let findings = verify(&limiter, &time, &Investigation::new());
 //!
-//! assert_eq!(findings.detected.kind, Kind::SlidingLog);
+//! assert_eq!(findings.detected.kind, DetectedKind::SlidingLog);
 //! assert_eq!(findings.detected.burst.unwrap().value, 20.0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -25,8 +25,8 @@ use flowgate::{Limiter, ManualClock, Timestamp};
 use flowgate_verify::Simulated;
 #[doc(no_inline)]
 pub use flowgate_verify::{
-    Advertised, Alignment, Answer, Budget, Defect, ExpectedLimit, Findings, Investigation, Kind,
-    Outcome, Question, Verdict,
+    Advertised, Alignment, Answer, Budget, Defect, DetectedKind, ExpectedLimit, ExpectedVerdict,
+    Findings, Investigation, ProbeOutcome, Question,
 };
 
 /// Maximum response time.
@@ -60,7 +60,7 @@ pub fn verify(
 ///
 /// ```
 /// use flowgate::ManualClock;
-/// use flowgate_testkit::verify::{Investigation, Kind, verify_fn};
+/// use flowgate_testkit::verify::{Investigation, DetectedKind, verify_fn};
 ///
 /// // One every 10 ms, without a burst.
 /// let mut next_ns = 0;
@@ -71,7 +71,7 @@ pub fn verify(
 ///     }
 ///     admits.into()
 /// });
-/// assert_eq!(findings.detected.kind, Kind::TokenBucket);
+/// assert_eq!(findings.detected.kind, DetectedKind::TokenBucket);
 /// assert!((findings.detected.rate.unwrap().value - 100.0).abs() < 1.0);
 /// ```
 pub fn verify_fn(

@@ -15,13 +15,13 @@ use super::{Answer, Question};
 ///
 /// ```
 /// use flowgate_testkit::verify::nginx::LimitReq;
-/// use flowgate_testkit::verify::{Outcome, Question};
+/// use flowgate_testkit::verify::{ProbeOutcome, Question};
 ///
 /// let mut limit = LimitReq::new(100, 0);
 /// let mut at = |at_ns| limit.answer(Question { at_ns, connection: 0, key: 0 }).outcome;
-/// assert_eq!(at(900_000), Outcome::Admitted);
-/// assert_eq!(at(9_900_000), Outcome::Refused); // nine of its milliseconds later
-/// assert_eq!(at(10_000_000), Outcome::Admitted); // ten
+/// assert_eq!(at(900_000), ProbeOutcome::Admitted);
+/// assert_eq!(at(9_900_000), ProbeOutcome::Refused); // nine of its milliseconds later
+/// assert_eq!(at(10_000_000), ProbeOutcome::Admitted); // ten
 /// ```
 #[derive(Clone, Debug)]
 pub struct LimitReq {

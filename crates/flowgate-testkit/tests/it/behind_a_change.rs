@@ -6,8 +6,8 @@
 use flowgate::{Carry, Quota};
 use flowgate_testkit::conformance::{Contract, check_contract};
 use flowgate_testkit::promise::Kind;
-use flowgate_testkit::script::{Op, Outcome, Retry, Step};
-use flowgate_testkit::subject::{Build, Capabilities, Subject};
+use flowgate_testkit::script::{Op, OperationOutcome, Retry, Step};
+use flowgate_testkit::subject::{BuildSubject, Capabilities, Subject};
 use num_rational::BigRational;
 
 fn whole(number: impl Into<i128>) -> BigRational {
@@ -112,21 +112,21 @@ impl Model {
         None
     }
 
-    fn decide(&mut self, at_ns: u64, n: u64, most_debt: &BigRational) -> Outcome {
+    fn decide(&mut self, at_ns: u64, n: u64, most_debt: &BigRational) -> OperationOutcome {
         let wanted = (whole(n) - most_debt).max(whole(0));
         if wanted > self.terms.burst {
-            return Outcome::Refused(Retry::Never);
+            return OperationOutcome::Refused(Retry::Never);
         }
         if n == 0 {
-            return Outcome::Admitted;
+            return OperationOutcome::Admitted;
         }
         if self.level_at(at_ns).is_some_and(|level| level >= wanted) {
             self.take(at_ns, n);
-            return Outcome::Admitted;
+            return OperationOutcome::Admitted;
         }
         let wait = |due: u64| core::time::Duration::from_nanos(due - at_ns);
         let due = self.due_ns(at_ns, &wanted);
-        Outcome::Refused(due.map_or(Retry::Untold, |due| Retry::After(wait(due))))
+        OperationOutcome::Refused(due.map_or(Retry::Untold, |due| Retry::After(wait(due))))
     }
 }
 
@@ -141,7 +141,7 @@ impl Subject for Model {
         }
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let at_ns = step.at_ns;
         self.newest_ns = self.newest_ns.max(at_ns);
         match step.op {
@@ -164,16 +164,16 @@ impl Subject for Model {
                 };
                 self.level = level.min(self.terms.burst.clone());
                 self.since_ns = changed_ns;
-                Outcome::Changed
+                OperationOutcome::Changed
             }
-            _ => Outcome::Skipped,
+            _ => OperationOutcome::Skipped,
         }
     }
 }
 
 #[test]
 fn c1_c2_c3_c4_a_bucket_that_remembers_its_last_change_is_acquitted() {
-    let build: Build<'_> = &|setup, test| test(&mut Model::new(setup.quota));
+    let build: BuildSubject<'_> = &|setup, test| test(&mut Model::new(setup.quota));
     for contract in [Contract::C1, Contract::C2, Contract::C3, Contract::C4] {
         if let Err(finding) = check_contract(Kind::Bucket, build, contract, 150) {
             panic!("{finding}");

@@ -108,7 +108,7 @@ fn each_broken_limiter_violates_these_contracts_and_no_others() {
 /// One defect per limiter: a limiter with two defects is detected for the other as well.
 #[test]
 fn c1_the_interval_bucket_changes_rates_retroactively() {
-    let build: subject::Build<'_> =
+    let build: subject::BuildSubject<'_> =
         &|setup, test| test(&mut interval_bucket::IntervalBucket::new(setup.quota));
     let finding = check_contract(Kind::Bucket, build, Contract::C1, 500).unwrap_err();
     let changes = |op: &Op| matches!(op, Op::SetQuota { .. });
@@ -176,8 +176,11 @@ impl subject::Subject for TakesUpTo {
         self.0.capabilities()
     }
 
-    fn step(&mut self, step: &flowgate_testkit::script::Step) -> flowgate_testkit::script::Outcome {
-        use flowgate_testkit::script::{Op, Outcome, Step};
+    fn step(
+        &mut self,
+        step: &flowgate_testkit::script::Step,
+    ) -> flowgate_testkit::script::OperationOutcome {
+        use flowgate_testkit::script::{Op, OperationOutcome, Step};
         let Op::TakeUpTo { n } = step.op else {
             return self.0.step(step);
         };
@@ -186,9 +189,9 @@ impl subject::Subject for TakesUpTo {
             op: Op::Try { n: 1 },
         };
         let took = (0..n.min(100))
-            .take_while(|_| self.0.step(&one) == Outcome::Admitted)
+            .take_while(|_| self.0.step(&one) == OperationOutcome::Admitted)
             .count();
-        Outcome::Took(took as u64)
+        OperationOutcome::Took(took as u64)
     }
 }
 

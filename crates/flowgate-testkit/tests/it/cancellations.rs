@@ -5,9 +5,9 @@ use std::time::Duration;
 use flowgate::Quota;
 use flowgate_testkit::exhaustive::{self, Bounds};
 use flowgate_testkit::script::Setup;
-use flowgate_testkit::subject::{self, Build};
+use flowgate_testkit::subject::{self, BuildSubject};
 
-fn holds(build: Build<'_>, steps: usize, last_ns: u64, backward: bool) {
+fn holds(build: BuildSubject<'_>, steps: usize, last_ns: u64, backward: bool) {
     for (count, period_ns) in [(1, 1), (1, 2), (2, 3), (2, 1)] {
         for burst in 1..=3 {
             let quota = Quota::new(count, Duration::from_nanos(period_ns)).expect("in range");

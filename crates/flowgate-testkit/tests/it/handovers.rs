@@ -4,8 +4,8 @@ use flowgate::Carry;
 use flowgate_testkit::conformance::{Contract, Finding, check_contract};
 use flowgate_testkit::oracle::Oracle;
 use flowgate_testkit::promise::Kind;
-use flowgate_testkit::script::{Op, Outcome, Setup, Step};
-use flowgate_testkit::subject::{Build, Capabilities, Subject};
+use flowgate_testkit::script::{Op, OperationOutcome, Setup, Step};
+use flowgate_testkit::subject::{BuildSubject, Capabilities, Subject};
 
 /// What an import does with the tokens that keys have taken.
 #[derive(Clone, Copy)]
@@ -33,7 +33,7 @@ impl Subject for Imported {
         }
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let Op::HandOver { quota } = step.op else {
             if let Op::SetQuota { quota, .. } = step.op {
                 self.setup.quota = quota;
@@ -51,7 +51,7 @@ impl Subject for Imported {
                     op: change,
                     ..*step
                 });
-                return Outcome::HandedOver;
+                return OperationOutcome::HandedOver;
             }
             Import::Forgets => None,
             Import::TakesAll => Some(0),
@@ -61,12 +61,12 @@ impl Subject for Imported {
             built_ns: step.at_ns,
             ..self.setup
         });
-        Outcome::HandedOver
+        OperationOutcome::HandedOver
     }
 }
 
 fn judge(import: Import, contract: Contract) -> Result<(), Box<Finding>> {
-    let build: Build<'_> = &|setup, test| {
+    let build: BuildSubject<'_> = &|setup, test| {
         test(&mut Imported {
             setup: *setup,
             bucket: Oracle::new(setup),

@@ -8,22 +8,22 @@ use std::time::Duration;
 use flowgate::{FixedWindow, Limiter, ManualClock, Quota, SlidingWindow, TokenBucket};
 use flowgate_testkit::verify::matrix::{QUOTAS, broken, limiters, look};
 use flowgate_testkit::verify::{
-    Alignment, Budget, Defect, ExpectedLimit, Findings, Investigation, Kind, verify_at,
+    Alignment, Budget, Defect, DetectedKind, ExpectedLimit, Findings, Investigation, verify_at,
 };
 
-const AT_ONCE: Kind = Kind::TokenBucket;
-const ON_REQUEST: Kind = Kind::FixedWindow(Alignment::FirstRequest);
-const ON_CLOCK: Kind = Kind::FixedWindow(Alignment::Clock);
+const AT_ONCE: DetectedKind = DetectedKind::TokenBucket;
+const ON_REQUEST: DetectedKind = DetectedKind::FixedWindow(Alignment::FirstRequest);
+const ON_CLOCK: DetectedKind = DetectedKind::FixedWindow(Alignment::Clock);
 
 /// What a type is. Windows of one are the same as a bucket of one, all but those on a clock.
-fn kinds_of(name: &str, burst: u64) -> &'static [Kind] {
+fn kinds_of(name: &str, burst: u64) -> &'static [DetectedKind] {
     match (name, burst) {
         ("token bucket" | "leaky bucket" | "next caller pays", _) => &[AT_ONCE],
         ("fixed window" | "sliding window", 1) => &[AT_ONCE],
         ("fixed window", _) => &[ON_REQUEST],
         ("fixed window, aligned", _) => &[ON_CLOCK],
-        ("sliding window", _) => &[Kind::SlidingLog],
-        ("unlimited", _) => &[Kind::Unlimited],
+        ("sliding window", _) => &[DetectedKind::SlidingLog],
+        ("unlimited", _) => &[DetectedKind::Unlimited],
         // None of the kinds: nearest to one, or unknown.
         _ => &[],
     }
@@ -43,7 +43,7 @@ fn each_type_looks_like_what_it_is_at_its_rate_and_burst() {
             // Answers that take a twentieth of a window, of which nobody knows when it begins, may leave it open.
             if entry.0 == "fixed window, aligned" && text == QUOTAS[5] {
                 assert!(
-                    [ON_CLOCK, Kind::Unknown].contains(&detected.kind),
+                    [ON_CLOCK, DetectedKind::Unknown].contains(&detected.kind),
                     "{detected}"
                 );
                 continue;
@@ -54,7 +54,7 @@ fn each_type_looks_like_what_it_is_at_its_rate_and_burst() {
                 entry.0
             );
             assert_eq!(findings.defects, [], "{} {text}: {findings}", entry.0);
-            if detected.kind == Kind::Unlimited {
+            if detected.kind == DetectedKind::Unlimited {
                 continue;
             }
             let numbers = quota.count() as f64 / quota.period().as_secs_f64();
@@ -86,7 +86,7 @@ fn a_window_of_two_counters_is_recognised_though_nobody_sees_its_windows() {
     for text in ["7/3s burst 7", "100/s burst 100"] {
         for seed in 0..3 {
             let findings = look(approximate.unwrap(), text.parse().unwrap(), seed).unwrap();
-            if findings.detected.kind != Kind::SlidingCounter {
+            if findings.detected.kind != DetectedKind::SlidingCounter {
                 others.push(format!("{text} {seed}: {}", findings.detected));
             }
         }
@@ -109,7 +109,7 @@ fn what_is_of_no_kind_that_is_known_is_not_taken_for_one() {
         let entry = limiters().into_iter().find(|entry| entry.0 == name);
         for seed in 0..seeds {
             let findings = look(entry.unwrap(), text.parse().unwrap(), seed).unwrap();
-            if findings.detected.kind != Kind::Unknown {
+            if findings.detected.kind != DetectedKind::Unknown {
                 taken.push(format!("{name} {text} {seed}: {}", findings.detected));
             }
         }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use fastrand::Rng;
 use flowgate::{ManualClock, Timestamp};
 use flowgate_testkit::verify::nginx::LimitReq;
-use flowgate_testkit::verify::{ExpectedLimit, Findings, Investigation, Kind, Verdict, verify_at};
+use flowgate_testkit::verify::{
+    DetectedKind, ExpectedLimit, ExpectedVerdict, Findings, Investigation, verify_at,
+};
 
 /// Times for which its clock may stand still, and what that makes of 100 per second if only one goes at a time.
 const TICKS: [(Duration, f64); 2] = [
@@ -40,7 +42,7 @@ fn look(mut limit: LimitReq, expected: Option<&str>, seed: u64) -> Findings {
 }
 
 /// All of what is wrong.
-fn judge(expected: (Kind, f64, f64), findings: &Findings) -> Option<String> {
+fn judge(expected: (DetectedKind, f64, f64), findings: &Findings) -> Option<String> {
     let (kind, rate, burst) = expected;
     let detected = &findings.detected;
     let is_near = |found: Option<f64>, expected: f64, off: f64| {
@@ -61,7 +63,7 @@ fn a_limit_of_one_at_a_time_is_recognised_by_the_ticks_of_its_clock() {
     for (tick, rate) in TICKS {
         for seed in 0..SEEDS {
             let findings = look(LimitReq::new(100, 0).tick(tick), None, seed);
-            let off = judge((Kind::TokenBucket, rate, 1.0), &findings);
+            let off = judge((DetectedKind::TokenBucket, rate, 1.0), &findings);
             wrong.extend(off.map(|off| format!("{tick:?} {seed}: {off}")));
             let ticks = format!("if its clock advances every {} ms", tick.as_millis());
             if !findings.to_string().contains(&ticks) {
@@ -79,8 +81,8 @@ fn with_burst_it_is_a_queue_and_with_nodelay_a_bucket() {
         for seed in 0..SEEDS {
             let queue = LimitReq::new(100, 20).tick(tick);
             for (limit, kind) in [
-                (queue.clone(), Kind::LeakyQueue),
-                (queue.nodelay(), Kind::TokenBucket),
+                (queue.clone(), DetectedKind::LeakyQueue),
+                (queue.nodelay(), DetectedKind::TokenBucket),
             ] {
                 let findings = look(limit, None, seed);
                 let off = judge((kind, 100.0, 21.0), &findings);
@@ -103,7 +105,11 @@ fn c1_a_clock_that_stands_still_does_not_excuse_what_is_too_much() {
                 let limit = LimitReq::new(rate, burst).nodelay().tick(tick);
                 let findings = look(limit, Some(expected), seed);
                 let verdict = &findings.expected.as_ref().unwrap().verdict;
-                assert_ne!(*verdict, Verdict::Consistent, "{tick:?} {seed}: {findings}");
+                assert_ne!(
+                    *verdict,
+                    ExpectedVerdict::Consistent,
+                    "{tick:?} {seed}: {findings}"
+                );
             }
         }
     }

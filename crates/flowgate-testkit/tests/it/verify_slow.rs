@@ -6,7 +6,9 @@ use std::time::Duration;
 use flowgate::{
     ApproximateWindow, FixedWindow, Limiter, ManualClock, Quota, SlidingWindow, TokenBucket,
 };
-use flowgate_testkit::verify::{Alignment, Budget, Findings, Investigation, Kind, verify_at};
+use flowgate_testkit::verify::{
+    Alignment, Budget, DetectedKind, Findings, Investigation, verify_at,
+};
 
 const SERVICES: [Duration; 3] = [
     Duration::from_micros(100),
@@ -14,19 +16,19 @@ const SERVICES: [Duration; 3] = [
     Duration::from_millis(1),
 ];
 
-const ON_REQUEST: Kind = Kind::FixedWindow(Alignment::FirstRequest);
+const ON_REQUEST: DetectedKind = DetectedKind::FixedWindow(Alignment::FirstRequest);
 
 /// A limiter, what it looks like, its quota, and how many seconds there are.
-const CASES: [(&str, Kind, &str, u64); 11] = [
-    ("token", Kind::TokenBucket, "5/s burst 40", 60),
-    ("token", Kind::TokenBucket, "10/s burst 50", 60),
-    ("token", Kind::TokenBucket, "2/s burst 10", 60),
-    ("token", Kind::TokenBucket, "20/s burst 100", 60),
-    ("token", Kind::TokenBucket, "60/min", 60),
-    ("approximate", Kind::SlidingCounter, "20/2s", 60),
-    ("sliding", Kind::SlidingLog, "30/5s", 60),
-    ("sliding", Kind::SlidingLog, "100/10s", 60),
-    ("sliding", Kind::SlidingLog, "10/3s", 60),
+const CASES: [(&str, DetectedKind, &str, u64); 11] = [
+    ("token", DetectedKind::TokenBucket, "5/s burst 40", 60),
+    ("token", DetectedKind::TokenBucket, "10/s burst 50", 60),
+    ("token", DetectedKind::TokenBucket, "2/s burst 10", 60),
+    ("token", DetectedKind::TokenBucket, "20/s burst 100", 60),
+    ("token", DetectedKind::TokenBucket, "60/min", 60),
+    ("approximate", DetectedKind::SlidingCounter, "20/2s", 60),
+    ("sliding", DetectedKind::SlidingLog, "30/5s", 60),
+    ("sliding", DetectedKind::SlidingLog, "100/10s", 60),
+    ("sliding", DetectedKind::SlidingLog, "10/3s", 60),
     ("fixed", ON_REQUEST, "20/6s", 55),
     ("fixed", ON_REQUEST, "50/5s", 60),
 ];

@@ -2,7 +2,7 @@
 
 use crate::support::{call, done, from_tenant, get, poll};
 use flowgate::{ConcurrencyLimit, Keyed, ManualClock, TokenBucket, WhenFull};
-use flowgate_tower::{Counts, Decision, LayerMetrics, LimitLayer, RefusalReason, Verdict, by};
+use flowgate_tower::{Counts, Decision, LayerMetrics, LayerVerdict, LimitLayer, RefusalReason, by};
 use http::Request;
 use metrics::{
     Counter, CounterFn, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
@@ -260,6 +260,6 @@ fn the_hook_has_the_request_of_a_wait_that_is_given_up() {
     let mut service = layer.layer(done());
     let request = Request::get("/slow").body(()).expect("a request");
     assert!(poll(pin!(service.call(request))).is_pending());
-    let expected = [("/slow".to_owned(), Verdict::Abandoned)];
+    let expected = [("/slow".to_owned(), LayerVerdict::Abandoned)];
     assert_eq!(*seen.lock().expect("unharmed"), expected);
 }

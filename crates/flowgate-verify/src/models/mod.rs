@@ -18,7 +18,7 @@ pub(crate) use pairs::Pairs;
 pub(crate) use segments::Segments;
 
 use crate::evidence::Evidence;
-use crate::{Alignment, Kind};
+use crate::{Alignment, DetectedKind};
 
 /// Times are compared to the nanosecond; sums of fractions may be off by less.
 const GRAIN: f64 = 0.5;
@@ -47,15 +47,17 @@ pub(crate) enum Model {
 pub(crate) type Decide = Box<dyn FnMut(f64) -> bool>;
 
 impl Model {
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> DetectedKind {
         match self {
-            Self::Bucket(_) => Kind::TokenBucket,
-            Self::Queue(_) => Kind::LeakyQueue,
-            Self::OnRequest(_) => Kind::FixedWindow(Alignment::FirstRequest),
-            Self::Log(_) => Kind::SlidingLog,
-            Self::Segments(model) if model.count == 1 => Kind::FixedWindow(Alignment::Clock),
-            Self::Segments(model) => Kind::SegmentedWindow(model.count),
-            Self::Counter(_) => Kind::SlidingCounter,
+            Self::Bucket(_) => DetectedKind::TokenBucket,
+            Self::Queue(_) => DetectedKind::LeakyQueue,
+            Self::OnRequest(_) => DetectedKind::FixedWindow(Alignment::FirstRequest),
+            Self::Log(_) => DetectedKind::SlidingLog,
+            Self::Segments(model) if model.count == 1 => {
+                DetectedKind::FixedWindow(Alignment::Clock)
+            }
+            Self::Segments(model) => DetectedKind::SegmentedWindow(model.count),
+            Self::Counter(_) => DetectedKind::SlidingCounter,
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::*;
-use crate::{Observation, Phase, Probe, ProbeBatch, Simulated, Subject};
+use crate::{Observation, Phase, Probe, ProbeBatch, ProbeSubject, Simulated};
 
 const SECOND: f64 = 1e9;
 

@@ -2,7 +2,7 @@
 
 use super::queue::is_queued;
 use crate::inquiry::{Inquiry, count, took_ns};
-use crate::{Observation, Outcome, Phase, Subject};
+use crate::{Observation, Phase, ProbeOutcome, ProbeSubject};
 
 /// Batches of more than this many requests use more connections.
 const ON_ONE_CONNECTION: u64 = 64;
@@ -21,7 +21,7 @@ pub(crate) enum Found {
 }
 
 /// Sends 1, 2, 4, … concurrent requests until some are refused or have to wait.
-pub(crate) fn burst<S: Subject>(inquiry: &mut Inquiry<'_, S>) -> Result<Found, S::Error> {
+pub(crate) fn burst<S: ProbeSubject>(inquiry: &mut Inquiry<'_, S>) -> Result<Found, S::Error> {
     let mut size = 1;
     while size <= LARGEST && inquiry.requests_left() > 0 && inquiry.time_left_ns() > 0 {
         let connections = u32::try_from(size / ON_ONE_CONNECTION * 8).unwrap_or(u32::MAX);
@@ -33,10 +33,10 @@ pub(crate) fn burst<S: Subject>(inquiry: &mut Inquiry<'_, S>) -> Result<Found, S
         if is_queued(answers, idle_ns) {
             return Ok(Found::Queue(answers.to_vec()));
         }
-        if count(answers, Outcome::Refused) > 0 {
+        if count(answers, ProbeOutcome::Refused) > 0 {
             return Ok(Found::Refusals);
         }
-        if count(answers, Outcome::Admitted) == 0 {
+        if count(answers, ProbeOutcome::Admitted) == 0 {
             break;
         }
         size *= 2;
@@ -46,7 +46,7 @@ pub(crate) fn burst<S: Subject>(inquiry: &mut Inquiry<'_, S>) -> Result<Found, S
 
 /// Measures the burst again after a rest, for a limiter that admits about `n` in a burst and then `rate` per
 /// nanosecond. The batch is fast enough that little refills meanwhile.
-pub(crate) fn burst_again<S: Subject>(
+pub(crate) fn burst_again<S: ProbeSubject>(
     inquiry: &mut Inquiry<'_, S>,
     n: f64,
     rate: f64,

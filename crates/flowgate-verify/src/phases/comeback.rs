@@ -1,7 +1,7 @@
 //! When does an empty limiter admit again? Requests become rarer until one is admitted; then a burst measures how many.
 
 use crate::inquiry::{Inquiry, count};
-use crate::{Outcome, Phase, Subject};
+use crate::{Phase, ProbeOutcome, ProbeSubject};
 
 /// The shortest pause.
 const SHORTEST_NS: u64 = 1_000_000;
@@ -22,7 +22,9 @@ pub(crate) enum Comeback {
 }
 
 /// Waits for a refill after a refusal, several times.
-pub(crate) fn comeback<S: Subject>(inquiry: &mut Inquiry<'_, S>) -> Result<Comeback, S::Error> {
+pub(crate) fn comeback<S: ProbeSubject>(
+    inquiry: &mut Inquiry<'_, S>,
+) -> Result<Comeback, S::Error> {
     let empty_ns = inquiry.now_ns();
     let until_ns = empty_ns + (inquiry.time_left_ns() as f64 * SHARE) as u64;
     let mut wait_ns = SHORTEST_NS.max(2 * inquiry.service_ns());
@@ -36,7 +38,7 @@ pub(crate) fn comeback<S: Subject>(inquiry: &mut Inquiry<'_, S>) -> Result<Comeb
         }
         let answers = inquiry.ask_at(Phase::Saturate, &[at_ns as f64], 1, 0)?;
         waited_ns += wait_ns;
-        if count(answers, Outcome::Admitted) == 0 {
+        if count(answers, ProbeOutcome::Admitted) == 0 {
             wait_ns *= 2;
             continue;
         }
@@ -55,12 +57,12 @@ pub(crate) fn comeback<S: Subject>(inquiry: &mut Inquiry<'_, S>) -> Result<Comeb
 }
 
 /// Sends 1, 2, 4, … requests until some are refused. Returns the number of admissions.
-fn exhaust<S: Subject>(inquiry: &mut Inquiry<'_, S>) -> Result<u64, S::Error> {
+fn exhaust<S: ProbeSubject>(inquiry: &mut Inquiry<'_, S>) -> Result<u64, S::Error> {
     let (mut size, mut admitted) = (1, 0);
     while inquiry.requests_left() > size {
         let connections = u32::try_from(size / 16).unwrap_or(u32::MAX).max(1);
         let answers = inquiry.ask_in_burst(Phase::Saturate, size, connections, 0)?;
-        let fits = count(answers, Outcome::Admitted);
+        let fits = count(answers, ProbeOutcome::Admitted);
         admitted += fits;
         if fits < size {
             break;

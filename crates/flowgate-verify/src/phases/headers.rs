@@ -2,7 +2,7 @@
 
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count};
-use crate::{HeaderAccuracy, Observation, Outcome, Phase, Subject};
+use crate::{HeaderAccuracy, Observation, Phase, ProbeOutcome, ProbeSubject};
 
 /// Number of retries: at most this many, and `LEAST` if there is time for any.
 const TIMES: u32 = 50;
@@ -15,7 +15,7 @@ const SHARE: f64 = 0.25;
 const POLLS: u32 = 40;
 
 /// Retries exactly when `Retry-After` allows it. Up to 50 times; beyond five, for at most a quarter of the total time.
-pub(crate) fn headers<S: Subject>(
+pub(crate) fn headers<S: ProbeSubject>(
     inquiry: &mut Inquiry<'_, S>,
     fit: &Fit,
 ) -> Result<HeaderAccuracy, S::Error> {
@@ -35,7 +35,7 @@ pub(crate) fn headers<S: Subject>(
         let alone = inquiry.ask_in_burst(Phase::Headers, 1, 1, 0)?;
         let Some(last) = alone
             .first()
-            .filter(|seen| seen.outcome == Outcome::Refused)
+            .filter(|seen| seen.outcome == ProbeOutcome::Refused)
             .cloned()
         else {
             n = n.saturating_mul(2);
@@ -56,11 +56,14 @@ pub(crate) fn headers<S: Subject>(
         let answer = inquiry
             .ask_at(Phase::Headers, &[at_ns as f64], 1, 0)?
             .to_vec();
-        if answer.len() as u64 == count(&answer, Outcome::Failed) {
+        if answer.len() as u64 == count(&answer, ProbeOutcome::Failed) {
             continue;
         }
         headers.retries += 1;
-        if let Some(refused) = answer.iter().find(|seen| seen.outcome == Outcome::Refused) {
+        if let Some(refused) = answer
+            .iter()
+            .find(|seen| seen.outcome == ProbeOutcome::Refused)
+        {
             let step_ns = (after_ns / 8).max(1_000_000);
             let admitted_ns = admitted_after(inquiry, refused, step_ns)?;
             headers.too_early += 1;
@@ -74,7 +77,7 @@ pub(crate) fn headers<S: Subject>(
 }
 
 /// Returns when a request was admitted after a refusal, or how long certainly none was.
-fn admitted_after<S: Subject>(
+fn admitted_after<S: ProbeSubject>(
     inquiry: &mut Inquiry<'_, S>,
     refused: &Observation,
     step_ns: u64,
@@ -85,7 +88,7 @@ fn admitted_after<S: Subject>(
         let answers = inquiry.ask_at(Phase::Headers, &[at_ns as f64], 1, 0)?;
         let Some(answer) = answers.first() else { break };
         last_ns = answer.sent_ns;
-        if answer.outcome == Outcome::Admitted {
+        if answer.outcome == ProbeOutcome::Admitted {
             break;
         }
     }
@@ -97,7 +100,7 @@ pub(crate) fn tell(headers: &mut HeaderAccuracy, record: &[Observation]) {
     let refused = || {
         record
             .iter()
-            .filter(|seen| seen.outcome == Outcome::Refused)
+            .filter(|seen| seen.outcome == ProbeOutcome::Refused)
     };
     headers.refusals = refused().count() as u64;
     headers.refusals_with_retry_after = refused()
@@ -121,7 +124,7 @@ pub(crate) fn tell(headers: &mut HeaderAccuracy, record: &[Observation]) {
                 .all(|other| other.answered_ns <= before.sent_ns);
         if said && alone && before.key == after.key {
             headers.remaining_checked += 1;
-            headers.remaining_wrong += u64::from(after.outcome == Outcome::Refused);
+            headers.remaining_wrong += u64::from(after.outcome == ProbeOutcome::Refused);
         }
     }
 }
@@ -157,7 +160,7 @@ mod tests {
             time,
             ..Budget::default()
         };
-        let mut silent = |_: crate::Progress<'_>| ();
+        let mut silent = |_: crate::ProbeProgress<'_>| ();
         let mut inquiry = Inquiry::new(&mut subject, budget, 32, &mut silent);
         let Ok(found) = headers(&mut inquiry, &fit);
         (found, inquiry.now_ns() as f64 / 1e9)

@@ -2,7 +2,7 @@
 
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count};
-use crate::{KeyIsolation, Outcome, Phase, Probe, Subject};
+use crate::{KeyIsolation, Phase, Probe, ProbeOutcome, ProbeSubject};
 
 /// Number of requests of each key under overload.
 const EACH: u64 = 60;
@@ -11,7 +11,7 @@ const EACH: u64 = 60;
 const FEWEST: u32 = 4;
 
 /// Uses up the limit as one key, immediately sends as the next, and then as all of them.
-pub(crate) fn keys<S: Subject>(
+pub(crate) fn keys<S: ProbeSubject>(
     inquiry: &mut Inquiry<'_, S>,
     fit: &Fit,
     keys: u32,
@@ -25,7 +25,7 @@ pub(crate) fn keys<S: Subject>(
     let connections = inquiry.connections_for(4.0 * rate);
     let from_ns = inquiry.now_ns();
     let used_up = inquiry.ask_in_burst(Phase::Keys, n + n / 4 + 2, connections, 0)?;
-    if count(used_up, Outcome::Refused) == 0 {
+    if count(used_up, ProbeOutcome::Refused) == 0 {
         return Ok(None);
     }
     let answers = inquiry.ask_in_burst(Phase::Keys, n, connections, 1)?;
@@ -33,7 +33,7 @@ pub(crate) fn keys<S: Subject>(
         // The rest might have been admitted.
         return Ok(None);
     }
-    let admitted = count(answers, Outcome::Admitted) as f64;
+    let admitted = count(answers, ProbeOutcome::Admitted) as f64;
     let came_back = rate * (inquiry.now_ns() - from_ns) as f64;
     let are_shared = admitted < 0.5 * n as f64 || admitted <= came_back;
 
@@ -54,7 +54,7 @@ pub(crate) fn keys<S: Subject>(
     let mut got = vec![0.0; keys as usize];
     for seen in answers
         .iter()
-        .filter(|seen| seen.outcome == Outcome::Admitted)
+        .filter(|seen| seen.outcome == ProbeOutcome::Admitted)
     {
         got[seen.key as usize] += 1.0;
     }
@@ -67,7 +67,7 @@ pub(crate) fn keys<S: Subject>(
 
 /// The same for a queue: two keys send concurrently. Separate queues move in parallel; a shared one takes twice as
 /// long.
-pub(crate) fn keys_of_queue<S: Subject>(
+pub(crate) fn keys_of_queue<S: ProbeSubject>(
     inquiry: &mut Inquiry<'_, S>,
     fit: &Fit,
     keys: u32,
@@ -92,14 +92,14 @@ pub(crate) fn keys_of_queue<S: Subject>(
     }
     let admitted = answers
         .iter()
-        .filter(|seen| seen.outcome == Outcome::Admitted);
+        .filter(|seen| seen.outcome == ProbeOutcome::Admitted);
     let mut got = [0.0; 2];
     let mut last_ns = 0;
     for seen in admitted {
         got[seen.key as usize] += 1.0;
         last_ns = last_ns.max(seen.answered_ns);
     }
-    let is_full = count(answers, Outcome::Refused) > 0;
+    let is_full = count(answers, ProbeOutcome::Refused) > 0;
     Ok(Some(KeyIsolation {
         keys: 2,
         are_shared: is_full || last_ns as f64 - at > 1.5 * alone,
@@ -142,7 +142,7 @@ mod tests {
             time,
             ..Budget::default()
         };
-        let mut silent = |_: crate::Progress<'_>| ();
+        let mut silent = |_: crate::ProbeProgress<'_>| ();
         let mut inquiry = Inquiry::new(&mut subject, budget, 32, &mut silent);
         let Ok(found) = keys(&mut inquiry, &fit, 2);
         found

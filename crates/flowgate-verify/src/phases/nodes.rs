@@ -5,7 +5,7 @@ use crate::evidence::Evidence;
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count};
 use crate::models::Model;
-use crate::{Defect, Outcome, Phase, Subject};
+use crate::{Defect, Phase, ProbeOutcome, ProbeSubject};
 
 /// Number of connections that are tried beside the first.
 const CONNECTIONS: u32 = 7;
@@ -14,7 +14,7 @@ const CONNECTIONS: u32 = 7;
 const TIMES: u32 = 2;
 
 /// Uses up the limit over one connection, then immediately tries others, one after the other.
-pub(crate) fn nodes<S: Subject>(
+pub(crate) fn nodes<S: ProbeSubject>(
     inquiry: &mut Inquiry<'_, S>,
     fit: &Fit,
     clock: Clock,
@@ -40,7 +40,7 @@ pub(crate) fn nodes<S: Subject>(
 }
 
 /// Returns how many connections, including the first, were certainly admitted beyond the limit.
-fn apart<S: Subject>(
+fn apart<S: ProbeSubject>(
     inquiry: &mut Inquiry<'_, S>,
     model: &Model,
     clock: Clock,
@@ -50,14 +50,14 @@ fn apart<S: Subject>(
     let at = inquiry.now_ns() as f64 + 1.05 * model.memory();
     let times = vec![at; usize::try_from(n + n / 4).unwrap_or(usize::MAX)];
     let used_up = inquiry.ask_at(Phase::Nodes, &times, 1, 0)?.to_vec();
-    if count(&used_up, Outcome::Refused) == 0 {
+    if count(&used_up, ProbeOutcome::Refused) == 0 {
         return Ok(1);
     }
     let mut got_more = 0;
     for connection in 0..=connections {
         let answers = inquiry.ask_over(Phase::Nodes, n, connection)?;
         let both = Evidence::on(clock, used_up.iter().chain(answers));
-        let is_as_much = count(answers, Outcome::Admitted) * 2 > n - 1;
+        let is_as_much = count(answers, ProbeOutcome::Admitted) * 2 > n - 1;
         let has_more = is_as_much && model.over(&both) > 0;
         if has_more && connection == 0 {
             // The limit was not used up.

@@ -3,7 +3,7 @@
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count, took_ns};
 use crate::models::{Bucket, Model};
-use crate::{Estimate, Observation, Outcome, Phase, Subject};
+use crate::{Estimate, Observation, Phase, ProbeOutcome, ProbeSubject};
 
 /// A response is late if it takes this many times as long as an idle one, plus 1 ms.
 const TIMES_AS_LONG: u64 = 4;
@@ -36,7 +36,7 @@ pub(crate) fn is_queued(answers: &[Observation], idle_ns: u64) -> bool {
 fn gaps(answers: &[Observation]) -> (Vec<f64>, f64) {
     let admitted = answers
         .iter()
-        .filter(|seen| seen.outcome == Outcome::Admitted);
+        .filter(|seen| seen.outcome == ProbeOutcome::Admitted);
     let mut ends: Vec<u64> = admitted.map(|seen| seen.answered_ns).collect();
     ends.sort_unstable();
     let gaps: Vec<f64> = ends
@@ -68,7 +68,7 @@ fn early(gaps: &[f64], middle: f64) -> usize {
 }
 
 /// Measures the rate and length of the queue: first in one burst after a rest, then for long enough.
-pub(crate) fn queue<S: Subject>(
+pub(crate) fn queue<S: ProbeSubject>(
     inquiry: &mut Inquiry<'_, S>,
     batch: &[Observation],
 ) -> Result<Option<Fit>, S::Error> {
@@ -78,8 +78,8 @@ pub(crate) fn queue<S: Subject>(
     let at = inquiry.now_ns() as f64 + rest;
     let all = vec![at; connections as usize];
     let answers = inquiry.ask_at(Phase::Refill, &all, connections, 0)?;
-    let admitted = count(answers, Outcome::Admitted);
-    let is_full = count(answers, Outcome::Refused) > 0;
+    let admitted = count(answers, ProbeOutcome::Admitted);
+    let is_full = count(answers, ProbeOutcome::Refused) > 0;
     if admitted < 2 {
         return Ok(None);
     }

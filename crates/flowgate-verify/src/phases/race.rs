@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use crate::evidence::Evidence;
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count};
-use crate::{Defect, Outcome, Phase, Subject};
+use crate::{Defect, Phase, ProbeOutcome, ProbeSubject};
 
 /// Number of batches. Whether two requests collide is a matter of chance.
 const TIMES: u32 = 5;
@@ -13,7 +13,7 @@ const TIMES: u32 = 5;
 const SHARE: f64 = 0.08;
 
 /// Sends more than the burst over all connections concurrently, several times, each after a rest.
-pub(crate) fn race<S: Subject>(
+pub(crate) fn race<S: ProbeSubject>(
     inquiry: &mut Inquiry<'_, S>,
     fit: &Fit,
     clock: Clock,
@@ -31,7 +31,7 @@ pub(crate) fn race<S: Subject>(
         let times = vec![inquiry.now_ns() as f64 + rest; n as usize];
         let answers = inquiry.ask_at(Phase::Race, &times, u32::MAX, 0)?;
         let over = model.over(&Evidence::on(clock, answers));
-        let admitted = count(answers, Outcome::Admitted);
+        let admitted = count(answers, ProbeOutcome::Admitted);
         if over > 0 && worst.is_none_or(|(most, _)| over > most) {
             worst = Some((over, admitted));
         }

@@ -2,7 +2,7 @@
 
 use crate::fit::Fit;
 use crate::inquiry::Inquiry;
-use crate::{Phase, Subject};
+use crate::{Phase, ProbeSubject};
 
 /// Share of the remaining time that all pauses together may use.
 const SHARE: f64 = 0.2;
@@ -10,7 +10,7 @@ const SHARE: f64 = 0.2;
 /// Uses up the limit, pauses, and sends a full burst: after the time of one token, and 0.5, 1 and 2 times the refill
 /// time of a burst. Then sends one request, pauses, and sends two bursts: something is left when that pause begins.
 /// Pauses that do not fit into the time are skipped. Returns whether everything was refilled before the first of these.
-pub(crate) fn refill<S: Subject>(
+pub(crate) fn refill<S: ProbeSubject>(
     inquiry: &mut Inquiry<'_, S>,
     fit: &Fit,
 ) -> Result<bool, S::Error> {

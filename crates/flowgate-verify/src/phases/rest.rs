@@ -4,7 +4,7 @@ use fastrand::Rng;
 
 use crate::fit::Fit;
 use crate::inquiry::Inquiry;
-use crate::{Phase, Subject};
+use crate::{Phase, ProbeSubject};
 
 /// Share of the remaining time that the rest and the stream after it may use.
 const SHARE: f64 = 0.1;
@@ -15,7 +15,7 @@ const TOKENS: f64 = 16.0;
 const FEWEST_TOKENS: f64 = 3.0;
 
 /// Rests, then sends a full burst and much more.
-pub(crate) fn rest<S: Subject>(
+pub(crate) fn rest<S: ProbeSubject>(
     inquiry: &mut Inquiry<'_, S>,
     fit: &Fit,
     rng: &mut Rng,

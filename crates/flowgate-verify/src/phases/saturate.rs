@@ -3,7 +3,7 @@
 use fastrand::Rng;
 
 use crate::inquiry::{Inquiry, count};
-use crate::{Outcome, Phase, Subject};
+use crate::{Phase, ProbeOutcome, ProbeSubject};
 
 /// Multiple of the rate that is offered.
 const TIMES_THE_RATE: f64 = 3.0;
@@ -32,7 +32,7 @@ pub(crate) struct Stream {
 }
 
 /// Sends more than `rate` for long enough to measure it, and for several windows of a limit of `burst`.
-pub(crate) fn saturate<S: Subject>(
+pub(crate) fn saturate<S: ProbeSubject>(
     inquiry: &mut Inquiry<'_, S>,
     mut rate: f64,
     burst: f64,
@@ -61,7 +61,7 @@ pub(crate) fn saturate<S: Subject>(
         let answers = inquiry.ask_at(Phase::Saturate, &times, connections, 0)?;
         let (asked, admitted) = (
             answers.len() as f64,
-            count(answers, Outcome::Admitted) as f64,
+            count(answers, ProbeOutcome::Admitted) as f64,
         );
         if asked == 0.0 {
             break;

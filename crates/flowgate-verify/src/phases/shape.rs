@@ -5,7 +5,7 @@ use fastrand::Rng;
 use crate::fit::Fit;
 use crate::inquiry::Inquiry;
 use crate::models::{Model, Segments};
-use crate::{Phase, Subject};
+use crate::{Phase, ProbeSubject};
 
 /// Times of requests that distinguish algorithms. At the first one, the algorithms have forgotten everything.
 pub(crate) struct Trial {
@@ -20,7 +20,7 @@ const DIFFERENT: u64 = 3;
 const DIFFERENT_SHARE: f64 = 0.02;
 
 /// Sends the trial that distinguishes most of the `contenders`. Returns whether there is one.
-pub(crate) fn shape<S: Subject>(
+pub(crate) fn shape<S: ProbeSubject>(
     inquiry: &mut Inquiry<'_, S>,
     contenders: &[Fit],
     rng: &mut Rng,

@@ -2,7 +2,7 @@
 
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count};
-use crate::{Outcome, Phase, Steady, Subject};
+use crate::{Phase, ProbeOutcome, ProbeSubject, Steady};
 
 const FACTORS: [f64; 4] = [0.9, 1.0, 1.1, 2.0];
 
@@ -14,7 +14,7 @@ const SHARE: f64 = 0.08;
 
 /// Sends steady streams at 0.9 to 2 times the rate, each after a rest in which everything refills. Skips them if there
 /// is too little time.
-pub(crate) fn steady<S: Subject>(
+pub(crate) fn steady<S: ProbeSubject>(
     inquiry: &mut Inquiry<'_, S>,
     fit: &Fit,
 ) -> Result<Vec<Steady>, S::Error> {
@@ -39,7 +39,7 @@ pub(crate) fn steady<S: Subject>(
         if requests < 3 {
             break;
         }
-        let admitted = count(answers, Outcome::Admitted);
+        let admitted = count(answers, ProbeOutcome::Admitted);
         streams.push(Steady {
             offered: offered * 1e9,
             admitted: admitted as f64 * offered * 1e9 / requests as f64,
@@ -65,7 +65,7 @@ mod tests {
         let fit = Fit::exactly(model);
         let mut decide = model.start();
         let mut subject = Simulated::new(|asked| decide(asked.at_ns as f64).into());
-        let mut silent = |_: crate::Progress<'_>| ();
+        let mut silent = |_: crate::ProbeProgress<'_>| ();
         let mut inquiry = Inquiry::new(&mut subject, Budget::default(), 32, &mut silent);
         let Ok(_) = inquiry.ask_in_burst(Phase::Burst, 46, 1, 0);
         let Ok(streams) = steady(&mut inquiry, &fit);

@@ -40,7 +40,7 @@ impl Counters {
 
 impl Tracked for Counters {
     /// The free capacity that one more request needs.
-    type Kind = f64;
+    type DetectedKind = f64;
     type Part<'a> = (&'a Evidence, Bounds);
 
     fn places(&self, first: &Evidence) -> Vec<Place<f64>> {

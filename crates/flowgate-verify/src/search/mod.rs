@@ -8,7 +8,7 @@ use crate::evidence::Evidence;
 use crate::fit::Hints;
 use crate::models::{Bucket, Log, Model, OnRequest};
 use crate::plateau::Plateau;
-use crate::{Alignment, Kind};
+use crate::{Alignment, DetectedKind};
 
 /// Range of a search: global, or near an earlier result.
 #[derive(Clone, Copy, Debug)]
@@ -80,13 +80,19 @@ fn parts_for(hints: &Hints, reach: Reach) -> Vec<&[Evidence]> {
 pub(crate) type Search = fn(&Evidence, &Hints, Reach) -> Option<(Plateau, Model)>;
 
 /// Simplest first. One entry stands for all numbers of segments.
-pub(crate) const SEARCHES: [(Kind, Search); 6] = [
-    (Kind::TokenBucket, bucket),
-    (Kind::FixedWindow(Alignment::FirstRequest), on_request),
-    (Kind::FixedWindow(Alignment::Clock), segments::on_clock),
-    (Kind::SlidingLog, log),
-    (Kind::SegmentedWindow(2), segments::in_segments),
-    (Kind::SlidingCounter, counter::counter),
+pub(crate) const SEARCHES: [(DetectedKind, Search); 6] = [
+    (DetectedKind::TokenBucket, bucket),
+    (
+        DetectedKind::FixedWindow(Alignment::FirstRequest),
+        on_request,
+    ),
+    (
+        DetectedKind::FixedWindow(Alignment::Clock),
+        segments::on_clock,
+    ),
+    (DetectedKind::SlidingLog, log),
+    (DetectedKind::SegmentedWindow(2), segments::in_segments),
+    (DetectedKind::SlidingCounter, counter::counter),
 ];
 
 /// Searches for the time between tokens, or the window length, with the lowest score.

@@ -87,7 +87,7 @@ impl Windows<'_> {
 
 impl Tracked for Windows<'_> {
     /// The number of segments.
-    type Kind = u32;
+    type DetectedKind = u32;
     type Part<'a> = (Pairs, Bounds);
 
     fn places(&self, first: &Evidence) -> Vec<Place<u32>> {

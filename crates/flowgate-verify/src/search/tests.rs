@@ -9,7 +9,7 @@ use super::*;
 use crate::clock::Clock;
 use crate::hints::hints;
 use crate::models::{Counter, Segments};
-use crate::{Observation, Phase, Probe, ProbeBatch, Simulated, Subject};
+use crate::{Observation, Phase, Probe, ProbeBatch, ProbeSubject, Simulated};
 
 const SECOND: f64 = 1e9;
 

@@ -50,20 +50,24 @@ struct Population<K> {
 /// An algorithm that the search tracks.
 pub(super) trait Tracked {
     /// A variant of the algorithm.
-    type Kind: Copy + PartialEq;
+    type DetectedKind: Copy + PartialEq;
     /// A prefix of the evidence, prepared for repeated scoring.
     type Part<'a>;
 
     /// Returns everything that is tried on the first prefix.
-    fn places(&self, first: &Evidence) -> Vec<Place<Self::Kind>>;
+    fn places(&self, first: &Evidence) -> Vec<Place<Self::DetectedKind>>;
 
     fn part<'a>(&self, evidence: &'a Evidence) -> Self::Part<'a>;
 
     /// Counts the responses of a prefix that are inconsistent with a place. Stops early beyond `most`.
-    fn unexplained_within(&self, part: &Self::Part<'_>, place: Place<Self::Kind>, most: u64)
-    -> u64;
+    fn unexplained_within(
+        &self,
+        part: &Self::Part<'_>,
+        place: Place<Self::DetectedKind>,
+        most: u64,
+    ) -> u64;
 
-    fn model(&self, place: Place<Self::Kind>) -> Model;
+    fn model(&self, place: Place<Self::DetectedKind>) -> Model;
 }
 
 /// Returns the best place at the end, and the range of its length. Each of `starts` is a list of prefixes of increasing
@@ -86,13 +90,13 @@ pub(super) fn track<T: Tracked>(tracked: &T, starts: &[&[Evidence]]) -> Option<(
 fn track_from<T: Tracked>(tracked: &T, parts: &[Evidence]) -> Option<(Plateau, Model)> {
     let first = parts.first()?;
     let part = tracked.part(first);
-    let score = |place: Place<T::Kind>| tracked.unexplained_within(&part, place, u64::MAX);
+    let score = |place: Place<T::DetectedKind>| tracked.unexplained_within(&part, place, u64::MAX);
     let places = tracked.places(first).into_iter();
     let mut tried: Vec<_> = places.map(|place| (score(place), place)).collect();
     tried.sort_by_key(|(score, _)| *score);
-    let mut populations: Vec<Population<T::Kind>> = Vec::new();
+    let mut populations: Vec<Population<T::DetectedKind>> = Vec::new();
     for (score, place) in tried {
-        let is_its = |known: &Population<T::Kind>| known.members[0].1.kind == place.kind;
+        let is_its = |known: &Population<T::DetectedKind>| known.members[0].1.kind == place.kind;
         match populations.iter().position(is_its) {
             Some(index) if populations[index].members.len() < FIRST_POPULATION => {
                 populations[index].members.push((score, place));
@@ -113,8 +117,9 @@ fn track_from<T: Tracked>(tracked: &T, parts: &[Evidence]) -> Option<(Plateau, M
         }
         let part = tracked.part(evidence);
         let too_much = evidence.len() / HOPELESS;
-        let score =
-            |place: Place<T::Kind>, most: u64| tracked.unexplained_within(&part, place, most);
+        let score = |place: Place<T::DetectedKind>, most: u64| {
+            tracked.unexplained_within(&part, place, most)
+        };
         let generations = match index {
             _ if is_hopeless => 0,
             0 => FIRST_GENERATIONS,
@@ -235,7 +240,7 @@ pub(super) mod tests {
 
     use super::*;
     use crate::models::Bucket;
-    use crate::{Phase, Probe, ProbeBatch, Simulated, Subject};
+    use crate::{Phase, Probe, ProbeBatch, ProbeSubject, Simulated};
 
     /// Returns the responses of a bucket with 100/s and a burst of 7, offered three times the rate over four
     /// connections.

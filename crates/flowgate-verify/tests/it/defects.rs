@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use flowgate::{FixedWindow, ManualClock, Quota, SlidingWindow, Timestamp, TokenBucket};
 use flowgate_verify::{
-    Advertised, Answer, Budget, Defect, ExpectedLimit, Findings, Investigation, Kind, Outcome,
-    Question, Simulated, Verdict,
+    Advertised, Answer, Budget, Defect, DetectedKind, ExpectedLimit, ExpectedVerdict, Findings,
+    Investigation, ProbeOutcome, Question, Simulated,
 };
 
 const SERVICE: Duration = Duration::from_micros(500);
@@ -48,7 +48,7 @@ fn investigate(expected: &str, decide: impl FnMut(Question) -> Answer) -> Findin
     findings
 }
 
-fn verdict(findings: &Findings) -> &Verdict {
+fn verdict(findings: &Findings) -> &ExpectedVerdict {
     &findings.expected.as_ref().unwrap().verdict
 }
 
@@ -56,7 +56,11 @@ fn verdict(findings: &Findings) -> &Verdict {
 fn a_limiter_as_expected_is_consistent() {
     let mut decide = bucket("100/s burst 20");
     let findings = investigate("100/s burst 20", |question| decide(question.at_ns).into());
-    assert_eq!(verdict(&findings), &Verdict::Consistent, "{findings}");
+    assert_eq!(
+        verdict(&findings),
+        &ExpectedVerdict::Consistent,
+        "{findings}"
+    );
     assert_eq!(findings.defects, [], "{findings}");
     assert!(findings.seconds <= 60.0 && findings.requests <= 20_000);
     let text = findings.to_string();
@@ -83,7 +87,7 @@ fn a_check_and_an_act_that_are_two_steps_are_a_race() {
     let races = |defect: &Defect| matches!(defect, Defect::Race { .. });
     assert!(findings.defects.iter().any(races), "{findings}");
     assert!(
-        matches!(verdict(&findings), Verdict::Differs(_)),
+        matches!(verdict(&findings), ExpectedVerdict::Differs(_)),
         "{findings}"
     );
 }
@@ -99,7 +103,7 @@ fn nodes_that_each_have_the_limit_are_counted() {
         "{findings}"
     );
     assert!(
-        matches!(verdict(&findings), Verdict::Differs(_)),
+        matches!(verdict(&findings), ExpectedVerdict::Differs(_)),
         "{findings}"
     );
 }
@@ -197,7 +201,7 @@ fn more_than_expected_is_over_admission_and_is_never_consistent() {
     let over = |defect: &Defect| matches!(defect, Defect::OverAdmission { .. });
     assert!(findings.defects.iter().any(over), "{findings}");
     assert!(
-        matches!(verdict(&findings), Verdict::Differs(_)),
+        matches!(verdict(&findings), ExpectedVerdict::Differs(_)),
         "{findings}"
     );
 }
@@ -217,11 +221,15 @@ fn the_algorithm_must_be_the_expected_one() {
             .into()
     };
     let findings = investigate("sliding 50/s", decide);
-    assert_eq!(verdict(&findings), &Verdict::Consistent, "{findings}");
+    assert_eq!(
+        verdict(&findings),
+        &ExpectedVerdict::Consistent,
+        "{findings}"
+    );
     let mut decide = fixed("50/s");
     let findings = investigate("sliding 50/s", |question| decide(question.at_ns).into());
     assert!(
-        matches!(verdict(&findings), Verdict::Differs(_)),
+        matches!(verdict(&findings), ExpectedVerdict::Differs(_)),
         "{findings}"
     );
 }
@@ -242,14 +250,22 @@ fn a_queue_is_known_by_answers_that_come_one_after_the_other() {
             ..admits.into()
         }
     });
-    assert_eq!(findings.detected.kind, Kind::LeakyQueue, "{findings}");
+    assert_eq!(
+        findings.detected.kind,
+        DetectedKind::LeakyQueue,
+        "{findings}"
+    );
     let (rate, burst) = (
         findings.detected.rate.unwrap(),
         findings.detected.burst.unwrap(),
     );
     assert!((rate.value - 100.0).abs() < 2.0, "{findings}");
     assert!((burst.value - 21.0).abs() <= 1.0, "{findings}");
-    assert_eq!(verdict(&findings), &Verdict::Consistent, "{findings}");
+    assert_eq!(
+        verdict(&findings),
+        &ExpectedVerdict::Consistent,
+        "{findings}"
+    );
 }
 
 #[test]
@@ -264,7 +280,7 @@ fn a_ban_is_reported_and_ends_the_investigation() {
     let banned =
         |defect: &Defect| matches!(defect, Defect::Ban { after_refusals } if *after_refusals <= 60);
     assert!(findings.defects.iter().any(banned), "{findings}");
-    assert_eq!(findings.detected.kind, Kind::Unknown, "{findings}");
+    assert_eq!(findings.detected.kind, DetectedKind::Unknown, "{findings}");
     assert!(findings.requests < 2_000, "{findings}");
 }
 
@@ -279,15 +295,19 @@ fn refusals_that_count_make_it_collapse_under_load() {
     });
     let collapsed = |defect: &Defect| matches!(defect, Defect::Collapse { .. });
     assert!(findings.defects.iter().any(collapsed), "{findings}");
-    assert_ne!(verdict(&findings), &Verdict::Consistent, "{findings}");
+    assert_ne!(
+        verdict(&findings),
+        &ExpectedVerdict::Consistent,
+        "{findings}"
+    );
 }
 
 #[test]
 fn without_a_limit_none_is_detected_and_the_expected_one_differs() {
     let findings = investigate("100/s", |_| true.into());
-    assert_eq!(findings.detected.kind, Kind::Unlimited);
+    assert_eq!(findings.detected.kind, DetectedKind::Unlimited);
     assert!(
-        matches!(verdict(&findings), Verdict::Differs(_)),
+        matches!(verdict(&findings), ExpectedVerdict::Differs(_)),
         "{findings}"
     );
 }
@@ -295,9 +315,9 @@ fn without_a_limit_none_is_detected_and_the_expected_one_differs() {
 #[test]
 fn an_expected_limit_above_the_offered_rate_is_undecided() {
     let findings = investigate("100000/s burst 10000", |_| true.into());
-    assert_eq!(findings.detected.kind, Kind::Unlimited);
+    assert_eq!(findings.detected.kind, DetectedKind::Unlimited);
     assert!(
-        matches!(verdict(&findings), Verdict::Undecided(_)),
+        matches!(verdict(&findings), ExpectedVerdict::Undecided(_)),
         "{findings}"
     );
 }
@@ -305,13 +325,13 @@ fn an_expected_limit_above_the_offered_rate_is_undecided() {
 #[test]
 fn what_does_not_answer_gets_no_verdict() {
     let failed = Answer {
-        outcome: Outcome::Failed,
+        outcome: ProbeOutcome::Failed,
         ..false.into()
     };
     let findings = investigate("100/s", |_| failed);
-    assert_eq!(findings.detected.kind, Kind::Unknown, "{findings}");
+    assert_eq!(findings.detected.kind, DetectedKind::Unknown, "{findings}");
     assert!(
-        matches!(verdict(&findings), Verdict::Undecided(_)),
+        matches!(verdict(&findings), ExpectedVerdict::Undecided(_)),
         "{findings}"
     );
     assert!(findings.requests < 10);
@@ -328,7 +348,7 @@ fn what_does_not_answer_gets_no_verdict() {
         }
     });
     assert!(
-        !matches!(verdict(&findings), Verdict::Consistent),
+        !matches!(verdict(&findings), ExpectedVerdict::Consistent),
         "{findings}"
     );
     let failures = |defect: &Defect| matches!(defect, Defect::Failures { .. });
@@ -385,11 +405,11 @@ fn the_result_does_not_depend_on_the_expected_limit() {
         let mut bucket = bucket("100/s burst 20");
         let findings = investigate(expected, |question| bucket(question.at_ns).into());
         let detected = &findings.detected;
-        assert_eq!(detected.kind, Kind::TokenBucket, "{findings}");
+        assert_eq!(detected.kind, DetectedKind::TokenBucket, "{findings}");
         let (rate, burst) = (detected.rate.unwrap().value, detected.burst.unwrap().value);
         assert!((rate - 100.0).abs() < 2.0, "{findings}");
         assert!((burst - 20.0).abs() <= 1.0, "{findings}");
-        let differs = matches!(verdict(&findings), Verdict::Differs(_));
+        let differs = matches!(verdict(&findings), ExpectedVerdict::Differs(_));
         assert!(differs, "{findings}");
     }
 }
@@ -406,7 +426,7 @@ fn c1_what_is_of_no_kind_that_is_known_is_not_said_to_be_over_anything() {
     })
     .service(SERVICE, 3);
     let Ok(findings) = Investigation::new().run(&mut subject, &mut |_| ());
-    assert_eq!(findings.detected.kind, Kind::Unknown, "{findings}");
+    assert_eq!(findings.detected.kind, DetectedKind::Unknown, "{findings}");
     assert!(findings.detected.rate.is_some(), "there is a nearest kind");
     assert_eq!(findings.worst, None, "{findings}");
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use flowgate_chart::{
     Axis, Chart, Escaped, Figure, Key, Layer, Look, Point, Unit, keys, significant,
 };
-use flowgate_verify::{Findings, Kind, Steady, Verdict};
+use flowgate_verify::{DetectedKind, ExpectedVerdict, Findings, Steady};
 
 use super::document;
 use crate::target::Target;
@@ -66,9 +66,9 @@ impl fmt::Display for Judged<'_> {
         let findings = self.0;
         let kind = findings.detected.kind.to_string();
         let (class, word) = match findings.expected.as_ref().map(|expected| &expected.verdict) {
-            Some(Verdict::Consistent) => ("good", "✓ CONSISTENT"),
-            Some(Verdict::Differs(_)) => ("bad", "✗ DIFFERS"),
-            Some(Verdict::Undecided(_)) => ("plain", "– UNDECIDED"),
+            Some(ExpectedVerdict::Consistent) => ("good", "✓ CONSISTENT"),
+            Some(ExpectedVerdict::Differs(_)) => ("bad", "✗ DIFFERS"),
+            Some(ExpectedVerdict::Undecided(_)) => ("plain", "– UNDECIDED"),
             None if !findings.defects.is_empty() => ("bad", "✗ DEFECTS"),
             None => ("plain", "–"),
         };
@@ -85,15 +85,15 @@ impl fmt::Display for Judged<'_> {
                 Escaped(&judged.limit.to_string())
             )?;
             match &judged.verdict {
-                Verdict::Differs(why) => {
+                ExpectedVerdict::Differs(why) => {
                     f.write_str("<ul>\n")?;
                     for why in why {
                         writeln!(f, "<li>{}</li>", Escaped(why))?;
                     }
                     f.write_str("</ul>\n")?;
                 }
-                Verdict::Undecided(why) => writeln!(f, "<p>{}</p>", Escaped(why))?,
-                Verdict::Consistent => {}
+                ExpectedVerdict::Undecided(why) => writeln!(f, "<p>{}</p>", Escaped(why))?,
+                ExpectedVerdict::Consistent => {}
             }
         }
         writeln!(
@@ -217,7 +217,7 @@ impl Allowed {
         }
         let detected = &findings.detected;
         match detected.kind {
-            Kind::Unlimited | Kind::Unknown => None,
+            DetectedKind::Unlimited | DetectedKind::Unknown => None,
             _ => Some(Allowed {
                 burst: detected.burst?.value,
                 per_second: detected.rate?.value,

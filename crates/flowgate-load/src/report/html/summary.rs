@@ -7,7 +7,7 @@ use flowgate_chart::{Escaped, Key, bytes, duration, grouped, significant};
 
 use crate::failure::Failure;
 use crate::report::html::run::Run;
-use crate::report::{Mode, Report, text};
+use crate::report::{PacingMode, Report, text};
 use crate::spread::Spread;
 use crate::verdict::Verdict;
 
@@ -61,8 +61,8 @@ fn verdict(run: &Run, is_named: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result
         writeln!(f, "<h2>{}</h2>", Key::line(run.look, &run.name))?;
     }
     let verb = match report.asked.mode {
-        Mode::Hold => "hold ",
-        Mode::Under | Mode::Unpaced => "",
+        PacingMode::Hold => "hold ",
+        PacingMode::Under | PacingMode::Unpaced => "",
     };
     writeln!(
         f,
@@ -96,7 +96,7 @@ fn verdict(run: &Run, is_named: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result
 fn limits(report: &Report) -> String {
     let thresholds = report.thresholds();
     match report.asked.mode {
-        Mode::Hold => {
+        PacingMode::Hold => {
             let lag = text::brief(thresholds.lag_p99);
             let rate = match report.asked.is_constant {
                 true => format!(
@@ -109,7 +109,7 @@ fn limits(report: &Report) -> String {
                 "Rate held means: every scheduled request was sent{rate}, lag p99 at most {lag}."
             )
         }
-        Mode::Under => match (report.asked.guarantee, report.asked.window) {
+        PacingMode::Under => match (report.asked.guarantee, report.asked.window) {
             (Some(guarantee), _) => format!(
                 "Rate limit kept means: at most {} + {}/s × w sends in any interval w, both ends included.",
                 guarantee.burst,
@@ -124,7 +124,7 @@ fn limits(report: &Report) -> String {
                 "Rate limit kept means: no send before the limiter allowed it.".to_owned()
             }
         },
-        Mode::Unpaced => {
+        PacingMode::Unpaced => {
             "No rate was given: each connection sent its next request when it had received a response."
                 .to_owned()
         }
@@ -293,8 +293,8 @@ fn table(title: &str, rows: &[Row], runs: &[Run], f: &mut fmt::Formatter<'_>) ->
 /// Without a rate nothing is scheduled, so there is no lag.
 fn lag(report: &Report) -> Spread {
     match report.asked.mode {
-        Mode::Unpaced => Spread::default(),
-        Mode::Hold | Mode::Under => report.lag,
+        PacingMode::Unpaced => Spread::default(),
+        PacingMode::Hold | PacingMode::Under => report.lag,
     }
 }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use flowgate_load::{
-    Asked, Busiest, Cluster, Connections, Counts, Curves, Failure, Guarantee, Mode, Pacing,
-    Quantile, Report, Slot, Spread, Statuses, Timeline, TlsFault, Window,
+    Asked, Busiest, Cluster, Connections, Curves, Failure, Guarantee, Pacing, PacingMode, Quantile,
+    Report, RequestCounts, Slot, Spread, Statuses, Timeline, TlsFault, Window,
 };
 
 const MICRO: Duration = Duration::from_micros(1);
@@ -87,7 +87,7 @@ pub fn full() -> Report {
         target: "http://127.0.0.1:8080/?a=1&b=<2>".to_owned(),
         own_origin: false,
         asked: Asked {
-            mode: Mode::Hold,
+            mode: PacingMode::Hold,
             text: "1000/s".to_owned(),
             per_second: Some(1_000.0),
             is_constant: true,
@@ -103,7 +103,7 @@ pub fn full() -> Report {
                 span: 777 * MILLI,
             }),
         },
-        counts: Counts {
+        counts: RequestCounts {
             scheduled: Some(3_000),
             sent: 2_970,
             unsent: 23,
@@ -182,14 +182,14 @@ pub fn held(seconds: u64) -> Report {
     let mut report = full();
     report.asked.guarantee = None;
     report.is_interrupted = false;
-    report.counts = Counts {
+    report.counts = RequestCounts {
         scheduled: Some(1_000 * seconds),
         sent: 1_000 * seconds,
         statuses: Statuses {
             success: 1_000 * seconds,
             ..Statuses::default()
         },
-        ..Counts::default()
+        ..RequestCounts::default()
     };
     report.span = SECOND * u32::try_from(seconds).expect("a short run") - MILLI;
     report.timeline.slots = (0..seconds)
@@ -215,10 +215,10 @@ pub fn empty() -> Report {
             highest_per_second: None,
             guarantee: None,
             window: None,
-            mode: Mode::Unpaced,
+            mode: PacingMode::Unpaced,
             ..full().asked
         },
-        counts: Counts::default(),
+        counts: RequestCounts::default(),
         span: Duration::ZERO,
         pacing: Pacing::default(),
         lag: nothing,
@@ -237,14 +237,14 @@ pub fn empty() -> Report {
 /// One request, sent and answered.
 pub fn single() -> Report {
     let mut report = held(1);
-    report.counts = Counts {
+    report.counts = RequestCounts {
         scheduled: Some(1),
         sent: 1,
         statuses: Statuses {
             success: 1,
             ..Statuses::default()
         },
-        ..Counts::default()
+        ..RequestCounts::default()
     };
     report.span = Duration::ZERO;
     report.pacing = Pacing::default();

@@ -1,6 +1,6 @@
 //! [`MetricsPublisher`]: what an observed limiter counts, for the facade of the crate `metrics`.
 
-use crate::companions::observed::{Counts, Refusals, Waits};
+use crate::companions::observed::{ObservedCounts, Refusals, Waits};
 use ::metrics::{
     Counter, Gauge, Histogram, SharedString, Unit, counter, describe_counter, describe_gauge,
     describe_histogram, gauge, histogram,
@@ -47,7 +47,7 @@ pub struct MetricsPublisher {
     waiting: Gauge,
     wait_seconds: Histogram,
     /// What has been published.
-    counts: Counts,
+    counts: ObservedCounts,
     waits: Option<Waits>,
 }
 
@@ -74,14 +74,14 @@ impl MetricsPublisher {
             abandoned: counter!(ABANDONED, "limiter" => of()),
             waiting: gauge!(WAITING, "limiter" => of()),
             wait_seconds: histogram!(WAIT_SECONDS, "limiter" => of()),
-            counts: Counts::default(),
+            counts: ObservedCounts::default(),
             waits: None,
         }
     }
 
     /// Publishes what has been counted since the last call, or ever if there was none: `counts` and `waits` of one and
     /// the same limiter each time.
-    pub fn record(&mut self, counts: &Counts, waits: &Waits) {
+    pub fn record(&mut self, counts: &ObservedCounts, waits: &Waits) {
         let new = counts.since(&self.counts);
         self.admitted.increment(new.admitted);
         self.units.increment(new.units);

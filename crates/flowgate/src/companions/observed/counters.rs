@@ -1,7 +1,7 @@
 //! The counters, in stripes.
 
 use super::histogram::Histogram;
-use super::{Counts, Refusals, Waits};
+use super::{ObservedCounts, Refusals, Waits};
 use crate::primitive::thread_number::thread_number;
 use crate::primitive::{AtomicU64, Lazy, Ordering, const_unless_loom};
 use crate::verdict::Denied;
@@ -125,9 +125,9 @@ impl Counters {
         waiting.cast_signed().max(0).cast_unsigned()
     }
 
-    pub(super) fn counts(&self, waiting: u64) -> Counts {
+    pub(super) fn counts(&self, waiting: u64) -> ObservedCounts {
         let ops = self.sum(|stripe| &stripe.admitted);
-        Counts {
+        ObservedCounts {
             admitted: ops.wrapping_add(self.sum(|stripe| &stripe.empty)),
             units: ops.wrapping_add(self.sum(|stripe| &stripe.more_units)),
             waited: self.sum(|stripe| &stripe.waited),

@@ -20,7 +20,7 @@ use core::fmt;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub struct Counts {
+pub struct ObservedCounts {
     /// Operations that were admitted.
     pub admitted: u64,
     /// The units that they took.
@@ -69,7 +69,7 @@ pub struct Refusals {
     pub table_full: u64,
 }
 
-impl Counts {
+impl ObservedCounts {
     /// Operations that have ended, in whichever way.
     pub fn asked(&self) -> u64 {
         self.admitted
@@ -142,7 +142,7 @@ impl Refusals {
 }
 
 /// A line, and one more with the reasons if anything was refused.
-impl fmt::Display for Counts {
+impl fmt::Display for ObservedCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             admitted,

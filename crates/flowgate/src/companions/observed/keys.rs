@@ -1,7 +1,7 @@
 //! The methods of observed tables and keyed gates, which name a key.
 
 use super::shared::{ObservedKey, SharedCounters};
-use super::{Counts, Observed};
+use super::{Observed, ObservedCounts};
 use crate::concurrency::limit::OwnedPermit;
 use crate::gate::{Gate, KeyedGate, KeyedTurn};
 use crate::keyed::{
@@ -75,7 +75,7 @@ macro_rules! counts_keys {
             }
 
             /// Returns what has been counted so far, of all keys, and how many wait now, for whichever key.
-            pub fn counts(&self) -> Counts {
+            pub fn counts(&self) -> ObservedCounts {
                 self.counters.counts(self.limiter.waiting() as u64)
             }
         }
@@ -153,7 +153,7 @@ macro_rules! counts_key_permits {
             }
 
             /// Returns what has been counted so far, of all keys, and how many wait now, for whichever key.
-            pub fn counts(&self) -> Counts {
+            pub fn counts(&self) -> ObservedCounts {
                 self.counters.counts(self.limiter.waiting() as u64)
             }
         }
@@ -270,7 +270,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Observed<KeyedGate<A, N>> {
     }
 
     /// Returns what has been counted so far, of all keys. Those who wait are those who do so here.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> ObservedCounts {
         self.counters.counts(self.counters.waiting())
     }
 }

@@ -23,7 +23,7 @@ mod shared;
 mod supply;
 mod waits;
 
-pub use counts::{Counts, Refusals};
+pub use counts::{ObservedCounts, Refusals};
 pub use shared::{ObservedKey, SharedCounters};
 pub use waits::Waits;
 
@@ -203,7 +203,7 @@ impl<L: Observable + Send + Sync, C: HasCounters> Observed<L, C> {
     ///
     /// The counters are read one after the other. Of an operation that ends meanwhile, some may show and some not; of
     /// those that ended before, none is missing.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> ObservedCounts {
         let waiting = self.queue().len() as u64;
         self.counters.counters().counts(waiting)
     }

@@ -13,8 +13,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 use flowgate_testkit::oracle::DualOracle;
-use flowgate_testkit::promise::{Grant, Promise};
-use flowgate_testkit::script::{Op, Outcome, Retry, Step};
+use flowgate_testkit::promise::{Promise, TimedGrant};
+use flowgate_testkit::script::{Op, OperationOutcome, Retry, Step};
 use num_rational::BigRational;
 use proptest::prelude::*;
 
@@ -65,11 +65,11 @@ impl Bench {
         Some(told_ns)
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    fn step(&mut self, step: &Step) -> OperationOutcome {
         let base_ns = self.seen().0.base_ns;
         let at = self.at(step.at_ns);
         let refused = |denied: Denied| {
-            Outcome::Refused(match denied.retry_after() {
+            OperationOutcome::Refused(match denied.retry_after() {
                 Some(wait) => Retry::After(wait),
                 None => Retry::Never,
             })
@@ -77,21 +77,21 @@ impl Bench {
         let outcome = match step.op {
             Op::Try { n } => at
                 .try_acquire_n(n)
-                .map_or_else(refused, |()| Outcome::Admitted),
+                .map_or_else(refused, |()| OperationOutcome::Admitted),
             Op::Reserve { n, within_ns } => {
                 let reserved = match within_ns {
                     Some(ns) => at.reserve_n_within(n, Duration::from_nanos(ns)),
                     None => at.reserve_n(n),
                 };
-                let promised = |reserved: Reservation<'_>| Outcome::Promised {
+                let promised = |reserved: Reservation<'_>| OperationOutcome::Promised {
                     at_ns: reserved.at().as_nanos(),
                 };
                 reserved.map_or_else(refused, promised)
             }
-            Op::TakeUpTo { n } => Outcome::Took(at.take_up_to(n)),
-            Op::Refund { n } => Outcome::Back(at.refund(n)),
-            Op::Available => Outcome::Holds(at.available()),
-            _ => Outcome::Skipped,
+            Op::TakeUpTo { n } => OperationOutcome::Took(at.take_up_to(n)),
+            Op::Refund { n } => OperationOutcome::Back(at.refund(n)),
+            Op::Available => OperationOutcome::Holds(at.available()),
+            _ => OperationOutcome::Skipped,
         };
         // A refund may move it nearer; that is not counted.
         let is_moved = !matches!(step.op, Op::Refund { .. }) && self.seen().0.base_ns != base_ns;
@@ -235,13 +235,13 @@ fn c1_c2_c3_c4_c5_c8_every_answer_is_the_oracles() {
             );
             done += 1;
             match got {
-                Outcome::Admitted => admitted += 1,
-                Outcome::Refused(_) => {
+                OperationOutcome::Admitted => admitted += 1,
+                OperationOutcome::Refused(_) => {
                     assert_eq!(state, before, "a refusal changed something");
                     refused += 1;
                 }
-                Outcome::Promised { at_ns } => told += u64::from(at_ns > step.at_ns),
-                Outcome::Back(n) => back += u64::from(n > 0),
+                OperationOutcome::Promised { at_ns } => told += u64::from(at_ns > step.at_ns),
+                OperationOutcome::Back(n) => back += u64::from(n > 0),
                 _ => {}
             }
         }
@@ -586,7 +586,7 @@ fn c1_c5_what_is_cancelled_breaks_neither_bound() {
         let most = bench.seen().0.limit();
         let mut at_ns = random.u64(..) >> random.u32(20..64);
         // What was granted, when, and how much of it stays; and who may still cancel.
-        let mut grants: Vec<Grant> = Vec::new();
+        let mut grants: Vec<TimedGrant> = Vec::new();
         let mut held: Vec<Held<'_>> = Vec::new();
         let mut known_from = 0;
         for _ in 0..40 {
@@ -603,14 +603,14 @@ fn c1_c5_what_is_cancelled_breaks_neither_bound() {
             match random.u32(0..6) {
                 0..2 => {
                     if bench.try_acquire_at(at_ns, n) {
-                        grants.push(Grant::new(at_ns, n));
+                        grants.push(TimedGrant::new(at_ns, n));
                     }
                 }
                 2..4 => {
                     if let Ok(reservation) = bench.at(at_ns).reserve_n(n) {
-                        grants.push(Grant {
+                        grants.push(TimedGrant {
                             rounded: true,
-                            ..Grant::new(reservation.at().as_nanos(), n)
+                            ..TimedGrant::new(reservation.at().as_nanos(), n)
                         });
                         held.push(Held {
                             reservation,

@@ -3,7 +3,7 @@
 use flowgate::{
     Clock, Denied, Limiter, Quota, Source, Throttled, Timestamp, TokenBucket, Unlimited, WarmUp,
 };
-use flowgate_testkit::promise::{Grant, Kind, Promise};
+use flowgate_testkit::promise::{Kind, Promise, TimedGrant};
 use std::cell::RefCell;
 use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::rc::Rc;
@@ -41,11 +41,11 @@ impl Jumping {
 
 /// What passed, and when.
 #[derive(Clone, Default)]
-struct History(Rc<RefCell<Vec<Grant>>>);
+struct History(Rc<RefCell<Vec<TimedGrant>>>);
 
 impl History {
     fn passed(&self, time: &Jumping, n: usize) {
-        let grant = Grant::new(time.now_ns(), n as u64);
+        let grant = TimedGrant::new(time.now_ns(), n as u64);
         self.0.borrow_mut().push(grant);
     }
 

@@ -1,7 +1,7 @@
 //! Asynchronous readers and writers that share a bandwidth, polled by hand on a clock that only moves when told to.
 
 use flowgate::{Limiter, ManualClock, Quota, SlidingWindow, Throttled, TokenBucket};
-use flowgate_testkit::promise::{Grant, Promise};
+use flowgate_testkit::promise::{Promise, TimedGrant};
 use flowgate_testkit::task::Task;
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -52,7 +52,7 @@ impl Runtime {
 /// A peer that is ready now and then, takes or gives a part of what it could, and notes what and when.
 struct Peer {
     time: ManualClock,
-    history: Rc<RefCell<Vec<Grant>>>,
+    history: Rc<RefCell<Vec<TimedGrant>>>,
     random: fastrand::Rng,
     /// How often of 8 times it is not ready.
     busy: u8,
@@ -87,13 +87,13 @@ impl Peer {
     }
 }
 
-fn passed(history: &RefCell<Vec<Grant>>, time: &ManualClock, n: usize) {
+fn passed(history: &RefCell<Vec<TimedGrant>>, time: &ManualClock, n: usize) {
     history
         .borrow_mut()
-        .push(Grant::new(time.now().as_nanos(), n as u64));
+        .push(TimedGrant::new(time.now().as_nanos(), n as u64));
 }
 
-fn keeps(history: &RefCell<Vec<Grant>>) {
+fn keeps(history: &RefCell<Vec<TimedGrant>>) {
     let promise = Promise::bucket(QUOTA.parse().expect("a quota"));
     if let Err(broken) = promise.check(&history.borrow()) {
         panic!("{broken}");
@@ -187,7 +187,7 @@ fn c1_bytes_written_in_random_pieces_by_many_keep_the_promise() {
 fn c1_bytes_read_in_random_pieces_by_many_keep_the_promise_and_none_is_lost() {
     let mut runtime = Runtime::new();
     let limiter = runtime.limiter();
-    let history: Rc<RefCell<Vec<Grant>>> = Rc::default();
+    let history: Rc<RefCell<Vec<TimedGrant>>> = Rc::default();
     for seed in 0..8 {
         let source = Counting(Peer::new(&runtime, seed, 3), 0);
         let mut random = fastrand::Rng::with_seed(seed + 200);

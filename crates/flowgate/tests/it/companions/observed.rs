@@ -1,8 +1,8 @@
 //! What an observed limiter counts, on a clock that only moves when told to.
 
 use flowgate::{
-    CancelHandle, ConcurrencyLimit, Counts, Drain, FixedWindow, Gate, LeakyBucket, Limiter,
-    ManualClock, Observed, Order, Timestamp, TokenBucket, Unlimited,
+    CancelHandle, ConcurrencyLimit, Drain, FixedWindow, Gate, LeakyBucket, Limiter, ManualClock,
+    Observed, ObservedCounts, Order, Timestamp, TokenBucket, Unlimited,
 };
 use proptest::prelude::*;
 use std::future::Future;
@@ -35,11 +35,11 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     }
 }
 
-/// Every field of [`Counts`], so that a test says all of what it expects: admitted, units; over the limit, busy, never,
+/// Every field of [`ObservedCounts`], so that a test says all of what it expects: admitted, units; over the limit, busy, never,
 /// queue full, closed, deadline, cancelled; abandoned, waiting.
 type All = ([u64; 2], [u64; 7], [u64; 2]);
 
-fn all(counts: Counts) -> All {
+fn all(counts: ObservedCounts) -> All {
     let refused = counts.refused;
     (
         [counts.admitted, counts.units],
@@ -73,7 +73,7 @@ fn c3_peek_says_what_try_acquire_would_also_at_a_time_before() {
 fn decisions_are_counted_by_their_answer() {
     let time = ManualClock::new();
     let limiter = bucket(&time, 5);
-    assert_eq!(limiter.counts(), Counts::default());
+    assert_eq!(limiter.counts(), ObservedCounts::default());
 
     time.advance(ms(50));
     assert!(limiter.try_acquire().is_ok());

@@ -1,8 +1,8 @@
 //! What observed tables and gates count, on a clock that only moves when told to.
 
 use flowgate::{
-    CancelHandle, ConcurrencyLimit, Counts, Gate, Keyed, KeyedConcurrencyLimit, KeyedGate,
-    LeakyBucket, Limiter, ManualClock, Observed, TokenBucket, WhenFull,
+    CancelHandle, ConcurrencyLimit, Gate, Keyed, KeyedConcurrencyLimit, KeyedGate, LeakyBucket,
+    Limiter, ManualClock, Observed, ObservedCounts, TokenBucket, WhenFull,
 };
 use std::future::Future;
 use std::pin::Pin;
@@ -26,7 +26,7 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
 /// Admitted, units, waited; over the limit, busy, never, queue full, deadline, cancelled, table full; abandoned, waiting.
 type All = ([u64; 3], [u64; 7], [u64; 2]);
 
-fn all(counts: Counts) -> All {
+fn all(counts: ObservedCounts) -> All {
     let refused = counts.refused;
     assert_eq!(refused.closed, 0);
     (
@@ -55,7 +55,7 @@ fn table(time: &ManualClock) -> Keyed<TokenBucket> {
 fn decisions_of_all_keys_are_counted_together() {
     let time = ManualClock::new();
     let limits = Observed::new(table(&time));
-    assert_eq!(limits.counts(), Counts::default());
+    assert_eq!(limits.counts(), ObservedCounts::default());
     assert!(limits.try_acquire("a").is_ok());
     assert!(limits.try_acquire_n("b", 2).is_ok());
     assert!(limits.try_acquire("b").is_err());

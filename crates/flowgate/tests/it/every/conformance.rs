@@ -98,7 +98,7 @@ every_contract! {
 mod by_its_clock {
     use super::*;
 
-    fn holds(kind: Kind, build: subject::Build<'_>) {
+    fn holds(kind: Kind, build: subject::BuildSubject<'_>) {
         let findings = [Contract::C2, Contract::C4, Contract::C5].map(|contract| {
             conformance::check_contract(kind, build, contract, HISTORIES / 10).err()
         });

@@ -5,7 +5,7 @@ use flowgate::{
     Timestamp, WhenFull,
 };
 use flowgate_testkit::oracle::DualOracle;
-use flowgate_testkit::script::{Op, Outcome, Step};
+use flowgate_testkit::script::{Op, OperationOutcome, Step};
 use flowgate_testkit::task::Task;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ struct Oracles {
 }
 
 impl Oracles {
-    fn step(&mut self, key: u64, at: Timestamp, op: Op) -> Outcome {
+    fn step(&mut self, key: u64, at: Timestamp, op: Op) -> OperationOutcome {
         let new = || DualOracle::new(&self.quotas);
         let oracle = self.by_key.entry(key).or_insert_with(new);
         let at_ns = at.as_nanos();
@@ -51,12 +51,16 @@ impl Oracles {
     #[track_caller]
     fn admit(&mut self, key: u64, at: Timestamp, n: u64) {
         let outcome = self.step(key, at, Op::Try { n });
-        assert_eq!(outcome, Outcome::Admitted, "{n} of key {key} at {at:?}");
+        assert_eq!(
+            outcome,
+            OperationOutcome::Admitted,
+            "{n} of key {key} at {at:?}"
+        );
     }
 
     fn available(&mut self, key: u64, at: Timestamp) -> u64 {
         match self.step(key, at, Op::Available) {
-            Outcome::Holds(n) => n,
+            OperationOutcome::Holds(n) => n,
             _ => unreachable!("it tells what it holds"),
         }
     }

@@ -2,7 +2,7 @@
 
 use flowgate::{Carry, LeakyBucket, ManualClock, Quota, Refill, Striped, Timestamp, TokenBucket};
 use flowgate_testkit::promise::check_trace;
-use flowgate_testkit::script::{Op, Outcome, Setup, Step, Trace, write_trace};
+use flowgate_testkit::script::{Op, OperationOutcome, Setup, Step, Trace, write_trace};
 use flowgate_testkit::subject::BucketSubject;
 use flowgate_testkit::task::Task;
 use proptest::prelude::*;
@@ -220,13 +220,13 @@ proptest! {
             };
             let step = Step { at_ns: now_ns, op };
             let outcome = subject.step(&step);
-            if let (Op::Overdraw { n }, Outcome::Admitted) = (op, outcome) {
+            if let (Op::Overdraw { n }, OperationOutcome::Admitted) = (op, outcome) {
                 overdrawn = overdrawn.max(n);
             }
             trace.push((step, outcome));
         }
         let end_ns = trace.iter().map(|(step, outcome)| match outcome {
-            Outcome::Promised { at_ns } => *at_ns,
+            OperationOutcome::Promised { at_ns } => *at_ns,
             _ => step.at_ns,
         });
         // Then a newcomer takes everything that comes.
@@ -274,7 +274,7 @@ proptest! {
                 }
                 _ => Op::TakeUpTo { n },
             };
-            if let Outcome::Took(n) = subject.step(&Step { at_ns: now_ns, op }) {
+            if let OperationOutcome::Took(n) = subject.step(&Step { at_ns: now_ns, op }) {
                 admitted += n;
             }
             let flowed = now_ns * count / S;

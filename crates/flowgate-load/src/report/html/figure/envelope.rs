@@ -5,7 +5,7 @@ use flowgate_chart::{Axis, Chart, Figure, Key, Layer, Look, Point, Unit, keys, s
 use super::run_keys;
 use crate::pacing::Cluster;
 use crate::report::html::run::Run;
-use crate::report::{Guarantee, Mode, Report};
+use crate::report::{Guarantee, PacingMode, Report};
 
 /// Number of points of the curve of the allowed number.
 const PARTS: u32 = 96;
@@ -111,7 +111,7 @@ fn key_texts(runs: &[Run]) -> String {
 /// Returns the bound of the run. For a constant rate that is held: one more than its number of gaps.
 fn limit(report: &Report) -> Option<Guarantee> {
     let asked = &report.asked;
-    let is_even = asked.mode == Mode::Hold && asked.is_constant;
+    let is_even = asked.mode == PacingMode::Hold && asked.is_constant;
     let even = || {
         Some(Guarantee {
             burst: 1,

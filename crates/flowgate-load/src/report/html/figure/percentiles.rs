@@ -4,7 +4,7 @@ use flowgate_chart::{Axis, Chart, Figure, Layer, Look, Point, Unit, keys, share}
 
 use super::{Measure, run_keys};
 use crate::report::html::run::Run;
-use crate::report::{Mode, Report};
+use crate::report::{PacingMode, Report};
 use crate::spread::Quantile;
 
 /// Number of samples, and their distribution.
@@ -31,8 +31,8 @@ const LAG: [Measure<Curve>; 1] = [Measure {
 /// Without a rate nothing is scheduled, so there is no lag.
 fn lag_curve(report: &Report) -> (u64, &[Quantile]) {
     match report.asked.mode {
-        Mode::Unpaced => (0, &[]),
-        Mode::Hold | Mode::Under => (report.lag.samples, &report.curves.lag),
+        PacingMode::Unpaced => (0, &[]),
+        PacingMode::Hold | PacingMode::Under => (report.lag.samples, &report.curves.lag),
     }
 }
 

@@ -4,7 +4,7 @@ use flowgate_chart::{Axis, Chart, Figure, Key, Layer, Look, Point, Unit, keys};
 
 use super::timed::Course;
 use super::{Measure, run_keys};
-use crate::report::Mode;
+use crate::report::PacingMode;
 use crate::report::html::run::Run;
 
 type Lines = fn(&Course) -> Vec<Vec<Point>>;
@@ -66,7 +66,7 @@ fn one(run: &Run, course: &Course) -> (Vec<Chart>, String) {
         }
     }
     let target = match run.report.asked.mode {
-        Mode::Unpaced => String::new(),
+        PacingMode::Unpaced => String::new(),
         _ => format!("{} ", Key::area(Look::GRAY, "target")),
     };
     let keys = keys(texts.iter().map(|(look, text)| (*look, text.as_str())));
@@ -107,7 +107,7 @@ fn several(courses: &[(&Run, Course)]) -> Vec<Chart> {
 fn several_keys(runs: &[Run]) -> String {
     match runs
         .iter()
-        .find(|run| run.report.asked.mode != Mode::Unpaced)
+        .find(|run| run.report.asked.mode != PacingMode::Unpaced)
     {
         None => run_keys(runs),
         Some(_) => format!(
@@ -120,7 +120,7 @@ fn several_keys(runs: &[Run]) -> String {
 
 /// Returns the scheduled rate; `None` without a rate.
 fn target(run: &Run, course: &Course, look: Look, name: &str) -> Option<Layer> {
-    (run.report.asked.mode != Mode::Unpaced)
+    (run.report.asked.mode != PacingMode::Unpaced)
         .then(|| Layer::area(name, look, course.requests(|slot| slot.scheduled)).stepped())
 }
 
