@@ -268,6 +268,8 @@ impl<L: Sealed> Rules<L> {
 
     /// What becomes of a request that is not let through: a rejection, unless this is a dry run. `key` is whose it is, if that
     /// is known.
+    // Out of line, the ruling would be copied once more.
+    #[inline(always)]
     pub(crate) fn refused(
         &self,
         cause: &Cause,

@@ -13,7 +13,7 @@ use crate::Observation;
 ///     asked: u64,
 /// }
 ///
-/// impl Subject for EveryOther {
+/// impl ProbeSubject for EveryOther {
 ///     type Error = Infallible;
 ///
 ///     fn now_ns(&self) -> u64 {

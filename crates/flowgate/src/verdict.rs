@@ -272,6 +272,7 @@ impl Denied {
     /// assert!(limiter.try_acquire_n(21).unwrap_err().is_never());
     /// # Ok::<_, flowgate::QuotaError>(())
     /// ```
+    #[inline]
     pub fn is_never(&self) -> bool {
         matches!(self.0, Reason::Never { .. } | Reason::TooLate)
     }
@@ -289,6 +290,7 @@ impl Denied {
     /// # drop(permit);
     /// # Ok::<_, flowgate::Denied>(())
     /// ```
+    #[inline]
     pub fn is_busy(&self) -> bool {
         matches!(self.0, Reason::Busy { .. })
     }
@@ -316,6 +318,7 @@ impl Denied {
     /// assert!(limiter.acquire().block().unwrap_err().is_queue_full());
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
+    #[inline]
     pub fn is_queue_full(&self) -> bool {
         matches!(self.0, Reason::LineFull { .. })
     }
@@ -330,6 +333,7 @@ impl Denied {
     /// assert!(denied.unwrap().is_table_full());
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
+    #[inline]
     pub fn is_table_full(&self) -> bool {
         matches!(self.0, Reason::TableFull { .. })
     }
@@ -343,6 +347,7 @@ impl Denied {
     /// assert!(limiter.try_acquire().unwrap_err().is_closed());
     /// # Ok::<_, flowgate::QuotaError>(())
     /// ```
+    #[inline]
     pub fn is_closed(&self) -> bool {
         matches!(self.0, Reason::Closed)
     }
@@ -359,6 +364,7 @@ impl Denied {
     /// assert!(denied.is_cancelled());
     /// # Ok::<_, flowgate::QuotaError>(())
     /// ```
+    #[inline]
     pub fn is_cancelled(&self) -> bool {
         matches!(self.0, Reason::Cancelled)
     }
@@ -381,6 +387,7 @@ impl Denied {
     /// assert!(fail_open(TokenBucket::new("1/h".parse()?).try_acquire_n(2)).is_err());
     /// # Ok::<_, flowgate::QuotaError>(())
     /// ```
+    #[inline]
     pub fn is_outage(&self) -> bool {
         matches!(self.0, Reason::Outage)
     }

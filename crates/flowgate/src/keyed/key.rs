@@ -113,10 +113,12 @@ pub(super) type SharedQueue<N> = Arc<KeyQueue<Terms, <N as Names>::Owned>>;
 
 impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// The key of somebody who looks at it and goes on.
+    #[inline]
     pub(super) fn seen<'k>(&'k self, key: &'k (impl AsKey<N> + ?Sized)) -> KeyLimiter<'k, A, N> {
         self.seen_as(self.keys.table.who(key))
     }
 
+    #[inline]
     pub(super) fn seen_as<'k>(&'k self, who: Who<'k, N>) -> KeyLimiter<'k, A, N> {
         KeyLimiter::new(Owner::Borrowed(self), who.place, Cow::Borrowed(who.key))
     }
@@ -323,6 +325,7 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
     }
 
     /// Returns the limit, what remains of it, and when it is full again; see [`Keyed::snapshot`].
+    #[inline(always)]
     pub fn snapshot(&self) -> Snapshot {
         let asked = self.asked();
         let (known, waits) = self.keyed.keys.look(self.who(), asked);

@@ -338,7 +338,8 @@ impl<R: Rule, N: Names> Keys<R, N> {
             known.since = known.since.max(forgotten);
             known.exchanged = known.exchanged.max(forgotten);
         }
-        self.delimited(place, known, asked)
+        self.delimit(place, &mut known, asked)?;
+        Some(known)
     }
 
     /// When the key at `place` exchanges its terms if it does now: not before it did so last, either.
@@ -422,7 +423,8 @@ impl<R: Rule, N: Names> Keys<R, N> {
         if entry.reading() != terms.reading {
             known = self.restated(&who.place, known, entry, asked)?;
         }
-        self.delimited(&who.place, known, asked)
+        self.delimit(&who.place, &mut known, asked)?;
+        Some(known)
     }
 
     #[cold]
@@ -445,9 +447,9 @@ impl<R: Rule, N: Names> Keys<R, N> {
         Some(self.exchanged(known, newest, |at| R::restate(state, &from, &to, at)))
     }
 
-    /// With what is said of times before which the key's terms were others. None: the next change has begun.
+    /// Adds what is said of times before which the key's terms were others. None: the next change has begun.
     #[inline]
-    fn delimited(&self, place: &Place, mut known: Known<R>, asked: Asked<'_>) -> Option<Known<R>> {
+    fn delimit(&self, place: &Place, known: &mut Known<R>, asked: Asked<'_>) -> Option<()> {
         let is_own = known.terms.reading.is_own();
         if R::FLOWS {
             let is_settled = !is_own && known.now >= ticks(self.force.unsettled_ns());
@@ -455,17 +457,17 @@ impl<R: Rule, N: Names> Keys<R, N> {
                 known.since = known.since.max(self.table.exchanged(place));
             }
             if known.now >= known.since && (is_own || is_settled) {
-                return Some(known);
+                return Some(());
             }
             known.now = asked.now_again().max(known.now);
             if !is_own {
-                self.delimit_by_change(&mut known)?;
+                self.delimit_by_change(known)?;
             }
-            return Some(known);
+            return Some(());
         }
         if !is_own && known.now < ticks(self.force.unsettled_ns()) {
             known.now = asked.now_again().max(known.now);
-            self.delimit_by_change(&mut known)?;
+            self.delimit_by_change(known)?;
         }
         if asked.told == Told::AsDate {
             known.since = self.table.exchanged(place).max(known.exchanged);
@@ -478,7 +480,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
                 known.since = known.since.max(begins);
             }
         }
-        Some(known)
+        Some(())
     }
 
     /// With what is said of times before the last change. None: the next one has begun.
@@ -522,6 +524,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
     }
 
     /// The slot of this key, held, and what is known of the key; none: it has no entry.
+    #[inline(always)]
     fn find_known(&self, who: Who<'_, N>, asked: Asked<'_>) -> Option<(HeldSlot<'_, N>, Known<R>)> {
         loop {
             let terms = asked.terms(self);
@@ -533,6 +536,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
     }
 
     /// What is known of the key at `who.place` and, if others wait for it, its slot.
+    #[inline(always)]
     pub(crate) fn look(&self, who: Who<'_, N>, asked: Asked<'_>) -> (Known<R>, Option<usize>) {
         if R::ADMITS_ALL {
             return (Known::new(asked.terms(self), 0, ticks(asked.now_ns)), None);

@@ -118,6 +118,7 @@ impl<R: Rule> Known<R> {
         at - self.now + self.unless_free(at, self.terms.most, whole_after)
     }
 
+    #[inline]
     pub(crate) fn snapshot(&self) -> Snapshot {
         Snapshot {
             limit: self.terms.most,
