@@ -4,7 +4,9 @@ use alloc::string::String;
 use core::hash::Hash;
 use core::marker::PhantomData;
 
-/// Keys are known by their hashes, and not kept: any type, and different ones in one limiter.
+/// Keys that the table knows by their hashes, and does not store.
+///
+/// Any type can be a key, and one limiter can have keys of several types.
 ///
 /// ```
 /// use flowgate::{Hashed, Keyed, TokenBucket};
@@ -18,8 +20,9 @@ use core::marker::PhantomData;
 #[derive(Clone, Copy, Debug)]
 pub struct Hashed;
 
-/// Keys are kept and compared, so that no two ever share a limit: `Q`, such as `str`, `u64` or `IpAddr`, of which the owned
-/// form is kept.
+/// Keys that the table stores and compares, so that no two share a limit.
+///
+/// `Q` is the type of the keys, such as `str`, `u64` or `IpAddr`. The table stores the owned form.
 ///
 /// ```
 /// use flowgate::{Exact, Keyed, TokenBucket};
@@ -120,7 +123,7 @@ where
     }
 }
 
-/// So that an owned key, as [`str`] has one, need not be borrowed where the type of the key is what is called for.
+/// Lets callers pass an owned `String` where the type of the key is [`str`].
 impl Named<Exact<str>> for String {
     #[inline]
     fn key(&self) -> &str {
