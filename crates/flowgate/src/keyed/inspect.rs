@@ -89,9 +89,9 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         KeyId::new(place, self.keys.table.lines())
     }
 
-    /// Returns up to `most` keys, those that are farthest from being full first.
+    /// Returns up to `most` keys, first those that are farthest from full.
     ///
-    /// Reads every table entry. Decisions go on meanwhile.
+    /// It reads every table entry. Other threads can decide at the same time.
     ///
     /// ```
     /// # use flowgate::Keyed;
@@ -105,7 +105,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// ```
     pub fn most_used(&self, most: usize) -> Vec<KeyUsage<N::Owned>> {
         let now = ticks(self.clock.now().as_nanos());
-        // Of those that have been seen, the farthest; the nearest of these on top.
+        // The farthest of the entries so far. The nearest of them is on top.
         let mut farthest = BinaryHeap::new();
         for (line, slot) in self.keys.table.all() {
             let state = slot.entry.state();

@@ -28,7 +28,7 @@ use core::time::Duration;
 /// | made by | for |
 /// |---|---|
 /// | [`Keyed::key`] | code that borrows the table |
-/// | [`Keyed::key_owned`] | a [`Gate`](crate::Gate), a task of its own, a struct |
+/// | [`Keyed::key_owned`] | a [`Gate`](crate::Gate), a separate task, a struct |
 ///
 /// It decides as the table does for the same key. Tokens that one of them takes are no longer available to the other.
 ///
@@ -74,7 +74,7 @@ use core::time::Duration;
 ///
 /// > **Limit:** a gate that waits for a key has its own queue. A refund to the key or a change of its quota does not wake the gate.
 /// > The gate
-/// > asks again at the time that it was told before.
+/// > asks again at the retry-after of its last refusal.
 pub struct KeyLimiter<'a, A: KeyedAlgorithm, N: KeyNames = Hashed> {
     pub(super) keyed: Owner<'a, Keyed<A, N>>,
     place: Place,

@@ -735,7 +735,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
         }
         let table = self.force.terms();
         self.sketch.restate(|cell| {
-            // There is no other change meanwhile.
+            // No other change begins in the meantime.
             self.updated(cell, &table, asked).unwrap_or(cell)
         });
     }

@@ -153,16 +153,16 @@ use table::Who;
 /// limiter's quota and with a per-key quota. If keys with and without per-key quotas share both sketch cells of a key, that key may
 /// be refused more.
 ///
-/// # Kinds
+/// # Limiter types
 ///
-/// | | made by | burst |
+/// | type | made by | burst |
 /// |---|---|---|
 /// | `Keyed<TokenBucket>` | [`Keyed::token_bucket`] | as in the quota, or its count |
 /// | `Keyed<LeakyBucket>` | [`Keyed::leaky_bucket`] | as in the quota, or 1 |
 /// | `Keyed<DualTokenBucket>` | [`Keyed::dual_token_bucket`] | as in each quota, or its count |
-/// | `Keyed<FixedWindow>` | [`Keyed::fixed_window`] | none; a window begins with a key's first operation, or is [aligned](KeyedBuilder::align) |
-/// | `Keyed<SegmentedWindow>` | [`Keyed::segmented_window`] | none; one segment, so that up to a window too long is refused |
-/// | `Keyed<Unlimited>` | [`Keyed::unlimited`] | everything is admitted |
+/// | `Keyed<FixedWindow>` | [`Keyed::fixed_window`] | none: a window begins with a key's first operation, or is [aligned](KeyedBuilder::align) |
+/// | `Keyed<SegmentedWindow>` | [`Keyed::segmented_window`] | none: one segment, so it refuses for up to one window too long |
+/// | `Keyed<Unlimited>` | [`Keyed::unlimited`] | none: everything is admitted |
 ///
 /// The end of a fixed window is rounded up to a multiple of (limit + 1) / 4096 ns, or of the next power of two above that number.
 /// After a change from a larger limit, it is rounded up by at most 1/4096 of the window. The ends of segmented and aligned windows
@@ -172,7 +172,7 @@ use table::Who;
 ///
 /// [`Keyed::dual_token_bucket`] keeps two token buckets for each key, in the same 16 bytes. A request takes from both or from
 /// neither, in one compare-and-swap. [`Denied::limit`] of a refusal is the quota that takes longer: 0 for the first, 1 for the
-/// second. Evicted keys, exports, refunds and waiting are as for the other kinds.
+/// second. Evicted keys, exports, refunds and waiting are as for the other types.
 ///
 /// The two buckets share 77 bits, so times are rounded, toward refusing. The burst of each quota is exact: a key that has taken
 /// nothing can take the smaller burst in one instant. Its tokens then come back more slowly than the quota says:
@@ -676,7 +676,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// Returns the bytes of memory that were allocated when the limiter was built.
     pub fn bytes(&self) -> usize {
         let (lines, cells) = (self.keys.table.lines(), self.keys.sketch.cells().len());
-        // It has been taken, so it can be told.
+        // This much memory has been allocated, so the number fits.
         builder::bytes::<N>(lines as u128, cells as u128) as usize + size_of::<Self>()
     }
 
@@ -749,7 +749,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         let changes: Vec<_> = changes.collect();
         self.keys.set_quota(quota, &terms, self.asked_latest());
         drop(changes);
-        // Those of lines that have been opened meanwhile may have asked by the quota before.
+        // Waiters of queues that were opened in the meantime may have used the quota before.
         let is_known = |queue: &Arc<_>| open.iter().any(|known| Arc::ptr_eq(known, queue));
         for queue in self.queues.all().iter().filter(|queue| !is_known(queue)) {
             drop(queue.queue.reconfigure(&self.waited_for(queue)));

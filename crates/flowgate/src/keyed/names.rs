@@ -40,7 +40,7 @@ pub struct Hashed;
 #[derive(Debug)]
 pub struct Exact<Q: ?Sized>(PhantomData<fn(&Q)>);
 
-/// How a [`Keyed`](super::Keyed) limiter tells keys apart: [`Hashed`] or [`Exact`]. Sealed.
+/// How a [`Keyed`](super::Keyed) limiter distinguishes keys: [`Hashed`] or [`Exact`]. Sealed.
 ///
 /// ```
 /// use flowgate::{KeyNames, Keyed, KeyedAlgorithm};
@@ -59,7 +59,7 @@ pub trait KeyNames: Names {}
 
 impl<N: Names> KeyNames for N {}
 
-/// A key that can be looked up in a [`Keyed`](super::Keyed) limiter that tells keys apart by `N`. Sealed.
+/// A key of a [`Keyed`](super::Keyed) limiter with `N` names. Sealed.
 ///
 /// With [`Hashed`] names, any [`Hash`] type is a key. With [`Exact<Q>`](Exact), only `Q` is; with `Exact<str>`, a
 /// `String` is, too.

@@ -76,7 +76,7 @@ where
         let (limit, place) = (&*self.at.limit, &self.at.place);
         let hold = || {
             let (slot, in_flight) = limit.in_flight.hold(place)?;
-            // Whoever sets another limit from now on looks for queues after that.
+            // A thread that sets another limit from now on looks for queues after that.
             Ok((slot, judge(in_flight, n, self.limit()).err()))
         };
         let made = || {

@@ -372,7 +372,7 @@ impl KeyedConcurrencyLimit {
         let (in_flight, waits) = self.in_flight.look(&place);
         let queue = waits.and_then(|slot| self.queues.find(slot, &place, &()));
         let limit = u64::from(limit);
-        // What is free is spoken for as long as somebody is in the queue.
+        // Free permits belong to the waiters as long as there are any.
         let remaining = match queue {
             Some(queue) if queue.queue.is_held() => 0,
             _ => limit.saturating_sub(in_flight),
@@ -485,7 +485,7 @@ impl KeyedConcurrencyLimit {
     /// ```
     pub fn bytes(&self) -> usize {
         let table = Table::<Hashed>::bytes(self.in_flight.table.lines() as u128);
-        // It has been taken, so it can be told.
+        // This much memory has been allocated, so the number fits.
         table as usize + size_of::<Self>()
     }
 
@@ -550,7 +550,7 @@ impl KeyedConcurrencyLimit {
         if let Some(queue) = self.queues.find(slot, place, &()) {
             let supply = self.waited_for(&queue);
             let now_ns = self.clock.now().as_nanos();
-            // The queue may go by a limit by which it could never have as many; 0 is a pause.
+            // The queue may use a limit that never allows as many. A limit of 0 is a pause.
             let n = asked.n.min(supply.limit().max(1).into());
             let passed = queue.queue.pass(&supply, now_ns, Some(n));
             passed.map_err(Refusal::Denied)?;
@@ -573,14 +573,14 @@ impl KeyedConcurrencyLimit {
         loop {
             let limit = asked.own.unwrap_or_else(|| self.limit());
             let in_flight = self.in_flight.take(place, asked, limit)?;
-            // If the limit was lowered meanwhile, this was too late. Either this sees the new one, or whoever has set
-            // that sees these in flight.
+            // If the limit was lowered in the meantime, this admission came too late. Either this thread sees the new limit, or
+            // the thread that has set it sees these operations in flight.
             if asked.own.is_some() || in_flight <= self.limit().into() {
                 return Ok(());
             }
             match asked.is_in_line {
                 false => self.give_back(place, asked.n),
-                // Called by who serves those in the queue.
+                // The caller serves the waiters in the queue.
                 true => _ = self.in_flight.give_back(place, asked.n),
             }
         }
