@@ -249,7 +249,9 @@ impl ConcurrencyLimit {
         Acquire::new(Permits(self))
     }
 
-    /// Waits in the queue for a permit that keeps the limit alive, as the future does.
+    /// Waits in the queue for a permit that keeps the limit alive.
+    ///
+    /// The future keeps the limit alive, too.
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;
