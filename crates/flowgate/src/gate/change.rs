@@ -39,7 +39,7 @@ impl Gate {
     /// > never returns.
     pub fn configure_all<R>(&self, change: impl FnOnce(&GateLimits<'_>) -> R) -> R {
         let _change = self.queue.reconfigure(self);
-        // Dropped first, as those who wait are served by decisions.
+        // Dropped first, as waiters are served by decisions.
         let _taking = self.taking.lock();
         change(&GateLimits(self))
     }

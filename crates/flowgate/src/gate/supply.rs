@@ -98,7 +98,7 @@ impl Gate {
                 receipts: &mut taking.receipts[begin..end],
             };
             if let Err(denied) = supply.grant(at, n.saturating_mul(token), to) {
-                // Nobody else can take from a limit of ours, unless `inspect` or `configure` was used for it.
+                // No other caller can take from a limit of ours, unless `inspect` or `configure` was used for it.
                 give_back(&self.members[..index], at, n, &taking.receipts);
                 return Err(denied.by_limit(index));
             }
@@ -123,7 +123,7 @@ impl Gate {
             let answer = match n.checked_mul(token) {
                 Some(units) => (supply.queue().stay_behind(supply, at, units))
                     .and_then(|()| supply.ask(at, units, asker)),
-                // More units than there are numbers for: as many as there are.
+                // More units than a `u64` counts: ask for as many as it does.
                 None => match supply.ask(at, u64::MAX, asker) {
                     Err(denied) if denied.is_never() => Err(denied),
                     _ => Err(Denied::never(u64::MAX, u64::MAX)),

@@ -193,7 +193,7 @@ impl Queue {
         now_ns: u64,
         units: Option<u64>,
     ) -> Result<(), Denied> {
-        // Whoever raised the flag had made the queue.
+        // The caller that raised the flag had made the queue.
         match self.active.get().and_then(|active| active.stand_back) {
             Some(stand_back) => stand_back(limiter, now_ns, units),
             None => unreachable!("the limiter, or what wraps it, names its type"),

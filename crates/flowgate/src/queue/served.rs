@@ -18,7 +18,7 @@ use crate::primitive::{AtomicU64, Ordering, const_unless_loom};
 pub(super) struct Served {
     /// ```text
     ///   63                                  1        0
-    ///  ├── the number of who was served last ─┼─ ask ─┤
+    ///  ├── the number of the last one served ─┼─ ask ─┤
     /// ```
     word: AtomicU64,
 }
@@ -38,7 +38,7 @@ impl Served {
     /// Shows that `number` is served, and whether an answer is unread. The caller holds the queue's lock.
     pub(super) fn show(&self, number: u64, is_to_ask: bool) {
         let ask = if is_to_ask { ASK } else { 0 };
-        // Releases, to whoever reads that it is served, what was done with what it has now.
+        // Releases what was done with the units before, to the waiter that reads that it is served.
         self.word
             .store(number << NUMBER_SHIFT | ask, Ordering::Release);
     }

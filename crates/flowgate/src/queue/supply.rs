@@ -28,7 +28,7 @@ pub trait Supply: Send + Sync {
         None
     }
 
-    /// What the queue has to know of the limiter.
+    /// Returns what the queue needs from the limiter: its facts.
     fn facts(&self) -> Facts;
 
     /// What [`grant`](Self::grant) would return for `n` units after those that are ahead of `asker`. Takes nothing.
@@ -65,7 +65,7 @@ pub struct Opened<'a> {
 /// [`stand_back`](super::stand_back) for a type of limiter.
 pub(crate) type StandBack = fn(&dyn Any, now_ns: u64, units: Option<u64>) -> Result<(), Denied>;
 
-/// What a queue has to know of its limiter.
+/// What a queue needs to know of its limiter.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// How many units one token is.
@@ -146,15 +146,15 @@ pub enum Grantee<'a> {
     /// To a caller that found no waiters. Its time may be before that of other grants, as it may have read the clock
     /// before others did.
     Caller,
-    /// To the next in the queue, which asks for `level` units in total; `receipts` are as many as [`Facts::receipts`] or none,
-    /// and are filled in with what [`Supply::take_back`] gets.
+    /// To the next waiter, in a queue that asks for `level` units in total. `receipts` has [`Facts::receipts`] entries or
+    /// none, which the limiter fills in with what [`Supply::take_back`] gets.
     Waiter {
         level: u128,
         receipts: &'a mut [Receipt],
     },
 }
 
-/// What was granted, from when on.
+/// What was granted, and from when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granted {
     pub(crate) units: u64,
@@ -165,7 +165,7 @@ pub struct Granted {
 /// What a limiter needs to take back a reservation or a grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Receipt {
-    /// What the reservation's units count.
+    /// The units per token when the reservation was made.
     pub(crate) units_per_token: u64,
     /// The state that making it left, what had been given back by then, and the epoch of both.
     pub(crate) state: u128,

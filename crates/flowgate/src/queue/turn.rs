@@ -1,4 +1,4 @@
-//! One caller's way through the queue.
+//! One request's way through the queue.
 
 use super::Changes;
 use super::active::{ActiveQueue, State};
@@ -91,7 +91,7 @@ impl Turn {
         self.watch = Some(Watch::new(handle));
     }
 
-    /// Goes as far as possible; `waker` is woken when there is more to do.
+    /// Goes as far as possible. `waker` is woken when there is more to do.
     ///
     /// # Panics
     ///
@@ -108,7 +108,7 @@ impl Turn {
         answer
     }
 
-    /// Whether its handle has been cancelled; if not, `waker` is woken when it is.
+    /// Returns whether its handle has been cancelled. If not, `waker` is woken when it is.
     pub(crate) fn is_cancelled(&self, waker: &Waker) -> bool {
         let watch = self.watch.as_ref();
         watch.is_some_and(|watch| watch.is_cancelled(waker))
@@ -153,7 +153,7 @@ impl Turn {
         }
     }
 
-    /// After it was passed over. Its deadline stays.
+    /// Starts again after it was passed over. Its deadline stays.
     #[cold]
     fn begin_anew(&mut self) {
         if let Stage::InLine { request, .. } = core::mem::replace(&mut self.stage, Stage::New)
@@ -163,7 +163,7 @@ impl Turn {
         }
     }
 
-    /// Has its handle take it out of the queue, unless that has been cancelled meanwhile: returns whether it has.
+    /// Has its handle take it out of the queue. Returns whether the handle has been cancelled meanwhile.
     fn is_cancelled_in_line(&self, supply: &dyn Supply) -> bool {
         let (Some(watch), Stage::InLine { ticket, .. }) = (&self.watch, &self.stage) else {
             return false;
@@ -198,7 +198,7 @@ impl Turn {
             deadline_ns: match self.patience {
                 Patience::Endless => u64::MAX,
                 Patience::ForNs(ns) => now_ns.saturating_add(ns),
-                // Too late to wait, but not to be let through.
+                // Too late to wait, but not too late to be admitted.
                 Patience::UntilNs(ns) => ns.max(now_ns),
             },
             spacing: self.spacing,
@@ -250,7 +250,7 @@ impl Turn {
         };
         let place = ticket.place;
         if !state.is_behind(place) || state.needs_service(now_ns) {
-            // Looked at after the flags are up: what is made possible from then on is for those in the queue.
+            // Looked at after the flags are up: what is made possible from then on is for the waiters.
             refusal = match as_announced {
                 Some(_) => as_announced.filter(|_| queue.changes() == Changes::NONE),
                 None => refusal.filter(|_| {

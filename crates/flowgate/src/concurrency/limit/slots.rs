@@ -52,7 +52,7 @@ impl Slots {
     /// Takes `n` slots. If fewer are free, or one of the flags in `bar` is up, returns the view that it found instead.
     #[inline(always)]
     pub(super) fn take(&self, n: u64, bar: u64) -> Result<(), View> {
-        // A refusal tells nothing of what others did, and a stale view is not swapped.
+        // A refusal shows nothing of what others did, and a stale view is not swapped.
         let mut seen = View(self.word.load(Ordering::Relaxed));
         loop {
             if seen.0 & bar != 0 || n > seen.free() {
