@@ -88,8 +88,8 @@ impl<M: Mode> Bucket<M> {
 }
 
 impl RefundLog {
-    /// Counts what reservations were told in the epoch that is over in the new one, in its units. Whoever reserves
-    /// meanwhile does so in the new one, or fails.
+    /// Restates the largest reservation of the old epoch in the units of the new one. Threads that reserve in the meantime do
+    /// so in the new epoch, or fail.
     fn restate_largest_told(&self, old: &Parameters, new: &Parameters) {
         let told = u128::from(seen(self.largest_told(old.epoch)));
         let told =

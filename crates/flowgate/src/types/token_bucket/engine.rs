@@ -380,7 +380,7 @@ impl<M: Mode> Bucket<M> {
         next.map(|_| ()).map_err(|missing| view.denied(missing))
     }
 
-    /// How many units can be granted at once.
+    /// The most units that can be granted in one request.
     fn most(&self, parameters: &Parameters) -> u64 {
         if M::PAYS_AFTER {
             parameters.most_overdrawn()
