@@ -1,12 +1,12 @@
-//! What a [`SegmentedWindow`](super::SegmentedWindow) decides by: one word for the newest segment, a ring for
-//! those before.
+//! The state of a [`SegmentedWindow`](super::SegmentedWindow): one word for the newest segment, a ring for earlier ones.
 //!
 //! # The word and the ring
 //!
-//! The word holds the newest segment that has admissions, and how many units there have been until and with it. A
-//! decision in that segment is one compare-and-swap. The first admission in a later segment *closes* the one
-//! in the word: it puts the word as it is at the word's place in the ring, and only then swaps the word for
-//! one of the later segment, at the next place.
+//! The word holds the newest segment that has admissions, and the sum of units until and including it. A decision in that
+//! segment is one compare-and-swap.
+//!
+//! The first admission in a later segment *closes* the segment in the word. It copies the word to its place in the ring, and
+//! only then swaps in a word of the later segment, with the next place.
 //!
 //! ```text
 //!           ring, closed segments                      word
@@ -23,35 +23,38 @@
 //!
 //! # Closing
 //!
-//! Anybody may put a word into the ring, also one that is the word no more by the time it gets there. So a
-//! thread looks whether the word is still the same *after* it has seen what is in the slot, and then
-//! replaces exactly that; and it swaps the word only when the slot held exactly this word. Words never
-//! come back: sums grow, and where one shrinks the epoch grows. So of a closed segment the ring holds the last word.
+//! Every thread may put a word into the ring, even a word that is outdated when it gets there. So a thread checks that the word
+//! is still the same *after* it has read the slot, and then replaces exactly that content. It swaps the word only if the slot
+//! held exactly this word. Words never come back: sums grow, and if a sum shrinks, the epoch grows. So the ring holds the last
+//! word of each closed segment.
 //!
 //! # Changes
 //!
-//! A change of quota, and the taking back of a grant, hold `config` and mark the word; decisions that meet the mark
-//! wait for `config`. With the parameters stored, or the units taken out of their segment's sum and all later ones,
-//! the word is put back in its next epoch, so that no decision commits that was computed before. A change of the
-//! segments' length re-counts the word's segment: all that is still in the window is taken to be of the segment of the last
-//! admission; and if the ring does not reach back so far, so much that the window is full, none of which is ever refunded.
-//! The ring then has one tally of what has left the window only since the last admission, for a change to a longer window, and
-//! one for all that was before.
+//! A change of quota, and the return of an unused grant, hold `config` and mark the word. Decisions that meet the mark wait for
+//! `config`. The holder stores the parameters, or takes the units out of the sums of their segment and all later ones. It then
+//! stores the word in its next epoch, so that no decision commits that was computed before.
 //!
-//! A decision at a time before the last change is made at the change, and by what was before ([`past`](super::past)).
+//! A change of the segments' length counts the word's segment anew:
+//!
+//! - All admissions that are still in the window count as those of the segment of the last admission.
+//! - If the ring does not reach back far enough, the window counts as full, and none of these units are ever refunded.
+//! - The ring then has two tallies: one of the admissions that left the window only since the last admission, for a change to a
+//!   longer window, and one for everything before.
+//!
+//! A decision at a time before the last change is made at the change, and by the quota before it ([`past`](super::past)).
 //!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
 //! | `word` | everyone | decisions, refunds (CAS); changes (CAS to marked, store) | its contents |
-//! | `ring` | everyone | who closes a segment (CAS) | the word, seen unchanged after the slot |
+//! | `ring` | everyone | threads that close a segment (CAS) | the word, unchanged after the slot was read |
 //! | | | changes | the word, marked |
 //! | `limit`, `segment_ns`, `since_ns` | decisions | changes | the word, marked |
 //! | `left` | everyone | everyone | none: a hint |
-//! | `config` | changes; those who wait for one | changes | itself |
-//! | `config.past` | decisions at a time before the last change | those; changes | `config` |
+//! | `config` | changes; threads that wait for a change | changes | itself |
+//! | `config.past` | decisions at a time before the last change | these decisions; changes | `config` |
 //!
-//! An epoch is told by 7 bits: a decision that is suspended just before its swap, while exactly a multiple of
-//! 128 changes and refunds happen that leave the very same sums in the very same segment, would commit by its
+//! An epoch has 7 bits, which leaves one case. A decision is suspended just before its swap. In the meantime, exactly a
+//! multiple of 128 changes and refunds happen, and leave the same sums in the same segment. The decision then commits by its
 //! old quota: one operation.
 
 use super::count::{Before, Tally};
@@ -70,10 +73,10 @@ use alloc::vec::Vec;
 use core::fmt;
 
 pub(super) const MAX_SEGMENTS: u64 = 1024;
-/// Beside one for each segment of a window: the last before it, and one that is being closed.
+/// Slots beside one for each segment of a window: the last one before it, and one that is being closed.
 const SPARE_SLOTS: u64 = 2;
 
-/// See the module.
+/// The word, the ring and their parameters; see the module.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Segments {
@@ -97,13 +100,13 @@ struct Config {
     past: Past,
 }
 
-/// What is seen while the word is [`View::newest`].
+/// A consistent view, which holds while the word is [`View::newest`].
 type View = sums::View<Tally, ()>;
 
 impl Engine for Segments {
     const NAME: &'static str = "SegmentedWindow";
 
-    /// How many units one token is.
+    /// The number of units per token.
     fn token(&self) -> u64 {
         self.token
     }
@@ -117,7 +120,7 @@ impl Engine for Segments {
         self.take_by(None, now_ns, amount.units(|| self.token))
     }
 
-    /// Takes what there is, up to `n` units.
+    /// Takes the available units, up to `n`.
     fn take_most(&self, now_ns: u64, n: u64) -> u64 {
         loop {
             let view = self.view(now_ns);
@@ -139,7 +142,7 @@ impl Engine for Segments {
         }
     }
 
-    /// Takes `n` units for somebody in the queue, to whom the grant is dated `at_ns`.
+    /// Takes `n` units for a waiter in the queue, with `at_ns` as the time of the grant.
     fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
         if n == 0 {
             return Ok(());
@@ -147,7 +150,7 @@ impl Engine for Segments {
         self.take_by(Some(at_ns), at_ns, n)
     }
 
-    /// What [`grant`](Engine::grant) would answer if `ahead` units were taken first, each as soon as it can be.
+    /// The result of [`grant`](Engine::grant) if `ahead` units were taken first, each as early as possible.
     fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
         self.look_by(Some(at_ns), at_ns, ahead, n)
     }
@@ -343,7 +346,7 @@ impl Segments {
         }
     }
 
-    /// What is in the window at `now_ns`, the newest first.
+    /// The admissions in the window at `now_ns`, the newest first.
     pub(super) fn admitted(&self, now_ns: u64) -> Vec<Admitted> {
         let _config = self.config.lock();
         let word = self.freeze();
@@ -394,7 +397,7 @@ impl Segments {
         }
     }
 
-    /// [`look_by`](Self::look_by) at a time before the last change; by the quota before that, as if nobody were ahead.
+    /// [`look_by`](Self::look_by) at a time before the last change, by the quota before it, without waiters ahead.
     #[cold]
     #[inline(never)]
     fn look_before(
@@ -590,7 +593,7 @@ impl Segments {
         }
     }
 
-    /// Until the change that is under way has ended.
+    /// Waits until the change in progress has ended.
     #[cold]
     fn await_change(&self) {
         drop(self.config.lock());

@@ -1,5 +1,6 @@
-//! What was admitted, and when, as numbers for another process: of a sliding window, and of a segmented one, whose segments it
-//! is of.
+//! The admissions of a window and their times, as numbers for another process.
+//!
+//! They are those of a sliding window, or of a segmented one, as segments.
 
 use crate::limiter::state::{LimiterStateError, Needed, Numbers, ranges};
 use crate::store::ring::sums::Sums;
@@ -13,12 +14,12 @@ pub(crate) struct Admitted {
     pub(crate) units: u64,
 }
 
-/// What is counted here, and for how long.
+/// How admissions are counted here, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     pub(crate) window_ns: u64,
     pub(crate) segment_ns: u64,
-    /// From the beginning of its segment, what is admitted counts for so long.
+    /// How long an admission counts, from the beginning of its segment.
     pub(crate) lasts_ns: u64,
     pub(crate) units_per_token: u64,
 }

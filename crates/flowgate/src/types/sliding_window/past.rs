@@ -1,10 +1,11 @@
 //! Times before the last change of quota.
 //!
-//! The log keeps when each admission was, so a change restates nothing. But by the current limit and window, more fits before the
-//! change than the quota before it allowed. A caller that brings such a time (it read the clock before the change, or its clock was
-//! set back), while nothing has been admitted since the change, is admitted only if both quotas admit it. Both are judged by the log
-//! at that time. Nothing is known of the times before the change before the last one: callers with such a time are refused until
-//! that change.
+//! The log keeps the time of each admission, so a change restates nothing. But with the current limit and window, more fits
+//! before the change than the quota before it allowed.
+//!
+//! A caller can bring such a time if it read the clock before the change, or if its clock was set back. While nothing has been
+//! admitted since the change, it is admitted only if both quotas admit it. Both are judged by the log at that time. Nothing is
+//! known of the times before the previous change: callers with such a time are refused until that change.
 //!
 //! A change leaves a blank in the free slot, and so does an admission at such a time, which takes the lock of changes for that. So
 //! decisions compare their time with the change only while the free slot has a blank.
