@@ -105,8 +105,8 @@ impl Engine for Approximate {
         cell.decide(|parameters, bits| parameters.take_dated(bits, at_ns, n))
     }
 
-    /// Exactly if nobody is ahead, or if all of it fits into the current window; otherwise not longer than it takes,
-    /// as it hangs on how much those ahead ask for each, which is not known here.
+    /// It is exact if no waiter is ahead, or if all units fit into the current window. Otherwise it is a lower bound: the wait
+    /// depends on how much each waiter ahead asks for, which is not known here.
     fn delay(&self, now_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
         let (parameters, bits) = self.cell.view();
         let window = parameters.window;

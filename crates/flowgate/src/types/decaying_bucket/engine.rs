@@ -60,8 +60,8 @@ impl Engine for Decaying {
             .decide(|parameters, bits| parameters.take_dated(bits, at_ns, n))
     }
 
-    /// Exactly if nobody is ahead; otherwise not longer than it takes, as it hangs on how much those ahead ask for
-    /// each, which is not known here.
+    /// It is exact if no waiter is ahead. Otherwise it is a lower bound: the wait depends on how much each waiter ahead asks
+    /// for, which is not known here.
     fn delay(&self, now_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
         let (parameters, bits) = self.cell.view();
         let alone = parameters.take_dated(bits, now_ns, n).map(|_| ());

@@ -180,13 +180,15 @@ fn denied(state: State, now_ns: u64, n: u64, bucket: &Bucket) -> Denied {
     Denied::later(state.wait_ns(now_ns, n, bucket), 1)
 }
 
-/// A queue that asks for `ahead` units has not had all of them, and then `n` more, sooner than this after `now_ns`.
+/// A lower bound of the wait, from `now_ns`, for a queue that asks for `ahead` units, and then for `n` more.
 ///
-/// Each grant of m units raises the level, which is at most the capacity c afterwards, by a factor of at least
-/// c / (c − m), which is at least that for one unit m times over. All of this has to decay again, besides what the
-/// `n` alone would have to wait for; and that to the power of 1 / c is ln (c / (c − 1)) > 2 / (2c − 1).
-/// A level that is rounded up decays for longer yet. One of less than a tick is rounded down, but then a unit raises it
-/// by a factor of more than any of these.
+/// After each grant of m units, the level is at most the capacity c. So the grant raises the level by a factor of at least c /
+/// (c − m), which is at least the factor for one unit m times over. All of this has to decay again, in addition to the wait for
+/// `n` alone. The factor of one unit takes
+/// ln (c / (c − 1)) / ln 2 half-lives to decay, and ln (c / (c − 1)) > 2 / (2c − 1).
+///
+/// A level that is rounded up decays for even longer. A level of less than a tick is rounded down, but then a unit raises it by
+/// a larger factor than any of these.
 pub(super) fn least_ns(state: State, now_ns: u64, ahead: u128, n: u64, bucket: &Bucket) -> u128 {
     if state.level == 0 {
         return 0;

@@ -305,7 +305,7 @@ impl Parameters {
         }
     }
 
-    /// How long a queue that asks for `ahead` units takes, and then `n` more: exactly if nobody is ahead.
+    /// How long a queue that asks for `ahead` units takes, and then `n` more. It is exact if no waiter is ahead.
     pub(super) fn delay(
         &self,
         state: State,

@@ -209,9 +209,9 @@ impl Windows {
         }
     }
 
-    /// The state with `n` units more, for which a grant is dated at the instant of `view`.
+    /// The state with `n` units more, for a grant at the time of `view`.
     ///
-    /// What is granted counts in the newest window, so that it is not dated before that: earlier ones may have been
+    /// A grant counts in the newest window. So it gets no earlier time than that window, because earlier windows may have been
     /// full.
     fn judge(&self, view: &View<'_>, n: u64) -> Result<u128, Denied> {
         let (parameters, now_ns) = (&view.parameters, u128::from(view.now_ns()));

@@ -19,21 +19,21 @@ pub struct Warming {
     /// The latest time that a reservation has been told to wait for. Raised before it is made.
     pub(super) last_told_ns: AtomicU64,
     pub(super) settings: Lock<Settings>,
-    /// Nothing that a decision by `try_acquire` or `reserve` looks at.
+    /// State that decisions by `try_acquire` and `reserve` never read.
     last_turn: Lock<Option<Turn>>,
 }
 
-/// The current settings, for those who change them.
+/// The current settings, for methods that change them.
 #[derive(Debug)]
 pub(super) struct Settings {
     pub(super) quota: Quota,
     pub(super) warm_up: Duration,
     pub(super) cold_factor: u32,
-    /// When everything that was taken at an earlier rate has been paid: none of that is refunded.
+    /// The time at which everything that was taken at an earlier rate has been paid. None of that is refunded.
     pub(super) earlier_rates_until_ns: u64,
 }
 
-/// What was last granted to somebody who may leave before they know, and what has to be known to undo it.
+/// The last grant to a waiter that may leave before it receives the grant, and what is needed to undo it.
 #[derive(Debug)]
 struct Turn {
     at_ns: u64,
