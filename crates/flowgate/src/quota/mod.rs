@@ -474,13 +474,12 @@ impl Quota {
         self.scale
     }
 
-    /// When the `k`-th of evenly spaced operations is due, the first (`k` = 0) at zero.
+    /// Returns the time of the `k`-th of evenly spaced operations, counted from 0.
     ///
-    /// That is `k` × period / count, rounded up to whole nanoseconds. Each is computed from the
-    /// start and not from the one before, so rounding never adds up. An operation here is one
-    /// token.
+    /// The first operation (`k` = 0) is at zero. The result is `k` × period / count, rounded up to whole nanoseconds. Each time
+    /// is computed from the start and not from the one before, so rounding errors never add up. An operation is one token.
     ///
-    /// `None` if it is later than [`Duration::MAX`].
+    /// The result is `None` if it is later than [`Duration::MAX`].
     ///
     /// ```
     /// # use flowgate::Quota;

@@ -68,13 +68,15 @@ pub(super) const MOST: usize = 2;
 /// Each quota must be in its own [range](Quota#range). Every pair with counts from 1 to 10⁹ per second, minute, hour, day or
 /// 30 days and bursts from 1 to 10⁹ is accepted.
 ///
-/// Most pairs are kept exactly: the two bursts, in units of 1/*c* ns with the rate in lowest terms as *c* per *p* ns, may
-/// take 112 bits together. `"10/s burst 5; 1000/day"` takes 76. Beyond that, as in `"999983/s; 999999937/30d"`, each grant
-/// costs more than the quota says, by less than 1/1,000,000 of a unit within the range above and less than 1/1024 of a unit
-/// elsewhere. A burst that cannot be kept to 1/1024 of a unit is refused, with the largest that can.
+/// Most pairs are kept exactly: if the two bursts together take at most 112 bits. A burst is counted here in units of 1/*c* ns,
+/// where *c* per *p* ns is the rate in lowest terms. `"10/s burst 5; 1000/day"` takes 76 bits.
+///
+/// Larger pairs, such as `"999983/s; 999999937/30d"`, are rounded: each grant costs slightly more than the quota states. The
+/// difference is less than 1/1,000,000 of a unit within the range above, and less than 1/1024 of a unit elsewhere. A burst that
+/// cannot be kept to 1/1024 of a unit is refused, and the error names the largest burst that can.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Quotas {
-    /// Those beyond `len` repeat the first.
+    /// Those after `len` repeat the first.
     quotas: [Quota; MOST],
     len: u8,
 }

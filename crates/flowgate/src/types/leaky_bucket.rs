@@ -162,7 +162,8 @@ impl LeakyBucket {
     ///
     /// # Panics
     ///
-    /// Panics where [`Acquire::by`](crate::Acquire::by) panics.
+    /// Panics if `deadline` is an `Instant`, and the limiter's clock is not related to it. So does
+    /// [`Acquire::by`](crate::Acquire::by).
     #[cfg(all(feature = "std", not(flowgate_loom)))]
     #[track_caller]
     pub fn take_by(&self, deadline: impl Into<Deadline>) -> Result<Timestamp, Denied> {

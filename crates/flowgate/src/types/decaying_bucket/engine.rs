@@ -71,7 +71,7 @@ impl Engine for Decaying {
         let (state, bucket) = (unpack(bits), &parameters.0);
         let alone_ns = state.wait_ns(now_ns, n, bucket);
         let least_ns = if bucket.capacity() == 1 {
-            // From one to nothing for each.
+            // For each unit, the level decays from one to nothing.
             let each_ns = bucket.half_life.least_ns(bucket.capacity_ticks, 0);
             ahead.saturating_mul(each_ns).saturating_add(alone_ns)
         } else {
@@ -84,7 +84,7 @@ impl Engine for Decaying {
         }
     }
 
-    /// Not dated: a time from before the newest decision counts as that.
+    /// Without a time of its own: a time before the newest decision counts as the time of that decision.
     fn look(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
         let (parameters, bits) = self.cell.view();
         self.taken(&parameters, bits, now_ns, n).map(|_| ())

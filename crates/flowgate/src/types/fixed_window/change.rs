@@ -90,7 +90,7 @@ impl Settings {
     }
 }
 
-/// Limit and length of the windows that `quota` stands for.
+/// Limit and length of the windows that `quota` describes.
 pub(super) fn limit_of(quota: &Quota) -> Result<(u64, u64), QuotaError> {
     match quota.window()? {
         (limit, _) if limit > MAX_LIMIT => Err(QuotaError::out_of_range(

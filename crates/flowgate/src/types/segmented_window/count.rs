@@ -48,7 +48,7 @@ pub(super) enum Before {
 }
 
 impl Tally {
-    /// Sums of less than this are told apart.
+    /// Sums below this are distinguished.
     pub(super) const UNITS_END: u64 = 1 << (64 - UNITS_SHIFT);
 
     const fn with(segment: u64, low: u64) -> Self {
@@ -87,7 +87,7 @@ impl Tally {
         Self::with(self.segment(), self.low().wrapping_add(n << UNITS_SHIFT))
     }
 
-    /// `n` units less, which it has; never a tally that has been before.
+    /// `n` units less, which it has; never a tally that existed before.
     pub(super) fn less(self, n: u64) -> Self {
         Self::with(self.segment(), self.low().wrapping_sub(n << UNITS_SHIFT)).next_epoch()
     }
@@ -98,7 +98,7 @@ impl Tally {
         Self::with(segment, self.low() & !PLACE | place)
     }
 
-    /// In the ring: what there had been until `segment`, at the place before this; the last `units` came after.
+    /// In the ring: the sum until `segment`, at the place before this; the last `units` came later.
     pub(super) const fn previous(self, units: u64, segment: u64) -> Self {
         let place = self.low().wrapping_sub(1 << PLACE_SHIFT) & PLACE;
         let counted = (self.low() & UNITS).wrapping_sub(units << UNITS_SHIFT);
@@ -134,7 +134,7 @@ impl Tally {
         self.is_marked() && self.segment() == MADE_UP
     }
 
-    /// In the ring: whether it stands for all that was before.
+    /// In the ring: whether it represents everything before it.
     #[inline(always)]
     pub(super) const fn is_marked(self) -> bool {
         self.low() & MARKED != 0

@@ -155,12 +155,12 @@ impl Engine for Segments {
         self.look_by(Some(at_ns), at_ns, ahead, n)
     }
 
-    /// What [`look`](Engine::look) would answer.
+    /// The result of [`look`](Engine::look).
     fn look(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
         self.look_by(None, now_ns, 0, n)
     }
 
-    /// Takes `n` units back that were admitted at `at_ns`: out of the sum of their segment, and of those after it.
+    /// Takes out `n` units that were admitted at `at_ns`: from the sum of their segment, and from later sums.
     fn take_back(&self, at_ns: u64, n: u64, _: &[Receipt], _: &dyn Times) {
         let _config = self.config.lock();
         let word = self.freeze();
@@ -184,7 +184,7 @@ impl Engine for Segments {
                 }
             }
         }
-        // Release: pairs with the Acquire loads of those who then find the ring changed.
+        // Release: pairs with the Acquire loads of threads that then find the ring changed.
         self.word.store(word.less(out).0, Ordering::Release);
     }
 
@@ -202,7 +202,7 @@ impl Engine for Segments {
 }
 
 impl Refunds for Segments {
-    /// Takes back up to `n` units of the newest segment, if it is in the window and all of them were taken: how many
+    /// Takes out up to `n` units of the newest segment, if it is in the window and all of them were taken. Returns how many
     /// these were.
     fn refund(&self, n: u64, times: &dyn Times) -> u64 {
         let now_ns = times.latest_ns();
@@ -250,7 +250,7 @@ impl Requotas for Segments {
         let mut new = word.next_epoch();
         // Read after the word, so that they are not older than the decisions in it.
         let (now_ns, latest_ns) = (times.now_ns(), times.latest_ns());
-        // Not before a time that something was admitted at, nor before the change before.
+        // Not before any admission, nor before the previous change.
         let newest_end_ns = word
             .segment()
             .saturating_add(1)
@@ -305,7 +305,7 @@ impl Segments {
         Ok(segments)
     }
 
-    /// The sum of a ring of full segments has to be told from 0.
+    /// The sum of a ring of full segments must be different from 0.
     fn check_limit(&self, limit: u64) -> Result<(), QuotaError> {
         match limit > self.most() {
             true => Err(QuotaError::out_of_range(
@@ -330,7 +330,7 @@ impl Segments {
         self.segment_ns.load(Ordering::Acquire)
     }
 
-    /// What the ring takes, and what is kept of the time before a change, in bytes.
+    /// The size of the ring, and of the state from before a change, in bytes.
     pub(super) fn ring_bytes(&self) -> usize {
         self.ring.bytes() + self.config.lock().past.bytes()
     }
@@ -359,7 +359,7 @@ impl Segments {
             units: sum.units,
         });
         let admitted = admitted.collect();
-        // Nothing has changed meanwhile: decisions that were under way still hold.
+        // Nothing has changed in between: decisions in progress are still valid.
         self.word.store(word.0, Ordering::Release);
         admitted
     }
@@ -370,7 +370,7 @@ impl Segments {
         now_ns < self.since_ns.load(Ordering::Acquire)
     }
 
-    /// What both quotas say to `n` units at `now_ns`, before the last change. `view` is at the change.
+    /// The result for `n` units at `now_ns`, before the last change, by both quotas. `view` is at the change.
     fn foretell_before(&self, view: &View, past: &Past, now_ns: u64, n: u64) -> Result<(), Denied> {
         if n > view.window.limit {
             return Err(Denied::never(n, view.window.limit));
@@ -434,7 +434,7 @@ impl Segments {
         }
     }
 
-    /// The limit, what is available, and for how long the window will not be empty, in nanoseconds.
+    /// The limit, the available units, and the time until the window is empty, in nanoseconds.
     fn seen_at(&self, now_ns: u64) -> (u64, u64, u128) {
         loop {
             let view = self.view(now_ns);
@@ -455,7 +455,7 @@ impl Segments {
         }
     }
 
-    /// What was admitted in each segment that is known, the newest first. The word is frozen.
+    /// The admissions of each known segment, the newest first. The word is frozen.
     fn sums(&self, word: Tally) -> impl Iterator<Item = Sum> {
         let at = move |back: u64| match back {
             0 => word,
@@ -480,11 +480,11 @@ impl Segments {
         }
     }
 
-    /// The word for segments of `segment_ns`, with all that is in the window that they make up in the segment of the last
-    /// admission; if that is not known, a full one. The word is frozen.
+    /// The word for segments of `segment_ns`. All admissions in the window of these segments count in the segment of the last
+    /// admission; if they are not known, the window is full. The word is frozen.
     ///
-    /// What has left the window since the last admission is put into the last segment that has: a later change to a longer
-    /// window finds it there.
+    /// Admissions that left the window since the last admission are put into the last segment that has left it. A later change
+    /// to a longer window finds them there.
     fn recount(&self, word: Tally, (now_ns, latest_ns): (u64, u64), segment_ns: u64) -> Tally {
         let old_ns = u128::from(self.segment_ns());
         let begins_ns = u128::from(word.segment()) * old_ns;
@@ -538,7 +538,7 @@ impl Segments {
     #[inline(always)]
     fn view(&self, now_ns: u64) -> View {
         loop {
-            // First: all that is read after it belongs to it if it is still there at the end.
+            // First: everything that is read after it belongs to it, if it has not changed at the end.
             let word = Tally(self.word.load(Ordering::Acquire));
             if word.is_frozen() {
                 self.await_change();
@@ -561,7 +561,7 @@ impl Segments {
         }
     }
 
-    /// The state at the last change, for an admission that is dated that, if it is dated.
+    /// The state at the last change, for an admission with that time, if it has one.
     fn view_at_change(&self, past: &Past, date_ns: Option<u64>) -> View {
         let change_ns = past.until_ns();
         self.view(change_ns)
@@ -600,7 +600,7 @@ impl Segments {
     }
 }
 
-/// What the quota before the last change says to `n` units at `now_ns`.
+/// The result for `n` units at `now_ns`, by the quota before the last change.
 fn past_admits(past: &Past, now_ns: u64, n: u64) -> Result<(), Denied> {
     match past.admits_at_ns(now_ns, n) - now_ns {
         0 => Ok(()),
@@ -622,7 +622,7 @@ impl Sums for Segments {
         Tally(self.ring.load(place))
     }
 
-    /// What will be at `place` when the word is closed.
+    /// The content of `place` when the word is closed.
     #[inline(always)]
     fn sum_seen(&self, view: &View, place: u64) -> Tally {
         match (place ^ view.newest.place()) & (self.ring.len() - 1) {
@@ -631,7 +631,7 @@ impl Sums for Segments {
         }
     }
 
-    /// The ring has room for all that can be in the window, so that its oldest is not.
+    /// The ring has room for all that can be in the window, so its oldest tally has left it.
     fn range(&self, view: &View) -> (u64, u64) {
         let after = self.ring.len() - 1;
         (view.newest.place().wrapping_sub(after), after)
@@ -667,7 +667,7 @@ impl Sums for Segments {
         n: u64,
     ) -> Option<Result<(), Denied>> {
         let past = &mut self.config.lock().past;
-        // While the lock is held, nothing else changes than what decisions do.
+        // While the lock is held, only decisions change the state.
         let view = self.view_at_change(past, date_ns);
         match self.foretell_before(&view, past, now_ns, n) {
             Ok(()) => self.append(&view, n).then(|| {

@@ -85,7 +85,7 @@ const MAX_SLOTS: u64 = 1 << 26;
 /// Slots beside one for each unit of the limit: the last record that has left, and the free slot.
 const SPARE_SLOTS: u64 = 2;
 const SLOT_BYTES: u64 = 16;
-/// How far back an admission can be and still be taken out.
+/// How many admissions back an admission can be and still be taken out.
 const REACH: u64 = 1024;
 
 /// The ring and its parameters; see the module.
@@ -131,7 +131,7 @@ pub(crate) struct Slot {
 impl Engine for Log {
     const NAME: &'static str = "SlidingWindow";
 
-    /// How many units one token is.
+    /// The number of units per token.
     fn token(&self) -> u64 {
         self.token
     }
@@ -145,7 +145,7 @@ impl Engine for Log {
         self.take_by(None, now_ns, amount.units(|| self.token))
     }
 
-    /// Takes what there is, up to `n` units.
+    /// Takes the available units, up to `n`.
     fn take_most(&self, now_ns: u64, n: u64) -> u64 {
         loop {
             let view = self.view(now_ns);
@@ -184,13 +184,13 @@ impl Engine for Log {
         self.look_by(Some(at_ns), at_ns, ahead, n)
     }
 
-    /// What [`look`](Engine::look) would answer.
+    /// The result of [`look`](Engine::look).
     fn look(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
         self.look_by(None, now_ns, 0, n)
     }
 
-    /// Takes out `n` units that were admitted at `at_ns`, if that is among the last [`REACH`] admissions. Those after
-    /// it are written anew.
+    /// Takes out `n` units that were admitted at `at_ns`, if they are among the last [`REACH`] admissions. Later records are
+    /// written anew.
     fn take_back(&self, at_ns: u64, n: u64, _: &[Receipt], _: &dyn Times) {
         let mut config = self.config.lock();
         let view = self.freeze(0);
@@ -216,7 +216,7 @@ impl Engine for Log {
 }
 
 impl Refunds for Log {
-    /// Takes out the newest `n` units that are in the window: how many these were.
+    /// Takes out the newest `n` units in the window, and returns how many these were.
     fn refund(&self, n: u64, times: &dyn Times) -> u64 {
         if n == 0 {
             return 0;
@@ -228,7 +228,7 @@ impl Refunds for Log {
         let (mut end, mut newest, mut rest) = (view.key.end, view.newest, n);
         while newest.is_admission() && !newest.is_before(view.window.first) {
             let before = self.sum(self.back(end, 2));
-            // How many units the oldest known record has cannot be told.
+            // The number of units of the oldest known record is not known.
             if self.is_last_known(&view, end) || before.is_blank() {
                 break;
             }
@@ -328,7 +328,7 @@ impl Log {
         self.max_limit
     }
 
-    /// What the ring takes, in bytes.
+    /// The size of the ring, in bytes.
     pub(super) fn ring_bytes(&self) -> usize {
         self.ring.bytes()
     }
@@ -368,7 +368,7 @@ impl Log {
         admitted
     }
 
-    /// Whether the units of the record before `end` cannot be told, as the one before that is overwritten.
+    /// Whether the units of the record before `end` are unknown, because the record before it is overwritten.
     fn is_last_known(&self, view: &View, end: u64) -> bool {
         self.distance(end, view.key.end) + SPARE_SLOTS >= self.ring.len()
     }
@@ -393,7 +393,7 @@ impl Log {
             .newest
             .followed_by(n, view.window.segment, self.lap(view.key.end));
         let next = view.key.end.wrapping_add(1);
-        // Before the record, so that nobody takes that slot for free.
+        // Before the record, so that no thread takes that slot for free.
         self.ring.store(next, Record::frozen(self.lap(next)).0);
         self.ring.store(view.key.end, record.0);
         let blank = Record::blank(view.window.segment, config.serial, self.lap(next));
@@ -403,7 +403,7 @@ impl Log {
         true
     }
 
-    /// What both quotas say to `n` units.
+    /// The result for `n` units by both quotas.
     fn foretell_before(
         &self,
         view: &View,
@@ -453,7 +453,7 @@ impl Log {
         }
     }
 
-    /// The limit, what is available, and for how long the window will not be empty, in nanoseconds.
+    /// The limit, the available units, and the time until the window is empty, in nanoseconds.
     fn seen_at(&self, now_ns: u64) -> (u64, u64, u128) {
         loop {
             let view = self.view(now_ns);
@@ -480,8 +480,7 @@ impl Log {
         }
     }
 
-    /// Writes what was admitted after the record at `last` once more, without `n` of the units of `at_ns`. Returns
-    /// where it ends.
+    /// Writes the admissions after the record at `last` once more, without `n` of the units of `at_ns`. Returns the new end.
     fn rewrite(&self, view: &View, last: u64, at_ns: u64, n: u64) -> u64 {
         let (mut before, mut end, mut rest) = (self.sum(last), last.wrapping_add(1), n);
         let is_known = self.sum(end).time_ns() == at_ns && !before.is_blank();
@@ -509,7 +508,7 @@ impl Log {
     /// The state, and the limiter time that it makes of `now_ns`.
     #[inline(always)]
     fn view(&self, now_ns: u64) -> View {
-        // What the last admission left, if nobody has come in between.
+        // The state that the last admission left, if no other thread has changed it.
         let newest = self.hints.newest.load(Ordering::Relaxed);
         match self.view_at(newest, now_ns) {
             Some(view) => view,
@@ -523,7 +522,7 @@ impl Log {
         loop {
             match self.view_at(self.find_newest(), now_ns) {
                 Some(view) => return view,
-                // Others have appended, or a change is under way.
+                // Others have appended, or a change is in progress.
                 None => drop(self.config.lock()),
             }
         }
@@ -573,7 +572,7 @@ impl Log {
     /// Where the newest record seems to be.
     fn find_newest(&self) -> u64 {
         let near = self.hints.newest.load(Ordering::Relaxed);
-        // What is there tells its lap, whichever the hint was of: one of the records that there are.
+        // The content of the slot shows its lap, whatever the hint was.
         let lap = self.sum(near).lap();
         let index = near & (self.ring.len() - 1);
         let first = lap << self.index_bits | index;
@@ -606,8 +605,8 @@ impl Log {
             };
             Record::blank(time_ns, config.serial, self.lap(position))
         };
-        // Frozen before what follows it is blank, and the last of all to be free: as long as one is
-        // frozen nobody takes another for free.
+        // It is frozen before the slots after it become blank, and it is the last to become free. As long as one slot is
+        // frozen, no thread takes another for free.
         self.ring.store(end, Record::frozen(self.lap(end)).0);
         for after in 1..=self.distance(end, view.key.end) {
             let position = end.wrapping_add(after);
@@ -629,8 +628,7 @@ impl Log {
         position.wrapping_sub(by)
     }
 
-    /// How far `to` is after `from`: positions are told apart by their index and the bits that a record
-    /// keeps of their lap.
+    /// The distance from `from` to `to`. Positions differ in their index and in the bits that a record keeps of their lap.
     fn distance(&self, from: u64, to: u64) -> u64 {
         let bits = self.index_bits + Record::LAP_BITS;
         to.wrapping_sub(from) & ((1 << bits) - 1)
@@ -638,7 +636,7 @@ impl Log {
 }
 
 impl View {
-    /// The same by what was `before` the last change; not at a time of which nothing is known.
+    /// The same by the quota `before` the last change; not at a time of which nothing is known.
     fn before_change(&self, before: &Before, date_ns: Option<u64>) -> Self {
         let time_ns = self.window.segment.max(before.known_ns);
         let view = Self {

@@ -48,7 +48,7 @@ impl Past {
         self.since_ns.load(Ordering::Acquire)
     }
 
-    /// What was before it.
+    /// The terms before it.
     pub(super) fn before(&self) -> Before {
         Before {
             since_ns: self.since_ns(),
@@ -58,7 +58,7 @@ impl Past {
         }
     }
 
-    /// Begins anew with a change at `now_ns`, before which these were current. The log is frozen.
+    /// Replaces everything by a change at `now_ns`. The parameters are the terms before it. The log is frozen.
     pub(super) fn replace(&self, now_ns: u64, limit: u64, window_ns: u64) {
         let known_ns = self.since_ns();
         let since_ns = now_ns.max(known_ns);

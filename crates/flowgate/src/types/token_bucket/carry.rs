@@ -4,7 +4,7 @@ use crate::algorithm::mul_div::mul_div;
 use crate::algorithm::token_bucket;
 use crate::store::word::Parameters;
 
-/// What becomes of a bucket's tokens when its quota changes.
+/// How a change of quota treats the tokens in the bucket.
 ///
 /// The bucket never holds more than the new burst. A debt stays the same number of tokens. If a change adds tokens, they repay
 /// the debt first.

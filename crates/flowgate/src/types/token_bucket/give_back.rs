@@ -17,8 +17,8 @@ impl<M: Mode> Bucket<M> {
         let (units, scale) = (u128::from(booking.units), receipt.units_per_token);
         let log = self.log();
         let mut ledger = log.ledger.lock();
-        // If it is the last that was told a time, it is so no longer. Before the state changes: a reservation
-        // that is made meanwhile from what the state was then fails, and tells its time again.
+        // If it is the last reservation with a start time, that time no longer counts. This comes before the change of state: a
+        // reservation that is made in between, from the earlier state, fails and notes its time again.
         let lowered = log.last_told_ns.compare_exchange(
             booking.at_ns,
             receipt.told_before_ns,
@@ -47,7 +47,7 @@ impl<M: Mode> Bucket<M> {
         units
     }
 
-    /// Gives back all of it if nothing has happened since, and otherwise nothing.
+    /// Returns all units if nothing has happened since, and otherwise nothing.
     pub(super) fn cancel_last(&self, booking: &Booking, now_ns: u64) -> u64 {
         let Receipt {
             state,
@@ -56,10 +56,10 @@ impl<M: Mode> Bucket<M> {
             told_before_ns,
             ..
         } = booking.receipt;
-        // Holds back everybody else who gives back.
+        // Blocks every other thread that returns units.
         let log = self.log();
         let ledger = log.ledger.lock();
-        // Before the state changes, as where a token bucket's reservation is cancelled.
+        // Before the state changes, as for the reservation of a token bucket.
         let lowered = log.last_told_ns.compare_exchange(
             booking.at_ns,
             told_before_ns,
@@ -91,7 +91,7 @@ impl<M: Mode> Bucket<M> {
     pub(super) fn refund_at(&self, n: u64, now_ns: impl Fn() -> u64) -> u64 {
         self.give_back(&mut self.log().ledger.lock(), now_ns, 0, |_, view, _| {
             let parameters = &view.parameters;
-            // Perhaps that is what it cost, and perhaps more.
+            // This is a lower bound of the cost.
             let taken = self.at_least(parameters.ticks(n.min(parameters.most_overdrawn())));
             (taken, u128::MAX)
         })
@@ -139,7 +139,7 @@ impl<M: Mode> Bucket<M> {
             let last_told_ns = seen(&log.last_told_ns).max(told_ns);
             let standing = if last_told_ns > 0 && now_ns <= last_told_ns {
                 let largest = match M::PAYS_AFTER {
-                    // Beside a reservation that may go into debt there is no room for anything given back.
+                    // Beside a reservation that may go into debt there is no room for returned units.
                     true => u64::MAX,
                     false => seen(log.largest_told(parameters.epoch)),
                 };

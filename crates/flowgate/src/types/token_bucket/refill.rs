@@ -1,4 +1,4 @@
-/// How tokens flow in.
+/// How tokens flow in: continuously, or together at the end of each period.
 /// ```
 /// use flowgate::{ManualClock, Refill, TokenBucket};
 /// use std::time::Duration;

@@ -50,7 +50,7 @@ use crate::quota::Quota;
 use crate::store::word::{BEFORE_ORIGIN, Parameters};
 use alloc::collections::VecDeque;
 
-/// Changes of quota that a reservation can outlive; after more, cancelling it gives back nothing.
+/// Changes of quota that a reservation can outlive. After more changes, cancelling it returns nothing.
 const REMEMBERED: usize = 16;
 
 /// See [`Bucket::log`](super::Bucket::log).
@@ -71,16 +71,16 @@ pub(super) struct RefundLog {
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) quota: Quota,
-    /// What a quota that sets no burst stands for; none: its count.
+    /// The burst of a quota that sets none; `None`: its count.
     pub(super) default_burst: Option<u64>,
     pub(super) refill: Refill,
-    /// An instant at which an interval ends, if that is fixed; otherwise one begins with the way of refilling.
+    /// An instant at which an interval ends, if that is fixed. Otherwise intervals begin with the way of refilling.
     pub(super) aligned_ns: Option<i128>,
-    /// As it was set; follows the burst where it was not.
+    /// The value that was set; `None`: the debt follows the burst.
     pub(super) max_debt: Option<u64>,
-    /// X: what was given back from under reservations that still stand, in ticks.
+    /// X: the units returned from before reservations that are still pending, in ticks.
     holes: u128,
-    /// When the last reservation that was ahead of a hole will have had its time.
+    /// The start time of the last reservation that was ahead of a hole.
     holes_until_ns: u64,
     changes: VecDeque<Change>,
 }
@@ -92,16 +92,16 @@ struct Change {
     epoch: u64,
     before: u128,
     after: u128,
-    /// What had been given back out of order until then, in ticks of all epochs.
+    /// Everything returned out of order until then, in ticks of all epochs.
     given_back: u128,
     old: Parameters,
     new: Parameters,
 }
 
-/// What reservations have raised `told` to, all of those that are in a state that was read before.
+/// The value to which reservations have raised `told`. It includes all reservations in a state that was read before.
 ///
-/// Not a load: the word moves without publishing what was written before. A reservation that raises this
-/// afterwards learns that the word has moved on, and fails.
+/// It is not a load, because the word moves without publishing earlier writes. A reservation that raises this afterwards finds
+/// that the word has moved on, and fails.
 pub(super) fn seen(told: &AtomicU64) -> u64 {
     told.fetch_max(0, Ordering::AcqRel)
 }
@@ -117,8 +117,8 @@ impl RefundLog {
         }
     }
 
-    /// The largest amount that a reservation has been told to wait for, in units of `epoch`, the current one or that
-    /// before. Raised before the reservation is made; lowered only where an epoch begins.
+    /// The largest amount for which a reservation had to wait, in units of `epoch`, which is the current epoch or the one
+    /// before. It is raised before the reservation is made, and lowered only when an epoch begins.
     #[inline]
     pub(super) fn largest_told(&self, epoch: u64) -> &AtomicU64 {
         &self.largest_told[(epoch % 2) as usize]
@@ -139,7 +139,7 @@ impl Ledger {
         }
     }
 
-    /// Whether a ledger that is made of the quota alone says the same, before anything is noted in this one.
+    /// Whether a ledger that is made of the quota alone is equal to this one, before anything is noted here.
     pub(super) fn is_default(&self, default_burst: Option<u64>) -> bool {
         self.default_burst == default_burst
             && self.refill == Refill::Continuous
@@ -174,7 +174,7 @@ impl Ledger {
         }
     }
 
-    /// Notes that `ticks` were given back before reservations of which the last is told `until_ns`.
+    /// Notes that `ticks` were returned from before reservations, the last of which starts at `until_ns`.
     pub(super) fn leave_hole(&mut self, now_ns: u64, ticks: u128, until_ns: u64) {
         self.holes = self.holes_at(now_ns) + ticks;
         self.holes_until_ns = until_ns;

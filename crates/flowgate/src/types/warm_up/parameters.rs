@@ -24,9 +24,9 @@ pub(super) const WORDS: usize = 8;
 
 const STORED_BITS: u32 = 48;
 const STORED_MAX: u64 = (1 << STORED_BITS) - 1;
-/// How many parts of a unit a grain may not exceed, as a power of two.
+/// The largest part of a unit that a grain may be, as a negative power of two.
 const PARTS_PER_UNIT: u32 = 10;
-/// How far before the next free time a base is laid, in ticks.
+/// How far before the next free time a base is set, in ticks.
 const BASE_LEAD: u64 = 1 << 62;
 
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ pub(super) struct Parameters {
     pub(super) burst_units: u64,
     /// The base from which the next free time is counted.
     pub(super) base_ns: u64,
-    /// The grain of what is stored, as a power of two.
+    /// The grain of the store, as a power of two.
     pub(super) grain: u32,
     /// Counts the changes that make older receipts worthless.
     pub(super) epoch: u64,
@@ -188,7 +188,7 @@ impl Parameters {
         })
     }
 
-    /// Free now and always, and as cold as can be.
+    /// Free now and always, and as cold as possible.
     pub(super) fn cold(&self) -> State {
         State {
             next_free: 0,
