@@ -51,8 +51,8 @@ use core::time::Duration;
 ///
 /// # Guarantees
 ///
-/// **Never over-admits** ([C1](crate::guide::guarantees)). In any interval of length *t*, the limiter admits at most `1 + slack
-/// + rate × t` operations.
+/// **Never over-admits** ([C1](crate::guide::guarantees)). In any interval of length *t*, the limiter admits at most
+/// `1 + slack + rate × t` operations.
 ///
 /// # Methods
 ///

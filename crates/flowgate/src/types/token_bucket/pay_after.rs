@@ -15,8 +15,8 @@ use crate::limiter::RateLimiter;
 ///
 /// # Guarantees
 ///
-/// **Never over-admits** ([C1](crate::guide::guarantees)). In any interval of length *t*, the limiter admits at most `burst +
-/// largest n + rate × t` units, where `largest n` is the size of the largest operation.
+/// **Never over-admits** ([C1](crate::guide::guarantees)). In any interval of length *t*, the limiter admits at most
+/// `burst + largest n + rate × t` units, where `largest n` is the size of the largest operation.
 ///
 /// An explicit [`Carry`](crate::Carry) may add to that, as for a [`TokenBucket`](crate::TokenBucket): each
 /// [`Carry::Reset`](crate::Carry::Reset) adds at most one new burst. No `Carry` forgives a debt.
