@@ -14,8 +14,8 @@
 //!               since: calls that began before the last change say nothing about its effect
 //! ```
 //!
-//! Buckets that nobody looked in are judged afterwards one by one, so the level is a function of the calls and of the
-//! time, and not of how often anybody asks.
+//! Buckets in which no caller read the level are judged afterward, one by one. So the level is a function of the calls and of
+//! the time, and not of how often callers read it.
 
 use core::ops::Range;
 

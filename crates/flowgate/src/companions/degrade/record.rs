@@ -11,23 +11,24 @@
 //! └─────────────────────────────────┴─────────────────┴─────────────────────┘
 //! ```
 //!
-//! A call is counted in the bucket that it began in, at the place in the ring that the bucket's number names, by one
-//! compare-and-swap. The first call of a later bucket puts its own in the place of the old one, which no judgement
-//! looks at any more. A call that ends in time is marked fast in the bucket that it began in, by another one. One that
-//! does not, writes nothing: what is not known to be fast is slow. So a hang needs nobody to notice it, and a call
-//! whose end is forgotten is gone with its bucket.
+//! A call is counted in the bucket in which it began, by one compare-and-swap on the slot of the ring that the bucket's number
+//! selects. The first call of a later bucket replaces the old bucket in its slot; no judgment reads the old one any more. A
+//! call that ends in time is marked as fast in its bucket, by another compare-and-swap.
 //!
-//! The level is judged once for each bucket of time, by whoever comes first: all that come compute the same step and
-//! one of them swaps it in.
+//! A call that does not end in time writes nothing: every call is slow unless it is known to be fast. So a hang is detected
+//! without any action of a thread, and a call that never ends disappears with its bucket.
+//!
+//! The level is judged once for each bucket of time, by the first threads that read it. They all compute the same step, and one
+//! of them swaps it in.
 //!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
-//! | `standing` | everyone | who is the first in a bucket (CAS) | its contents; `judged` only grows |
+//! | `standing` | every thread | the first thread in a bucket (CAS) | its contents; `judged` only grows |
 //! | `ring` | judgements, reports | calls that begin, end in time, or are ignored (CAS) | the bucket's number |
 //!
-//! A thread that is suspended between its reading of the clock and its compare-and-swap is counted late: a call that
-//! began in a bucket that has been judged meanwhile counts from the next judgement on, and one that ended in time
-//! counts as slow until then.
+//! If a thread is suspended between reading the clock and its compare-and-swap, its call is counted late. If the bucket in
+//! which the call began was judged in between, the call counts from the next judgment on. If the call ended in time, it counts
+//! as slow until then.
 
 use super::judge::{Counts, Rules, Standing};
 use crate::primitive::{AtomicU128, Ordering};
