@@ -74,8 +74,7 @@ use plumbing::{Key, Lots};
 /// as fast, and has the exact time of each token.
 ///
 /// Do not use it if the threads ask for much more than the limiter admits. Each token is then fetched from the limiter when it
-/// flows in, at several times the limiter's price. With a quota of 5,000,000/s that was used up, 10 million requests per second
-/// were answered, and 40 million by the limiter alone.
+/// flows in, at several times the limiter's price.
 ///
 /// ```text
 ///   ns per admission          1 thread    2 threads, each
