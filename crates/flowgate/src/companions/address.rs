@@ -50,7 +50,7 @@ const MAPPED_LENGTH: u8 = 96;
 ///
 /// - **Ports, flow labels and scope ids.** They belong to the address of a socket, and its [`ip`](core::net::SocketAddr::ip)
 ///   does not contain them. So link-local addresses (`fe80::/10`) on different links are the same key.
-/// - **Addresses within addresses**, except for IPv4-mapped ones. A server that is reached through one of these must extract
+/// - **Addresses within addresses**, except for IPv4-mapped ones. A server behind a translator or a tunnel must extract
 ///   the inner address before it makes a key. The prefix `64:ff9b::/96` of a translator (RFC 6052) is within one /64, so all
 ///   its clients share one key. A 6to4 address `2002::/16` (RFC 3056) gives 65,536 networks to the owner of its IPv4 address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
