@@ -19,7 +19,6 @@ use core::time::Duration;
 ///
 /// Moving the clock takes no lock if there are no waiters, so an interrupt handler may move it. If there are waiters, the
 /// handler must not interrupt code that uses the clock.
-/// interrupt what uses the clock.
 ///
 /// ```
 /// use flowgate::{ManualClock, Timestamp};

@@ -206,7 +206,6 @@ pub fn qps_for(limit: u32, mean_latency: Duration, reject_target: f64) -> Result
 /// longer is work without a use, because its caller has given up.
 ///
 /// Latencies differ, so some of the last calls in the queue are late anyway. Give each call its deadline, too.
-/// deadline too.
 ///
 /// ```
 /// use flowgate::sizing::queue_len;
