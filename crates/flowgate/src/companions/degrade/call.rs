@@ -107,7 +107,7 @@ impl<'a> DegradeCall<'a> {
 
     fn end(&mut self, now: impl FnOnce() -> Timestamp) {
         if let Some(bucket) = self.bucket.take() {
-            // By a clock that ran backward meanwhile it took no time.
+            // If the clock ran backward in between, the call took no time.
             let took_ns = now().as_nanos().saturating_sub(self.start_ns);
             if took_ns <= self.degrade.rules.slow_ns {
                 self.degrade.record.end_fast(bucket);

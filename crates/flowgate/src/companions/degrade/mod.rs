@@ -393,7 +393,7 @@ impl<'a> At<'a, Degrade> {
         if level == 0 || level == levels {
             return level == 0;
         }
-        // The share of the first turns, in whole pieces, grows with this one.
+        // `true` if this turn raises the number of admitted pieces, which is the share of the turns so far, rounded down.
         let turn = self.limiter.turns.fetch_add(1, Ordering::Relaxed) % u64::from(levels);
         let (share, levels) = (u64::from(levels - level), u64::from(levels));
         (turn + 1) * share / levels > turn * share / levels
@@ -423,7 +423,7 @@ impl<'a> At<'a, Degrade> {
 
 impl fmt::Debug for Degrade {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // As last judged: looking at the clock here would judge, by a time that may not be the one in use.
+        // The level as last judged. Reading the clock here would judge by a time that may not be the one in use.
         f.debug_struct("Degrade")
             .field("level", &self.record.standing().level)
             .field("levels", &self.levels())

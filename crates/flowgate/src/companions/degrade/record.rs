@@ -89,7 +89,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// For judgements that look back `reach` buckets, which is less than [`MAX_SLOTS`].
+    /// Creates a record for judgments that look back `reach` buckets, which is less than [`MAX_SLOTS`].
     pub(super) fn new(reach: u64) -> Self {
         Self {
             standing: AtomicU128::new(Standing::default().pack()),
@@ -98,7 +98,7 @@ impl Record {
         }
     }
 
-    /// How things stand at `now_ns`, or at the latest time that anybody has looked if that is later.
+    /// Returns the level at `now_ns`, or at the latest time for which it has been judged, if that is later.
     #[inline]
     pub(super) fn look(&self, rules: &Rules, now_ns: u64) -> Standing {
         let standing = self.standing();
@@ -108,13 +108,13 @@ impl Record {
         }
     }
 
-    /// As last judged.
+    /// Returns the level as last judged.
     pub(super) fn standing(&self) -> Standing {
-        // Acquire: pairs with the swap in `judge`, so that what has been judged by is seen here too.
+        // Acquire: pairs with the swap in `judge`, so that this thread also sees the data of that judgment.
         Standing::unpack(self.standing.load(Ordering::Acquire))
     }
 
-    /// Once per bucket and thread.
+    /// Judges the level, once per bucket and thread.
     #[inline(never)]
     fn judge(&self, rules: &Rules, now_ns: u64) -> Standing {
         let to = now_ns / rules.bucket_ns;
@@ -191,7 +191,7 @@ impl Record {
         });
     }
 
-    /// `false` if `to` says that there is nothing to change.
+    /// Replaces the slot of `bucket` by the result of `to`. Returns `false` if `to` returns `None`.
     #[inline(always)]
     fn change(&self, bucket: u64, to: impl Fn(Slot) -> Option<Slot>) -> bool {
         loop {

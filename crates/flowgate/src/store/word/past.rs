@@ -45,7 +45,7 @@ pub(super) struct Behind {
     missing: u128,
 }
 
-/// More than any bucket holds or owes.
+/// More than any bucket holds, and more than any debt.
 const MOST_MISSING: u128 = 1 << 96;
 
 impl Past {
