@@ -63,6 +63,7 @@ use record::Record;
 ///
 /// Use it when a dependency can become slow. As the level rises, serve cached data, leave out optional work, and refuse the
 /// least important work, step by step. As the level falls, return step by step.
+///
 /// ```text
 ///            ┬ 1000 ‰          ▄▄▄▄▄▄▄
 ///  slow      │               ▄▄       ▄▄

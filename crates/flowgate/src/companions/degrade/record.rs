@@ -1,4 +1,4 @@
-//! What a [`Degrade`](super::Degrade) remembers: a word for the level, a ring of words for the calls that began.
+//! The state of a [`Degrade`](super::Degrade): a word for the level, and a ring of words for the calls that began.
 //!
 //! ```text
 //!  127                            64 63                        8 7         0
@@ -24,7 +24,7 @@
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
 //! | `standing` | every thread | the first thread in a bucket (CAS) | its contents; `judged` only grows |
-//! | `ring` | judgements, reports | calls that begin, end in time, or are ignored (CAS) | the bucket's number |
+//! | `ring` | judgments, reports | calls that begin, end in time, or are ignored (CAS) | the bucket's number |
 //!
 //! If a thread is suspended between reading the clock and its compare-and-swap, its call is counted late. If the bucket in
 //! which the call began was judged in between, the call counts from the next judgment on. If the call ended in time, it counts
@@ -136,7 +136,7 @@ impl Record {
         }
     }
 
-    /// Calls that began in `buckets`, as far as the ring still has them.
+    /// Returns the calls that began in `buckets`, as far as the ring still has them.
     pub(super) fn counts(&self, buckets: Range<u64>) -> Counts {
         buckets.fold(Counts::default(), |sum, bucket| {
             let slot = Slot::unpack(self.ring.load(bucket));
@@ -150,8 +150,8 @@ impl Record {
         })
     }
 
-    /// Counts a call that begins in `bucket`. `false` if it is not counted: the bucket is full, with 2³² − 1 calls,
-    /// or so long ago that its place is another's.
+    /// Counts a call that begins in `bucket`. Returns `false` if the call is not counted. This happens if the bucket is full (2³² − 1
+    /// calls), or so old that a later bucket has its slot.
     #[inline]
     pub(super) fn begin(&self, bucket: u64) -> bool {
         self.change(bucket, |slot| {

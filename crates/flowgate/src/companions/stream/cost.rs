@@ -1,4 +1,5 @@
 /// Cost of an item of a [`RateLimited`](super::RateLimited) stream: [`OneToken`], or a function that returns units.
+///
 /// ```
 /// use flowgate::{Cost, OneToken};
 ///

@@ -28,6 +28,7 @@ use futures_core::Stream;
 /// Dropping a future that polls the stream loses no item and no token. The stream keeps the item and its place in the queue. If
 /// the item is granted while no task polls the stream, the next poll returns it, later than the time of its grant. Dropping the
 /// stream itself leaves the queue.
+///
 /// ```
 /// use flowgate::{ManualClock, StreamExt as _, TokenBucket};
 /// use std::pin::Pin;

@@ -3,6 +3,7 @@
 //! A *stripe* is a local reserve: tokens that have been taken from the shared state for some of the threads. Threads take
 //! tokens from it without reading a clock, and without a cache line that the threads of other stripes write. The shared state
 //! is in the wide word, and is asked when the stripe is empty.
+//!
 //! ```text
 //!   threads   ┊  ╎ ┊     ┊ ╎      ┊        take: the stripe falls
 //!            ┌─────┐  ┌─────┐  ┌─────┐
@@ -47,6 +48,7 @@
 //!
 //! Every operation except taking from a stripe also begins with taking back the tokens: a reservation, a refund, a change of
 //! quota. See [`Word::view`]. While new requests are held, no stripe is filled.
+//!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
 //! | `wide` | threads that fill, take back, or decide by the shared state | the same (CAS) | version; generation |
