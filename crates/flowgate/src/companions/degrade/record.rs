@@ -150,8 +150,8 @@ impl Record {
         })
     }
 
-    /// Counts a call that begins in `bucket`. Returns `false` if the call is not counted. This happens if the bucket is full (2³² − 1
-    /// calls), or so old that a later bucket has its slot.
+    /// Counts a call that begins in `bucket`. Returns `false` if the call is not counted. This happens if the bucket is full
+    /// (2³² − 1 calls), or so old that a later bucket has its slot.
     #[inline]
     pub(super) fn begin(&self, bucket: u64) -> bool {
         self.change(bucket, |slot| {

@@ -4,7 +4,7 @@ use crate::limiter::Limiter;
 use core::fmt;
 use core::ops::Deref;
 
-/// The default chunk in bytes, unless [`Throttled::chunk`] sets another.
+/// The largest chunk in bytes, unless [`Throttled::chunk`] sets another.
 const MAX_CHUNK: u64 = 64 * 1024;
 
 /// The least number of chunks in a burst.

@@ -134,7 +134,7 @@ impl Stripes {
 }
 
 impl Stripe {
-    /// Takes one token if the stripe has it, knows its number of units, and no other thread changes the stripe meanwhile.
+    /// Takes one token if the stripe has it, knows its number of units, and no other thread changes the stripe in between.
     #[inline(always)]
     pub(crate) fn take_token(&self) -> bool {
         // Acquire: pairs with the command that has filled it.
