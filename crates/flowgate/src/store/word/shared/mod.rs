@@ -54,7 +54,7 @@
 //! | `wide` | threads that fill, take back, or decide by the shared state | the same (CAS) | version; generation |
 //! | `Stripe::word` | threads that take or look for tokens | threads that take (CAS, falls); acts (CAS) | version and turn |
 //!
-//! A version has 12 bits, and the turn of a stripe has 26 bits. So a delayed swap can be mistaken for a current one in two cases:
+//! A version has 12 bits, and the turn of a stripe has 26 bits. So a delayed swap is mistaken for a current one in two cases:
 //!
 //! - Exactly a multiple of 4096 changes leaves the very same state.
 //! - Exactly a multiple of 2²⁶ fills leaves the same units in the stripe.

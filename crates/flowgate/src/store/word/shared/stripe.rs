@@ -219,8 +219,8 @@ impl Stripe {
 
     /// Returns how many portions to ask for, if the stripe had `issued` of them the last time.
     ///
-    /// Twice as many if they were used up quickly, as many if not, and none if they lasted long: the tokens in a stripe are spent
-    /// at unknown times.
+    /// Twice as many if they were used up quickly, as many if not, and none if they lasted long: the tokens in a stripe are
+    /// spent at unknown times.
     pub(super) fn wants(&self, issued: u64, now_ns: u64) -> u64 {
         let asked_ns = self.asked_ns.swap(now_ns, Ordering::Relaxed);
         match now_ns.saturating_sub(asked_ns) {
