@@ -22,7 +22,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How long it takes to fetch `pages` of each host, and the times between two pages of one host.
+/// Fetches `pages` of each host, and returns the total time.
+///
+/// Also returns the times between two pages of one host.
 pub async fn crawl(pages: usize) -> Result<(Duration, Vec<Duration>), Box<dyn Error>> {
     // One clock for all limits of the gate. Without `clock`, they use the machine's.
     let clock = Clock::tokio();
