@@ -36,7 +36,7 @@ pub async fn serve() -> Result<(), Box<dyn Error>> {
     Ok(server.await?)
 }
 
-/// How many of 60 requests are let through if they go to all replicas in turn, and if they go to one of them.
+/// Counts how many of 60 requests all replicas admit, and how many one admits.
 pub async fn run(replica: &mut Command) -> Result<[u32; 2], Box<dyn Error>> {
     let mut admitted = [0; 2];
     for (admitted, asked) in admitted.iter_mut().zip([4, 1]) {

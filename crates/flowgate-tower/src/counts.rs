@@ -30,24 +30,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Requests that the limit let through, at once or after a wait.
+    /// Requests that the limit admitted, immediately or after a wait.
     pub admitted: u64,
-    /// Those of them that waited.
+    /// The admitted requests that waited.
     pub waited: u64,
-    /// Requests that were rejected, for whatever reason.
+    /// Requests that were rejected, for any reason.
     pub refused: u64,
-    /// Those of them that had no key.
+    /// The rejected requests that had no key.
     pub without_key: u64,
-    /// Requests whose key or quota the server could not provide, so that no client could have avoided it; rejected with
-    /// 500, unless [`Missing`](crate::Missing) or a dry run says otherwise. Anything but 0 is a mistake in how the
-    /// server is set up:
+    /// Requests whose key or quota the server could not provide.
+    ///
+    /// No client could have avoided this. These requests are rejected with 500, unless [`Missing`](crate::Missing) or a dry
+    /// run says otherwise. Every value above 0 is a mistake in the server's configuration:
     ///
     /// - The server does not provide its peer's address
     ///   ([`NoKey::NoPeerAddress`](crate::by::NoKey::NoPeerAddress)), or a key
     ///   ([`NoKey::NotProvided`](crate::by::NoKey::NotProvided)).
     /// - [`quota_of`](crate::LimitLayer::quota_of) returned a quota that the table cannot keep.
     ///
-    /// The text of the rejection names what to do.
+    /// The text of the rejection describes the fix.
     pub misconfigured: u64,
     /// Requests that would have been rejected, were it not for the [dry run](crate::LimitLayer::dry_run).
     pub would_refuse: u64,

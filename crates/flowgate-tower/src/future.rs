@@ -19,7 +19,9 @@ use std::time::Duration;
 use tower_service::Service;
 
 pin_project! {
-    /// A response of a [`Limited`](crate::Limited) service, to be: after a wait for its turn, if there has to be one.
+    /// The future response of a [`Limited`](crate::Limited) service.
+    ///
+    /// It first waits in the limit's queue if it has to.
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;
@@ -107,7 +109,7 @@ impl<L: Limits, B> Drop for Turn<L, B> {
     }
 }
 
-/// What is to be done when the response's head is there.
+/// The next step when the response's head is available.
 pub(crate) enum Then<L: Limits> {
     Nothing,
     FollowUp(Admitted<L>),

@@ -370,8 +370,8 @@ pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", escaped(name))
 }
 
-/// `name` as it is between quotation marks, in a structured field and in JSON. What is not printable ASCII, they cannot
-/// both write: it becomes `_`.
+/// `name` as it is between quotation marks, in a structured field and in JSON. Characters that are not printable ASCII
+/// become `_`, because the two formats write them differently.
 pub(crate) fn escaped(name: &str) -> Cow<'_, str> {
     let is_plain = |byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
     if name.bytes().all(is_plain) {

@@ -218,7 +218,9 @@ impl Refusal {
         self.reason().name
     }
 
-    /// Returns the least time to wait before a retry; `None` if it is not known, or if a retry is in vain.
+    /// Returns the least time to wait before a retry.
+    ///
+    /// `None` if the time is not known, or if a retry cannot succeed.
     ///
     /// ```
     /// use flowgate::{ManualClock, TokenBucket};

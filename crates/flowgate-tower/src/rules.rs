@@ -99,8 +99,7 @@ pub enum Outcome<'a> {
     Cancelled,
 }
 
-/// In the extensions of a response that would have been a rejection, were it not for the
-/// [dry run](crate::LimitLayer::dry_run).
+/// A mark in the extensions of a response that a [dry run](crate::LimitLayer::dry_run) did not reject.
 ///
 /// ```
 /// use flowgate::{ManualClock, TokenBucket};

@@ -22,7 +22,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tower_layer::Layer;
 
-/// **A request waits until its limit grants it**, and until the pause is over that its host has asked for.
+/// **A tower layer for clients that keep within their own and their hosts' limits.**
+///
+/// A request waits until its limit grants it, and until the pause that its host has requested is over.
 ///
 /// ```
 /// use flowgate::Keyed;
@@ -138,8 +140,10 @@ pub(crate) struct Rules<L> {
 }
 
 impl<L: ClientLimit> ClientLayer<L> {
-    /// Creates a layer that sends as `limit` grants, and uses its clock: a [`Keyed`](flowgate::Keyed) or
-    /// [`KeyedConcurrencyLimit`](flowgate::KeyedConcurrencyLimit) for each host, any other limit for all of them.
+    /// Creates a layer that sends requests as `limit` grants them, by the limit's clock.
+    ///
+    /// A [`Keyed`](flowgate::Keyed) or [`KeyedConcurrencyLimit`](flowgate::KeyedConcurrencyLimit) has a limit for each
+    /// host. All hosts share any other limit.
     ///
     /// ```
     /// use flowgate::{Keyed, ManualClock};
@@ -201,8 +205,9 @@ impl<L: ClientLimit> ClientLayer<L> {
         self.with(|rules| rules.patience = Some(patience))
     }
 
-    /// Sets the first pause after a refusal that has no time, and the longest that it grows to (default: 500 ms and one
-    /// minute).
+    /// Sets the first and the longest pause after a refusal without a time.
+    ///
+    /// The default is 500 ms and one minute.
     ///
     /// ```
     /// use flowgate::{Keyed, ManualClock};

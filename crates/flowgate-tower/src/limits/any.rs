@@ -11,10 +11,10 @@ use flowgate::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A limit that all requests share: of rate, of concurrency, several behind a gate, or [one of your own](Custom).
+/// A limit that all requests share: a rate limiter, a concurrency limit, or a gate.
 ///
-/// Every limiter is one ([`From`]), by itself or in an [`Arc`] that the program keeps a handle of, as to change the
-/// quota.
+/// Every limiter converts into it ([`From`]), and so does [a limiter of your own](Custom). Pass the limiter by value, or in
+/// an [`Arc`] if the program keeps a handle to it, for example to change the quota.
 ///
 /// ```
 /// use flowgate::{ConcurrencyLimit, Striped, TokenBucket};

@@ -10,8 +10,8 @@ use flowgate::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is different for keys that have two quotas. For each type by itself: that they differ in `KeyedAlgorithm::Quota` is
-/// nothing that implementations can be told apart by.
+/// The operations that differ between keys with one quota and keys with two. They are implemented for each type: two
+/// implementations cannot differ only in `KeyedAlgorithm::Quota`.
 pub trait Allowance: KeyedAlgorithm {
     /// Whether a key can have `own` instead of the table's quota.
     fn check<N: KeyNames>(keyed: &Keyed<Self, N>, own: Quota) -> Result<(), KeyedError>;

@@ -79,16 +79,17 @@ pub(crate) mod sealed {
         /// The clock that it decides by.
         fn clock(&self) -> &Clock;
 
-        /// Whose request it is; `None` if no limit is meant for it.
+        /// The key of the request; `None` if the request has no limit.
         fn key(&self, request: &RequestHead<'_>) -> Result<Option<Self::Key>, Cause>;
 
-        /// Takes `cost` units, or one token, at once. What is held until the end, if it is more than tokens.
+        /// Takes `cost` units, or one token, without a wait. Returns the permits that are held until the end, if there are
+        /// any.
         fn try_take(&self, key: &Self::Key, cost: Option<u64>) -> Result<Option<Permit>, Denied>;
 
         /// Whether its answer takes time. [`try_take`](Self::try_take) then refuses everything, and only a wait gets an answer.
         fn takes_time(&self, key: &Self::Key) -> bool;
 
-        /// Takes them in turn.
+        /// Takes them after a wait in the queue.
         fn wait(&self, key: &Self::Key, cost: Option<u64>, patience: Patience) -> Self::Wait;
 
         /// How many units one token is.

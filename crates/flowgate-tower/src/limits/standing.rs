@@ -118,8 +118,10 @@ impl<'a> Standing<'a> {
         }
     }
 
-    /// What flows in during a whole number of seconds, as tokens and seconds: at least the limit, and at most 1 % less than
-    /// the quota. `None` if there is no quota, or if the seconds do not fit into a `u64`.
+    /// The refill of a whole number of seconds, as tokens and seconds.
+    ///
+    /// The number of tokens is at least the limit, and at most 1 % less than the quota allows. `None` if there is no quota,
+    /// or if the seconds do not fit into a `u64`.
     pub fn quota_and_window(&self) -> Option<(u64, u64)> {
         let quota = self.quota?;
         let limit = self.limit;
@@ -215,7 +217,9 @@ pub(super) fn of_quotas(
     }
 }
 
-/// The time for each token of `limiter`, by the faster of its quotas if it has two. `None` without a quota.
+/// The time for each token of `limiter`, by its faster quota.
+///
+/// `None` without a quota.
 pub fn each(limiter: &dyn Limiter) -> Option<Duration> {
     match limiter.policy() {
         Some(policy) => Some(each_of(policy.quota)),

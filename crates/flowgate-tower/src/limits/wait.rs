@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-/// A wait for what a request holds while it lasts, if it is more than tokens.
+/// A wait that returns the permits of a request, if it has any.
 pub trait Wait: Future<Output = Result<Option<Permit>, Denied>> + Unpin + Send + 'static {
     /// Whether it was for a turn, and not only for an answer.
     fn has_waited(&self) -> bool {

@@ -15,14 +15,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A limiter of your own, for [`LimitLayer`](crate::LimitLayer) and [`ClientLayer`](crate::client::ClientLayer): one that
-/// asks a database or another service, or an algorithm that this library does not have.
+/// A limiter of your own, for [`LimitLayer`](crate::LimitLayer) and [`ClientLayer`](crate::client::ClientLayer).
+///
+/// Use it for a limiter that calls a database or another service, or for an algorithm that this library does not have.
 ///
 /// Implement [`decide`](Self::decide), and pass the limiter to a layer in a [`Custom`]. The layer does the rest: keys,
 /// exemptions, waiting, dry run, responses with `Retry-After`, header fields and counts.
 ///
-/// `K` is what requests are told apart by: the key of a [`KeySource`](crate::by::KeySource), the host (a `String`) in a
-/// `ClientLayer`, or `()` for one limit that all requests share.
+/// `K` is the type of the key: that of a [`KeySource`](crate::by::KeySource), the host (a `String`) in a `ClientLayer`, or
+/// `()` for one limit that all requests share.
 ///
 /// # Examples
 ///
@@ -211,8 +212,10 @@ impl Admission {
         }
     }
 
-    /// Keeps `guard` until the response's body has ended, or until the request has failed or is cancelled: a permit, whose
-    /// `Drop` gives it back.
+    /// Keeps `guard`, such as a permit, until the request is done.
+    ///
+    /// A request is done when its response's body has ended, or when it has failed or is canceled. The layer then drops
+    /// `guard`.
     #[must_use]
     pub fn holding(self, guard: impl Send + Sync + 'static) -> Self {
         Self {
