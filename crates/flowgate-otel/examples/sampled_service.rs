@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The load, traces that were sampled, spans that were reported, and spans that were dropped, all per second.
+/// The load, the sampled traces, the reported spans and the dropped spans, all per second.
 pub type Line = (u32, [f64; 3]);
 
 /// Puts both samplers under four loads, for 10 s each.

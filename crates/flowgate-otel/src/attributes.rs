@@ -43,8 +43,10 @@ pub const SAMPLER_TYPE: &str = "sampler.type";
 /// ```
 pub const SAMPLER_PARAM: &str = "sampler.param";
 
-/// The attribute of a reported span that says how many were dropped since the last one that said so, where
-/// that was [asked for](crate::RateLimitedProcessor::annotate).
+/// The attribute of a reported span that contains how many spans were dropped.
+///
+/// It counts the spans that were dropped since the last span with this attribute.
+/// [`annotate`](crate::RateLimitedProcessor::annotate) turns it on.
 ///
 /// ```
 /// use flowgate_otel::{DROPPED_SPANS, RateLimitedExporter};

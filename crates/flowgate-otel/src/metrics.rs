@@ -25,8 +25,10 @@ const BOUNDS: [(Duration, &str); 14] = [
     (Duration::MAX, "+Inf"),
 ];
 
-/// **Reports what an [`Observed`](flowgate::Observed) limiter counts** through instruments of `meter`, which ask for
-/// it whenever a reader of the meter's provider collects. `limiter` is what the limiter is to be called.
+/// **Reports the counts of an [`Observed`](flowgate::Observed) limiter** as OpenTelemetry metrics of `meter`.
+///
+/// The instruments read the counts whenever a reader of the meter's provider collects. `limiter` is the limiter's name in
+/// the attributes.
 ///
 /// | metric | instrument | attributes |
 /// |---|---|---|
@@ -37,12 +39,12 @@ const BOUNDS: [(Duration, &str); 14] = [
 /// | `flowgate.waiting` | up-down counter of operations | `limiter` |
 /// | `flowgate.waits` | counter of operations | `limiter`, `le` |
 ///
-/// Reasons are called as the fields of [`Refusals`]: `over_limit`, `busy`, `never`, `queue_full`, `closed`, `deadline`,
-/// `cancelled`, `table_full`. All instruments are observable ones: no operation of the limiter does more than it did, and several
-/// readers do not disturb each other.
+/// The reasons have the names of the fields of [`Refusals`]: `over_limit`, `busy`, `never`, `queue_full`, `closed`,
+/// `deadline`, `cancelled`, `table_full`. All instruments are observable: the limiter's operations cost no more than
+/// without them, and several readers do not affect each other.
 ///
-/// `read` looks at the limiter; it is called once for each metric, so it had better hold an `Arc` of it, or a static.
-/// What it holds, it holds for as long as the meter's provider lives: nothing takes an instrument back.
+/// `read` returns the limiter's counts and waits. It is called once for each metric, so it should hold an `Arc` of the
+/// limiter, or use a static. It is kept for as long as the meter's provider lives, because an instrument cannot be removed.
 ///
 /// ```
 /// use flowgate::{Observed, TokenBucket};
@@ -70,7 +72,7 @@ const BOUNDS: [(Duration, &str); 14] = [
 ///
 /// # One name, one limiter
 ///
-/// Of two limiters that a meter knows by the same name, only one is seen, not their sum: give each its own.
+/// Give each limiter its own name. If two limiters of a meter have the same name, only one of them is reported.
 ///
 /// # Waits
 ///

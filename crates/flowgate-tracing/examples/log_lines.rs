@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Logs to `writer`, and returns how many events were left out since the log last reported.
+/// Logs to `writer`, and returns how many suppressed events are not reported yet.
 pub fn run<W>(writer: W) -> Result<u64, Box<dyn Error>>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,

@@ -118,7 +118,7 @@ impl Summary {
 }
 
 impl Callsite for Summary {
-    /// Nobody asks: it is only ever handed to one layer.
+    /// Does nothing: a summary is only passed to one layer.
     fn set_interest(&self, _interest: Interest) {}
 
     fn metadata(&self) -> &Metadata<'_> {

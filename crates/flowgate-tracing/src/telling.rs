@@ -3,12 +3,13 @@ use std::sync::Arc;
 use tracing_core::{Dispatch, Event, Interest, LevelFilter, Metadata, Subscriber, span};
 use tracing_subscriber::layer::{Context, Layer};
 
-/// A layer that is told how many events it was spared, before it is given one of the same callsite or value again;
-/// everything else is passed on to it untouched. Made by [`RateLimitFilter::telling`](crate::RateLimitFilter::telling)
-/// and [`over`](crate::RateLimitFilter::over).
+/// A layer that reports how many events the filter suppressed, before the next similar event.
 ///
-/// The number comes as an event of its own, which only this layer sees. Its level, target, file and line, and the
-/// span that it belongs to, are those of the event that follows it.
+/// It passes everything else on unchanged. [`RateLimitFilter::telling`](crate::RateLimitFilter::telling) and
+/// [`over`](crate::RateLimitFilter::over) make it.
+///
+/// The report is a separate event that only this layer receives. Its level, target, file and line, and its span, are those
+/// of the event that follows it.
 ///
 /// ```
 /// use flowgate::ManualClock;

@@ -22,7 +22,7 @@ pub(crate) struct Values {
     cells: Box<[Cell]>,
     /// When the first of the cells may be of a value that has fallen silent.
     look_ns: AtomicU64,
-    /// From which cell on a look goes on; at the end, none is under way.
+    /// The cell at which a look continues; at the end, no look is in progress.
     looked_up_to: AtomicUsize,
 }
 
