@@ -2,8 +2,9 @@ use flowgate::Quota;
 use opentelemetry::trace::{SpanContext, TraceContextExt, TraceState};
 use opentelemetry::{Context, KeyValue};
 
-/// The attribute that says which kind of sampler picked a trace: `ratelimiting` or `probabilistic`, as Jaeger's
-/// clients set it.
+/// The attribute with the kind of sampler that picked a trace.
+///
+/// It is `ratelimiting` or `probabilistic`, as with Jaeger's clients.
 ///
 /// ```
 /// use flowgate_otel::{RateLimitingSampler, SAMPLER_TYPE};

@@ -179,7 +179,7 @@ impl<E: SpanExporter> RateLimitedExporter<E> {
         self
     }
 
-    /// What it has done, to be read when it has been handed to a provider.
+    /// Returns the counts, which can be read after the exporter is passed to a provider.
     ///
     /// ```
     /// use flowgate_otel::RateLimitedExporter;
@@ -216,7 +216,7 @@ impl<E: SpanExporter> RateLimitedExporter<E> {
         self.reporting.controls()
     }
 
-    /// How many spans it has dropped.
+    /// Returns the number of dropped spans.
     ///
     /// ```
     /// use flowgate_otel::RateLimitedExporter;

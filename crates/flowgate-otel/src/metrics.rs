@@ -76,11 +76,12 @@ const BOUNDS: [(Duration, &str); 14] = [
 ///
 /// # Waits
 ///
-/// OpenTelemetry has no histogram that can be observed. So there are the counters which make one where the metrics
-/// are looked at: each tells how many waits were at most `le` seconds long, as in Prometheus, whose
-/// `histogram_quantile` takes them as they are. They are cumulative: do not add those of several `le`. All waits are in
-/// the one of `+Inf`; the others are those of 1, 2.5, 5, 10, 25, 50, 100, 250 and 500 milliseconds, 1, 2.5, 5 and 10
-/// seconds. A wait may count as longer than it was, by a sixteenth at the most, and never as shorter, as in [`Waits`].
+/// OpenTelemetry has no observable histogram. So there are counters from which a monitoring system computes one. Each
+/// counts the waits of at most `le` seconds, as in Prometheus, whose `histogram_quantile` accepts them.
+///
+/// The counters are cumulative: do not add those of several `le`. The counter of `+Inf` counts all waits. The other values
+/// of `le` are 1, 2.5, 5, 10, 25, 50, 100, 250 and 500 milliseconds, 1, 2.5, 5 and 10 seconds. A wait may count as up to
+/// 1/16 longer than it was, and never as shorter, as in [`Waits`].
 pub fn register_metrics<F>(meter: &Meter, limiter: impl Into<StringValue>, read: F)
 where
     F: Fn() -> (ObservedCounts, Waits) + Send + Sync + 'static,

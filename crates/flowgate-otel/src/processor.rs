@@ -236,7 +236,7 @@ impl<P: SpanProcessor> RateLimitedProcessor<P> {
         self.reporting.controls()
     }
 
-    /// How many spans it has dropped.
+    /// Returns the number of dropped spans.
     ///
     /// ```
     /// use flowgate_otel::RateLimitedProcessor;

@@ -171,9 +171,10 @@ impl fmt::Debug for Reporting {
     }
 }
 
-/// Changes a limit on reporting while it is in use; made by
+/// A handle to change a limit on reporting while it is in use.
+///
 /// [`RateLimitedProcessor::controls`](crate::RateLimitedProcessor::controls) and
-/// [`RateLimitedExporter::controls`](crate::RateLimitedExporter::controls).
+/// [`RateLimitedExporter::controls`](crate::RateLimitedExporter::controls) make it.
 ///
 /// A change applies to the spans that end, or the batches that are exported, after it.
 ///
@@ -224,7 +225,7 @@ impl ReportControls {
         self.0.limiter.quota()
     }
 
-    /// Turns the limit on or off. While it is off, every span goes on, and takes no token.
+    /// Turns the limit on or off. While it is off, every span goes on without taking a token.
     pub fn set_enabled(&self, is_enabled: bool) {
         self.0.is_off.store(!is_enabled, Ordering::Relaxed);
     }

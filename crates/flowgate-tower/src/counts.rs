@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a layer, with all its clones and services, has done so far.
+/// The numbers of requests that a layer, with all its clones and services, has handled.
 ///
 /// ```
 /// use flowgate::ConcurrencyLimit;
@@ -50,11 +50,11 @@ pub struct Counts {
     ///
     /// The text of the rejection describes the fix.
     pub misconfigured: u64,
-    /// Requests that would have been rejected, were it not for the [dry run](crate::LimitLayer::dry_run).
+    /// Requests that only the [dry run](crate::LimitLayer::dry_run) did not reject.
     pub would_refuse: u64,
-    /// Requests that no limit was asked for.
+    /// Requests that were exempt from the limit.
     pub exempt: u64,
-    /// Requests whose client went away while they waited.
+    /// Requests whose client disconnected while they waited.
     pub abandoned: u64,
     /// Requests that a limiter of your own [could not decide on](flowgate::Denied::outage), rejected or
     /// [admitted](crate::Custom::admit_during_outages).
@@ -108,7 +108,7 @@ impl Counts {
     }
 }
 
-/// Reads a layer's [`Counts`] wherever it has gone to; made by [`LimitLayer::counts`](crate::LimitLayer::counts).
+/// A handle to read a layer's [`Counts`]; made by [`LimitLayer::counts`](crate::LimitLayer::counts).
 ///
 /// ```
 /// use flowgate::TokenBucket;
@@ -129,12 +129,12 @@ impl Counts {
 #[derive(Clone, Debug, Default)]
 pub struct CountsHandle {
     pub(crate) counters: Arc<Counters>,
-    /// None: requests are not told apart.
+    /// None: there are no classes.
     pub(crate) classes: Option<Arc<Classes>>,
 }
 
 impl CountsHandle {
-    /// What has been done so far. The counters are read one after the other.
+    /// Returns the current counts. The counters are read one after the other.
     pub fn get(&self) -> Counts {
         self.counters.get()
     }

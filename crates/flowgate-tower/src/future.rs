@@ -41,10 +41,10 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropping it while it waits leaves the queue, and what had been granted is given back. Dropped while the service
-    /// works, its slots come back, and its tokens stay spent, since the work has begun: whoever sends requests and
-    /// takes them back again gets no more of them than others. [`LimitLayer::settle`](crate::LimitLayer::settle) can
-    /// decide otherwise.
+    /// If the future is dropped while it waits, it leaves the queue and returns what it was granted. If it is dropped while
+    /// the service works, its permits are returned, but not its tokens, because the work has started. A client that cancels
+    /// its requests therefore gets no more tokens than other clients. [`LimitLayer::settle`](crate::LimitLayer::settle) can
+    /// refund them.
     #[must_use = "futures do nothing unless polled"]
     pub struct ResponseFuture<S, L, B>
     where

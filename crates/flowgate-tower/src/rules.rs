@@ -66,7 +66,7 @@ impl<L: Clone> Clone for Rules<L> {
     }
 }
 
-/// How a request that had been let through ended, for [`LimitLayer::settle`](crate::LimitLayer::settle).
+/// The end of a request that was admitted, for [`LimitLayer::settle`](crate::LimitLayer::settle).
 ///
 /// ```
 /// use flowgate::TokenBucket;
@@ -91,11 +91,11 @@ impl<L: Clone> Clone for Rules<L> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Outcome<'a> {
-    /// With a response: its head. A handler may leave what the request really cost in the extensions.
+    /// The service returned a response with this head. A handler may put the real cost of the request into its extensions.
     Answered(ResponseHead<'a>),
-    /// With an error of the service.
+    /// The service returned an error.
     Failed,
-    /// Not at all: the client went away before there was a response.
+    /// The client disconnected before there was a response.
     Cancelled,
 }
 
@@ -129,7 +129,7 @@ pub struct WouldReject {
     pub status: http::StatusCode,
     /// The least time to wait, if it is known.
     pub retry_after: Option<Duration>,
-    /// What it would have said.
+    /// The text that the rejection would have had.
     pub text: String,
 }
 

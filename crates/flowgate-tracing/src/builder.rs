@@ -7,12 +7,12 @@ use tracing_core::Level;
 /// The silence unless another one is set.
 pub(crate) const SILENCE: Duration = Duration::from_secs(60);
 
-/// Settings of a [`RateLimitFilter`] other than the default ones.
+/// A builder for a [`RateLimitFilter`] with other settings than the defaults.
 ///
 /// | setting | default |
 /// |---|---|
 /// | [`by_field`](Self::by_field) | each callsite has a limit |
-/// | [`exempt`](Self::exempt) | no level is |
+/// | [`exempt`](Self::exempt) | no level |
 /// | [`silence`](Self::silence) | 1 min |
 /// | [`clock`](Self::clock) | [`Clock::system`] |
 ///

@@ -33,13 +33,12 @@ use tracing_subscriber::layer::{Context, Layer};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// If a callsite falls silent, the number comes after the next event that is heard, of whichever callsite, or by
+/// If a callsite becomes silent, the number comes after the next event that is logged, of any callsite, or by
 /// [`RateLimitFilter::flush`](crate::RateLimitFilter::flush). It then belongs to no span.
 ///
-/// A layer in here cannot be found by its type from outside (`downcast_ref`). One that is looked for in this way
-/// goes around this, and not into it: a layer with a filter of its own (`layer.with_filter(…)`), one that can be
-/// reloaded, or those of `tracing-error` and `tracing-opentelemetry`. What writes events (`fmt`, journald, an
-/// appender) can be in it.
+/// > **Limit:** a layer inside this one cannot be found by its type from outside (`downcast_ref`). Put layers that must be
+/// > found around this one: a layer with its own filter (`layer.with_filter(…)`), a layer that can be reloaded, and those
+/// > of `tracing-error` and `tracing-opentelemetry`. Layers that write events (`fmt`, journald, an appender) can be inside.
 #[derive(Debug)]
 pub struct Telling<L> {
     layer: L,

@@ -36,7 +36,7 @@ use std::time::{Duration, SystemTime};
 pub enum ClientError<E> {
     /// The request names no host, and the layer has no [default](super::ClientLayer::default_host).
     NoHost,
-    /// The request was not sent: its host has asked for a pause beyond the maximum wait.
+    /// The request was not sent: its host has requested a pause beyond the maximum wait.
     Paused(NotSent),
     /// The request was not sent: the limit would not have granted it within the maximum wait, or refused it.
     Denied(Denied, NotSent),
@@ -44,7 +44,7 @@ pub enum ClientError<E> {
     Client(E),
 }
 
-/// When a request that was not sent can be repeated.
+/// The time at which a request that was not sent can be repeated.
 ///
 /// ```
 /// use flowgate::{Keyed, ManualClock};

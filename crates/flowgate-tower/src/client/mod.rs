@@ -1,4 +1,4 @@
-//! The client's side: a layer that waits before it sends, and heeds what servers answer.
+//! A layer for clients, which waits before it sends, and follows the limits that servers report.
 
 mod advice;
 mod countdown;

@@ -39,13 +39,13 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum AnyLimit {
-    /// Of rate: tokens are spent.
+    /// A rate limiter: requests take tokens.
     Rate(Arc<dyn Limiter>),
-    /// Of concurrency: a slot is in use until the end of the response.
+    /// A concurrency limit: a permit is held until the end of the response.
     Concurrency(Arc<ConcurrencyLimit>),
-    /// Several, all or none.
+    /// Several limits: a request takes from all of them, or from none.
     Gate(Arc<Gate>),
-    /// One that is not of this library.
+    /// A limiter that is not part of this library.
     Custom(Arc<Custom>),
 }
 

@@ -35,7 +35,7 @@ pub struct PerKey<T, S: KeySource> {
 
 type OwnQuota<K> = Arc<dyn Fn(&RequestHead<'_>, &K) -> Option<Quota> + Send + Sync>;
 
-/// What becomes of a request that has no key, or one that cannot be read.
+/// The treatment of a request without a key, or with an unreadable one.
 ///
 /// ```
 /// use flowgate::{Keyed, TokenBucket};
