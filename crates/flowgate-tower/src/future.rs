@@ -83,12 +83,12 @@ struct Turn<L: Limits, B> {
     rules: Arc<Rules<L>>,
     wait: <L as Sealed>::Wait,
     began: Timestamp,
-    /// Whose turn it is, and what for; none when it is over.
+    /// The limit and the amount of the wait; none when it is over.
     waits: Option<(L::Key, Request<B>)>,
 }
 
 impl<L: Limits, B> Turn<L, B> {
-    /// How long it has waited, if it was for more than an answer.
+    /// The time that it has waited, if it was for more than a decision.
     fn waited(&self) -> Option<Duration> {
         let time = || self.rules.limit.clock().now();
         let waited = || time().saturating_duration_since(self.began);
@@ -116,7 +116,7 @@ pub(crate) enum Then<L: Limits> {
     Tell(Arc<Rules<L>>, Box<WouldReject>),
 }
 
-/// What a request has been let through with, until its response's head is there.
+/// The tokens and permits of an admitted request, until its response's head is available.
 pub(crate) struct Admitted<L: Limits> {
     rules: Arc<Rules<L>>,
     key: L::Key,
@@ -126,7 +126,7 @@ pub(crate) struct Admitted<L: Limits> {
 }
 
 impl<L: Limits> Admitted<L> {
-    /// Gives back, or takes, the difference to what it really cost.
+    /// Returns, or takes, the difference to the real cost.
     fn settle(&mut self, outcome: Outcome<'_>) {
         if std::mem::replace(&mut self.is_settled, true) {
             return;

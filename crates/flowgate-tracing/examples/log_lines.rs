@@ -1,5 +1,5 @@
-//! A service whose database is down for 20 seconds. It tries again every 10 ms, and each try logs. Its log stays readable: each
-//! line of code logs 3 events in a burst and then 5 per minute, and reports how many events were left out.
+//! A service whose database is down for 20 seconds. It tries again every 10 ms, and each try logs. Its log stays readable:
+//! each line of code logs 3 events in a burst and then 5 per minute, and reports how many events were suppressed.
 //!
 //! ```text
 //! cargo run -p flowgate-tracing --example log_lines
