@@ -422,8 +422,8 @@ impl<L: Limits> LimitLayer<L> {
 
     /// Lets the requests from these addresses through.
     ///
-    /// `from` is [`by::peer_address`](crate::by::peer_address) for the address of the connection, or
-    /// [`by::client_address`](crate::by::client_address) for the address of the client in front of trusted proxies.
+    /// `from` finds the address: [`by::peer_address`](crate::by::peer_address) that of the connection, and
+    /// [`by::client_address`](crate::by::client_address) that of the client in front of trusted proxies.
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;

@@ -1,4 +1,4 @@
-//! The event that says how many were suppressed.
+//! The event that reports how many were suppressed.
 //!
 //! An event needs a callsite, and a callsite lives as long as the program; so a summary's is made when it is first
 //! needed, and stays.

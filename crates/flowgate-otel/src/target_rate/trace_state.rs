@@ -59,7 +59,7 @@ pub(super) fn without_threshold(trace_state: TraceState) -> TraceState {
     said.unwrap_or_default()
 }
 
-/// What else the entry says.
+/// The other members of the entry.
 fn others(trace_state: &TraceState) -> impl Iterator<Item = &str> {
     let entry = trace_state.get(ENTRY).unwrap_or_default();
     let members = entry.split(';');

@@ -27,7 +27,7 @@ pub enum Unit {
 }
 
 impl<'a> Standing<'a> {
-    /// For any rate limiter with one quota.
+    /// For any rate limiter that does not have two quotas.
     pub(super) fn of_limiter(name: &'a str, limiter: &dyn Limiter, policy: Option<Policy>) -> Self {
         let quota = policy.map(|policy| policy.quota);
         let is_steady = policy.is_some_and(|policy| policy.is_steady);

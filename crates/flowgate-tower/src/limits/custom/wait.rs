@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Refusals with less than this are replaced by growing times.
 const SHORTEST: Duration = Duration::from_millis(1);
-/// The number of such refusals in a row after which the last one is final.
+/// After this number of such refusals in a row, the limiter is called once more, and another one is final.
 const MOST_SHORT: u32 = 16;
 /// The longest time between them.
 const LONGEST: Duration = Duration::from_secs(1);
