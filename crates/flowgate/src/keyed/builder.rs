@@ -8,6 +8,7 @@ use super::keys::{Full, Keys};
 use super::names::{Exact, Hashed, KeyNames};
 use super::queues::KeyQueues;
 use super::rule::{Rule, aligned};
+use super::size::{SLOTS_PER_KEYS, SLOTS_PER_KEYS_TO_SPARE, kept, lines_for};
 use super::sketch::Sketch;
 use super::table::{MOST_LINES, SLOTS_PER_LINE, Table};
 use super::{Keyed, current::InForce};
@@ -20,8 +21,6 @@ use alloc::borrow::ToOwned;
 use core::hash::Hash;
 use core::marker::PhantomData;
 
-/// With fewer lines, the lines fill unevenly.
-const LEAST_LINES: u128 = 64;
 /// The sketch has `.0` cells of 8 bytes for every `.1` keys.
 const CELLS_PER_KEYS: (u128, usize) = (5, 16);
 const LEAST_CELLS: u128 = 64;
@@ -208,7 +207,8 @@ impl<A: KeyedAlgorithm> KeyedBuilder<A> {
     pub fn import(mut self, bytes: &[u8]) -> Result<Keyed<A>, KeyedError> {
         let export = Export::<A>::read(bytes)?;
         self.seed = Some(export.seed);
-        let keyed = self.capacity(export.capacity)?;
+        // In another number of lines, its entries would be where nobody looks for them.
+        let keyed = self.build(export.capacity, Some(export.lines))?;
         export.carry_to(&keyed)?;
         Ok(keyed)
     }
@@ -345,16 +345,19 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
     /// An operating system that promises more memory than it has may end the process instead. It does so in this call, and not
     /// later.
     pub fn capacity(self, keys: usize) -> Result<Keyed<A, N>, KeyedError> {
-        let [slots, per_keys] = match self.when_full {
-            WhenFull::Evict => [4, 3],
-            WhenFull::Deny | WhenFull::Share(_) => [3, 2],
+        self.build(keys, None)
+    }
+
+    /// [`capacity`](Self::capacity) with a table of `lines` lines, or of as many as `keys` need.
+    fn build(self, keys: usize, lines: Option<usize>) -> Result<Keyed<A, N>, KeyedError> {
+        let ratio = match self.when_full {
+            WhenFull::Evict => SLOTS_PER_KEYS,
+            WhenFull::Deny | WhenFull::Share(_) => SLOTS_PER_KEYS_TO_SPARE,
         };
+        let [slots, per_keys] = ratio;
         let most = (MOST_LINES * SLOTS_PER_LINE / slots * per_keys) as u64;
-        // Where nothing is kept of a key, the smallest table will do.
-        let kept = if A::Rule::ADMITS_ALL { 1 } else { keys };
-        let lines = (kept.div_ceil(per_keys) as u128 * slots as u128)
-            .div_ceil(SLOTS_PER_LINE as u128)
-            .max(LEAST_LINES);
+        let lines = lines.map_or_else(|| lines_for::<A::Rule>(keys, ratio), |lines| lines as u128);
+        let kept = kept::<A::Rule>(keys);
         let cells = match self.when_full {
             WhenFull::Evict => {
                 let cells = kept.div_ceil(CELLS_PER_KEYS.1) as u128 * CELLS_PER_KEYS.0;

@@ -17,6 +17,7 @@ use super::entry::{Entry, Reading, Seed, ticks};
 use super::error::{KeyedError, Reason};
 use super::names::Hashed;
 use super::rule::{Change, Rule, Terms};
+use super::size::{SLOTS_PER_KEYS, SLOTS_PER_KEYS_TO_SPARE, lines_for};
 use crate::primitive::Ordering;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
@@ -27,12 +28,14 @@ fn rejected(why: &'static str) -> KeyedError {
     KeyedError(Reason::Export(why))
 }
 
-const MAGIC: u64 = u64::from_le_bytes(*b"fgkeyed2");
+const MAGIC: u64 = u64::from_le_bytes(*b"fgkeyed3");
 
 /// The content of an export, read back; see [`Keyed::export`].
 pub(super) struct Export<A> {
     pub(super) seed: Seed,
     pub(super) capacity: usize,
+    /// Of its table: where a key is, depends on that.
+    pub(super) lines: usize,
     now: u128,
     terms: Terms,
     largest: u64,
@@ -81,6 +84,7 @@ impl<A: KeyedAlgorithm> Keyed<A, Hashed> {
             seed.0[0],
             seed.0[1],
             self.capacity as u64,
+            self.keys.table.lines() as u64,
             now_ns,
         ]);
         file.number_of_two(terms.unit);
@@ -161,6 +165,14 @@ impl<A: KeyedAlgorithm> Export<A> {
     /// numbers with a matching checksum, but the rules rely on sound states.
     fn read_body(seed: Seed, file: &mut Reader<'_>) -> Option<Self> {
         let capacity = usize::try_from(file.number()?).ok()?;
+        let lines = usize::try_from(file.number()?).ok()?;
+        let is_made = |ratio| lines_for::<A::Rule>(capacity, ratio) == lines as u128;
+        if ![SLOTS_PER_KEYS, SLOTS_PER_KEYS_TO_SPARE]
+            .into_iter()
+            .any(is_made)
+        {
+            return None;
+        }
         let now = ticks(file.number()?);
         let terms = Terms {
             unit: file.number_of_two()?,
@@ -199,6 +211,7 @@ impl<A: KeyedAlgorithm> Export<A> {
         Some(Self {
             seed,
             capacity,
+            lines,
             now,
             terms,
             largest,

@@ -20,6 +20,7 @@ mod queues;
 mod rule;
 #[cfg(all(test, flowgate_shuttle))]
 pub(crate) mod schedules;
+mod size;
 mod sketch;
 mod table;
 mod view;
