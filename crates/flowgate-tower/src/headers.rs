@@ -43,6 +43,7 @@ const MOST: u64 = 999_999_999_999_999;
 ///   request: 100 per second would become one.
 /// - **`t_us`** is there if `r` is 0 and a time is known. It is an extension parameter, which the draft permits. Clients
 ///   without support for it ignore it; [`ClientLayer`](crate::client::ClientLayer) waits for exactly that time.
+///
 /// The values are those at the time at which the response's head is sent. A gate has one entry for each of its limits. If
 /// layers are nested, their entries form one list.
 ///
