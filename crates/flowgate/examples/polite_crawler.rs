@@ -1,9 +1,5 @@
-//! A crawler of 10,000 hosts: at least 2 s between two pages of one host, 50 requests in flight, 15,000 pages per day. It
-//! fetches 30,000 pages under tokio's paused clock: a day in a few seconds.
-//!
-//! ```text
-//! cargo run -p flowgate --example polite_crawler
-//! ```
+//! A crawler of 10,000 hosts: 2 s between two pages of one host, 50 requests in flight, 15,000 pages per day. It fetches
+//! 30,000 pages under tokio's paused clock. To run it: `cargo run -p flowgate --example polite_crawler`
 
 use flowgate::{Clock, ConcurrencyLimit, Denied, FixedWindow, Gate, Keyed};
 use std::error::Error;
