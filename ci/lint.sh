@@ -12,6 +12,7 @@ cargo fmt --all --check
 ci/cycles.sh
 ci/prose.sh
 ci/links.sh
+ci/breaks.sh --check
 ci/pictures.sh --check
 cargo clippy --workspace --all-targets --locked -- -D warnings
 cargo clippy -p flowgate --locked --features serde,futures,futures-io,metrics,tokio -- -D warnings
