@@ -55,8 +55,10 @@ impl Crawl {
     }
 
     fn enter(&self, key: u64, from_ns: u64) {
+        // Read before the lock: the clock may hand over to another thread, which would wait for the lock for ever.
+        let to_ns = self.now_ns();
         let mut granted = self.granted.lock().expect("nobody panics meanwhile");
-        granted.push((key, [from_ns, self.now_ns()]));
+        granted.push((key, [from_ns, to_ns]));
     }
 
     /// Waits for a permit, and holds it for a while.
