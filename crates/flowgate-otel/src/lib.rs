@@ -57,6 +57,12 @@
 //! # Ok::<(), flowgate::QuotaError>(())
 //! ```
 //!
+//! # Limits of your own
+//!
+//! Instead of a quota, `with_limit` takes any [`flowgate::ImmediateLimit`]: another algorithm, a limit that several parts of the
+//! program share, or an implementation of that trait. [`RateLimitingSampler`], [`RateLimitedProcessor`] and
+//! [`RateLimitedExporter`] have it.
+//!
 //! # Change while it is in use
 //!
 //! Each of the four has a method `controls`, which returns a handle to change its quota, and to turn its limit off and on:
@@ -87,7 +93,7 @@
 //! | spans carry the number of dropped spans | no | [`RateLimitedProcessor::annotate`] |
 //! | clock | [`flowgate::Clock::system`] | |
 //!
-//! No part starts a thread. Every limit is a [`flowgate::TokenBucket`].
+//! No part starts a thread. Every limit of a quota is a [`flowgate::TokenBucket`].
 //!
 //! # Features
 //!
@@ -98,6 +104,7 @@
 
 mod attributes;
 mod exporter;
+mod limit;
 mod metrics;
 mod processor;
 mod rate_limiting;
