@@ -21,7 +21,7 @@ use crate::pacing_limiter::{Margin, PacingLimiter};
 use crate::plan::{Late, Pace, Plan};
 use crate::pool::Job;
 use crate::report::nanos;
-use crate::schedule::{Extent, Schedule};
+use flowgate_schedule::{Extent, Schedule};
 use crate::stop::Stop;
 use crate::worker::Shared;
 

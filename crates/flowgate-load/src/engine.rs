@@ -32,7 +32,7 @@ use crate::pacing::Sends;
 use crate::plan::{MAX_CONNECTIONS, Pace, Plan};
 use crate::progress::Progress;
 use crate::report::{Connections, Report};
-use crate::schedule::Times;
+use flowgate_schedule::Times;
 use crate::shard::{Link, Part, Start, Warmth};
 use crate::stop::Stop;
 use crate::target::Target;

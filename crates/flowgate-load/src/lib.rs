@@ -55,7 +55,6 @@ mod plan;
 mod pool;
 mod progress;
 mod report;
-mod schedule;
 mod shard;
 mod spread;
 mod stop;
@@ -78,7 +77,7 @@ pub use progress::Progress;
 pub use report::{
     Asked, Connections, Curves, Guarantee, PacingMode, Report, ReportError, Window, html,
 };
-pub use schedule::{
+pub use flowgate_schedule::{
     Extent, MAX_POISSON, MAX_REPLAYED, MAX_SEGMENTS, ReplayError, Schedule, ScheduleError, Segment,
     Times,
 };

@@ -11,7 +11,7 @@ use hyper::{Method, Request, Uri};
 use crate::connection::{ConnectOptions, HttpVersion, Message};
 use crate::pacing_limiter::PacingLimiter;
 use crate::report::{Asked, Guarantee, PacingMode};
-use crate::schedule::{Extent, Schedule};
+use flowgate_schedule::{Extent, Schedule};
 use crate::target::Target;
 
 /// Maximum number of connections of one run.
