@@ -49,9 +49,9 @@ mod times;
 pub use error::{ReplayError, ScheduleError};
 pub use poisson::MAX_POISSON;
 pub use replay::MAX_REPLAYED;
+pub use schedule::{Extent, Schedule};
 pub use segments::{MAX_SEGMENTS, Segment};
 pub use times::Times;
-pub use schedule::{Extent, Schedule};
 
 /// The examples of the README are tested, too.
 #[cfg(doctest)]

@@ -140,7 +140,7 @@ impl fmt::Display for Poisson {
 /// Returns an exponentially distributed gap with mean 1, in units: −ln of a number above 0 and up to 1.
 fn gap(seed: u64, index: u64) -> u64 {
     let uniform = ((split_mix(seed, index) >> 11) + 1) as f64 / (1_u64 << 53) as f64;
-    (-uniform.ln() * (1_u64 << UNITS_PER_GAP_LOG2) as f64).round() as u64
+    (-libm::log(uniform) * (1_u64 << UNITS_PER_GAP_LOG2) as f64).round() as u64
 }
 
 /// Returns output `index` of SplitMix64. The state grows by a constant, so outputs do not depend on earlier ones.

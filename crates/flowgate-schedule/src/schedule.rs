@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use flowgate::Quota;
 
-use crate::error::{ReplayError, ScheduleError};
-use crate::times::Times;
 use crate::bursts::Bursts;
+use crate::error::{ReplayError, ScheduleError};
 use crate::poisson::Poisson;
 use crate::replay::{MAX_REPLAYED, Replay};
 use crate::segments::{Segment, Segments};
 use crate::sine::Sine;
+use crate::times::Times;
 
 /// The scheduled times of a run's requests, counted from the start of the run.
 ///

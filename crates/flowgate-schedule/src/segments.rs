@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use flowgate::Quota;
 
-use crate::search::least;
 use crate::error::ScheduleError;
 use crate::schedule::period_ns;
+use crate::search::least;
 
 /// Maximum number of segments of a schedule.
 ///

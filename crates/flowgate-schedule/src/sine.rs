@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use flowgate::Quota;
 
-use crate::search::least;
 use crate::error::ScheduleError;
 use crate::schedule::{per_ns, period_ns, whole_ns};
+use crate::search::least;
 
 /// Maximum number of requests in one period: 10⁻¹⁴ of them is a hundredth of a request.
 const MAX_PER_PERIOD: u128 = 1_000_000_000_000;
@@ -99,7 +99,7 @@ impl Sine {
                 high = at;
             }
             let angle = 2.0 * PI * at / self.period_ns as f64;
-            let rate = per_ns(self.mean) + per_ns(self.amplitude) * angle.sin();
+            let rate = per_ns(self.mean) + per_ns(self.amplitude) * libm::sin(angle);
             let mut next = at + missing / rate;
             if !(low..=high).contains(&next) {
                 next = f64::midpoint(low, high);
@@ -115,7 +115,7 @@ impl Sine {
     /// Returns R(t) within a period.
     fn within(&self, ns: f64) -> f64 {
         let period = self.period_ns as f64;
-        let sine = (PI * ns / period).sin();
+        let sine = libm::sin(PI * ns / period);
         per_ns(self.mean) * ns + per_ns(self.amplitude) * period / PI * sine * sine
     }
 
